@@ -23,7 +23,7 @@ import pytest
 
 import flarelog
 from flarelog.lifecycle import RunState
-from flarelog.receiver.runs import SEALED_EVERY
+from flarelog.receiver.runs import AGAIN_EVERY
 from flarelog.stores.base import RunRecord
 from flarelog.stores.local.store import LocalStore
 from integration.harness.places import (
@@ -103,10 +103,39 @@ def test_under_the_next_receiver_a_run_ends_when_everything_that_is_held_of_it_i
     store = LocalStore(receiver.store)
     asyncio.run(store.set_run(RUN, RunState.ENDING))
     with flarelog.Receiver(str(receiver.store), join_timeout=3600) as again:
-        time.sleep(2 * SEALED_EVERY)
+        time.sleep(4 * AGAIN_EVERY)
         assert asyncio.run(store.runs()) == {RUN: RunRecord(RunState.ENDING)}
         assert place.sidecar(again.address, "--once").ends() == 0
         until(lambda: asyncio.run(store.runs()) == {RUN: RunRecord(RunState.ENDED)}, "the run ends")
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_run_that_is_ended_after_a_restart_ends_behind_the_last_lines_of_its_sites(
+    place: Place, workers: str
+) -> None:
+    receiver = place.serve("--workers", workers)
+    sidecars = []
+    for site in ("site-1", "site-2"):
+        log = place.directory / site / LOG
+        log.parent.mkdir(exist_ok=True)
+        append(log, b"%s: one\n" % site.encode())
+        sidecars.append(place.sidecar(receiver, root=log.parent, site=site))
+        receiver.gets(log.read_bytes(), site=site)
+    for sidecar in sidecars:
+        sidecar.tell(signal.SIGSTOP)  # it comes back late
+    receiver.program.kill()
+    for site in ("site-1", "site-2"):
+        append(place.directory / site / LOG, b"%s: the last line\n" % site.encode())
+    again = receiver.again("--workers", workers)
+    follow = place.start("follow", RUN, "--receiver", again.address)
+    until(lambda: "site-2: one" in follow.printed, "follow shows what was stored")
+    assert place.call("run-end", RUN, "--receiver", again.address).ends() == 0
+    time.sleep(2 * AGAIN_EVERY)
+    for sidecar in sidecars:
+        sidecar.tell(signal.SIGCONT)
+    assert follow.ends() == 0, follow.talk()
+    for site in ("site-1", "site-2"):
+        assert f"{site}: the last line" in follow.printed
 
 
 # --- the store went backwards

@@ -89,27 +89,24 @@ class Jobs:
         server = self._server
         for run in server.runs.unended():
             log.info("run %s was still running when the receiver ended; it ends now", run)
-            self._spawn(self.finish(run, patience=server.options.end_timeout))
+            self._spawn(self.finish(run))
 
-    async def finish(self, run: str, patience: float = 0.0) -> None:
-        """Let the producers of *run* drain, and hand on what came; harmless when repeated. *patience*: seconds that
-        those get which have to come back first.
-        """
+    async def finish(self, run: str) -> None:
+        """Let the producers of *run* drain, and hand on what came; harmless when repeated."""
         if run in self._finished:
             return
         self._finished[run] = False
         for oldest in list(self._finished)[:-KEPT_RUNS]:
             del self._finished[oldest]
         try:
-            await self._finish(run, patience)
+            await self._finish(run)
         except FlarelogError as error:  # there are too many runs, say: it was never begun here
             log.warning("run %s could not be ended: %s", run, error)
             del self._finished[run]
 
-    async def _finish(self, run: str, patience: float) -> None:
+    async def _finish(self, run: str) -> None:
         server = self._server
         await server.runs.register(run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
-        await server.runs.all_sealed(run, patience)
         if not await server.runs.join(run, server.options.end_timeout):
             log.warning("run %s has ended, but some of its logs are still arriving", run)
         await server.runs.register(run, Event.END_RUN)

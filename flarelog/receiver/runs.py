@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -16,6 +17,7 @@ from flarelog.bus import Bus
 from flarelog.delivery.shares import RunShares
 from flarelog.errors import StoreError
 from flarelog.lifecycle import Event, RunState, advance, events_between
+from flarelog.model import StreamId
 from flarelog.names import run_name
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.sessions import Sessions
@@ -24,7 +26,8 @@ from flarelog.stores.base import Store
 
 log = logging.getLogger(__name__)
 
-SEALED_EVERY = 1.0  # seconds between two looks at whether all streams of a run that is to end are sealed
+MET_EVERY = 0.05  # seconds between two looks at whether the streams of a run that is to end were opened again
+AGAIN_EVERY = 0.5  # seconds between two looks at which streams a run has
 RECORD_AGAIN = 1.0  # seconds, after a run's state could not be recorded
 
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
@@ -32,23 +35,36 @@ Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
 class Runs:
-    """For one event loop."""
+    """For one event loop. *is_away*: whether a stream belongs to this process, and nobody has opened it here yet."""
 
     def __init__(
-        self, store: Store, bus: Bus, options: ServerOptions, sessions: Sessions, workers: Workers | None, spawn: Spawn
+        self,
+        store: Store,
+        bus: Bus,
+        options: ServerOptions,
+        sessions: Sessions,
+        workers: Workers | None,
+        is_away: Callable[[StreamId], bool],
+        spawn: Spawn,
     ) -> None:
         self.shares = RunShares(options, certified=options.tls is not None)
         self._store, self._bus, self._sessions = store, bus, sessions
-        self._end_timeout, self._workers, self._spawn = options.end_timeout, workers, spawn
+        self._end_timeout, self._idle_timeout = options.end_timeout, options.idle_timeout
+        self._workers, self._spawn = workers, spawn
         self._states: dict[str, RunState] = {}
         self._recording: set[str] = set()  # runs whose state is still to be recorded
         self._finishing: dict[str, asyncio.Task[None]] = {}  # by run: what awaits its end
+        self._is_away = is_away
+        self._recalled: set[str] = set()  # runs that had not ended when an earlier process did
+        self._back_by = -math.inf  # the loop's time at which their producers have come back
 
     async def recall(self) -> None:
-        """Learn which runs the store holds, before any other is known."""
+        """Learn which runs the store holds, before any other is known: their producers get the time to come back."""
+        self._back_by = asyncio.get_running_loop().time() + self._idle_timeout
         found = {run: one for run, one in (await self._store.runs()).items() if one.state is not RunState.UNKNOWN}
         self._states = {run: one.state for run, one in found.items()}
-        self.shares.known({run: found[run].maker for run in self.unended()})
+        self._recalled = set(self.unended())
+        self.shares.known({run: found[run].maker for run in self._recalled})
 
     @property
     def states(self) -> dict[str, RunState]:
@@ -100,6 +116,7 @@ class Runs:
     def forget(self, run: str) -> None:
         """*run* is no longer in the store, and is none of those that are known."""
         self._states.pop(run, None)
+        self._recalled.discard(run)
         self.shares.over(run)
         if run in self._finishing:
             self._finishing.pop(run).cancel()  # it would end a new run of that name
@@ -134,22 +151,43 @@ class Runs:
     # --- ends
 
     async def join(self, run: str, timeout: float) -> bool:
-        """Wait until no stream of *run* is open; False if some still are after *timeout* seconds."""
+        """Wait until nobody sends *run* any more; False if somebody still does after *timeout* seconds."""
         if self._workers is None:
-            return await self._sessions.join(run, timeout)
-        return all(await asyncio.gather(self._sessions.join(run, timeout), self._workers.join(run, timeout)))
+            return await self.left(run, timeout)
+        return all(await asyncio.gather(self.left(run, timeout), self._workers.join(run, timeout)))
 
-    def finish(self, run: str, patience: float = 0.0) -> asyncio.Task[None]:
-        """End *run* when its streams have, however often a peer says that it is to end. *patience*: seconds that those
-        get after a restart which are not sealed.
+    async def left(self, run: str, timeout: float) -> bool:
+        """As ``join``, of the streams that are this process's. A restart is to them what a lost connection is: one
+        that the store holds without a receipt is waited for until somebody has opened it.
         """
+        clock = asyncio.get_running_loop().time
+        end, away = clock() + timeout, None
+        while run in self._recalled and clock() < min(end, self._back_by):
+            away = await self._away(run) if away is None else [one for one in away if self._is_away(one)]
+            if away == []:
+                break
+            await asyncio.sleep(AGAIN_EVERY if away is None else MET_EVERY)
+        return await self._sessions.join(run, end - clock())
+
+    async def _away(self, run: str) -> list[StreamId] | None:
+        """The streams of *run* that have no receipt, and that nobody has opened yet; None where nothing can be told of
+        it: no stream has come yet, or the store has a trouble.
+        """
+        try:
+            async with contextlib.aclosing(self._store.list(f"{run}/")) as streams:
+                found = [info async for info in streams]
+        except StoreError:
+            return None
+        return [one.stream for one in found if not one.sealed and self._is_away(one.stream)] if found else None
+
+    def finish(self, run: str) -> asyncio.Task[None]:
+        """End *run* when its streams have, however often a peer says that it is to end."""
         if run not in self._finishing:
-            self._finishing[run] = self._spawn(self._finish(run, patience))
+            self._finishing[run] = self._spawn(self._finish(run))
         return self._finishing[run]
 
-    async def _finish(self, run: str, patience: float) -> None:
+    async def _finish(self, run: str) -> None:
         try:
-            await self.all_sealed(run, patience)
             if not await self.join(run, self._end_timeout):
                 log.warning("run %s: streams are still open at its end", run)
         finally:
@@ -157,25 +195,3 @@ class Runs:
                 del self._finishing[run]
         if self.state(run) is not RunState.UNKNOWN:  # it was not removed meanwhile
             await self.announce(run, Event.END_RUN)
-
-    async def all_sealed(self, run: str, patience: float) -> None:
-        """Wait until all that is held of *run* is sealed, *patience* seconds at most."""
-        clock = asyncio.get_running_loop().time
-        end = clock() + patience
-        while clock() < end and not await self._all_sealed(run):
-            await asyncio.sleep(min(SEALED_EVERY, end - clock()))
-
-    async def _all_sealed(self, run: str) -> bool:
-        """Whether all that is held of *run* is sealed, so that nobody needs to come back for it."""
-        if self._workers is not None:
-            return False  # what the others hold is not known here
-        some = False
-        try:
-            async with contextlib.aclosing(self._store.list(f"{run}/")) as streams:
-                async for info in streams:
-                    if not info.sealed:
-                        return False
-                    some = True
-        except StoreError:
-            return False
-        return some

@@ -16,7 +16,7 @@ from flarelog.bus import Bus
 from flarelog.delivery.quota import Quota
 from flarelog.delivery.receiver import Refused
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import Code
+from flarelog.model import Code, StreamId
 from flarelog.names import parse_address
 from flarelog.policy import OPEN, Policy
 from flarelog.receiver.admission import Admission
@@ -75,11 +75,15 @@ class Server:
         self.quota, lately = Quota(options), Lately()
         self.states = States(options.idle_timeout, time.monotonic, time.time)
         mine = workers.place.mine if workers is not None else (lambda run, site: True)
+
+        def is_away(stream: StreamId) -> bool:
+            return mine(stream.run, stream.site) and not self.states.met(stream)
+
         self.findings = Findings(store, mine) if options.findings == "on" else None
         self.happenings = Happenings(store, lambda: time.time_ns() // 1_000_000)
         self.pressure = Pressure(options, sessions, lately)
         callers = Callers(options, guard, Peers(options, lately.said), workers)
-        runs = self.runs = Runs(store, self.bus, options, sessions, workers, self.spawn)
+        runs = self.runs = Runs(store, self.bus, options, sessions, workers, is_away, self.spawn)
         self.removals = Removals(store, runs, sessions, self.states, workers, self._forget, self.spawn, lately)
         self.admission = Admission(store, options, runs, self.quota, workers, self.removals.check)
         self.intake = Intake(
@@ -126,7 +130,7 @@ class Server:
             self.spawn(self.removals.clear())  # what a crash left
         for run, state in self.runs.states.items():
             if state is RunState.ENDING and self.is_home:
-                self.runs.finish(run, self.options.end_timeout)
+                self.runs.finish(run)
         self.bus.publish(Event.SYSTEM_START)
         return self.address
 
@@ -164,7 +168,7 @@ class Server:
             return {run: state.value for run, state in self.runs.states.items()}
 
         handlers, removals = self._handlers(workers.meet), self.removals
-        admit, join = self.admission.admit_elsewhere, self.sessions.join
+        admit, join = self.admission.admit_elsewhere, self.runs.left
         await workers.start(handlers, admit, join, removals.hold, removals.let_go, known)
         if not workers.home:
             self.spawn(learn())

@@ -149,6 +149,10 @@ class States:
             and site in ("", stream.site)
         ]
 
+    def met(self, stream: StreamId) -> bool:
+        """Whether somebody has opened *stream* since the start, and that is remembered."""
+        return stream in self._open or stream in self._left
+
     def of(self, stream: StreamId) -> State:
         """How *stream* fares; of one that nobody has opened since the start, since when nobody has."""
         now = self._clock()

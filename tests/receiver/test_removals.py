@@ -178,11 +178,12 @@ def test_a_stream_that_was_let_pass_before_its_run_was_removed_is_let_pass_again
 
 
 def test_the_end_of_a_run_that_was_removed_is_awaited_no_longer(tmp_path: Path) -> None:
-    """It would end a new run of that name: one that was to end before a restart is waited for, for a minute."""
+    """It would end a new run of that name: one that was to end before a restart is waited for."""
 
     async def act(server: Server) -> None:
         await server.runs.announce("run-1", Event.ABOUT_TO_END_RUN)
-        awaited = server.runs.finish("run-1", 60.0)
+        await server.runs.recall()
+        awaited = server.runs.finish("run-1")
         await server.removals.remove("run-1")
         await asyncio.gather(awaited, return_exceptions=True)
         assert awaited.cancelled()

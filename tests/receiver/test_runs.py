@@ -1,0 +1,74 @@
+"""The end of a run at a receiver that has started again: over a store, without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from flarelog.lifecycle import Event, RunState
+from flarelog.model import Open, StreamId
+from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.server import Server
+from flarelog.stores.local.store import LocalStore
+from tests.receiver.test_removals import END, pushed
+from tests.receiver.test_server import CHUNK, OPEN
+
+OTHER = Open(StreamId("run-1", "site-2", "a.txt"), b"another-producer")
+
+
+def restarted(root: Path, before: Callable[[Server], Awaitable[Any]], act: Callable[[Server], Awaitable[None]]) -> None:
+    """Play *before* at one receiver, and *act* at the next one of its store, which knows what that one recorded."""
+
+    async def go() -> None:
+        for work in (before, act):
+            async with LocalStore(root, "memory") as store:
+                server = Server(store, ServerOptions())
+                await server.runs.recall()
+                await work(server)
+
+    asyncio.run(go())
+
+
+async def still_waits(ending: asyncio.Task[None]) -> bool:
+    await asyncio.wait([ending], timeout=0.2)
+    return not ending.done()
+
+
+async def ends(server: Server) -> asyncio.Task[None]:
+    await server.runs.announce("run-1", Event.ABOUT_TO_END_RUN)
+    return server.runs.finish("run-1")
+
+
+def test_a_run_that_is_ended_after_a_restart_waits_for_the_logs_that_have_no_receipt(tmp_path: Path) -> None:
+    async def two_logs(server: Server) -> None:
+        await pushed(server, OPEN, CHUNK)
+        await pushed(server, OTHER, CHUNK)
+
+    async def act(server: Server) -> None:
+        ending = await ends(server)
+        assert await still_waits(ending)
+        await pushed(server, OPEN, END)
+        assert await still_waits(ending)
+        await pushed(server, OTHER, END)
+        await asyncio.wait_for(ending, 5)
+        assert server.runs.state("run-1") is RunState.ENDED
+
+    restarted(tmp_path, two_logs, act)
+
+
+def test_a_run_whose_logs_have_all_their_receipts_ends_at_once_after_a_restart(tmp_path: Path) -> None:
+    async def act(server: Server) -> None:
+        await asyncio.wait_for(await ends(server), 5)
+
+    restarted(tmp_path, lambda server: pushed(server, OPEN, CHUNK, END), act)
+
+
+def test_a_run_that_began_since_the_start_waits_for_no_log_that_nobody_has_opened(tmp_path: Path) -> None:
+    async def act(server: Server) -> None:
+        await server.runs.announce("run-2", Event.START_RUN)
+        await server.runs.announce("run-2", Event.ABOUT_TO_END_RUN)
+        await asyncio.wait_for(server.runs.finish("run-2"), 5)
+
+    restarted(tmp_path, lambda server: pushed(server, OPEN, CHUNK), act)
