@@ -55,7 +55,7 @@ def tree(root: Path) -> dict[str, tuple[int, ...]]:
 # --- a sidecar that may read, and nothing else
 
 
-@pytest.mark.parametrize("once", [(), ("--once",)])
+@pytest.mark.parametrize("once", [(), ("--once", "--json")])
 def test_a_site_whose_only_log_cannot_be_read_is_seen_and_told(
     place: Place, nobody: tuple[str, ...], once: tuple[str, ...]
 ) -> None:
@@ -67,6 +67,8 @@ def test_a_site_whose_only_log_cannot_be_read_is_seen_and_told(
     until(lambda: why in place.call("status", RUN, "--receiver", receiver.address).printed, "it is told")
     if once:
         assert sidecar.ends() == 1
+        (record,) = sidecar.records()
+        assert (record["log"], record["error"]) == (None, f"{place.log} cannot be read: Permission denied")
         return
     assert "sending from" not in sidecar.said
     place.log.chmod(0o644)
@@ -101,6 +103,12 @@ def test_a_sidecar_that_is_another_user_reads_what_it_may_and_says_once_what_it_
     assert f"missing: {RUN}/{SITE}: closed cannot be listed: Permission denied\n" in shown[-1]
     assert str(place.root) not in shown[-1], "where it lies is the site's business"
     assert sidecar.stop() == 1, sidecar.talk()
+    why = f"{RUN}/{SITE}: secret.log cannot be read: Permission denied"
+    for asked in (("findings", RUN), ("logs", RUN, "--first-error")):
+        assert why in place.call(*asked, "--receiver", receiver.address).said, asked
+    report = place.directory / "run.md"
+    assert place.call("report", RUN, "--store", str(receiver.store), "-o", str(report)).ends() == 0
+    assert why in report.read_text().replace("\\", "")
     assert sidecar.said.count("secret.log cannot be read: Permission denied") == 1
     assert sidecar.said.count("closed cannot be listed: Permission denied") == 1
     assert "Traceback" not in sidecar.said

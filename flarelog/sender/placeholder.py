@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flarelog.errors import InvalidName
-from flarelog.model import Activity, Health, Mark, Redaction, StreamInfo
+from flarelog.model import CANNOT_BE_READ, Activity, Health, Mark, Redaction, StreamInfo
 from flarelog.names import log_name
 from flarelog.sender.healths import Healths
 from flarelog.sender.log import Log, Site
@@ -22,7 +22,6 @@ log = logging.getLogger(__name__)
 
 EVERY = 1.0  # seconds between two looks
 TOLD_WITHIN, SENT = 5.0, 0.2  # seconds in which a sidecar that ends says why it has nothing; of them to send that
-_WHY = " cannot be read: "
 
 
 @dataclass(slots=True)
@@ -154,7 +153,7 @@ def unreadable(directory: str, troubles: Iterable[str]) -> str:
     """The name of the first log below *directory* that cannot be read, by what was said of it; empty: there is none."""
     place = f"{legible(directory).rstrip('/')}/"
     for sentence in troubles:
-        path, why, _ = sentence.removeprefix(place).partition(_WHY)
+        path, why, _ = sentence.removeprefix(place).partition(CANNOT_BE_READ)
         if why and sentence.startswith(place):
             with contextlib.suppress(InvalidName):
                 return log_name(path)

@@ -23,6 +23,7 @@ from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve
 from flarelog.render.zones import Stamps
 from flarelog.viewers.flow import Block
+from flarelog.viewers.health import few_unread
 from flarelog.viewers.pipe import Pipe
 
 
@@ -51,7 +52,8 @@ def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
     if gaps:
         size = sum(gap.length for gap in gaps)
         said += f"; {f'{size:,} bytes' if size else 'bytes'} of them are missing"
-    return said + (f"; {open_} of them {'have' if open_ > 1 else 'has'} not ended" if open_ else "")
+    said += f"; {open_} of them {'have' if open_ > 1 else 'has'} not ended" if open_ else ""
+    return "; ".join([said, *few_unread(infos)])
 
 
 def first_sentences(found: Sequence[Finding], run: str) -> Iterator[str]:
