@@ -107,13 +107,16 @@ def test_a_sidecar_that_is_another_user_reads_what_it_may_and_says_once_what_it_
     for asked in (("findings", RUN), ("logs", RUN, "--first-error")):
         assert why in place.call(*asked, "--receiver", receiver.address).said, asked
     report = place.directory / "run.md"
-    assert place.call("report", RUN, "--store", str(receiver.store), "-o", str(report)).ends() == 0
+    assert place.call("report", RUN, "--receiver", receiver.address, "-o", str(report)).ends() == 0
     assert why in report.read_text().replace("\\", "")
     assert sidecar.said.count("secret.log cannot be read: Permission denied") == 1
     assert sidecar.said.count("closed cannot be listed: Permission denied") == 1
     assert "Traceback" not in sidecar.said
     assert list(receiver.streams()) == [f"{SITE}/{LOG}"]
     receiver.holds(data + more)
+    assert receiver.stop() == 0  # and has written down what it was told
+    assert place.call("report", RUN, "--store", str(receiver.store), "-o", str(report)).ends() == 0
+    assert why in report.read_text().replace("\\", "")
     after = tree(place.root)
     assert {key: value for key, value in after.items() if key not in (str(place.log), str(place.root))} == {
         key: value for key, value in before.items() if key not in (str(place.log), str(place.root))
