@@ -173,7 +173,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         click.echo(line)
     if more:
         say(f"flarelog: {more:,} more findings are not shown: choose with --site and --log, or give --rescan")
-    for sentence in (*first_sentences(found, run), *few_unread(reading.infos)):
+    for sentence in (*first_sentences(found, run, place.words), *few_unread(reading.infos)):
         say(f"flarelog: {sentence}")
     return OK
 

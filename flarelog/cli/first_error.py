@@ -20,6 +20,7 @@ from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
 from flarelog.errors import NOT_FOUND, OK
 from flarelog.model import StreamId, StreamInfo
+from flarelog.placeholders import command
 from flarelog.render.merge import BLOCK
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.rows import Line
@@ -57,7 +58,7 @@ def first_error(asked: Asked, chosen: Selection) -> int:
         root, found, count = _root(asked, chosen, lines, view, ranks, around)
         if root is not None:
             _show(lines, asked, root.stream, found)
-            _say_root(root, asked.run, count)
+            _say_root(root, asked, count)
             return OK
     first = display.earliest
     if first is None:
@@ -109,14 +110,14 @@ def _show(lines: Lines, asked: Asked, stream: StreamId, found: Sequence[Line]) -
     console.close()
 
 
-def _say_root(root: Finding, run: str, count: int) -> None:
+def _say_root(root: Finding, asked: Asked, count: int) -> None:
     rank = "" if root.rank is None else f", rank {root.rank}"
     text = f": {root.text}" if root.signature.startswith(("exit.", "nccl.desync")) else ""
     talk(f"this is the earliest finding that may be the cause: {root.signature}{rank}{text}")
     talk(f"meaning: {root.meaning}")
     talk(f"what to do: {root.facts.get('advice', root.action)}")
     if count > 1:
-        talk(f"all {count} findings: flarelog findings {run}")
+        talk(f"all {count} findings: {command('findings', asked.run, *asked.place.words)}")
 
 
 def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:

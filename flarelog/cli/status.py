@@ -179,7 +179,7 @@ class _Asked:
             *fitting(self._table(found, troubles or {}), self.columns),
             *reason_lines(found, self.quiet_after, place=self.place, urls=self.urls, now=now),
             *exit_lines(found),
-            *trouble_lines(self.run, troubles or {}, earliest),
+            *trouble_lines(self.run, troubles or {}, earliest, self.place),
             *health.warnings(found),
             *(self._health(found) if self.wide else ()),
         ]

@@ -16,6 +16,7 @@ from flarelog.detect.detector import AFTER, BEFORE, Detector
 from flarelog.detect.table import Table
 from flarelog.errors import InvalidOption
 from flarelog.model import StreamId, StreamInfo
+from flarelog.placeholders import command
 from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChooser
 from flarelog.render.rows import Line
@@ -56,8 +57,8 @@ def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
     return "; ".join([said, *few_unread(infos)])
 
 
-def first_sentences(found: Sequence[Finding], run: str) -> Iterator[str]:
-    """What the earliest cause means, what to do, and where it stands."""
+def first_sentences(found: Sequence[Finding], run: str, place: Sequence[str]) -> Iterator[str]:
+    """What the earliest cause means, what to do, and where it stands. *place*: as of ``placeholders.look``."""
     root = first_root(found)
     if root is None:
         yield "no finding may be a cause by itself: look at the earliest one, and at logs that are not here"
@@ -66,7 +67,7 @@ def first_sentences(found: Sequence[Finding], run: str) -> Iterator[str]:
     yield f"the earliest root is {root.signature} in {where}{'' if root.rank is None else f', rank {root.rank}'}"
     yield f"meaning: {root.meaning}"
     yield f"what to do: {root.facts.get('advice', root.action)}"
-    yield f"its place: flarelog logs {run} --from {where}:{root.offset}"
+    yield f"its place: {command('logs', run, '--from', f'{where}:{root.offset}', *place)}"
 
 
 class Search:
