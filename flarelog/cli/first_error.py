@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import click
@@ -49,13 +49,14 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
     ranked = None if ranks.choice.everything else lambda stream: RankedLines(ranks, str(stream), ERROR)
     view = View(choice, lines.renderer, lines.stamped, lines.stamps, notes=False, ranks=ranked)
-    reading = Reading(asked.origin(), chosen, view, talk, ordered=True)
+    once = _once()
+    reading = Reading(asked.origin(), chosen, view, once, ordered=True)
     display.ahead = reading.ahead
     reader = (Follow if asked.follow else Batch)(reading, display, ranks=ranks)
     asyncio.run(_through(reading, reader))
     display.close()
     if not lines.choice.include:
-        root, found, count = _root(asked, chosen, lines, view, ranks, around)
+        root, found, count = _root(asked, chosen, lines, view, ranks, around, once)
         if root is not None:
             _show(lines, asked, root.stream, found)
             _say_root(root, asked, count)
@@ -74,7 +75,13 @@ def first_error(asked: Asked, chosen: Selection) -> int:
 
 
 def _root(
-    asked: Asked, chosen: Selection, lines: Lines, view: View, ranks: RankChooser, around: tuple[int, int]
+    asked: Asked,
+    chosen: Selection,
+    lines: Lines,
+    view: View,
+    ranks: RankChooser,
+    around: tuple[int, int],
+    say: Callable[[str], None],
 ) -> tuple[Finding | None, list[Line], int]:
     """The earliest cause, the lines around it, and how many findings there are."""
     choice = replace(lines.choice, before=0, after=0)
@@ -83,7 +90,7 @@ def _root(
         asked.origin(),
         chosen,
         replace(view, choice=choice, new=drawn(table), keep=kept(table)),
-        lambda text: None,
+        say,
         ordered=True,
     )
     narrowed = chosen.starts or chosen.tail is not None or not choice.everything or not ranks.choice.everything
@@ -154,6 +161,18 @@ def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
 async def _through(reading: Reading, reader: Follow | Batch) -> None:
     async with reading.origin:
         await reader.run()
+
+
+def _once() -> Callable[[str], None]:
+    """Says each sentence once, however many readings say it."""
+    said: set[str] = set()
+
+    def say(text: str) -> None:
+        if text not in said:
+            said.add(text)
+            talk(text)
+
+    return say
 
 
 def talk(text: str) -> None:
