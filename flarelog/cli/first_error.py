@@ -25,6 +25,7 @@ from flarelog.render.merge import BLOCK
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.rows import Line
 from flarelog.sources.zone import system_zone
+from flarelog.text import several
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.display import ERROR, STYLES, FirstError, label
 from flarelog.viewers.findings import Search, drawn, kept
@@ -68,7 +69,7 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     _show(lines, asked, first.stream, first.lines)
     others = display.count - 1
     if others:
-        talk(f"{others} other log{('s' if others > 1 else '')} of {len(reading.streams)} had errors later")
+        talk(f"{several(others, 'other log')} of {len(reading.streams)} had errors later")
     if not lines.choice.include:
         talk("this is the earliest line that looks like an error: no known cause was found")
     return OK
@@ -142,7 +143,7 @@ def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
         "--exclude": lines.exclude,
     }
     by = [flag for flag, given in narrowed.items() if given]
-    count = f"{len(infos)} log{'s' if len(infos) != 1 else ''} of run {asked.run}"
+    count = f"{several(len(infos), 'log')} of run {asked.run}"
     said = [
         f"no error was found among the lines of {count} that {', '.join(by)} left"
         if by

@@ -119,13 +119,13 @@ class Placeholder:
                 self.look()
                 await asyncio.sleep(EVERY)
         finally:
-            self._end()
+            self.end()
 
     def look(self) -> None:
         """As ``mind`` does each time."""
         name = self._wanted()
         if self._log is not None and self._log.stream.log != name:
-            self._end()
+            self.end()
         if name and self._log is None:
             source = _Nothing(name)
             self._log = Log(_Apart(self._site, source), source, silent=True)
@@ -141,9 +141,10 @@ class Placeholder:
                     await asyncio.sleep(SENT / 4)
                 await self._healths.look(lambda: self.speaker)
                 await asyncio.sleep(SENT)
-        self._end()
+        self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """There is a log."""
         if self._task is not None:
             self._task.cancel()
         self._log = self._task = None

@@ -23,6 +23,7 @@ from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve
 from flarelog.render.zones import Stamps
+from flarelog.text import several
 from flarelog.viewers.flow import Block
 from flarelog.viewers.health import few_unread
 from flarelog.viewers.pipe import Pipe
@@ -47,7 +48,7 @@ def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
     """That nothing was found, and in what: nobody is to read it as more than was looked at."""
     if not infos:
         return f"run {run} has no such log"
-    said = f"no known trouble was found in {len(infos)} log{'s' if len(infos) != 1 else ''} of run {run}"
+    said = f"no known trouble was found in {several(len(infos), 'log')} of run {run}"
     open_ = sum(not info.sealed for info in infos)
     gaps = [gap for info in infos for gap in info.gaps]
     if gaps:
