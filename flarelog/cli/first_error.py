@@ -53,6 +53,8 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     once = _once()
     reading = Reading(asked.origin(), chosen, view, once, ordered=True)
     display.ahead = reading.ahead
+    if not lines.choice.include:
+        display.failed = lambda: any(not one.well for info in reading.infos for one in info.exits)
     reader = (Follow if asked.follow else Batch)(reading, display, ranks=ranks)
     asyncio.run(_through(reading, reader))
     display.close()
