@@ -173,9 +173,27 @@ def moment(text: str, now: int, zone: tzinfo | None = None) -> int:
     )
 
 
+def ending(text: str, now: int, since: int | None, zone: tzinfo | None = None) -> int:
+    """As ``moment``, of a time that ends what began *since* then: ``13:50`` is the first such time behind that; today's,
+    be it still to come, where no beginning is known.
+    """
+    clock = _CLOCK.fullmatch(text)
+    if clock is None:
+        return moment(text, now, zone)
+    begin = datetime.fromtimestamp((now if since is None else since) // SECOND, zone or UTC)
+    found = _at(clock, begin)
+    if since is not None and found <= begin:
+        found += timedelta(days=1)
+    return int(found.timestamp()) * SECOND
+
+
 def _of_the_day(text: str, clock: re.Match[str] | None, now: datetime) -> int:
-    hour, minute, second = (int(part or 0) for part in clock.groups()) if clock is not None else (0, 0, 0)
-    found = now.replace(hour=hour, minute=minute, second=second)
+    found = _at(clock, now) if clock is not None else now.replace(hour=0, minute=0, second=0)
     if text == "yesterday" or found > now:
         found -= timedelta(days=1)
     return int(found.timestamp()) * SECOND
+
+
+def _at(clock: re.Match[str], day: datetime) -> datetime:
+    hour, minute, second = (int(part or 0) for part in clock.groups())
+    return day.replace(hour=hour, minute=minute, second=second)

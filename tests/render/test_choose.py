@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flarelog.errors import InvalidOption
-from flarelog.render.choose import Arrived, Choice, Chooser, moment, patterns
+from flarelog.render.choose import Arrived, Choice, Chooser, ending, moment, patterns
 from flarelog.render.container import Renderer
 from flarelog.render.levels import Level
 from flarelog.render.rows import Line, Note
@@ -333,6 +333,25 @@ def test_a_time_as_people_say_it(text: str, hours: int, found: str) -> None:
     now = rfc3339("2026-11-20T13:55:00Z")
     assert now is not None
     assert moment(text, now, timezone(timedelta(hours=hours))) == rfc3339(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "since", "found"),
+    [
+        ("14:00", None, "2026-11-20T14:00:00Z"),
+        ("13:50", None, "2026-11-20T13:50:00Z"),
+        ("23:59", "2026-11-20T00:00:00Z", "2026-11-20T23:59:00Z"),
+        ("23:59", "2026-11-19T23:00:00Z", "2026-11-19T23:59:00Z"),
+        ("01:00", "2026-11-19T23:00:00Z", "2026-11-20T01:00:00Z"),
+        ("23:00", "2026-11-19T23:00:00Z", "2026-11-20T23:00:00Z"),
+        ("5m", "2026-11-19T23:00:00Z", "2026-11-20T13:50:00Z"),
+        ("yesterday", None, "2026-11-19T00:00:00Z"),
+    ],
+)
+def test_a_time_that_ends_lies_behind_the_one_that_begins(text: str, since: str | None, found: str) -> None:
+    now = rfc3339("2026-11-20T13:55:00Z")
+    assert now is not None
+    assert ending(text, now, rfc3339(since) if since else None) == rfc3339(found)
 
 
 @pytest.mark.parametrize("text", ["24:00", "13:60", "12345678901", "-5", "tomorrow", "1:2:3:4"])

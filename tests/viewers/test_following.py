@@ -728,9 +728,9 @@ def test_a_traceback_behind_which_nothing_comes_is_an_error_as_well() -> None:
     assert not display.enough(False, 0.0)
     assert not display.enough(True, 1.0)
     assert not display.enough(True, 1.5)
-    assert display.earliest is None
+    assert display.count == 0
     assert not display.enough(True, 2.5)
-    assert display.earliest is not None
+    assert display.count == 1
     assert display.enough(True, 5.0)
 
 
