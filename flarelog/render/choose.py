@@ -174,8 +174,8 @@ def moment(text: str, now: int, zone: tzinfo | None = None) -> int:
 
 
 def ending(text: str, now: int, since: int | None, zone: tzinfo | None = None) -> int:
-    """As ``moment``, of a time that ends what began *since* then: ``13:50`` is the first such time behind that; today's,
-    be it still to come, where no beginning is known.
+    """As ``moment``, of a time that ends what began *since* then: ``13:50`` is the first such time behind that;
+    today's, be it still to come, where no beginning is known.
     """
     clock = _CLOCK.fullmatch(text)
     if clock is None:
