@@ -27,6 +27,7 @@ from flarelog.render.rows import Line
 from flarelog.sources.zone import system_zone
 from flarelog.text import several
 from flarelog.viewers.batch import Batch
+from flarelog.viewers.console import summary
 from flarelog.viewers.display import ERROR, STYLES, FirstError, label
 from flarelog.viewers.findings import Search, drawn, kept
 from flarelog.viewers.flow import View
@@ -67,6 +68,8 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     first = display.earliest
     if first is None:
         talk(_no_error(reading.infos, asked))
+        for note in summary(0, "these logs", reading.cut, asked.lines.searched):
+            talk(note)
         return NOT_FOUND
     _show(lines, asked, first.stream, first.lines)
     others = display.count - 1

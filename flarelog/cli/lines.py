@@ -82,6 +82,16 @@ class LineOptions:
     )
 
     @property
+    def searching(self) -> bool:
+        """Whether lines are chosen by what they say, and then cut."""
+        return bool(self.include or self.exclude or self.level) and self.long_lines == "cut"
+
+    @property
+    def searched(self) -> int:
+        """Characters of a line in which patterns are looked for."""
+        return max(self.max_line, LIMIT)
+
+    @property
     def choosing(self) -> bool:
         """Whether they choose or change lines."""
         return bool(self.include or self.exclude or self.since or self.until or self.timestamps or self.level)
@@ -122,6 +132,7 @@ class Lines:
             since,
             until,
             Level[options.level.upper()] if options.level else None,
+            options.max_line if options.searched != options.max_line and options.searching else None,
         )
         self.bars = options.bars or ("live" if terminal and options.output == "text" else "steps")
         self.colour = colours(options.color, os.environ.get, sys.stdout.isatty())
@@ -151,7 +162,8 @@ class Lines:
     def renderer(self, form: Form = "auto") -> Renderer:
         """A new one."""
         options = self.options
-        return Renderer(form, steps=self.bars == "steps", limit=options.max_line, overlong=options.long_lines)
+        limit = options.searched if self.choice.shown is not None else options.max_line
+        return Renderer(form, steps=self.bars == "steps", limit=limit, overlong=options.long_lines)
 
     def console(
         self,

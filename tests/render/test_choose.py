@@ -15,7 +15,7 @@ from flarelog.errors import InvalidOption
 from flarelog.render.choose import Arrived, Choice, Chooser, ending, moment, patterns
 from flarelog.render.container import Renderer
 from flarelog.render.levels import Level
-from flarelog.render.rows import Line, Note
+from flarelog.render.rows import MARK, Line, Note
 from flarelog.render.times import SECOND, rfc3339
 from flarelog.viewers.console import Console, ConsoleOptions, Enough, Template, colours
 
@@ -47,6 +47,14 @@ def chosen(texts: str, **choice: Any) -> str:
 )
 def test_choices(choice: dict[str, Any], shown: str) -> None:
     assert chosen("a1 b1 a2 c1 c2 c3 b2 a3", **choice) == shown
+
+
+def test_patterns_see_what_is_cut_off() -> None:
+    chooser = Chooser(Choice(patterns(["needle"]), shown=20))
+    texts = ["short needle", "x" * 30 + " needle", "\x1b[31m" + "x" * 30 + "\x1b[0m needle", "y" * 30 + MARK]
+    found = [line.text for line in chooser.feed([Line(0, 0, text) for text in texts]) if line]
+    assert found == ["short needle", "x" * 9 + MARK, "\x1b[31m" + "x" * 9 + "\x1b[0m" + MARK]
+    assert chooser.cut == 1
 
 
 def test_patterns_see_no_colours() -> None:
