@@ -46,7 +46,7 @@ def test_a_command_below_the_table_can_be_read_to_its_end_on_a_narrow_terminal(
 ) -> None:
     monkeypatch.setattr(status, "terminal_size", lambda: os.terminal_size((40, 24)))
     sentence = (
-        "findings: 1 finding may be a cause: it is disk.full in oslo/log.txt (flarelog findings job-1 --store logs)"
+        "findings: 1 finding may be a cause: it is disk.full in a/log.txt (flarelog findings job-1 --store logs)"
     )
     row = "oslo  log.txt  " + 30 * "x"
     assert status.draw([row, sentence], 0) == 5
