@@ -23,7 +23,9 @@ _expected: dict[tuple[str, ...], tuple[Callable[[str], object], Callable[[str], 
 def check(patterns: Iterable[str]) -> None:
     """Raises InvalidGlob for the first of *patterns* that cannot be read, InvalidOption for one that is no name's."""
     for pattern in patterns:
-        if not pattern or pattern.startswith("/"):
+        if not pattern:
+            raise InvalidOption("an empty pattern matches nothing: give a name, or leave the option out")
+        if pattern.startswith("/"):
             raise InvalidOption(f"the pattern {pattern!r} can match nothing: remove the '/' before it")
         pieces = [piece for piece, _ in _tokens(pattern)]
         for bracket, missing in (("[", "]"), ("]", "[")):

@@ -30,6 +30,7 @@ MAX_OFFSET = (1 << 63) - 1
 MAX_CHUNK = 2 << 20  # what a message costs is spread over more bytes: 10 % more throughput than with 1 MiB
 EMPTY_DIGEST = 0
 UNREAD = 8  # logs that cannot be read, as a producer tells it with its health
+CANNOT_BE_READ = " cannot be read: "  # in what a sidecar says of a file, between the name and the reason
 REDACTED = "redacted"  # in a generation's notes, before what was masked
 BORN = "born"  # in a generation's notes, before the time of its file's birth, in ns since the epoch
 SPOOL = "spool"  # in a generation's notes, before whose output it is and where in it its file begins

@@ -104,9 +104,14 @@ def look(run: str, site: str = "", log: str = "", place: Sequence[str] = ()) -> 
     """The command that shows the log; without *log* those of *site*, without that those of *run*. *place*: the options
     that say where they are.
     """
-    import shlex  # few are told of a log that is not there
+    return command("logs", run, *(("--site", site) if site else ()), *(("--log", log) if log else ()), *place)
 
-    words = ["flarelog", "logs", run, *(("--site", site) if site else ()), *(("--log", log) if log else ()), *place]
+
+def command(name: str, run: str, *options: str) -> str:
+    """The command of flarelog with that *name*, as a person may type it."""
+    import shlex  # few are told of one
+
+    words = ["flarelog", name, run, *options]
     if run.startswith("-"):  # no option
         words = [*words[:2], *words[3:], "--", run]
     return legible(shlex.join(words))

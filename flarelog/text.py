@@ -30,6 +30,11 @@ def quoted(name: str) -> str:
     return f"'{legible(name, 100)}'"
 
 
+def several(count: int, noun: str) -> str:
+    """``1 log``, ``2 logs``, ``0 logs``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def _written(one: str) -> str:
     number = ord(one)
     return f"\\x{number - 0xDC00:02x}" if 0xDC80 <= number <= 0xDCFF else ascii(one)[1:-1]

@@ -55,7 +55,7 @@ def tree(root: Path) -> dict[str, tuple[int, ...]]:
 # --- a sidecar that may read, and nothing else
 
 
-@pytest.mark.parametrize("once", [(), ("--once",)])
+@pytest.mark.parametrize("once", [(), ("--once", "--json")])
 def test_a_site_whose_only_log_cannot_be_read_is_seen_and_told(
     place: Place, nobody: tuple[str, ...], once: tuple[str, ...]
 ) -> None:
@@ -67,12 +67,16 @@ def test_a_site_whose_only_log_cannot_be_read_is_seen_and_told(
     until(lambda: why in place.call("status", RUN, "--receiver", receiver.address).printed, "it is told")
     if once:
         assert sidecar.ends() == 1
+        (record,) = sidecar.records()
+        assert (record["log"], record["error"]) == (None, f"{place.log} cannot be read: Permission denied")
         return
     assert "sending from" not in sidecar.said
     place.log.chmod(0o644)
     receiver.gets(data)
     until(lambda: why not in place.call("status", RUN, "--receiver", receiver.address).printed, "it is forgiven", 30)
     assert sidecar.stop() == 0
+    assert sidecar.said.count("sending from") == 1, sidecar.talk()
+    assert "GOING_AWAY" not in sidecar.said
     receiver.holds(data)
 
 
@@ -101,11 +105,20 @@ def test_a_sidecar_that_is_another_user_reads_what_it_may_and_says_once_what_it_
     assert f"missing: {RUN}/{SITE}: closed cannot be listed: Permission denied\n" in shown[-1]
     assert str(place.root) not in shown[-1], "where it lies is the site's business"
     assert sidecar.stop() == 1, sidecar.talk()
+    why = f"{RUN}/{SITE}: secret.log cannot be read: Permission denied"
+    for asked in (("findings", RUN), ("logs", RUN, "--first-error")):
+        assert why in place.call(*asked, "--receiver", receiver.address).said, asked
+    report = place.directory / "run.md"
+    assert place.call("report", RUN, "--receiver", receiver.address, "-o", str(report)).ends() == 0
+    assert why in report.read_text().replace("\\", "")
     assert sidecar.said.count("secret.log cannot be read: Permission denied") == 1
     assert sidecar.said.count("closed cannot be listed: Permission denied") == 1
     assert "Traceback" not in sidecar.said
     assert list(receiver.streams()) == [f"{SITE}/{LOG}"]
     receiver.holds(data + more)
+    assert receiver.stop() == 0  # and has written down what it was told
+    assert place.call("report", RUN, "--store", str(receiver.store), "-o", str(report)).ends() == 0
+    assert why in report.read_text().replace("\\", "")
     after = tree(place.root)
     assert {key: value for key, value in after.items() if key not in (str(place.log), str(place.root))} == {
         key: value for key, value in before.items() if key not in (str(place.log), str(place.root))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flarelog.errors import CONFIGURATION, NOT_FOUND, OK
-from integration.harness.places import RUN, Place, Program
+from integration.harness.places import RUN, Place, Program, append
 
 PYTHON = sys.executable
 SEGFAULT = f"{PYTHON} -X faulthandler -c 'import ctypes; print(1, flush=True); ctypes.string_at(0)'"
@@ -168,3 +168,13 @@ def test_the_first_error_is_the_earliest_cause(place: Place) -> None:
     one = place.call("logs", RUN, "--receiver", receiver.address, "--first-error", "--site", "site-1")
     assert one.printed == "site-1/log.txt │ 2026-11-20 08:00:01 ERROR try again\n"
     assert "the earliest line that looks like an error" in one.said
+
+
+@pytest.mark.parametrize("command", [("findings",), ("logs", "--first-error")])
+def test_who_searches_for_long_says_what_it_waits_for(place: Place, command: tuple[str, ...]) -> None:
+    append(place.log, b"".join(b"2026-11-20 08:00:00 ERROR step %d failed\n" % n for n in range(40_000)))
+    receiver = place.serve("--findings", "off")
+    assert place.once(receiver).process.returncode == 0
+    name, *options = command
+    found = place.call(name, RUN, *options, "--store", str(receiver.store))
+    assert f"flarelog: reading the logs of run {RUN}" in found.said

@@ -139,7 +139,8 @@ def test_an_old_store_is_caught_up_with_and_stays_as_old_as_it_is(place: Place) 
     until(lambda: counts(receiver, f"{SITE}/log.txt") == [("disk.full", 1)], "the old log is looked at")
     text = place.call("status", RUN, "--receiver", receiver.address).printed
     assert "disk.full" in text.splitlines()[2]
-    assert f"findings: 1 finding may be a cause: it is disk.full in {SITE}/log.txt (flarelog findings {RUN})" in text
+    again = f"flarelog findings {RUN} --receiver {receiver.address}"
+    assert f"findings: 1 finding may be a cause: it is disk.full in {SITE}/log.txt ({again})" in text
     until(lambda: list(receiver.store.glob("*/.*.findings")), "it is kept")
     assert "disk.full" in place.call("status", RUN, "--store", str(receiver.store)).printed
     place.call("rm", RUN, "--receiver", receiver.address, "--yes")
@@ -180,7 +181,8 @@ def test_what_the_receiver_found_is_what_the_report_and_the_first_error_show(pla
         first = place.call("logs", RUN, *where, "--first-error")
         parts = re.split("(?m)^(?=## )", (tmp_path / "run.md").read_text())
         # How a machine fares is kept some time later.
-        return "".join(each for each in parts if not each.startswith("## Machines")), first.printed + first.said
+        text = "".join(each for each in parts if not each.startswith("## Machines"))
+        return text, (first.printed + first.said).replace(" ".join(where), "WHERE")
 
     at = ("--receiver", receiver.address)
     until(lambda: counts(receiver, f"{SITE}/log.txt") != [], "the receiver finds")

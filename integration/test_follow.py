@@ -494,3 +494,24 @@ def test_a_terminal_that_is_too_slow_skips_and_says_so(place: Place) -> None:
     assert seen.count("\n") < 300_000
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.ended() == 130
+
+
+@pytest.mark.parametrize("how", ["receiver", "store"])
+def test_a_crash_is_the_first_error_though_nothing_comes_behind_it(place: Place, how: str) -> None:
+    receiver = place.serve()
+    trace = b'Traceback (most recent call last):\n  File "train.py", line 3\nValueError: boom\n'
+    sites(place, receiver, site1=b"step 1\n" + trace, site2=b"step 1\n")
+    until(lambda: receiver.file("log.txt", "site-1").exists(), "the site sends")
+    first = place.call("follow", RUN, *where(receiver, how), "--first-error")
+    assert first.ends() == 0
+    assert "ValueError: boom" in first.printed
+
+
+def test_a_command_that_is_killed_is_the_first_error_though_its_log_tells_none(place: Place) -> None:
+    receiver = place.serve()
+    sites(place, receiver, site2=b"step 1\n")
+    named = ("--receiver", receiver.address, "--run", RUN, "--site", "site-3")
+    place.call("run", *named, "--", "sh", "-c", "echo step 1; kill -9 $$")
+    first = place.call("follow", RUN, "--receiver", receiver.address, "--first-error")
+    assert first.ends() == 0
+    assert "SIGKILL" in first.said + first.printed

@@ -358,7 +358,7 @@ def test_a_receiver_that_does_not_take_it_holds_up_the_end_no_longer_than_the_bo
     assert done.err.count("Traceback") == (1 if last else 0), done.err
     warnings = [line for line in done.err.splitlines() if line.startswith("WARNING the process exits")]
     assert len(warnings) == 1, done.err
-    assert "1,700,000 bytes in 1 logs of run run" in warnings[0]
+    assert "1,700,000 bytes in 1 log of run run" in warnings[0]
     assert "ERROR" not in done.err
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from integration.harness.places import FLARELOG, until
+from integration.harness.places import FLARELOG, Place, append, until
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
 CASES = [case for case in json.loads((DATA / "render.json").read_text()) if case["kind"] == "view"]
@@ -240,3 +240,11 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert int(done.stderr) < 100 << 10
     assert b"..TRUNCATED\n" in done.stdout
+
+
+def test_a_pattern_is_looked_for_behind_what_is_shown_of_a_line(place: Place) -> None:
+    append(place.log, b"a" * 100 + b" NEEDLE\n" + b"b" * 70_000 + b" NEEDLE\n")
+    shown = place.call("view", str(place.log), "-i", "NEEDLE", "--max-line", "20")
+    assert shown.printed == "a" * 9 + "..TRUNCATED\n"
+    assert "1 line longer than 65,536 characters did not match in that part" in shown.said
+    assert len(place.call("view", str(place.log), "-i", "NEEDLE", "--max-line", "99999").printed.splitlines()) == 2

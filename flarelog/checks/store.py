@@ -12,6 +12,7 @@ from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.checks.site import descriptors
 from flarelog.errors import NotAllowed, NotFound
 from flarelog.stores.choose import there
+from flarelog.text import several
 
 SYNC = 0.1  # seconds that making a little durable may take without a word
 LEAST_FREE, LITTLE_FREE = 64 << 20, 1 << 30  # bytes
@@ -60,7 +61,7 @@ def _strangers(root: Path) -> str:
     else:
         return ""
     more = len(names) - 1
-    return names[0] + (f" and {more} other{'s' if more > 1 else ''}" if more else "") if names else ""
+    return names[0] + (f" and {several(more, 'other')}" if more else "") if names else ""
 
 
 def _letters(root: Path) -> Iterator[Row]:

@@ -31,6 +31,7 @@ from flarelog.text import legible
 from flarelog.values import frozen
 from flarelog.viewers.findings import Search, drawn, first_sentences, kept, nothing
 from flarelog.viewers.flow import View
+from flarelog.viewers.health import few_unread
 from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
 from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.searching import Told, found_in, searching
@@ -172,7 +173,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         click.echo(line)
     if more:
         say(f"flarelog: {more:,} more findings are not shown: choose with --site and --log, or give --rescan")
-    for sentence in first_sentences(found, run):
+    for sentence in (*first_sentences(found, run, place.words), *few_unread(reading.infos)):
         say(f"flarelog: {sentence}")
     return OK
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import click
@@ -20,15 +20,19 @@ from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
 from flarelog.errors import NOT_FOUND, OK
 from flarelog.model import StreamId, StreamInfo
+from flarelog.placeholders import command
 from flarelog.render.merge import BLOCK
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.rows import Line
 from flarelog.sources.zone import system_zone
+from flarelog.text import several
 from flarelog.viewers.batch import Batch
+from flarelog.viewers.console import summary
 from flarelog.viewers.display import ERROR, STYLES, FirstError, label
 from flarelog.viewers.findings import Search, drawn, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
+from flarelog.viewers.health import few_unread
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.searching import AROUND, found_in, lines_around, searching
@@ -47,32 +51,43 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
     ranked = None if ranks.choice.everything else lambda stream: RankedLines(ranks, str(stream), ERROR)
     view = View(choice, lines.renderer, lines.stamped, lines.stamps, notes=False, ranks=ranked)
-    reading = Reading(asked.origin(), chosen, view, talk, ordered=True)
+    once = _once()
+    reading = Reading(asked.origin(), chosen, view, once, ordered=True)
     display.ahead = reading.ahead
+    if not lines.choice.include:
+        display.failed = lambda: any(not one.well for info in reading.infos for one in info.exits)
     reader = (Follow if asked.follow else Batch)(reading, display, ranks=ranks)
     asyncio.run(_through(reading, reader))
     display.close()
     if not lines.choice.include:
-        root, found, count = _root(asked, chosen, lines, view, ranks, around)
+        root, found, count = _root(asked, chosen, lines, view, ranks, around, once)
         if root is not None:
             _show(lines, asked, root.stream, found)
-            _say_root(root, asked.run, count)
+            _say_root(root, asked, count)
             return OK
     first = display.earliest
     if first is None:
         talk(_no_error(reading.infos, asked))
+        for note in summary(0, "these logs", reading.cut, asked.lines.searched):
+            talk(note)
         return NOT_FOUND
     _show(lines, asked, first.stream, first.lines)
     others = display.count - 1
     if others:
-        talk(f"{others} other log{('s' if others > 1 else '')} of {len(reading.streams)} had errors later")
+        talk(f"{several(others, 'other log')} of {len(reading.streams)} had errors later")
     if not lines.choice.include:
         talk("this is the earliest line that looks like an error: no known cause was found")
     return OK
 
 
 def _root(
-    asked: Asked, chosen: Selection, lines: Lines, view: View, ranks: RankChooser, around: tuple[int, int]
+    asked: Asked,
+    chosen: Selection,
+    lines: Lines,
+    view: View,
+    ranks: RankChooser,
+    around: tuple[int, int],
+    say: Callable[[str], None],
 ) -> tuple[Finding | None, list[Line], int]:
     """The earliest cause, the lines around it, and how many findings there are."""
     choice = replace(lines.choice, before=0, after=0)
@@ -81,7 +96,7 @@ def _root(
         asked.origin(),
         chosen,
         replace(view, choice=choice, new=drawn(table), keep=kept(table)),
-        lambda text: None,
+        say,
         ordered=True,
     )
     narrowed = chosen.starts or chosen.tail is not None or not choice.everything or not ranks.choice.everything
@@ -108,14 +123,14 @@ def _show(lines: Lines, asked: Asked, stream: StreamId, found: Sequence[Line]) -
     console.close()
 
 
-def _say_root(root: Finding, run: str, count: int) -> None:
+def _say_root(root: Finding, asked: Asked, count: int) -> None:
     rank = "" if root.rank is None else f", rank {root.rank}"
     text = f": {root.text}" if root.signature.startswith(("exit.", "nccl.desync")) else ""
     talk(f"this is the earliest finding that may be the cause: {root.signature}{rank}{text}")
     talk(f"meaning: {root.meaning}")
     talk(f"what to do: {root.facts.get('advice', root.action)}")
     if count > 1:
-        talk(f"all {count} findings: flarelog findings {run}")
+        talk(f"all {count} findings: {command('findings', asked.run, *asked.place.words)}")
 
 
 def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
@@ -133,7 +148,7 @@ def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
         "--exclude": lines.exclude,
     }
     by = [flag for flag, given in narrowed.items() if given]
-    count = f"{len(infos)} log{'s' if len(infos) != 1 else ''} of run {asked.run}"
+    count = f"{several(len(infos), 'log')} of run {asked.run}"
     said = [
         f"no error was found among the lines of {count} that {', '.join(by)} left"
         if by
@@ -146,12 +161,24 @@ def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
     going_on = sum(not info.sealed for info in infos)
     if going_on:
         said.append(f"{going_on} of them {'have' if going_on > 1 else 'has'} not ended")
-    return "; ".join(said)
+    return "; ".join([*said, *few_unread(infos)])
 
 
 async def _through(reading: Reading, reader: Follow | Batch) -> None:
     async with reading.origin:
         await reader.run()
+
+
+def _once() -> Callable[[str], None]:
+    """Says each sentence once, however many readings say it."""
+    said: set[str] = set()
+
+    def say(text: str) -> None:
+        if text not in said:
+            said.add(text)
+            talk(text)
+
+    return say
 
 
 def talk(text: str) -> None:

@@ -17,7 +17,7 @@ from flarelog.cli.running import terminal_size
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
 from flarelog.options import option, typed
-from flarelog.render.choose import Choice, moment, patterns
+from flarelog.render.choose import Choice, ending, moment, patterns
 from flarelog.render.container import Form, Renderer
 from flarelog.render.levels import NAMES, Level
 from flarelog.render.reach import LIMIT
@@ -49,7 +49,9 @@ class LineOptions:
     since: str | None = typed(
         None, "Show lines from this time on: 5m, 90 (seconds), 13:50, yesterday, 2026-11-20T08:00:00Z.", metavar="TIME"
     )
-    until: str | None = typed(None, "Show lines before this time.", metavar="TIME")
+    until: str | None = typed(
+        None, "Show lines before this time. 13:50 is the next one after --since, else today's.", metavar="TIME"
+    )
     timestamps: bool = typed(False, "Begin each line with its time, where the line has one.", short="-t")
     zones: tuple[str, ...] = typed(
         (),
@@ -80,6 +82,16 @@ class LineOptions:
     )
 
     @property
+    def searching(self) -> bool:
+        """Whether lines are chosen by what they say, and then cut."""
+        return bool(self.include or self.exclude or self.level) and self.long_lines == "cut"
+
+    @property
+    def searched(self) -> int:
+        """Characters of a line in which patterns are looked for."""
+        return max(self.max_line, LIMIT)
+
+    @property
     def choosing(self) -> bool:
         """Whether they choose or change lines."""
         return bool(self.include or self.exclude or self.since or self.until or self.timestamps or self.level)
@@ -106,7 +118,7 @@ class Lines:
         around = options.context or 0
         clock = _clock(options.tz)
         since = moment(options.since, now, clock) if options.since else None
-        until = moment(options.until, now, clock) if options.until else None
+        until = ending(options.until, now, since, clock) if options.until else None
         if since is not None and until is not None and since >= until:
             raise InvalidOption(
                 f"--since {options.since} is not before --until {options.until}, and no line is between them: give an"
@@ -120,6 +132,7 @@ class Lines:
             since,
             until,
             Level[options.level.upper()] if options.level else None,
+            options.max_line if options.searched != options.max_line and options.searching else None,
         )
         self.bars = options.bars or ("live" if terminal and options.output == "text" else "steps")
         self.colour = colours(options.color, os.environ.get, sys.stdout.isatty())
@@ -149,7 +162,8 @@ class Lines:
     def renderer(self, form: Form = "auto") -> Renderer:
         """A new one."""
         options = self.options
-        return Renderer(form, steps=self.bars == "steps", limit=options.max_line, overlong=options.long_lines)
+        limit = options.searched if self.choice.shown is not None else options.max_line
+        return Renderer(form, steps=self.bars == "steps", limit=limit, overlong=options.long_lines)
 
     def console(
         self,

@@ -204,7 +204,7 @@ async def _shown(reading: Reading, reader: Follow | Batch, console: Console, pip
         console.close()
         if sys.exc_info()[0] in (None, asyncio.CancelledError):
             pipe.write_out()
-    for note in summary(reading.replaced, "these logs"):
+    for note in summary(reading.replaced, "these logs", reading.cut, asked.lines.searched):
         click.echo(note, err=True)
     return _status(reading.infos) if asked.shown.exit_status else OK
 

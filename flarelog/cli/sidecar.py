@@ -90,6 +90,9 @@ def command(
         for target, outcome in zip(targets, outcomes, strict=True):
             for line in _records(outcome):
                 click.echo(json.dumps({"receiver": target.receiver, **line}))
+            for sentence in outcome.troubles:
+                whose = {"receiver": target.receiver, "run": run_id, "site": site}
+                click.echo(json.dumps({**whose, "log": None, "error": sentence}))
     sys.exit(exit_code(outcome.exit_code for outcome in outcomes))
 
 

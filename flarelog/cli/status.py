@@ -22,6 +22,7 @@ from flarelog.detect.across import first_root, judged
 from flarelog.detect.base import Finding
 from flarelog.errors import CannotConnect, NotAllowed, NotFound, TimedOut
 from flarelog.globs import any_of, check, plain
+from flarelog.late import late
 from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamId, StreamInfo
 from flarelog.names import meant
@@ -179,7 +180,7 @@ class _Asked:
             *fitting(self._table(found, troubles or {}), self.columns),
             *reason_lines(found, self.quiet_after, place=self.place, urls=self.urls, now=now),
             *exit_lines(found),
-            *trouble_lines(self.run, troubles or {}, earliest),
+            *trouble_lines(self.run, troubles or {}, earliest, self.place),
             *health.warnings(found),
             *(self._health(found) if self.wide else ()),
         ]
@@ -217,6 +218,8 @@ FINDINGS = "FINDINGS"
 _LEAST = ("CLOCK", "BYTES/S", FINDINGS, "LAG", "BYTES")  # what a narrow terminal is not shown, the first first
 _LEAST_HEALTH = ("UP", "PEAK", "LOAD", "CORES", "WAITING", "OOM KILLS", "DISK FREE")
 _SHORTEST = 8  # columns to which names are shortened
+_NARROWEST = 20  # columns in which a sentence is wrapped
+_SENTENCE = late(r"[a-z]{1,20}: ")
 
 
 def fitting(rows: Sequence[tuple[str, ...]], columns: int | None) -> list[str]:
@@ -361,7 +364,7 @@ class _Screen:
     def show(self, lines: list[str], note: str = "") -> None:
         """Show *lines*; where they are not drawn in place, *note* on stderr instead of them, once."""
         if self._in_place:
-            self._drawn = _draw(lines, self._drawn)
+            self._drawn = draw(lines, self._drawn)
             return
         if note and note != self._said:
             click.echo(f"flarelog: {note}", err=True)
@@ -372,9 +375,21 @@ class _Screen:
         sys.stdout.flush()
 
 
-def _draw(lines: list[str], drawn: int) -> int:
+def _wrapped(line: str, columns: int) -> list[str]:
+    """A sentence on as many lines as it needs: a command in it is to be read to its end. A row of the table is one."""
+    if len(line) <= columns or not _SENTENCE.match(line):
+        return [line]
+    import textwrap  # a wide terminal needs none
+
+    return textwrap.wrap(
+        line, max(_NARROWEST, columns), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def draw(lines: list[str], drawn: int) -> int:
     """Show *lines* in the place of the *drawn* ones before; how many they are now."""
     columns, height = terminal_size()
+    lines = [part for line in lines for part in _wrapped(line, columns - 1)]
     room = max(2, height - 1)
     if len(lines) > room:
         lines = [

@@ -209,6 +209,9 @@ class _View:
                     show(lines if self._choice.everything else list(chooser.feed(lines)), name)
         for one, source in kept:
             self._console.show([one], source)
+        for log, chooser in zip(self._logs, choosers, strict=True):
+            for note in summary(0, legible(log[0]), chooser.cut, self._lines.options.searched):
+                click.echo(note, err=True)
 
     def _read(self, log: Sequence[str]) -> Iterator[list[Line]]:
         """The lines of *log*, which is one file or several, as they come."""

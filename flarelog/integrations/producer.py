@@ -26,6 +26,7 @@ from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.text import several
 from flarelog.wire.packing import Compression
 
 log = logging.getLogger(__name__)
@@ -106,7 +107,7 @@ class _Sending:
             size, logs = self._background.call(count(), MARGIN)
         except (TimeoutError, CancelledError, Stopped):
             return f"an unknown part of {of}"
-        return f"{size:,} bytes in {logs} logs of {of}"
+        return f"{size:,} bytes in {several(logs, 'log')} of {of}"
 
 
 class Producer(Embedded):

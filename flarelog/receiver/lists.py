@@ -32,10 +32,11 @@ from flarelog.stores.base import Store, totals
 from flarelog.stores.moments import POINTS, Moment
 from flarelog.wire import calls
 from flarelog.wire.codec.findings import Asked, FoundIn, found_in_messages
-from flarelog.wire.codec.lists import Listing, parts_of
+from flarelog.wire.codec.lists import Listing, encode_info, encode_infos, parts_of
 from flarelog.wire.codec.timeline import Times, moments_in_messages
 
 TURN, TURN_MOST = 0.002, 100  # seconds, streams: what is looked at in one turn
+TOLD_WITHIN, TOLD_MOST, TOLD_BYTES = 0.01, 100, 32 << 10  # seconds, streams, bytes: what one message tells together
 
 
 class Lists:
@@ -61,7 +62,7 @@ class Lists:
         action: Action,
         own: Callable[[str, Identity, bool], AsyncGenerator[Any, None]],
         relayed: Callable[[Relay], Callable[..., AsyncGenerator[Any, None]]],
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncGenerator[Any, None]:
         """What *own* answers to a peer, for who calls, and whether another worker asks; and what
         *relayed* makes of it.
         """
@@ -88,7 +89,8 @@ class Lists:
         def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[tuple[StreamInfo, int], None]:
             return self._held(asked, peer, identity)
 
-        return self._answered(asked, context, Action.LIST, own, lambda relay: relay.list)
+        parts = self._answered(asked, context, Action.LIST, own, lambda relay: relay.list)
+        return _together(parts) if asked.several else parts
 
     async def _held(
         self, asked: Listing, peer: str, identity: Identity
@@ -239,3 +241,19 @@ class Lists:
                 found = FoundIn(stream, progress.seen, progress.more, known.zone, progress.findings)
                 for part in found_in_messages(found):
                     yield part
+
+
+async def _together(parts: AsyncGenerator[tuple[StreamInfo, int] | bytes, None]) -> AsyncGenerator[bytes, None]:
+    """*parts* in fewer messages: one costs many times what a stream in it does."""
+    waiting, size, since = list[bytes](), 0, 0.0
+    async with contextlib.aclosing(parts):
+        async for part in parts:
+            raw = part if isinstance(part, bytes) else encode_info(part)
+            waiting.append(raw)
+            size, now = size + len(raw), time.monotonic()
+            since = since or now
+            if len(waiting) >= TOLD_MOST or size >= TOLD_BYTES or now - since >= TOLD_WITHIN:
+                yield encode_infos(waiting)
+                waiting, size, since = [], 0, 0.0
+        if waiting:
+            yield encode_infos(waiting)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from flarelog.model import Activity, State, StreamInfo
+from flarelog.text import several
 from flarelog.values import frozen
 
 QUIET_AFTER = 10.0  # seconds without a byte after which a stream is called quiet
@@ -129,7 +130,7 @@ def summary(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> st
         for phase in _SAID
         if counts[phase]
     ]
-    sentence = f"{len(found)} site{'' if len(found) == 1 else 's'}"
+    sentence = several(len(found), "site")
     return f"{sentence}: {', '.join(parts)}" if parts else sentence
 
 

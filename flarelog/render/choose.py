@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from flarelog.errors import InvalidOption
 from flarelog.late import late
 from flarelog.render.levels import Level, Levels
-from flarelog.render.rows import Line, Note
-from flarelog.render.sgr import plain
+from flarelog.render.rows import MARK, Line, Note, mark_of
+from flarelog.render.sgr import beginning, plain
 from flarelog.render.times import SECOND, rfc3339, stamp
 from flarelog.values import frozen
 
@@ -33,6 +33,7 @@ class Choice:
     since: int | None = None  # nanoseconds since 1970
     until: int | None = None
     level: Level | None = None  # the least
+    shown: int | None = None  # characters of a line at most; they are chosen by all that is read of them
 
     @property
     def everything(self) -> bool:
@@ -74,13 +75,21 @@ class Chooser:
         self._time: int | None = None
         self._levels = Levels() if choice.level is not None else None
         self._gap = self._shown = False  # since the last one that was shown some were not; any was shown
+        self.cut = 0  # lines that nothing matched, and that are longer than what was read of them
 
     def feed(self, lines: Iterable[Line]) -> Iterator[Line | None]:
         """Those of *lines* that are shown; None where lines between two groups of them are left out."""
         choice = self._choice
         if choice.everything:
             yield from lines
-            return
+        elif choice.shown is None:
+            yield from self._chosen(lines)
+        else:
+            for line in self._chosen(lines):
+                yield line if line is None or isinstance(line, Note) else _shortened(line, choice.shown)
+
+    def _chosen(self, lines: Iterable[Line]) -> Iterator[Line | None]:
+        choice = self._choice
         context = bool(choice.before or choice.after)
         for line in lines:
             if isinstance(line, Note):
@@ -97,7 +106,9 @@ class Chooser:
                 self._before.clear()
                 yield line
                 self._after, self._gap, self._shown = choice.after, False, True
-            elif self._after:
+                continue
+            self.cut += text.endswith(MARK)
+            if self._after:
                 self._after -= 1
                 yield line
             else:
@@ -139,6 +150,14 @@ class Chooser:
         return unknown if self._time is None else self._time >= moment
 
 
+def _shortened(line: Line, most: int) -> Line:
+    """As *line* would have been drawn with at most so many characters."""
+    if len(line.text) <= most or len(plain(line.text)) <= most:
+        return line
+    mark = mark_of(most)
+    return line._replace(text=beginning(line.text, most - len(mark)) + mark)
+
+
 def patterns(texts: Sequence[str], *, fixed: bool = False, ignore_case: bool = False) -> tuple[re.Pattern[str], ...]:
     """*texts* as patterns, which match themselves if they are *fixed*. Raises InvalidOption."""
     found = []
@@ -173,9 +192,27 @@ def moment(text: str, now: int, zone: tzinfo | None = None) -> int:
     )
 
 
+def ending(text: str, now: int, since: int | None, zone: tzinfo | None = None) -> int:
+    """As ``moment``, of a time that ends what began *since* then: ``13:50`` is the first such time behind that;
+    today's, be it still to come, where no beginning is known.
+    """
+    clock = _CLOCK.fullmatch(text)
+    if clock is None:
+        return moment(text, now, zone)
+    begin = datetime.fromtimestamp((now if since is None else since) // SECOND, zone or UTC)
+    found = _at(clock, begin)
+    if since is not None and found <= begin:
+        found += timedelta(days=1)
+    return int(found.timestamp()) * SECOND
+
+
 def _of_the_day(text: str, clock: re.Match[str] | None, now: datetime) -> int:
-    hour, minute, second = (int(part or 0) for part in clock.groups()) if clock is not None else (0, 0, 0)
-    found = now.replace(hour=hour, minute=minute, second=second)
+    found = _at(clock, now) if clock is not None else now.replace(hour=0, minute=0, second=0)
     if text == "yesterday" or found > now:
         found -= timedelta(days=1)
     return int(found.timestamp()) * SECOND
+
+
+def _at(clock: re.Match[str], day: datetime) -> datetime:
+    hour, minute, second = (int(part or 0) for part in clock.groups())
+    return day.replace(hour=hour, minute=minute, second=second)

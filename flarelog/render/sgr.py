@@ -109,6 +109,23 @@ def plain(text: str) -> str:
     return SGR.sub("", text) if "\x1b" in text else text
 
 
+def beginning(text: str, most: int) -> str:
+    """The first *most* characters of *text* in their colours."""
+    if "\x1b" not in text:
+        return text[:most]
+    out, style = list[str](), ""
+    for piece in re.split(f"({SGR.pattern})", text):
+        if SGR.fullmatch(piece):
+            style = changed(style, piece[2:-1])
+            out.append(piece)
+        else:
+            out.append(piece[:most])
+            most -= len(out[-1])
+        if most <= 0:
+            break
+    return "".join(out) + (RESET if style else "")
+
+
 def highlighted(text: str, patterns: Iterable[re.Pattern[str]], style: str = "1;7") -> str:
     """*text* with what any of *patterns* matches in *style*; its own colours hold outside, and are not matched."""
     bare = plain(text)

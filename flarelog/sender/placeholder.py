@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flarelog.errors import InvalidName
-from flarelog.model import Activity, Health, Mark, Redaction, StreamInfo
+from flarelog.model import CANNOT_BE_READ, Activity, Health, Mark, Redaction, StreamInfo
 from flarelog.names import log_name
 from flarelog.sender.healths import Healths
 from flarelog.sender.log import Log, Site
@@ -22,7 +22,6 @@ log = logging.getLogger(__name__)
 
 EVERY = 1.0  # seconds between two looks
 TOLD_WITHIN, SENT = 5.0, 0.2  # seconds in which a sidecar that ends says why it has nothing; of them to send that
-_WHY = " cannot be read: "
 
 
 @dataclass(slots=True)
@@ -120,13 +119,13 @@ class Placeholder:
                 self.look()
                 await asyncio.sleep(EVERY)
         finally:
-            self._end()
+            self.end()
 
     def look(self) -> None:
         """As ``mind`` does each time."""
         name = self._wanted()
         if self._log is not None and self._log.stream.log != name:
-            self._end()
+            self.end()
         if name and self._log is None:
             source = _Nothing(name)
             self._log = Log(_Apart(self._site, source), source, silent=True)
@@ -142,9 +141,10 @@ class Placeholder:
                     await asyncio.sleep(SENT / 4)
                 await self._healths.look(lambda: self.speaker)
                 await asyncio.sleep(SENT)
-        self._end()
+        self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """There is a log."""
         if self._task is not None:
             self._task.cancel()
         self._log = self._task = None
@@ -154,7 +154,7 @@ def unreadable(directory: str, troubles: Iterable[str]) -> str:
     """The name of the first log below *directory* that cannot be read, by what was said of it; empty: there is none."""
     place = f"{legible(directory).rstrip('/')}/"
     for sentence in troubles:
-        path, why, _ = sentence.removeprefix(place).partition(_WHY)
+        path, why, _ = sentence.removeprefix(place).partition(CANNOT_BE_READ)
         if why and sentence.startswith(place):
             with contextlib.suppress(InvalidName):
                 return log_name(path)

@@ -240,6 +240,7 @@ class Sidecar:
             if known is None:
                 if group is None or name not in self.finder.logs:
                     continue
+                self.placeholder.end()  # two that open one stream take it from each other
                 sealed = self.options.again and name in self._sealed
                 known = self._logs[name] = Log(self, self.finder.logs[name], sealed=sealed)
                 self._sending.append(group.create_task(known.run()))

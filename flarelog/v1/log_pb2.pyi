@@ -397,7 +397,7 @@ class Counted(_message.Message):
     def __init__(self, end: _Optional[int] = ..., digest: _Optional[int] = ..., lines: _Optional[_Iterable[int]] = ..., colours: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ListRequest(_message.Message):
-    __slots__ = ("run", "site", "one_a_site", "after", "limit", "times_ms", "within_ms")
+    __slots__ = ("run", "site", "one_a_site", "after", "limit", "times_ms", "within_ms", "several")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SITE_FIELD_NUMBER: _ClassVar[int]
     ONE_A_SITE_FIELD_NUMBER: _ClassVar[int]
@@ -405,6 +405,7 @@ class ListRequest(_message.Message):
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     TIMES_MS_FIELD_NUMBER: _ClassVar[int]
     WITHIN_MS_FIELD_NUMBER: _ClassVar[int]
+    SEVERAL_FIELD_NUMBER: _ClassVar[int]
     run: str
     site: str
     one_a_site: bool
@@ -412,10 +413,11 @@ class ListRequest(_message.Message):
     limit: int
     times_ms: _containers.RepeatedScalarFieldContainer[int]
     within_ms: int
-    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., one_a_site: bool = ..., after: _Optional[_Union[StreamId, _Mapping]] = ..., limit: _Optional[int] = ..., times_ms: _Optional[_Iterable[int]] = ..., within_ms: _Optional[int] = ...) -> None: ...
+    several: bool
+    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., one_a_site: bool = ..., after: _Optional[_Union[StreamId, _Mapping]] = ..., limit: _Optional[int] = ..., times_ms: _Optional[_Iterable[int]] = ..., within_ms: _Optional[int] = ..., several: bool = ...) -> None: ...
 
 class StreamInfo(_message.Message):
-    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted", "state", "begun_ms", "grown_ms", "sealed_ms", "lengths")
+    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted", "state", "begun_ms", "grown_ms", "sealed_ms", "lengths", "several")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -429,6 +431,7 @@ class StreamInfo(_message.Message):
     GROWN_MS_FIELD_NUMBER: _ClassVar[int]
     SEALED_MS_FIELD_NUMBER: _ClassVar[int]
     LENGTHS_FIELD_NUMBER: _ClassVar[int]
+    SEVERAL_FIELD_NUMBER: _ClassVar[int]
     stream: StreamId
     first: int
     committed: int
@@ -442,7 +445,8 @@ class StreamInfo(_message.Message):
     grown_ms: int
     sealed_ms: int
     lengths: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., sealed_ms: _Optional[int] = ..., lengths: _Optional[_Iterable[int]] = ...) -> None: ...
+    several: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., sealed_ms: _Optional[int] = ..., lengths: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class State(_message.Message):
     __slots__ = ("linked", "changed_ms", "heard_ms", "grown_ms", "idle_timeout_ms", "held", "rate", "end", "skew_ms", "activity", "health")

@@ -23,6 +23,7 @@ from flarelog.render.levels import Levels
 from flarelog.render.rows import Line, Note, width
 from flarelog.render.sgr import RESET, highlighted, painted, plain
 from flarelog.render.times import SECOND, shown, stamp
+from flarelog.text import several
 from flarelog.values import frozen
 
 Output = Literal["text", "json"]
@@ -356,7 +357,12 @@ def colours(choice: str, environment: Callable[[str], str | None], is_terminal: 
     return is_terminal and environment("TERM") != "dumb"
 
 
-def summary(replaced: int, source: str) -> Iterable[str]:
-    """What is to be said of a log after its last line."""
+def summary(replaced: int, source: str, cut: int = 0, limit: int = 0) -> Iterable[str]:
+    """What is to be said of a log after its last line: *replaced* pieces are no UTF-8, and of *cut* lines that were
+    left out only the first *limit* characters were looked at.
+    """
+    if cut:
+        what = f"{several(cut, 'line')} longer than {limit:,} characters did not match in that part"
+        yield f"note: {source}: {what}; the rest was not searched: give a larger --max-line"
     if replaced:
         yield f"note: {source}: {replaced:,} pieces are not UTF-8 and are shown as U+FFFD; -o raw shows the bytes"

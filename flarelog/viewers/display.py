@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # who notes nothing does not wait for it
 # Of names, on dark and on light grounds; without red and yellow, which are for trouble.
 STYLES = ("36", "32", "35", "34", "96", "92", "95", "94", "38;5;108", "38;5;173")
 
+SETTLED = 1.0  # seconds without a line, after which a traceback that is the last of its log is looked at
+
 ERROR = late(
     r"Traceback \(most recent call last\):"
     r"|\b(?:ERROR|CRITICAL|FATAL|PANIC)\b"
@@ -185,6 +187,9 @@ class FirstError:
         self._blocks: dict[StreamId, Blocks] = {}
         self._times: dict[StreamId, int] = {}
         self._since: float | None = None  # when there was one, and all else was shown: an earlier one may be on its way
+        self._fed = set[StreamId]()  # since it was last asked whether that is enough
+        self._quiet: dict[StreamId, float] = {}  # since when those bring nothing more whose block has not ended
+        self.failed: Callable[[], bool] = lambda: False  # a command ended badly, whatever its log tells
 
     @property
     def earliest(self) -> Trouble | None:
@@ -212,6 +217,7 @@ class FirstError:
 
     def _look(self, stream: StreamId, items: Sequence[Item]) -> None:
         blocks = self._blocks.setdefault(stream, Blocks())
+        self._fed.add(stream)
         for item in items:
             if item is None:
                 self._take_all(stream, blocks.settle())
@@ -252,7 +258,18 @@ class FirstError:
         pass
 
     def enough(self, caught_up: bool, now: float) -> bool:
-        if not self._found or not caught_up:
+        if not caught_up:
+            return False
+        self._settle(now)
+        if not (self._found or self.failed()):
             return False
         self._since = now if self._since is None else self._since
         return now - self._since >= HOLD
+
+    def _settle(self, now: float) -> None:
+        """Look at a traceback, the last lines of its log, of which nothing more has come for a while."""
+        self._quiet.update(dict.fromkeys(self._fed, now))
+        self._fed.clear()
+        for stream in [stream for stream, since in self._quiet.items() if now - since >= SETTLED]:
+            del self._quiet[stream]
+            self._take_all(stream, self._blocks[stream].settle())

@@ -16,13 +16,16 @@ from flarelog.detect.detector import AFTER, BEFORE, Detector
 from flarelog.detect.table import Table
 from flarelog.errors import InvalidOption
 from flarelog.model import StreamId, StreamInfo
+from flarelog.placeholders import command
 from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChooser
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve
 from flarelog.render.zones import Stamps
+from flarelog.text import several
 from flarelog.viewers.flow import Block
+from flarelog.viewers.health import few_unread
 from flarelog.viewers.pipe import Pipe
 
 
@@ -45,17 +48,18 @@ def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
     """That nothing was found, and in what: nobody is to read it as more than was looked at."""
     if not infos:
         return f"run {run} has no such log"
-    said = f"no known trouble was found in {len(infos)} log{'s' if len(infos) != 1 else ''} of run {run}"
+    said = f"no known trouble was found in {several(len(infos), 'log')} of run {run}"
     open_ = sum(not info.sealed for info in infos)
     gaps = [gap for info in infos for gap in info.gaps]
     if gaps:
         size = sum(gap.length for gap in gaps)
         said += f"; {f'{size:,} bytes' if size else 'bytes'} of them are missing"
-    return said + (f"; {open_} of them {'have' if open_ > 1 else 'has'} not ended" if open_ else "")
+    said += f"; {open_} of them {'have' if open_ > 1 else 'has'} not ended" if open_ else ""
+    return "; ".join([said, *few_unread(infos)])
 
 
-def first_sentences(found: Sequence[Finding], run: str) -> Iterator[str]:
-    """What the earliest cause means, what to do, and where it stands."""
+def first_sentences(found: Sequence[Finding], run: str, place: Sequence[str]) -> Iterator[str]:
+    """What the earliest cause means, what to do, and where it stands. *place*: as of ``placeholders.look``."""
     root = first_root(found)
     if root is None:
         yield "no finding may be a cause by itself: look at the earliest one, and at logs that are not here"
@@ -64,7 +68,7 @@ def first_sentences(found: Sequence[Finding], run: str) -> Iterator[str]:
     yield f"the earliest root is {root.signature} in {where}{'' if root.rank is None else f', rank {root.rank}'}"
     yield f"meaning: {root.meaning}"
     yield f"what to do: {root.facts.get('advice', root.action)}"
-    yield f"its place: flarelog logs {run} --from {where}:{root.offset}"
+    yield f"its place: {command('logs', run, '--from', f'{where}:{root.offset}', *place)}"
 
 
 class Search:

@@ -172,6 +172,11 @@ class Flow:
         return self._renderer.replaced
 
     @property
+    def cut(self) -> int:
+        """Lines that nothing matched, and that are longer than what was read of them."""
+        return self._chooser.cut
+
+    @property
     def spent(self) -> int:
         """Units of work that drawing it took, but for a quarter for each byte of a piece: bars may have that."""
         return self._spent

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields
 from typing import Any
 
-from flarelog.model import Health, StreamInfo
+from flarelog.model import CANNOT_BE_READ, Health, StreamInfo
 from flarelog.receiver.phases import spoken
 from flarelog.text import legible
 
 _FULL = 0.95  # of the memory
 _LITTLE = 0.02  # of the disk
 _WAITING = 20.0  # percent of the time
+FEW = 3  # files that cannot be read, and that a sentence about something else names
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 HEAD = ("RUN", "SITE", "MEMORY", "PEAK", "OOM KILLS", "CORES", "LOAD", "WAITING", "DISK FREE", "UP")
@@ -56,12 +57,37 @@ def _filled(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return list(zip(*(column for column in zip(*rows, strict=True) if set(column[1:]) - {"-"}), strict=True))
 
 
-def warnings(infos: Iterable[StreamInfo]) -> list[str]:
+def warnings(infos: Collection[StreamInfo]) -> list[str]:
     """A line for each thing that is about to run out at a site, and each log that cannot be read there."""
     every = list(told(infos))
     lines = [f"health: {run}/{site}: {what}" for run, site, health in every for what in _short_of(health)]
-    lines += [f"missing: {run}/{site}: {legible(what)}" for run, site, health in every for what in health.unread]
+    lines += [f"missing: {sentence}" for sentence in unread(infos)]
     return list(dict.fromkeys(lines))
+
+
+def unread(infos: Collection[StreamInfo]) -> list[str]:
+    """A sentence for each file that a site has, that its sidecar cannot read, and of which nothing was read before."""
+    healths = (info.state.health if info.state is not None else None for info in infos)
+    told_ = ((info.stream, health.unread) for info, health in zip(infos, healths, strict=True) if health is not None)
+    return unreadable(((stream.run, stream.site, what) for stream, said in told_ for what in said), infos)
+
+
+def few_unread(infos: Collection[StreamInfo]) -> list[str]:
+    """The first of ``unread``, and how many more there are."""
+    found = unread(infos)
+    more = len(found) - FEW
+    return [*found[:FEW], *([f"{more:,} more files cannot be read: flarelog status names them"] if more > 0 else [])]
+
+
+def unreadable(told_: Iterable[tuple[str, str, str]], infos: Iterable[StreamInfo]) -> list[str]:
+    """The sentences of (run, site, what its sidecar says of a file), without files of which *infos* tells bytes."""
+    held = {(info.stream.run, info.stream.site, info.stream.log) for info in infos if info.committed}
+    sentences = (
+        f"{run}/{site}: {legible(what)}"
+        for run, site, what in told_
+        if (run, site, what.partition(CANNOT_BE_READ)[0]) not in held
+    )
+    return list(dict.fromkeys(sentences))
 
 
 def _short_of(health: Health) -> Iterator[str]:

@@ -158,6 +158,11 @@ class Reading:
         """How many pieces that are no UTF-8 were shown otherwise."""
         return sum(each.flow.replaced for each in self.streams.values())
 
+    @property
+    def cut(self) -> int:
+        """How many lines nothing matched that are longer than what was read of them."""
+        return sum(each.flow.cut for each in self.streams.values())
+
     async def listed(self) -> list[StreamInfo]:
         """What the origin holds now. Raises FlarelogError."""
         times = () if self.streams else self._times  # what is found later came later

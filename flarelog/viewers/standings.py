@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from flarelog.detect.base import Finding
 from flarelog.model import State, StreamId, StreamInfo
-from flarelog.placeholders import LogUrls, look
+from flarelog.placeholders import LogUrls, command, look
 from flarelog.receiver.phases import QUIET_AFTER, Phase, Standing, lag, missing, spoken, standing
 from flarelog.records import exit_record
 from flarelog.text import legible
@@ -75,14 +75,14 @@ def trouble_of(found: Sequence[Finding]) -> str:
     return roots[0] if len(roots) == 1 else f"{roots[0]} and {len(roots) - 1} more"
 
 
-def trouble_lines(run: str, troubles: Troubles, earliest: Finding | None) -> list[str]:
-    """A line that tells of the causes in a run, if there are any."""
+def trouble_lines(run: str, troubles: Troubles, earliest: Finding | None, place: Sequence[str]) -> list[str]:
+    """A line that tells of the causes in a run, if there are any. *place*: as of ``placeholders.look``."""
     count = sum(each.is_root for found in troubles.values() for each in found)
     if earliest is None:
         return []
     what = f"{count} findings may be causes; the earliest" if count > 1 else "1 finding may be a cause: it"
     where = f"{earliest.stream.site}/{earliest.stream.log}"
-    return [f"findings: {what} is {earliest.signature} in {where} (flarelog findings {run})"]
+    return [f"findings: {what} is {earliest.signature} in {where} ({command('findings', run, *place)})"]
 
 
 def trouble_record(found: Sequence[Finding] | None) -> dict[str, object] | None:

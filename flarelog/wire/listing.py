@@ -19,7 +19,7 @@ from flarelog.stores.moments import Moment
 from flarelog.wire import calls
 from flarelog.wire.codec.base import Malformed
 from flarelog.wire.codec.findings import Asked, FoundIn, decode_found
-from flarelog.wire.codec.lists import Listing, decode_info
+from flarelog.wire.codec.lists import Listing, decode_infos
 from flarelog.wire.codec.timeline import Times, decode_moments
 
 PAGE = 2_000
@@ -54,7 +54,7 @@ async def streams(
     """
     listed, since = _Listed(run, site, heard), min(round(within * 1000), 0xFFFF_FFFF)
     while True:
-        asked = Listing(run, site, one_a_site, listed.last, PAGE, tuple(times), since)
+        asked = Listing(run, site, one_a_site, listed.last, PAGE, tuple(times), since, several=True)
         how: dict[str, Any] = {"metadata": calls.TAKES_SOME} if missing is not None else {}
         call = calls.list_streams(channel)(asked, timeout=timeout, **how)
         more = await listed.page(call, silence)
@@ -135,23 +135,24 @@ class _Listed:
                     # A receiver that knows pages sends no more than it is asked for, and nothing twice.
                     return heard == len(self.found) - before == PAGE
                 self._heard(self.found)
-                self._size += len(raw) + 200  # the objects that are made of it
-                if self._size > MAX_LISTED:
-                    raise Malformed(
-                        f"the receiver lists more than {MAX_LISTED >> 20} MiB, the most that a reader accepts"
-                    )
-                part, first_mark = decode_info(raw)
-                stream = part.stream
-                names = stream.run, stream.site, stream.log
-                heard += names != latest
-                latest = names
-                if max(part.committed, *(mark.offset for mark in part.marks), 0) > MAX_OFFSET:
-                    raise Malformed(
-                        f"the receiver lists {stream} with {part.committed} bytes, more than a stream can have"
-                    )
-                if self._run in ("", stream.run) and self._site in ("", stream.site) and names > behind:
-                    self._take(part, first_mark)
-                    self.last = max(self.last, names)
+                self._size += len(raw)
+                for part, first_mark in decode_infos(raw):
+                    self._size += 200  # the objects that are made of it
+                    if self._size > MAX_LISTED:
+                        raise Malformed(
+                            f"the receiver lists more than {MAX_LISTED >> 20} MiB, the most that a reader accepts"
+                        )
+                    stream = part.stream
+                    names = stream.run, stream.site, stream.log
+                    heard += names != latest
+                    latest = names
+                    if max(part.committed, *(mark.offset for mark in part.marks), 0) > MAX_OFFSET:
+                        raise Malformed(
+                            f"the receiver lists {stream} with {part.committed} bytes, more than a stream can have"
+                        )
+                    if self._run in ("", stream.run) and self._site in ("", stream.site) and names > behind:
+                        self._take(part, first_mark)
+                        self.last = max(self.last, names)
         finally:
             call.cancel()
             self._put_together()

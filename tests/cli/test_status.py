@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from flarelog.cli import status
 from flarelog.cli.status import fitting
 
 HEAD = ("SITE", "LOG", "STATE", "BYTES", "BYTES/S", "LAG", "CLOCK", "GAPS")
@@ -36,3 +39,18 @@ def test_what_is_needed_least_goes_first_and_then_the_middle_of_names() -> None:
 
 def test_no_stream_is_no_row() -> None:
     assert fitting([], 40) == []
+
+
+def test_a_command_below_the_table_can_be_read_to_its_end_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(status, "terminal_size", lambda: os.terminal_size((40, 24)))
+    sentence = (
+        "findings: 1 finding may be a cause: it is disk.full in a/log.txt (flarelog findings job-1 --store logs)"
+    )
+    row = "oslo  log.txt  " + 30 * "x"
+    assert status.draw([row, sentence], 0) == 5
+    drawn = capsys.readouterr().out.replace("\x1b[K", "").replace("\x1b[J", "").removeprefix("\r").splitlines()
+    assert drawn[0] == row[:39]
+    assert " ".join(line.strip() for line in drawn[1:]) == sentence
+    assert max(map(len, drawn)) < 40

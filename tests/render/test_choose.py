@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from flarelog.errors import InvalidOption
-from flarelog.render.choose import Arrived, Choice, Chooser, moment, patterns
+from flarelog.render.choose import Arrived, Choice, Chooser, ending, moment, patterns
 from flarelog.render.container import Renderer
 from flarelog.render.levels import Level
-from flarelog.render.rows import Line, Note
+from flarelog.render.rows import MARK, Line, Note
 from flarelog.render.times import SECOND, rfc3339
 from flarelog.viewers.console import Console, ConsoleOptions, Enough, Template, colours
 
@@ -47,6 +47,14 @@ def chosen(texts: str, **choice: Any) -> str:
 )
 def test_choices(choice: dict[str, Any], shown: str) -> None:
     assert chosen("a1 b1 a2 c1 c2 c3 b2 a3", **choice) == shown
+
+
+def test_patterns_see_what_is_cut_off() -> None:
+    chooser = Chooser(Choice(patterns(["needle"]), shown=20))
+    texts = ["short needle", "x" * 30 + " needle", "\x1b[31m" + "x" * 30 + "\x1b[0m needle", "y" * 30 + MARK]
+    found = [line.text for line in chooser.feed([Line(0, 0, text) for text in texts]) if line]
+    assert found == ["short needle", "x" * 9 + MARK, "\x1b[31m" + "x" * 9 + "\x1b[0m" + MARK]
+    assert chooser.cut == 1
 
 
 def test_patterns_see_no_colours() -> None:
@@ -333,6 +341,25 @@ def test_a_time_as_people_say_it(text: str, hours: int, found: str) -> None:
     now = rfc3339("2026-11-20T13:55:00Z")
     assert now is not None
     assert moment(text, now, timezone(timedelta(hours=hours))) == rfc3339(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "since", "found"),
+    [
+        ("14:00", None, "2026-11-20T14:00:00Z"),
+        ("13:50", None, "2026-11-20T13:50:00Z"),
+        ("23:59", "2026-11-20T00:00:00Z", "2026-11-20T23:59:00Z"),
+        ("23:59", "2026-11-19T23:00:00Z", "2026-11-19T23:59:00Z"),
+        ("01:00", "2026-11-19T23:00:00Z", "2026-11-20T01:00:00Z"),
+        ("23:00", "2026-11-19T23:00:00Z", "2026-11-20T23:00:00Z"),
+        ("5m", "2026-11-19T23:00:00Z", "2026-11-20T13:50:00Z"),
+        ("yesterday", None, "2026-11-19T00:00:00Z"),
+    ],
+)
+def test_a_time_that_ends_lies_behind_the_one_that_begins(text: str, since: str | None, found: str) -> None:
+    now = rfc3339("2026-11-20T13:55:00Z")
+    assert now is not None
+    assert ending(text, now, rfc3339(since) if since else None) == rfc3339(found)
 
 
 @pytest.mark.parametrize("text", ["24:00", "13:60", "12345678901", "-5", "tomorrow", "1:2:3:4"])

@@ -718,3 +718,23 @@ def test_a_bar_of_several_rows_is_drawn_with_all_of_them(workers: int) -> None:
     *rows, state = follow._rows(1.0)
     assert rows == [f"a/log.txt │ worker {worker}: {20 + worker:3d}%|" for worker in range(workers)]
     assert "site" in state
+
+
+def test_a_traceback_behind_which_nothing_comes_is_an_error_as_well() -> None:
+    """A program that crashes writes nothing more."""
+    display = FirstError((ERROR,), 1, 1, stamp)
+    lines = [Line(0, 0, text) for text in ("step 1", *TRACE.decode().splitlines())]
+    display.show([(StreamId(RUN, "a", "l"), lines)])
+    assert not display.enough(False, 0.0)
+    assert not display.enough(True, 1.0)
+    assert not display.enough(True, 1.5)
+    assert display.count == 0
+    assert not display.enough(True, 2.5)
+    assert display.count == 1
+    assert display.enough(True, 5.0)
+
+
+def test_a_command_that_ended_badly_is_enough_whatever_its_log_tells() -> None:
+    display = FirstError((ERROR,), 1, 1, stamp)
+    display.failed = lambda: True
+    assert [display.enough(True, now) for now in (1.0, 5.0)] == [False, True]

@@ -11,18 +11,20 @@ import pytest
 from flarelog.model import Gap, StreamId, StreamInfo
 from flarelog.wire import listing
 from flarelog.wire.codec.base import Malformed
-from flarelog.wire.codec.lists import Listing, decode_list, encode_info
+from flarelog.wire.codec.lists import Listing, decode_list, encode_info, encode_infos
 
 NAMES = [("run-1", f"site-{n}", f"{m}.log") for n in (1, 2) for m in range(5)]
 INFOS = [StreamInfo(StreamId(*names), 0, 0, 0, sealed=False) for names in NAMES]
 
 
 class Receiver:
-    """One that knows pages, or is *older*; it holds *infos*, and says each of them in *parts* messages."""
+    """One that knows pages, or is *older*; it holds *infos*, and says each of them in *parts* parts, *together* in a
+    message.
+    """
 
-    def __init__(self, infos: list[StreamInfo], *, older: bool = False, parts: int = 1) -> None:
+    def __init__(self, infos: list[StreamInfo], *, older: bool = False, parts: int = 1, together: int = 1) -> None:
         self.asked: list[Listing] = []
-        self._infos, self._older, self._parts = infos, older, parts
+        self._infos, self._older, self._parts, self._together = infos, older, parts, together
 
     def unary_stream(self, method: str, request_serializer: Any) -> Any:
         assert method.endswith("/List")
@@ -39,7 +41,9 @@ class Receiver:
                 and asked.site in ("", info.stream.site)
             ]
             found = found[: asked.limit or None]
-        return [encode_info((info, part)) for info in found for part in range(self._parts)]
+        said = [encode_info((info, part)) for info in found for part in range(self._parts)]
+        most = self._together if asked.several else 1
+        return [encode_infos(said[first : first + most]) for first in range(0, len(said), most)]
 
 
 class Call:
@@ -68,10 +72,11 @@ def test_each_stream_is_listed_once(page: int, older: bool, site: str, monkeypat
     assert {asked.limit for asked in receiver.asked} == {page}
 
 
-def test_a_stream_of_many_messages_is_one_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("together", [1, 2, 3, 5, 100])
+def test_a_stream_of_many_parts_is_one_of_a_page(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "PAGE", 3)
     marked = [StreamInfo(info.stream, 0, 0, 0, sealed=False, marks=(Gap(0, 0, 1, "x"),)) for info in INFOS]
-    found = listed(Receiver(marked, parts=4))
+    found = listed(Receiver(marked, parts=4, together=together))
     assert [info.stream for info in found] == [info.stream for info in INFOS]
     assert {len(info.marks) for info in found} == {4}
 

@@ -127,8 +127,10 @@ class Relay:
         if asked.run and (asked.site or self._place.whole_runs):
             others = [number for number in others if number == self._place.owner(asked.run, asked.site)]
 
+        each = asked._replace(several=False)  # they are put in order here
+
         async def of(number: int) -> AsyncGenerator[tuple[tuple[str, str, str], Any], None]:
-            told = self._of(number, calls.raw_list, asked, context, who, left_out)
+            told = self._of(number, calls.raw_list, each, context, who, left_out)
             async with contextlib.aclosing(told) as answers:
                 async for raw in answers:
                     names = listed(raw)

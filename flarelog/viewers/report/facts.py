@@ -10,6 +10,7 @@ from statistics import median
 from flarelog.detect.base import Finding
 from flarelog.model import StreamId
 from flarelog.receiver.phases import spoken
+from flarelog.text import several
 from flarelog.values import frozen
 from flarelog.viewers.lanes import Lane, Lanes
 from flarelog.viewers.rounds import Round, slowest_of
@@ -172,7 +173,7 @@ class Report:
         took = [one.end - one.begin for one in self.rounds if one.end]
         if not self.rounds:
             return ""
-        said = f"{len(self.rounds)} round{'s' if len(self.rounds) != 1 else ''}"
+        said = several(len(self.rounds), "round")
         if took:
             said += f", {duration(round(median(took)))} in the median, {duration(max(took))} at most"
         slowest = sorted(slowest_of(self.rounds).items(), key=lambda one: (-one[1], one[0]))

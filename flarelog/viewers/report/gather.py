@@ -37,6 +37,7 @@ from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.display import ERROR, FirstError
 from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.flow import View
+from flarelog.viewers.health import unread, unreadable
 from flarelog.viewers.lanes import BUCKETS, Lane, Lanes, lanes_of
 from flarelog.viewers.missing import missing
 from flarelog.viewers.origin import Origin, StoreOrigin
@@ -96,6 +97,8 @@ async def gather(
     first = await _first(reading, found, search, stamps)
     rounds = await rounds_of(origin, infos, moments, stamps, reading.ahead)
     ends = await _ends(origin, infos, notes)
+    files = ((run, one.site, what) for one in moments if one.health is not None for what in one.health.unread)
+    notes += [f"missing: {sentence}" for sentence in dict.fromkeys((*unread(infos), *unreadable(files, infos)))]
     return Report(
         run,
         state.value,

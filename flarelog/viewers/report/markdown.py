@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from flarelog.records import moment
-from flarelog.text import legible
+from flarelog.text import legible, several
 from flarelog.version import __version__
 from flarelog.viewers.report.facts import Report, SiteFacts, duration, sized
 from flarelog.viewers.report.page import (
@@ -60,7 +60,7 @@ def _parts(report: Report, room: Room) -> Iterator[str]:
     yield f"# {plain(report.run)}\n"
     mood = "❌" if report.bad else "✅" if report.over else "🔵"
     yield f"**{mood} {plain(f'{said[:1].upper()}{said[1:]}', 2000)}.**\n"
-    yield f"{plain(report.span())}; {sites:,} sites, {logs:,} logs, {sized(size)}.\n"
+    yield f"{plain(report.span())}; {several(sites, 'site')}, {several(logs, 'log')}, {sized(size)}.\n"
     if not report.over:
         yield f"The run goes on; this is as of {moment(report.end)}.\n"
     yield from _first(report)

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from flarelog.detect.base import Finding
 from flarelog.records import moment
+from flarelog.text import several
 from flarelog.values import frozen
 from flarelog.version import __version__
 from flarelog.viewers.health import table_of
@@ -135,7 +136,11 @@ def _head(report: Report) -> Iterator[Safe]:
             "p", f"The run goes on. This report is as of {as_of}, the latest time that the store knows.", class_="dim"
         )
     lines = [one.lines for one in report.sites if one.lines is not None]
-    cards = [(f"{sites:,}", "sites"), (f"{logs:,}", "logs"), (sized(size), "stored")]
+    cards = [
+        (f"{sites:,}", "sites" if sites != 1 else "site"),
+        (f"{logs:,}", "logs" if logs != 1 else "log"),
+        (sized(size), "stored"),
+    ]
     cards += [(f"{sum(lines):,}", "lines")] if lines else []
     lost = sum(one.lost for one in report.sites)
     gaps = sum(one.gaps for one in report.sites)
@@ -148,7 +153,7 @@ def _first(report: Report) -> Iterator[Safe]:
     first = report.first
     yield tag("h2", "First error", id="first-error")
     if first is None:
-        yield tag("p", f"No line of {report.counts()[1]:,} logs looks like an error.")
+        yield tag("p", f"No line of {several(report.counts()[1], 'log')} looks like an error.")
         return
     where = f"{first.stream.site}/{first.stream.log}"
     found = first.finding

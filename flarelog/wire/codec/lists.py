@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -28,11 +28,12 @@ class Listing(NamedTuple):
     limit: int = 0  # streams at most; 0: all
     times: tuple[int, ...] = ()  # at which it is asked how long each stream was; milliseconds since 1970
     within: int = 0  # only open streams of which bytes came within so many milliseconds, without their marks; 0: all
+    several: bool = False  # whether a message may tell of several streams
 
 
 def encode_list(asked: Listing) -> bytes:
     message = pb.ListRequest(run=asked.run, site=asked.site, one_a_site=asked.one_a_site, limit=asked.limit)
-    message.within_ms = asked.within
+    message.within_ms, message.several = asked.within, asked.several
     message.times_ms.extend(asked.times)
     if any(asked.after):
         message.after.run, message.after.site, message.after.log = asked.after
@@ -44,7 +45,7 @@ def decode_list(raw: bytes) -> Listing:
     after = text_of(message.after.run), text_of(message.after.site), text_of(message.after.log)
     times = tuple(min(at, MAX_OFFSET) for at in message.times_ms[:MOST_TIMES])
     run, site = text_of(message.run), text_of(message.site)
-    return Listing(run, site, message.one_a_site, after, message.limit, times, message.within_ms)
+    return Listing(run, site, message.one_a_site, after, message.limit, times, message.within_ms, message.several)
 
 
 def parts_of(info: StreamInfo) -> Iterator[tuple[StreamInfo, int]]:
@@ -110,6 +111,17 @@ def decode_info(raw: bytes) -> tuple[StreamInfo, int]:
         lengths=tuple(min(length, message.committed) for length in message.lengths[:MOST_TIMES]),
     )
     return info, message.first_mark
+
+
+def encode_infos(parts: Sequence[bytes]) -> bytes:
+    """One message of those that are *parts*."""
+    return parts[0] if len(parts) == 1 else pb.StreamInfo(several=parts).SerializeToString()
+
+
+def decode_infos(raw: bytes) -> Iterator[tuple[StreamInfo, int]]:
+    """As ``decode_info``, of each that the message tells of."""
+    several = parse(pb.StreamInfo, raw).several
+    return map(decode_info, several or (raw,))
 
 
 def listed(raw: bytes) -> tuple[str, str, str]:

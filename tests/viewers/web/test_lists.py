@@ -62,8 +62,9 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "store"
 
 
-def rights(store: Path) -> Rights:
-    return Rights(b"", Slow(store), contextlib.AsyncExitStack())
+def rights(store: Path) -> tuple[Rights, Slow]:
+    origin = Slow(store)
+    return Rights(b"", origin, contextlib.AsyncExitStack()), origin
 
 
 def sites(infos: Sequence[StreamInfo]) -> list[str]:
@@ -79,8 +80,7 @@ async def listed(lists: Lists, of: Rights, count: int) -> None:
 
 def test_who_opens_a_run_sees_what_is_listed_so_far(store: Path) -> None:
     async def play() -> None:
-        lists, of = Lists(), rights(store)
-        origin: Slow = of.origin  # type: ignore[assignment]
+        lists, (of, origin) = Lists(), rights(store)
         for count in range(len(SITES)):
             origin.steps.release()
             await listed(lists, of, count + 1)
@@ -98,8 +98,7 @@ def test_who_opens_a_run_sees_what_is_listed_so_far(store: Path) -> None:
 
 def test_a_few_sites_are_listed_beside_the_list_of_all(store: Path) -> None:
     async def play() -> None:
-        lists, of = Lists(), rights(store)
-        origin: Slow = of.origin  # type: ignore[assignment]
+        lists, (of, origin) = Lists(), rights(store)
         assert not (await lists.soon(of, RUN)).whole
         assert sites((await lists.of(of, RUN, {"porto", "kyoto"})).infos) == ["kyoto", "porto"]
         with pytest.raises(NotFound, match="or not these sites"):
@@ -113,8 +112,7 @@ def test_a_few_sites_are_listed_beside_the_list_of_all(store: Path) -> None:
 
 def test_a_list_that_fails_is_made_anew_for_whoever_asks_next(store: Path) -> None:
     async def play() -> None:
-        lists, of = Lists(), rights(store)
-        origin: Slow = of.origin  # type: ignore[assignment]
+        lists, (of, origin) = Lists(), rights(store)
         origin.failure = CannotConnect("nobody answers")
         one, other = (asyncio.create_task(lists.of(of, RUN)) for _ in range(2))
         await listed(lists, of, 0)
