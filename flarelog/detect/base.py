@@ -50,7 +50,7 @@ PIECES = (
         "iving up",
         "not exist",
         "not connected",
-        "OOM",
+        "locating t",
         "not permitted",
         "No such",
         "not known",
