@@ -121,6 +121,7 @@ def _forms() -> tuple[re.Pattern[str], ...]:
         rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}\s+{_CLOCK}{_HALF}{ending}",  # syslog, ctime, date
         rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}",  # Apache, Redis
         rf"{_START}{_MONTH}/{_DAY_2}/(?:20)?(?P<y>\d\d),?\s+{_CLOCK}{_ZONE}",  # rich, America
+        rf"{_START}{_DAY_2}\.{_MONTH}\.{_YEAR},?\s+{_CLOCK}{_ZONE}",  # Germany, Russia
         rf"{_START}{_YEAR}{_MONTH}{_DAY_2}[T _]{_CLOCK}{_ZONE}",
         rf"{_START}{_YEAR}{_MONTH}{_DAY_2}T{together}{_ZONE}",  # ISO 8601, basic
         rf"(?<![\w./-]){_YEAR}-{_MONTH}-{_DAY_2}T{minutes}(?P<z>Z\b|[+-]\d\d:\d\d\b)",

@@ -45,12 +45,10 @@ def test_a_command_below_the_table_can_be_read_to_its_end_on_a_narrow_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(status, "terminal_size", lambda: os.terminal_size((40, 24)))
-    sentence = (
-        "findings: 1 finding may be a cause: it is disk.full in a/log.txt (flarelog findings job-1 --store logs)"
-    )
+    sentence = "findings: 1 finding may be a cause: it is disk.full in a/log.txt (flarelog findings job-1 --store logs)"
     row = "oslo  log.txt  " + 30 * "x"
-    assert status.draw([row, sentence], 0) == 5
+    count = status.draw([row, sentence], 0)
     drawn = capsys.readouterr().out.replace("\x1b[K", "").replace("\x1b[J", "").removeprefix("\r").splitlines()
-    assert drawn[0] == row[:39]
+    assert (count, drawn[0]) == (len(drawn), row[:39])
     assert " ".join(line.strip() for line in drawn[1:]) == sentence
     assert max(map(len, drawn)) < 40
