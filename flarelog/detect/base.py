@@ -25,9 +25,9 @@ FACT = 120  # of a fact's
 PIECES = (
     *("rror", "RROR", "xception", "raceback", "ailed", "ailur", "atal", "ATAL", "RITICAL", "ncorrect", "nvalid", "_E"),
     *("illed", "Killing", "ignal", "SIG", "bort", "ABORT", "panic", "rash", "ermina", "xit", "dead", "dumped"),
-    *(" fault", "egfault", "sserti", "orrupt", "lockup", "blocked for", "responding", " reset", "lost ", "Lost "),
-    *("of memory", "o space left", "xceed", "xhaust", "verflow", "VERFLOW", "inimum", "NaN", "NVRM"),
-    *("imed out", "imeout", "enied", "efused", "eachable", "larger than", "code = ", "NCCL WARN", "last enq"),
+    *(" fault", "sserti", "orrupt", "blocked for", "responding", " reset", "lost ", "Lost "),
+    *("of memory", "o space left", "xceed", "xhaust", "verflow", "VERFLOW", "NaN", "NVRM"),
+    *("imed out", "imeout", "enied", "efused", "eachable", "larger than", "NCCL WARN", "last enq"),
     *("CANCELLED", "reempt", "REEMPT", "vict", "ack-off", "ackOff", "low on", "not found", "an't ", "annot "),
     *("nable to", "ould not", "xpired", "oo many", "tale file", "ad-only", "No module", "undefined sy", "truncated"),
     *(
@@ -46,12 +46,11 @@ PIECES = (
     *("alling back", "StatusCode.", "NotReady", ": F ", ": E "),
     *("ritical", "what()", "losed by", "ot enough", "nsufficient", " died", "AILED", "nhealthy"),
     *(
-        "nodes are available",
         "oom-kill",
         "iving up",
         "not exist",
         "not connected",
-        "OOM",
+        "locating t",
         "not permitted",
         "No such",
         "not known",
@@ -62,6 +61,7 @@ PIECES = (
     # Not all of nan: some trainings say in each line that they had none.
     *(": nan", "=nan", "= nan", "is nan", "to nan", "ss nan", "  nan", "(nan", "d nan", "nan lo", "nan de", "nan fo"),
     *("nan en", "nans"),
+    *("unknown authority", "E0", "E1", "F0", "F1", 'vel":5', 'vel":6'),  # glog's months, and levels that are numbers
 )
 """Each line that a signature knows has one of them, so that others need not travel: no more than a receiver takes of a
 sieve. Most have no first letter, because a sentence may begin with it.

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
 
-from flarelog.detect.base import LOOKED, SHOWN, Fact, Finding, Role, Signature, ends, signature
-from flarelog.detect.speaking import denied, only_speaks
+from flarelog.detect.base import FACT, LOOKED, SHOWN, Fact, Finding, Role, Signature, ends, signature
+from flarelog.detect.speaking import denied, goes_on, is_retried, only_speaks
 from flarelog.detect.table import SIGNATURES, Absence, Table
-from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks
+from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks, folded
 from flarelog.detect.tracebacks import MOST as TRACEBACK
 from flarelog.model import StreamId
 from flarelog.render.levels import Level, level_of
@@ -39,6 +39,11 @@ TRACEBACK_ROOT = signature(
     "The last line of the traceback is the exception, the frame above it the place.",
 )  # fmt: skip
 _DIED = next(each for each in SIGNATURES if each.id == "process.died")
+_CONNECTIONS = frozenset(
+    ("torch.rendezvous", "net.dns", "net.unreachable", "net.offline", "http.status", "grpc.status", "ray.died")
+)
+"""What a program that only warns of it tries again: other programs say at a low level how a job ended."""
+_THROWN = re.compile(r"throwing an instance of '([^']{1,150})'")
 _BETWEEN = "multiprocessing/"  # in its files a connection is one between processes of this machine
 _ROLES: Mapping[str, tuple[Role, str]] = {
     "KeyboardInterrupt": ("symptom", "Somebody interrupted the program, by Ctrl-C or SIGINT."),
@@ -203,7 +208,8 @@ class Detector:
             self._settled = Settled(line.offset, dict(self._found), self.more)
         inside, whole = self._tracebacks.feed(line, text, before, time) if self._tracebacks or hit else (False, [])
         for each in whole:
-            self._traceback(each, new)
+            self._traceback(each, new, text)
+        inside = inside or (begins and self._folded(said, time, new))
         states = self._states.pop(line.offset, []) if hit else []
         if hit and not inside:
             known = set[str]()
@@ -211,6 +217,8 @@ class Detector:
                 found = self._known(state)
                 if found is not None and found[0].id not in known:
                     known.add(found[0].id)
+                    if found[0].id == "crash.exception" and (thrown := _THROWN.search(before)) is not None:
+                        found[1]["exception"] = legible(thrown[1], FACT)
                     self._add(*found[:2], line, line.end, found[2], said, new)
         self._before.append(said)
 
@@ -219,6 +227,8 @@ class Detector:
         for part in ends(text):
             found = self._table.of(part)
             if found is not None and not (found[0].id in _OURS and _is_not_meant(text, part, found[0])):
+                if found[0].id in _OURS and _is_handled(text, part, found[0]):
+                    found = replace(found[0], role="symptom"), found[1]
                 if len(part) < SHOWN:
                     return *found, part
                 at = min((at for one in found[0].literals if (at := part.find(one)) >= 0), default=0)
@@ -229,8 +239,24 @@ class Detector:
         for each in self._tracebacks.close():
             self._traceback(each, new)
 
-    def _traceback(self, found: Traceback, new: list[Finding]) -> None:
-        """A whole block: the first exception of its chain that a signature knows, else a traceback by itself."""
+    def _folded(self, said: _Said, time: int | None, new: list[Finding]) -> bool:
+        """Whether the line has a traceback in a string, as a structured log does."""
+        found = folded(said.text)
+        if found is None:
+            return False
+        rest, lines = found
+        inner = Tracebacks()
+        for text in lines:
+            inner.feed(said.line, text, rest, time)
+        whole = list(inner.close())
+        for each in whole:
+            self._traceback(each, new)
+        return any(each.raised for each in whole)
+
+    def _traceback(self, found: Traceback, new: list[Finding], after: str = "") -> None:
+        """A whole block: the first exception of its chain that a signature knows, else a traceback by itself. *after*:
+        the line behind it.
+        """
         if not found.raised:
             return
         last, first = found.raised[-1], found.raised[0]
@@ -240,21 +266,25 @@ class Detector:
         if found.frame is not None:
             facts["at"] = legible(f"{found.frame[0]}:{found.frame[1]}", 200)
         handled = self._handled(found)
+        went_on = goes_on(after, after=True) or (
+            bool(after) and self._is_told(found.before) and not self._table.has(after)
+        )
         known = [(one, self._table.of(one.text, general=False)) for one in found.raised]
         for one, which in known:
             if which is not None:
                 each, more = which
                 if each.id == "net.unreachable" and found.frame is not None and _BETWEEN in found.frame[0]:
                     each, more = _DIED, {}
-                each = replace(each, role="advice") if handled == "advice" else each
+                if handled == "advice" or went_on:
+                    each = replace(each, role="advice" if handled == "advice" else "symptom")
                 self._add(each, {**facts, **more}, found.first, found.end, one.text, found.time, new)
                 return
         each = TRACEBACK_ROOT
         known_role = _ROLES.get(last.type.rpartition(".")[2])
         if known_role and (len(found.raised) == 1 or first.type.rpartition(".")[2] in _ROLES):
             each = replace(each, role=known_role[0], meaning=known_role[1])
-        if handled:
-            each = replace(each, role=handled, meaning="A program reported an exception, and went on.")
+        if handled or went_on:
+            each = replace(each, role=handled or "symptom", meaning="A program reported an exception, and went on.")
         self._add(each, facts, found.first, found.end, last.text, found.time, new, key=("exception", "at"))
 
     def _handled(self, found: Traceback) -> Role | None:
@@ -263,6 +293,11 @@ class Detector:
         if any(text in said for text in _IGNORED[:2]):
             return "advice"
         return "symptom" if level_of(said) is Level.WARNING else None
+
+    def _is_told(self, before: str) -> bool:
+        """Whether a logger said at a low level what the program does about the exception that follows."""
+        level = level_of(before)
+        return level is not None and level <= Level.WARNING and goes_on(before)
 
     def _add(
         self,
@@ -332,6 +367,16 @@ def _is_not_meant(text: str, part: str, signature: Signature) -> bool:
         return True
     begin, end = signature.place(part)
     return only_speaks(part, begin, end) if signature.role in ("root", "cascade") else denied(part, end)
+
+
+def _is_handled(text: str, part: str, signature: Signature) -> bool:
+    """Whether *part* of the line *text* says of the trouble that *signature* finds there that the program goes on."""
+    if signature.role not in ("root", "cascade"):
+        return False
+    begin, end = signature.place(part)
+    if signature.id in _CONNECTIONS and (level := level_of(part)) is not None and level <= Level.WARNING:
+        return True
+    return is_retried(part, begin, end)
 
 
 def _quotes(text: str, part: str, signature: Signature) -> bool:

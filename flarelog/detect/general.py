@@ -163,17 +163,28 @@ SIGNATURES = (
         key=("exception",),
     ),
     signature(
+        "git.asked",
+        "symptom",
+        Level.WARNING,
+        "fatal: ",
+        r"^fatal: (?:not a git repository|No names found|No tags can describe|detected dubious ownership|bad revision"
+        r"|ambiguous argument|No such remote|your current branch .{1,100} does not have any commits)",
+        "Git has no answer. Trackers and packages ask it for the version of the code, and go on without one.",
+        "Look at the line behind it, if the program ended here.",
+    ),
+    signature(
         "log.fatal",
         "cascade",
         Level.FATAL,
         (
             *("ATAL", "RITICAL", "fatal: ", "fatal error", "Fatal error", "atal runtime error", "=panic", ": F "),
-            *('atal"', 'ritical"', "atal]", "ritical]", "atal>", "Fatal: "),
+            *('atal"', 'ritical"', "atal]", "ritical]", "atal>", "Fatal: ", "=fatal", "=FATAL", 'panic"'),
+            *("F0", "F1", 'level":60'),
         ),
         r"^.{0,120}?(?<![\w\"'=.-])(?<!= )(?:CRITICAL|FATAL)(?![\w\"'=.-])(?! ?= )"
         r"|(?<!non-)\b[Ff]atal (?:runtime )?error\b(?! ?= )|^fatal: "
-        r"|^[\d :.T-]{10,40}: F \w|^(?:\[[^\]]{1,40}\]:?\s?)?F\d{4} \d\d:\d\d:\d\d|\blevel=(?:fatal|panic)\b"
-        rf"|{_LEVEL}['\"](?i:fatal|critical|panic)['\"]|^.{{0,80}}?[\[<](?i:fatal|critical)[\]>]"
+        r"|^[\d :.T-]{10,40}: F \w|^(?:\[[^\]]{1,40}\]:?\s?)?F\d{4} \d\d:\d\d:\d\d|\blevel=(?i:fatal|d?panic)\b"
+        rf"|{_LEVEL}['\"](?i:fatal|critical|d?panic)['\"]|^\{{.{{0,600}}?\"level\":60\b|^.{{0,80}}?[\[<](?i:fatal|critical)[\]>]"
         rf"|^(?:.{{0,60}}\s)?Fatal: ",
         "The program says that it cannot go on.",
         "Look at what it says, and for an error of an earlier time.",
@@ -198,9 +209,12 @@ SIGNATURES = (
             ": E ",
             'rror"',
             'RROR"',
+            "E0",
+            "E1",
+            'level":50',
         ),
         rf"^{_HARMLESS}(?:.{{0,120}}?(?<![\w\"'=.-])(?:ERROR|\*ERROR\*|SEVERE)(?![\w\"'=.-])(?! ?= )"
-        rf"|.{{0,120}}\blevel=error\b"
+        rf"|.{{0,120}}\blevel=(?i:error)\b"
         r"|(?:\[[^\]]{1,40}\]:?\s?)?E\d{4} \d\d:\d\d:\d\d|[\d :.T-]{10,40}: E \w"
         r"|.{0,40}?(?<![\w\"'=.-])(?<!no )[Ee]rror: (?![\d.])\S|\S{1,200}: error: \S"
         r"|.{0,80}?[\[<](?i:error)[\]>]|.{0,120}?\b[Ee]rror,? (?:code|number|no)[:= ]{1,3}-?[1-9]\d{0,9}\b"
@@ -209,7 +223,7 @@ SIGNATURES = (
         r"|Error (?:in|from) .{1,200}? ?: |.{0,20}\[\w{1,20} E \d{4}-\d\d-\d\d |.{0,160}?\b(?:critical|serious"
         r"|severe|unrecoverable|internal|unknown|system"
         r"|remote I/O) error\b)"
-        rf"|{_LEVEL}['\"](?i:error)['\"]",
+        rf"|{_LEVEL}['\"](?i:error)['\"]|^\{{.{{0,600}}?\"level\":50\b",
         "The program reports an error, of a kind that no other signature knows.",
         "Look at what it says, and at the lines around it.",
     ),

@@ -40,6 +40,15 @@ def _advised(facts: dict[str, Fact]) -> dict[str, Fact]:
 
 SIGNATURES = (
     signature(
+        "kernel.choice",
+        "symptom",
+        Level.WARNING,
+        "select_algorithm.py",
+        r"_inductor/select_algorithm\.py:\d{1,6}\] (?:\[[\d/_]{1,20}\] )?(?=.{0,300}?(?:[Ee]rror|of memory|failed))",
+        "PyTorch's compiler tried a kernel that failed, and chooses another one.",
+        "See whether the run goes on; else leave out max-autotune.",
+    ),
+    signature(
         "cuda.oom",
         "root",
         Level.FATAL,
@@ -196,8 +205,8 @@ SIGNATURES = (
         "device.fallback",
         "symptom",
         Level.WARNING,
-        ("alling back to CPU", "alling back to cpu"),
-        r"[Ff]alling back to (?:CPU|cpu)\b",
+        ("alling back to CPU", "alling back to cpu", "ailed call to cuInit"),
+        r"[Ff]alling back to (?:CPU|cpu)\b|failed call to cuInit",
         "The program found no accelerator that it can use, and computes on the CPU.",
         "Check nvidia-smi, the build and the container's devices, if one should be there.",
     ),

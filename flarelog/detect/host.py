@@ -137,17 +137,6 @@ SIGNATURES = (
         "The line says why; RUST_BACKTRACE=1 shows where in Rust, the lines behind it in Go.",
     ),
     signature(
-        "crash.exception",
-        "cascade",
-        Level.FATAL,
-        ("terminate called ", "libc++abi", "what():"),
-        r"terminate called (?:after throwing an instance of '(?P<exception>[^']{1,150})|without an active exception"
-        r"|recursively)|libc\+\+abi(?:\.dylib)?: terminating"
-        r"|^(?:.{0,60}[\]:] ?)?\s{0,8}what\(\): {1,4}(?P<what>\S.{0,100})",
-        "The process aborts: nobody caught an exception of C++. The next line says what it is.",
-        "Look at the next line, and for an error of an earlier time: NCCL ends its processes so too.",
-    ),
-    signature(
         "host.killed",
         "root",
         Level.FATAL,
@@ -299,5 +288,27 @@ SIGNATURES = (
         "",
         "The process has reached its limit of open files.",
         "Raise ulimit -n; with DataLoader use torch.multiprocessing.set_sharing_strategy('file_system').",
+    ),
+    signature(
+        "crash.exception",
+        "root",
+        Level.FATAL,
+        "what():",
+        # What NCCL and gloo throw comes of another rank, mostly.
+        r"^(?:.{0,60}[\]:] ?)?\s{0,8}what\(\): {1,4}(?P<what>(?!.{0,200}?(?:[NR]CCL|[Cc]onnect|[Ww]atchdog|[Rr]ank \d"
+        r"|[Tt]ime(?:d )?out|[Bb]roken pipe|[Pp]eer\b|[Ss]ocket))\S.{0,100})",
+        "The process aborts: nobody caught an exception of C++.",
+        "Look at what it says, and at the lines before it.",
+    ),
+    signature(
+        "crash.terminate",
+        "cascade",
+        Level.FATAL,
+        ("terminate called ", "libc++abi", "what():"),
+        r"terminate called (?:after throwing an instance of '(?P<exception>[^']{1,150})|without an active exception"
+        r"|recursively)|libc\+\+abi(?:\.dylib)?: terminating"
+        r"|^(?:.{0,60}[\]:] ?)?\s{0,8}what\(\): {1,4}(?P<what>\S.{0,100})",
+        "The process aborts: nobody caught an exception of C++. The next line says what it is.",
+        "Look at the next line, and for an error of an earlier time: NCCL ends its processes so too.",
     ),
 )

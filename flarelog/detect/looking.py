@@ -53,6 +53,9 @@ _CODED = late(CODED)
 
 
 _FINDS = finders(SIEVE.any_of)
+# Pieces with digits, in lines without theirs, and in whole ones.
+_CODES = late(rb"[EF] ::|evel\":[,}]")
+_CODED_LINES = late(rb"[EF][01]\d{3} \d\d:|evel\":[56]")
 
 
 class _Shapes:
@@ -72,11 +75,13 @@ class _Shapes:
         for finds in _FINDS:
             if finds.search(lines):
                 return False
+        if _CODES.search(lines) is not None and _CODED_LINES.search(data) is not None:
+            return False
         if b"\x01" in lines.translate(_CONTROLS) or (not lines.isascii() and _CODED.search(lines) is not None):
             return False
         if len(self._clean) > SHAPES:
             self._clean.clear()
-        self._clean.update(each for each in new if len(each) <= SHAPE)
+        self._clean.update(each for each in new if len(each) <= SHAPE and _CODES.search(each) is None)
         return True
 
 

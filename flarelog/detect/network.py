@@ -6,9 +6,9 @@ from flarelog.detect.base import signature
 from flarelog.render.levels import Level
 
 _FAILED = (
-    r"Connection (?:was )?(?:refused|reset|aborted|closed by|timed out)|Connection aborted"
+    r"[Cc]onnection (?:was )?(?:refused|reset|aborted|closed by|timed out)|Connection aborted|i/o timeout"
     r"|[Cc]onnection was reset by peer"
-    r"|No route to host|(?:Network|Host) is (?:unreachable|down)|Broken pipe|Max retries exceeded"
+    r"|[Nn]o route to host|(?:Network|Host) is (?:unreachable|down)|Broken pipe|Max retries exceeded"
     r"|Connect(?:ion )?[Tt]imeout"
     r"|Read timed out|[Cc]onnection to \S{1,200} timed out"
 )

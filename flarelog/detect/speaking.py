@@ -5,7 +5,9 @@ A line says what it knows. What an exception or a level of ERROR says is meant, 
 
 from __future__ import annotations
 
+from flarelog.detect.base import LOOKED
 from flarelog.late import late
+from flarelog.render.levels import Level, level_of
 
 BEFORE, BEHIND = 160, 40  # characters that are looked at
 
@@ -38,6 +40,37 @@ _DENIED = late(
 _TREATED = late(
     r"[^.;!?]{0,30}(?<![\w-])(?:is|are) (?:then )?(?i:handled|ignored|retried|caught|tolerated|skipped|expected)\b"
 )
+# The program goes on. What follows may say that this failed too.
+_AGAIN = (
+    r"(?<![\w-])(?<!\bnot )(?<!longer )(?<!while )(?<!when )(?<!after )(?<!before )(?<!by )(?<!stopped )(?<!up )"
+    r"(?:[Rr]etrying|[Tt]rying again|[Ww]ill (?:be retried|retry|try again|reconnect)|[Ff]alling back|[Bb]acking off"
+    r"|[Aa]ttempting to recover|(?:skipping|reducing) (?:this |the |training )?batch{})(?![\w-])"
+    r"(?![^.;]{{0,80}}\b(?:failed|did not|gave up|exhausted)\b)"
+)
+_RETRIED = late(_AGAIN.format(""))
+_WENT_ON = late(_AGAIN.format("|[Ii]gnoring|(?:[Ww]as |[Bb]e |[Ii]s )?[Ii]gnored|[Cc]ontinuing|[Ss]kipping"))
+
+
+def is_retried(text: str, begin: int, end: int) -> bool:
+    """Whether the line *text* says that the program tries again what failed, which it names from *begin* to *end*.
+
+    Before the trouble such words count only in a line of a low level: "Retrying failed: ..." says the opposite.
+    """
+    level = level_of(text)
+    if level is not None and level >= Level.FATAL:
+        return False
+    if _RETRIED.search(text, end) is not None:
+        return True
+    return level is not None and level <= Level.WARNING and _RETRIED.search(text[:begin]) is not None
+
+
+def goes_on(text: str, *, after: bool = False) -> bool:
+    """Whether the line *text*, of a low level or of none, says that the program goes on after what failed. *after*: it
+    stands behind a traceback, where a program that ends says what it leaves out too.
+    """
+    level = level_of(text)
+    words = _RETRIED if after else _WENT_ON
+    return (level is None or level <= Level.WARNING) and words.search(text[:LOOKED]) is not None
 
 
 def only_speaks(text: str, begin: int, end: int) -> bool:

@@ -89,7 +89,7 @@ class Table:
         found: dict[str, set[int]] = {}
         for number, each in enumerate(self.signatures):
             for literal in each.literals:
-                if literal.encode().translate(_SHAPE) != literal.encode():
+                if any(map(str.isdigit, literal)):
                     found.setdefault(literal, set()).add(number)
         return found
 

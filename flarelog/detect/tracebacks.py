@@ -6,6 +6,7 @@ its exception, unless a sentence says that another one follows from it. How much
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,6 +25,21 @@ _CHAINED = ("The above exception was the direct cause", "During handling of the 
 _BOX = ("\u2502", "\u256d", "\u2570")
 _EXCEPTION = re.compile(r"(?P<type>[A-Za-z_][\w.]{0,150})(?:: ?(?P<message>.*))?$", re.DOTALL)
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,300})", line (?P<line>\d{1,7})')
+_STRING = re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL)
+FOLDED = 1 << 16  # characters of a traceback within a string
+
+
+def folded(text: str) -> tuple[str, list[str]] | None:
+    """The traceback that the line *text* has in a string, as lines, and what else the line says; None: it has none."""
+    begin = text.find(BEGINS)
+    found = _STRING.match(text, begin, begin + FOLDED)
+    if found is None or "\\n" not in found[0]:
+        return None
+    try:
+        said = json.loads(f'"{found[0]}"', strict=False)
+    except ValueError:
+        return None
+    return text[:begin] + text[found.end() :], said.split("\n")
 
 
 @dataclass(slots=True)

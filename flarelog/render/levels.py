@@ -37,13 +37,17 @@ _WORDS = {
 }
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _LETTERS = {"I": Level.INFO, "W": Level.WARNING, "E": Level.ERROR, "F": Level.FATAL, "D": Level.DEBUG}
+_NUMBERS = tuple(Level)  # of bunyan and pino: 10 to 60
 _SHORTEST = min(map(len, _WORDS))  # characters of a line that tells a level
 _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 # Without \b before them: where a pattern begins with letters, the search skips to one of them.
 _CAPITALS = late(rf"(?:{_WORD})(?!\w)")
-_LETTER = late(r"\s*(?:\[[^\]]{1,40}\]:?\s*){0,3}([IWEFD])\d{3,4}\s\d\d:\d\d:\d\d")
+_LETTER = late(
+    r"\s*(?:\[[^\]]{1,40}\]:?\s*){0,3}\[?([IWEFD])(?:\d{3,4}\s\d\d:\d\d:\d\d| [\w./]{1,80}\.(?:cpp|cc|cu|h|py):\d)"
+)
 _SAID = late(
     rf"(?i:\b(?:level|levelname|severity|lvl)\"?\s?[=:]\s?\"?(?P<value>{_WORD})\b)"
+    r"|\"level\":\s?(?P<number>[1-6]0)\b"
     r"|(?i:(?:^|\d:\s)(?P<said>warning|error|fatal(?=\serror)|fatal):?\s)"
     r"|(?P<warning>[A-Za-z]Warning:)"
     r"|(?P<error>(?:[A-Za-z]|\b)(?:Error|Exception)\b:|Traceback \(most recent call last\):"
@@ -90,6 +94,8 @@ def _told(text: str) -> tuple[Level | None, int]:
     if _may_say(head[:at]):
         said = _SAID.search(head, 0, at)
         if said is not None:
+            if said["number"]:
+                return _NUMBERS[int(said["number"]) // 10 - 1], 0
             name = said["value"] or said["said"]
             return _WORDS[name.upper()] if name else Level.WARNING if said["warning"] else Level.ERROR, 0
     return found, end if head[:1].isdigit() else 0  # behind brackets there may be a letter

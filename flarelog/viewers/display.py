@@ -32,7 +32,8 @@ ERROR = late(
     r"Traceback \(most recent call last\):"
     r"|\b(?:ERROR|CRITICAL|FATAL|PANIC)\b"
     r"|(?:[A-Za-z_.]|\b)(?:Error|Exception):"
-    r"|\blevel=(?:error|fatal|panic)\b|\"level\":\s?\"(?:error|fatal|panic)\""
+    r"|\blevel=(?:error|fatal|panic)\b|\"level\":\s?\"(?:error|fatal|panic|dpanic|critical)\"|\"level\":[56]0\b"
+    r"|\b(?:E0|E1|F0|F1)\d{3}\s\d\d:\d\d:\d\d"
     r"|Segmentation fault|core dumped|Out of memory|Fatal Python error"
 )
 """What a line has with which trouble begins."""

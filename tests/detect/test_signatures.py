@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from flarelog.detect import general
+from flarelog.detect.across import first_root, judged
 from flarelog.detect.base import LOOKED, PIECES, SHOWN, Signature
 from flarelog.detect.table import SIGNATURES
 from flarelog.render.sieve import MAX_TEXTS
@@ -54,6 +55,77 @@ def test_a_near_miss_is_not(case: Case) -> None:
 def test_a_line_that_is_counted_as_missed_is(case: Case) -> None:
     """So that nobody reads a better recall out of the sets than there is."""
     assert searched(case.data) == []
+
+
+@rows(cases("root"))
+def test_the_earliest_root_of_a_real_text(case: Case) -> None:
+    root = first_root(judged(searched(case.data)))
+    assert root is not None
+    assert root.signature == case.signature
+
+
+@rows(cases("usual"))
+def test_a_job_that_went_on_has_no_root(case: Case) -> None:
+    assert [each for each in judged(searched(case.data)) if each.is_root] == []
+
+
+@rows(cases("false"))
+def test_a_root_that_is_counted_as_false_is(case: Case) -> None:
+    """So that nobody reads fewer false roots out of the sets than there are."""
+    assert [each.signature for each in judged(searched(case.data)) if each.is_root] == [case.signature]
+
+
+@pytest.mark.parametrize(
+    ("text", "roles"),
+    [
+        pytest.param("CUDA out of memory, retrying with batch size 32", ["symptom"], id="retried"),
+        pytest.param(
+            "CUDA out of memory, retrying with batch size 32\nRuntimeError: CUDA out of memory",
+            ["symptom", "root"],
+            id="retried-and-died",
+        ),
+        pytest.param("CUDA out of memory. Retrying with batch size 8 failed", ["root"], id="retried-in-vain"),
+        pytest.param("FATAL CUDA out of memory, not retrying", ["root"], id="not-retried"),
+        pytest.param("WARNING cannot write ckpt: No space left on device", ["root"], id="a-warning-of-a-full-disk"),
+        pytest.param("INFO worker 3: CUDA out of memory. Tried to allocate 2 GiB", ["root"], id="what-a-child-said"),
+        pytest.param(
+            "WARNING write failed, retrying\nTraceback (most recent call last):\n"
+            '  File "a.py", line 1, in b\nOSError: [Errno 28] No space left on device',
+            ["root"],
+            id="the-last-try",
+        ),
+        pytest.param(
+            "INFO write failed, retrying\nTraceback (most recent call last):\n"
+            '  File "a.py", line 1, in b\nOSError: [Errno 28] No space left on device\nINFO step 5',
+            ["symptom"],
+            id="a-try-before-the-last",
+        ),
+        pytest.param(
+            "WARNING write failed, retrying\nTraceback (most recent call last):\n"
+            '  File "a.py", line 1, in b\nOSError: [Errno 28] No space left on device\nERROR the job failed',
+            ["root", "symptom"],
+            id="a-try-and-its-end",
+        ),
+        pytest.param(
+            'Traceback (most recent call last):\n  File "a.py", line 1, in b\n'
+            "OSError: [Errno 28] No space left on device\nException ignored in: <function a at 0x7f>",
+            ["root"],
+            id="what-the-end-leaves-out",
+        ),
+        pytest.param("[W socket.cpp:663] Connection refused by [::1]:29500: Connection refused", ["symptom"], id="W"),
+        pytest.param("[E socket.cpp:663] error: Connection refused", ["root"], id="E"),
+        pytest.param("INFO - process finished with execution code: -9", ["root"], id="how-it-ended"),
+    ],
+)
+def test_what_a_program_goes_on_after_is_no_root(text: str, roles: list[str]) -> None:
+    assert [each.role for each in judged(searched(f"{text}\n".encode()))] == roles
+
+
+def test_what_cpp_threw_is_told_with_its_type() -> None:
+    text = b"terminate called after throwing an instance of 'std::out_of_range'\n  what():  map::at\n"
+    root = first_root(judged(searched(text)))
+    assert root is not None
+    assert root.facts == {"exception": "std::out_of_range", "what": "map::at"}
 
 
 def test_each_signature_has_a_real_line_and_a_near_miss() -> None:

@@ -13,6 +13,11 @@ from flarelog.render.sgr import plain
 from flarelog.viewers.console import Console, ConsoleOptions
 
 LINES = {
+    '{"level":50,"time":1}': Level.ERROR,
+    '{"pid":1,"level":60}': Level.FATAL,
+    '{"level":40}': Level.WARNING,
+    "[W socket.cpp:663] [c10d] The client socket": Level.WARNING,
+    "[rank0]:[E1122 12:00:01.123 x.cpp:1] y": Level.ERROR,
     "2026-11-20 08:12:03,123 - root - WARNING - slow": Level.WARNING,
     "INFO:flarelog:began": Level.INFO,
     "[2026-11-20 08:12:03] [DEBUG] x": Level.DEBUG,

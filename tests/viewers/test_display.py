@@ -16,6 +16,12 @@ from flarelog.viewers.display import ERROR
         ("RuntimeErrors: none", False),
         ("0 errors: fine", False),
         ("TERRORS", False),
+        ("E0721 08:12:13.123456 1 a.cc:9] lost", True),
+        ("[rank0]:[F1221 08:12:13.123456 1 a.cc:9] lost", True),
+        ("W0721 08:12:13.123456 1 a.cc:9] slow", False),
+        ('{"level":50,"msg":"lost"}', True),
+        ('{"level":40,"msg":"slow"}', False),
+        ('{"level":"dpanic"}', True),
     ],
 )
 def test_an_exception_s_name_begins_trouble(line: str, found: bool) -> None:
