@@ -32,7 +32,9 @@ _WORDS = {
     **{level.name: level for level in Level},
     "WARN": Level.WARNING,
     "NOTICE": Level.INFO,
+    "WRN": Level.WARNING,
     "ERR": Level.ERROR,
+    "FTL": Level.FATAL,
     **dict.fromkeys(("CRITICAL", "PANIC", "ALERT", "EMERG", "DPANIC"), Level.FATAL),
 }
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
@@ -43,11 +45,13 @@ _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 # Without \b before them: where a pattern begins with letters, the search skips to one of them.
 _CAPITALS = late(rf"(?:{_WORD})(?!\w)")
 _LETTER = late(
-    r"\s*(?:\[[^\]]{1,40}\]:?\s*){0,3}\[?([IWEFD])(?:\d{3,4}\s\d\d:\d\d:\d\d| [\w./]{1,80}\.(?:cpp|cc|cu|h|py):\d)"
+    r"\s*(?:\[[^\]]{1,40}\]:?\s*|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: ){0,3}"
+    r"\[?([IWEFD])(?:\d{3,4}\s\d\d:\d\d:\d\d| [\w./]{1,80}\.(?:cpp|cc|cu|h|py):\d)"
 )
 _SAID = late(
     rf"(?i:\b(?:level|levelname|severity|lvl)\"?\s?[=:]\s?\"?(?P<value>{_WORD})\b)"
-    r"|\"level\":\s?(?P<number>[1-6]0)\b"
+    r"|\"level\":\s?(?P<number>[1-6]0)\b|\"severityNumber\":\s?(?P<severity>[1-9]\d?)\b"
+    r"|\[(?P<bracketed>error)\]"
     r"|(?i:(?:^|\d:\s)(?P<said>warning|error|fatal(?=\serror)|fatal):?\s)"
     r"|(?P<warning>[A-Za-z]Warning:)"
     r"|(?P<error>(?:[A-Za-z]|\b)(?:Error|Exception)\b:|Traceback \(most recent call last\):"
@@ -94,9 +98,10 @@ def _told(text: str) -> tuple[Level | None, int]:
     if _may_say(head[:at]):
         said = _SAID.search(head, 0, at)
         if said is not None:
-            if said["number"]:
-                return _NUMBERS[int(said["number"]) // 10 - 1], 0
-            name = said["value"] or said["said"]
+            if said["number"] or said["severity"]:
+                number = int(said["number"]) // 10 if said["number"] else (int(said["severity"]) + 3) // 4
+                return _NUMBERS[min(number, len(_NUMBERS)) - 1], 0
+            name = said["value"] or said["said"] or said["bracketed"]
             return _WORDS[name.upper()] if name else Level.WARNING if said["warning"] else Level.ERROR, 0
     return found, end if head[:1].isdigit() else 0  # behind brackets there may be a letter
 

@@ -30,9 +30,10 @@ SETTLED = 1.0  # seconds without a line, after which a traceback that is the las
 
 ERROR = late(
     r"Traceback \(most recent call last\):"
-    r"|\b(?:ERROR|CRITICAL|FATAL|PANIC)\b"
-    r"|(?:[A-Za-z_.]|\b)(?:Error|Exception):"
-    r"|\blevel=(?:error|fatal|panic)\b|\"level\":\s?\"(?:error|fatal|panic|dpanic|critical)\"|\"level\":[56]0\b"
+    r"|\b(?:ERROR|CRITICAL|FATAL|PANIC|ERR|FTL)\b(?!: 0\b)"
+    r"|(?:[A-Za-z_.]|\b)(?:(?<![A-Za-z])Error:(?!\s*[\d.]+(?:\s*$|[,;]))|(?<=[A-Za-z])Error:|Exception:)"
+    r"|^error: |\[error\]|\bError in .{1,200}? ?: |(?:: E |: F )[\w./]{1,80}\.(?:cc|cpp|cu|h):\d"
+    r"|\"severityNumber\":\s?(?:1[789]|2[0-4])\b|\blevel=(?:err|error|fatal|panic)\b|\"level\":\s?\"(?:error|fatal|panic|dpanic|critical)\"|\"level\":[56]0\b"
     r"|\b(?:E0|E1|F0|F1)\d{3}\s\d\d:\d\d:\d\d"
     r"|Segmentation fault|core dumped|Out of memory|Fatal Python error"
 )
