@@ -240,8 +240,8 @@ class Reading:
         if each.old and not each.received:
             each.received = await self.line_start(each.info.stream, each.old, 0)
             each.flow = self._flow(each.info, each.received, tail, each.first, over=each.over)
-        if tail is None or not view.choice.everything or view.ranks or each.received or not each.first:
-            return
+        if tail is None or not view.choice.everything or view.ranks or each.received or each.first <= TAIL_WINDOW:
+            return  # what is short is read once, whole
         stream, lines, plain, earlier = each.info.stream, tail + TAIL_MORE, None, -1
         while True:
             start, data = await self._last_lines(stream, each.first, lines)
