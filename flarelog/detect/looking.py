@@ -9,11 +9,13 @@ more. Of a line of more than ``LINE`` bytes both ends are looked at, and what wa
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from inspect import getsource
 from itertools import pairwise
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -21,12 +23,15 @@ from zlib import crc32
 from flarelog.detect.base import PIECES, Finding
 from flarelog.detect.detector import AFTER, BEFORE, Detector, Key, Settled
 from flarelog.detect.records import finding_of, kept_record
+from flarelog.detect.speaking import only_speaks
 from flarelog.detect.table import Table
+from flarelog.detect.tracebacks import Tracebacks
 from flarelog.late import late
 from flarelog.model import Attributes, Mark, StreamId, StreamInfo
 from flarelog.render.container import UNDECIDED, Renderer, may_be_records
 from flarelog.render.controls import CODED
 from flarelog.render.edges import is_packed, tears
+from flarelog.render.levels import level_of
 from flarelog.render.ranks import RankChoice, RankChooser, known
 from flarelog.render.reach import LIMIT
 from flarelog.render.rows import Line
@@ -98,12 +103,13 @@ def is_clean(data: bytes) -> bool:
 
 @cache
 def version() -> int:
-    """Of the signatures: what others found is found anew."""
+    """Of the signatures and of the rules beside them: what others found is found anew."""
     rows = [
         (each.id, each.role, each.severity, each.literals, each.pattern and each.pattern.pattern)
         for each in _TABLE.signatures
     ]
-    return crc32(repr((rows, PIECES, BEFORE, AFTER)).encode())
+    rules = [getsource(sys.modules[each.__module__]) for each in (Detector, only_speaks, Tracebacks, level_of)]
+    return crc32(repr((rows, rules, PIECES, BEFORE, AFTER)).encode())
 
 
 @dataclass(slots=True)
