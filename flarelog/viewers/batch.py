@@ -5,13 +5,15 @@ One after the other, or all merged by the times of their lines. A log that costs
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import itertools
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 
 from flarelog.errors import NotFound
-from flarelog.model import Buffer, Mark
+from flarelog.model import Buffer, Mark, StreamId
 from flarelog.render.merge import ByTime
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
@@ -22,7 +24,10 @@ from flarelog.viewers.reading import SLICE, Reading, Stream
 
 SHOWN_AT_ONCE = 2000  # lines that are merged before they are handed on
 LINES_AT_ONCE, LEAST_AT_ONCE = 1 << 20, 4 << 10  # bytes that are made lines of at once: of all streams, of one
+AHEAD = 8  # streams that a receiver is asked for at a time: each answer takes as long as the way there and back
 WORK_AT_FIRST = 1_000_000  # units after which the rest of a log comes behind all others
+
+_Piece = tuple[int, Buffer | Mark]
 
 
 class Batch:
@@ -33,6 +38,7 @@ class Batch:
     ) -> None:
         self._reading, self._display, self._by_times = reading, display, order == "time"
         self._ranks = ranks or RankChooser(RankChoice())
+        self._asked: dict[StreamId, tuple[asyncio.Future[_Piece | None], AsyncGenerator[_Piece, None]]] = {}
 
     async def run(self) -> None:
         """Show what is there. Raises FlarelogError, OSError; NotFound where nothing is."""
@@ -48,18 +54,40 @@ class Batch:
         if self._by_times:
             await self._by_time()
             return
-        for each in self._reading.streams.values():
-            await self._reading.begin(each)
         waiting = deque(self._reading.streams.values())
-        while waiting:
-            each = waiting.popleft()
-            if not await self._shown(each, each.flow.spent + WORK_AT_FIRST if waiting else 0):
-                waiting.append(each)  # it took too much work: the others come first
+        try:
+            while waiting:
+                self._ask(waiting)
+                each = waiting.popleft()
+                if not await self._shown(each, each.flow.spent + WORK_AT_FIRST if waiting else 0):
+                    waiting.append(each)  # it took too much work: the others come first
+        finally:
+            for first, _ in self._asked.values():
+                first.cancel()
+            await asyncio.gather(*(first for first, _ in self._asked.values()), return_exceptions=True)
+            for _, pieces in self._asked.values():
+                await pieces.aclose()
+
+    def _ask(self, waiting: Iterable[Stream]) -> None:
+        """Ask for the first of *waiting*, and for some behind it: their answers are on their way meanwhile."""
+        for each in itertools.islice(waiting, AHEAD if self._reading.origin.live else 1):
+            if each.info.stream not in self._asked:
+                pieces = self._pieces(each)
+                self._asked[each.info.stream] = asyncio.ensure_future(anext(pieces, None)), pieces
+
+    async def _pieces(self, each: Stream) -> AsyncGenerator[_Piece, None]:
+        await self._reading.begin(each)
+        async with contextlib.aclosing(self._reading.pieces(each)) as pieces:
+            async for found in pieces:
+                yield found
 
     async def _shown(self, each: Stream, most: int) -> bool:
         """Show what there is of a stream to its end; False where it took more than *most* units before. 0: no limit."""
-        async with contextlib.aclosing(self._reading.pieces(each)) as pieces:
-            async for number, what in pieces:
+        first, asked = self._asked.pop(each.info.stream)
+        async with contextlib.aclosing(asked) as pieces:
+            found = await first
+            while found is not None:
+                number, what = found
                 each.took(number, what)
                 await self._take(each, number, what)
                 if not self._display.wants(each.info.stream):
@@ -67,6 +95,7 @@ class Batch:
                 if most and each.flow.spent > most:
                     self._show(each, each.flow.later())
                     return False
+                found = await anext(pieces, None)
         self._show(each, self._rest(each))
         await self._display.drain()
         return True

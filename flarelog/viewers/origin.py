@@ -46,6 +46,7 @@ class Origin(Protocol):
     """Use as an asynchronous context manager."""
 
     name: str
+    live: bool  # a receiver, at the other end of a connection: it is known which streams a producer has
 
     async def __aenter__(self) -> Origin: ...
 
@@ -99,8 +100,6 @@ class Origin(Protocol):
 
 class RunsOrigin(Origin, Protocol):
     """An origin that tells of runs as well."""
-
-    live: bool  # it is known which streams a producer has
 
     async def streams(
         self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, so_far: SoFar = nobody

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,7 @@ class Held:
     """An origin that holds *logs*, by SITE/LOG, and gives them in pieces of *size*."""
 
     name = "here"
+    live = True
 
     def __init__(self, logs: dict[str, bytes], size: int = 1 << 17, sealed: bool = True) -> None:
         self._logs = {StreamId(RUN, *name.split("/", 1)): data for name, data in logs.items()}
@@ -738,3 +740,49 @@ def test_a_command_that_ended_badly_is_enough_whatever_its_log_tells() -> None:
     display = FirstError((ERROR,), 1, 1, stamp)
     display.failed = lambda: True
     assert [display.enough(True, now) for now in (1.0, 5.0)] == [False, True]
+
+
+def test_a_receiver_is_asked_for_several_logs_at_a_time() -> None:
+    """Each answer takes as long as the way there and back."""
+    under_way, begun, closed = asyncio.Event(), list[StreamId](), list[StreamId]()
+
+    class Far(Held):
+        async def find(self, stream: StreamId, *given: Any, **named: Any) -> AsyncGenerator[Found, None]:
+            begun.append(stream)
+            if len(begun) == batch.AHEAD:
+                under_way.set()
+            try:
+                async with asyncio.timeout(30):
+                    await under_way.wait()
+                async for found in Held.find(self, stream, *given, **named):
+                    yield found
+            finally:
+                closed.append(stream)
+
+    origin = Far({f"a/{n:02}": b"line %d\n" % n for n in range(30)})
+    display = Shown()
+    asyncio.run(Batch(Reading(origin, Selection(RUN), PLAIN, pytest.fail), display).run())
+    assert [line.split(": ")[-1] for line in display.lines] == [f"line {n}" for n in range(30)]
+    assert len(closed) == len(begun) == 30
+
+
+def test_a_reader_that_is_gone_leaves_no_log_open() -> None:
+    begun, closed = list[StreamId](), list[StreamId]()
+
+    class Open(Held):
+        async def find(self, stream: StreamId, *given: Any, **named: Any) -> AsyncGenerator[Found, None]:
+            begun.append(stream)
+            try:
+                async for found in Held.find(self, stream, *given, **named):
+                    yield found
+            finally:
+                closed.append(stream)
+
+    class Gone(Shown):
+        def show(self, blocks: Sequence[Block]) -> None:
+            raise BrokenPipeError
+
+    origin = Open({f"a/{n:02}": b"line %d\n" % n for n in range(30)})
+    with pytest.raises(BrokenPipeError):
+        asyncio.run(Batch(Reading(origin, Selection(RUN), PLAIN, pytest.fail), Gone()).run())
+    assert sorted(map(str, closed)) == sorted(map(str, begun))
