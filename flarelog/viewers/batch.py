@@ -40,6 +40,10 @@ class Batch:
         self._ranks = ranks or RankChooser(RankChoice())
         self._asked: dict[StreamId, tuple[asyncio.Future[_Piece | None], AsyncGenerator[_Piece, None]]] = {}
 
+    @property
+    def _at_a_time(self) -> int:
+        return AHEAD if self._reading.origin.live else 1
+
     async def run(self) -> None:
         """Show what is there. Raises FlarelogError, OSError; NotFound where nothing is."""
         infos = await self._reading.listed()
@@ -70,7 +74,7 @@ class Batch:
 
     def _ask(self, waiting: Iterable[Stream]) -> None:
         """Ask for the first of *waiting*, and for some behind it: their answers are on their way meanwhile."""
-        for each in itertools.islice(waiting, AHEAD if self._reading.origin.live else 1):
+        for each in itertools.islice(waiting, self._at_a_time):
             if each.info.stream not in self._asked:
                 pieces = self._pieces(each)
                 self._asked[each.info.stream] = asyncio.ensure_future(anext(pieces, None)), pieces
@@ -119,19 +123,31 @@ class Batch:
         """Each line in its turn: what is there need not be waited for."""
         merging = ByTime(self._reading.streams, self._reading.view.stamped, self._reading.ahead)
         batches = [self._lines(each) for each in self._reading.streams.values()]
+        firsts: dict[int, asyncio.Future[list[Line]]] = {}  # by number: what each begins with, asked for before
+        rest = iter(range(len(batches)))
         out: list[Block] = []
         count = 0
-        while (number := merging.needed) is not None:
-            merging.add(number, await _next(batches[number]))
-            for stream, lines in merging.take():
-                out.append((stream, lines))
-                count += len(lines)
-                if count >= SHOWN_AT_ONCE:
-                    self._display.show(out)
-                    out, count = [], 0
-                    await self._display.drain()
-        self._display.show(out)
-        await self._display.drain()
+        try:
+            while (number := merging.needed) is not None:
+                for ahead in itertools.islice(rest, max(0, self._at_a_time - len(firsts))):
+                    firsts[ahead] = asyncio.ensure_future(_next(batches[ahead]))
+                first = firsts.pop(number, None)
+                merging.add(number, await (_next(batches[number]) if first is None else first))
+                for stream, lines in merging.take():
+                    out.append((stream, lines))
+                    count += len(lines)
+                    if count >= SHOWN_AT_ONCE:
+                        self._display.show(out)
+                        out, count = [], 0
+                        await self._display.drain()
+            self._display.show(out)
+            await self._display.drain()
+        finally:
+            for each in firsts.values():
+                each.cancel()
+            await asyncio.gather(*firsts.values(), return_exceptions=True)
+            for batch in batches:
+                await batch.aclose()
 
     async def _lines(self, each: Stream) -> AsyncGenerator[list[Line], None]:
         """What is there of a stream; a call is not left open where there are too many for that."""

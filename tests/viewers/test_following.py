@@ -742,7 +742,8 @@ def test_a_command_that_ended_badly_is_enough_whatever_its_log_tells() -> None:
     assert [display.enough(True, now) for now in (1.0, 5.0)] == [False, True]
 
 
-def test_a_receiver_is_asked_for_several_logs_at_a_time() -> None:
+@pytest.mark.parametrize("order", ["arrival", "time"])
+def test_a_receiver_is_asked_for_several_logs_at_a_time(order: Order) -> None:
     """Each answer takes as long as the way there and back."""
     under_way, begun, closed = asyncio.Event(), list[StreamId](), list[StreamId]()
 
@@ -761,12 +762,13 @@ def test_a_receiver_is_asked_for_several_logs_at_a_time() -> None:
 
     origin = Far({f"a/{n:02}": b"line %d\n" % n for n in range(30)})
     display = Shown()
-    asyncio.run(Batch(Reading(origin, Selection(RUN), PLAIN, pytest.fail), display).run())
+    asyncio.run(Batch(Reading(origin, Selection(RUN), PLAIN, pytest.fail), display, order).run())
     assert [line.split(": ")[-1] for line in display.lines] == [f"line {n}" for n in range(30)]
     assert len(closed) == len(begun) == 30
 
 
-def test_a_reader_that_is_gone_leaves_no_log_open() -> None:
+@pytest.mark.parametrize("order", ["arrival", "time"])
+def test_a_reader_that_is_gone_leaves_no_log_open(order: Order) -> None:
     begun, closed = list[StreamId](), list[StreamId]()
 
     class Open(Held):
@@ -784,5 +786,5 @@ def test_a_reader_that_is_gone_leaves_no_log_open() -> None:
 
     origin = Open({f"a/{n:02}": b"line %d\n" % n for n in range(30)})
     with pytest.raises(BrokenPipeError):
-        asyncio.run(Batch(Reading(origin, Selection(RUN), PLAIN, pytest.fail), Gone()).run())
+        asyncio.run(Batch(Reading(origin, Selection(RUN), PLAIN, pytest.fail), Gone(), order).run())
     assert sorted(map(str, closed)) == sorted(map(str, begun))
