@@ -74,7 +74,7 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     _show(lines, asked, first.stream, first.lines)
     others = display.count - 1
     if others:
-        talk(f"{several(others, 'other log')} of {len(reading.streams)} had errors later")
+        talk(f"{several(others, 'other log')} of {len(reading.streams)} had errors too")
     if not lines.choice.include:
         talk("this is the earliest line that looks like an error: no known cause was found")
     return OK

@@ -83,8 +83,8 @@ class LineOptions:
 
     @property
     def searching(self) -> bool:
-        """Whether lines are chosen by what they say, and then cut."""
-        return bool(self.include or self.exclude or self.level) and self.long_lines == "cut"
+        """Whether lines are chosen by what they say, and then made short."""
+        return bool(self.include or self.exclude or self.level) and self.long_lines != "drop"
 
     @property
     def searched(self) -> int:
@@ -133,6 +133,7 @@ class Lines:
             until,
             Level[options.level.upper()] if options.level else None,
             options.max_line if options.searched != options.max_line and options.searching else None,
+            options.long_lines == "split",
         )
         self.bars = options.bars or ("live" if terminal and options.output == "text" else "steps")
         self.colour = colours(options.color, os.environ.get, sys.stdout.isatty())

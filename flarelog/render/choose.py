@@ -14,7 +14,7 @@ from flarelog.errors import InvalidOption
 from flarelog.late import late
 from flarelog.render.levels import Level, Levels
 from flarelog.render.rows import MARK, Line, Note, mark_of
-from flarelog.render.sgr import beginning, plain
+from flarelog.render.sgr import parts, plain
 from flarelog.render.times import SECOND, rfc3339, stamp
 from flarelog.values import frozen
 
@@ -33,7 +33,8 @@ class Choice:
     since: int | None = None  # nanoseconds since 1970
     until: int | None = None
     level: Level | None = None  # the least
-    shown: int | None = None  # characters of a line at most; they are chosen by all that is read of them
+    shown: int | None = None  # characters of a line at most; it is chosen by all that is read of it
+    split: bool = False  # the rest of them are lines as well, else they are cut off
 
     @property
     def everything(self) -> bool:
@@ -86,7 +87,10 @@ class Chooser:
             yield from self._chosen(lines)
         else:
             for line in self._chosen(lines):
-                yield line if line is None or isinstance(line, Note) else _shortened(line, choice.shown)
+                if line is None or isinstance(line, Note):
+                    yield line
+                else:
+                    yield from _shortened(line, choice.shown, split=choice.split)
 
     def _chosen(self, lines: Iterable[Line]) -> Iterator[Line | None]:
         choice = self._choice
@@ -150,12 +154,15 @@ class Chooser:
         return unknown if self._time is None else self._time >= moment
 
 
-def _shortened(line: Line, most: int) -> Line:
+def _shortened(line: Line, most: int, *, split: bool) -> Iterator[Line]:
     """As *line* would have been drawn with at most so many characters."""
     if len(line.text) <= most or len(plain(line.text)) <= most:
-        return line
-    mark = mark_of(most)
-    return line._replace(text=beginning(line.text, most - len(mark)) + mark)
+        yield line
+    elif split:
+        yield from (line._replace(text=part) for part in parts(line.text, most))
+    else:
+        mark = mark_of(most)
+        yield line._replace(text=next(parts(line.text, most - len(mark))) + mark)
 
 
 def patterns(texts: Sequence[str], *, fixed: bool = False, ignore_case: bool = False) -> tuple[re.Pattern[str], ...]:

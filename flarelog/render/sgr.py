@@ -7,7 +7,7 @@ A style is the text of its parameters, each attribute once and in a fixed order,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from flarelog.late import late
@@ -109,21 +109,26 @@ def plain(text: str) -> str:
     return SGR.sub("", text) if "\x1b" in text else text
 
 
-def beginning(text: str, most: int) -> str:
-    """The first *most* characters of *text* in their colours."""
+def parts(text: str, most: int) -> Iterator[str]:
+    """*text* in parts of *most* characters, each in its colours."""
     if "\x1b" not in text:
-        return text[:most]
-    out, style = list[str](), ""
+        yield from (text[at : at + most] for at in range(0, len(text), most))
+        return
+    out, room, style = list[str](), most, ""
     for piece in re.split(f"({SGR.pattern})", text):
         if SGR.fullmatch(piece):
             style = changed(style, piece[2:-1])
             out.append(piece)
-        else:
-            out.append(piece[:most])
-            most -= len(out[-1])
-        if most <= 0:
-            break
-    return "".join(out) + (RESET if style else "")
+            continue
+        at = 0
+        while len(piece) - at > room:
+            out.append(piece[at : at + room])
+            yield "".join(out) + (RESET if style else "")
+            at, room = at + room, most
+            out = [painted("", style)] if style else []
+        out.append(piece[at:])
+        room -= len(piece) - at
+    yield "".join(out) + (RESET if style else "")
 
 
 def highlighted(text: str, patterns: Iterable[re.Pattern[str]], style: str = "1;7") -> str:

@@ -55,6 +55,12 @@ def test_patterns_see_what_is_cut_off() -> None:
     found = [line.text for line in chooser.feed([Line(0, 0, text) for text in texts]) if line]
     assert found == ["short needle", "x" * 9 + MARK, "\x1b[31m" + "x" * 9 + "\x1b[0m" + MARK]
     assert chooser.cut == 1
+    chooser = Chooser(Choice(patterns(["needle"]), shown=20, split=True))
+    found = [line.text for line in chooser.feed([Line(0, 0, text) for text in texts]) if line]
+    assert found == [
+        *("short needle", "x" * 20, "x" * 10 + " needle"),
+        *("\x1b[31m" + "x" * 20 + "\x1b[0m", "\x1b[31m" + "x" * 10 + "\x1b[0m needle"),
+    ]
 
 
 def test_patterns_see_no_colours() -> None:
