@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ from click.core import ParameterSource
 from flarelog.cli.options import asked_by, tried
 from flarelog.contents import contents
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption, NotAllowed
-from flarelog.names import meant
+from flarelog.names import meant, parse_address
 from flarelog.text import legible, quoted
 from flarelog.values import frozen
 
@@ -147,7 +148,25 @@ def _one(value: object, param: click.Option, context: click.Context) -> object:
     if not isinstance(value, str | int | float):
         raise click.BadParameter(f"{value!r} is not of type {param.type.name}: give one value")
     param.type.convert(str(value), param, context)
+    try:
+        _read(str(value), param)
+    except FlarelogError as error:
+        raise click.BadParameter(str(error)) from error
     return str(value)
+
+
+def _read(value: str, param: click.Option) -> None:
+    """What the command does with it later. Raises FlarelogError."""
+    if param.metavar == "TIME":
+        from flarelog.render.choose import moment
+
+        moment(value, time.time_ns())
+    elif param.metavar == "GLOB":
+        from flarelog import globs
+
+        globs.check([value])
+    elif value and {"--receiver", "--listen", "--reader-listen", "--web"} & set(param.opts):
+        parse_address(value)
 
 
 # --- a command's file
