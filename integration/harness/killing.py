@@ -168,13 +168,16 @@ class Play:
         self.sidecar.close()
 
     def until(self, condition: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        """Wait for it, PATIENCE seconds after the latest kill at most: each takes the start of a process."""
+        lived, deadline = 0, 0.0
         while True:
             for end in (self.receiver, self.sidecar):
                 end.tend()
                 assert end.code in (None, 0), f"{end}\n{self.site}"
             if condition():
                 return
+            if lived != (lived := self.receiver.incarnation + self.sidecar.incarnation):
+                deadline = time.monotonic() + PATIENCE
             assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {what}\n{self.receiver}\n{self.sidecar}"
             time.sleep(0.004)
 
