@@ -566,12 +566,12 @@ BAD_OPENINGS = [
 
 @pytest.mark.parametrize(("message", "says"), BAD_OPENINGS)
 def test_a_bad_opening_is_rejected_with_a_sentence(served: Receiver, message: bytes, says: str) -> None:
-    before = sorted(served.store.rglob("*"))
+    before = served.holding
     replies = push(served.address, message, chunk(0, b"x"))
     assert [reply.code for reply in replies] == [pb.REJECTED]
     assert says in replies[0].reason
     assert len(replies[0].reason) < 300
-    assert sorted(served.store.rglob("*")) == before
+    assert served.holding == before
 
 
 def test_after_all_that_the_receiver_is_well(served: Receiver, place: Place) -> None:

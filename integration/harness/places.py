@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -271,6 +272,13 @@ class Receiver:
 
     def stored(self, log: str = LOG, site: str = SITE, run: str = RUN) -> bytes:
         return content(self.file(log, site, run))
+
+    @property
+    def holding(self) -> list[Path]:
+        """All files of its runs, without what it writes down of a site beside its logs, at times of its own."""
+        return sorted(
+            path for path in self.store.rglob("*") if not re.match(r"\..*\.(events|findings|healths?)", path.name)
+        )
 
     def gets(self, data: bytes, log: str = LOG, site: str = SITE, run: str = RUN) -> None:
         """Wait until the stored file holds *data* and nothing else."""
