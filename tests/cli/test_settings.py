@@ -197,6 +197,10 @@ def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
         ("[sidecar]\nrun = 'r'\nredact = ['all', 'nonsense']\n", 3, "nonsense"),
         ("[agent]\nidle = -1\n", 2, "idle must be a number of seconds from 0.1"),
         ("[sidecar]\ninclude = ['[']\n", 2, "["),
+        ("[logs]\nsince = 'nonsense'\n", 2, "'nonsense' is not a time"),
+        ("[logs]\n\nsite = 'x]'\n", 3, "without its '['"),
+        ("[logs]\nsite = ''\n", 2, "an empty pattern matches nothing"),
+        ("[sidecar]\nreceiver = ['a:1', 'foo']\n", 2, "'foo' is not an address"),
     ],
 )
 def test_a_value_that_the_command_itself_would_refuse(path: Path, text: str, line: int, sentence: str) -> None:
