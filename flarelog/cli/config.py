@@ -9,7 +9,7 @@ import click
 from flarelog.cli.running import checked
 from flarelog.cli.settings import check as look
 from flarelog.errors import CONFIGURATION
-from flarelog.text import legible
+from flarelog.text import legible, several
 
 
 @click.group
@@ -49,4 +49,4 @@ def check(context: click.Context, file: str) -> None:
         click.echo(f"flarelog: {fault.told(file)}", err=True)
     if faults:
         sys.exit(CONFIGURATION)
-    click.echo(f"{legible(file)}: {count} option{('' if count == 1 else 's')}, no faults")
+    click.echo(f"{legible(file)}: {several(count, 'option')}, no faults")

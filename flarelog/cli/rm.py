@@ -15,6 +15,7 @@ from flarelog.model import Removed, RunInfo
 from flarelog.names import run_name, site_name
 from flarelog.records import moment
 from flarelog.stores import choose
+from flarelog.text import several
 
 
 @click.command
@@ -51,14 +52,14 @@ def command(run_id: str, site: str, place: Place, force: bool, yes: bool) -> Non
             raise click.Abort
     removed = run(_remove(run_id, site, place, force=force))
     what = f"site {site} of run {run_id}" if site else f"run {run_id}"
-    click.echo(f"removed {what}: {removed.streams} log{'' if removed.streams == 1 else 's'}, {removed.size:,} bytes")
+    click.echo(f"removed {what}: {several(removed.streams, 'log')}, {removed.size:,} bytes")
 
 
 def _question(info: RunInfo, site: str, place: Place) -> str:
     state = f", {info.standing(live=place.store is None)}"
     last = moment(info.grown)
     since = f", the last of them at {last[:19]}Z" if last is not None else ""
-    sites, logs = (f"{n} {what}{'' if n == 1 else 's'}" for n, what in ((info.sites, "site"), (info.streams, "log")))
+    sites, logs = several(info.sites, "site"), several(info.streams, "log")
     about = f"run {info.run} ({sites}, {logs}, {info.size:,} bytes{since}{state})"
     return f"Remove {f'site {site} of ' if site else ''}{about} at {place}?"
 

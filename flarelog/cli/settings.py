@@ -149,14 +149,14 @@ def _one(value: object, param: click.Option, context: click.Context) -> object:
         raise click.BadParameter(f"{value!r} is not of type {param.type.name}: give one value")
     param.type.convert(str(value), param, context)
     try:
-        _read(str(value), param)
+        _demand(str(value), param)
     except FlarelogError as error:
         raise click.BadParameter(str(error)) from error
     return str(value)
 
 
-def _read(value: str, param: click.Option) -> None:
-    """What the command does with it later. Raises FlarelogError."""
+def _demand(value: str, param: click.Option) -> None:
+    """Raises FlarelogError where the command could make nothing of *value*."""
     if param.metavar == "TIME":
         from flarelog.render.choose import moment
 

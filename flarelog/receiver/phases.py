@@ -126,7 +126,7 @@ def summary(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> st
     counts = Counter(one.phase for one in found.values())
     ages = {one.phase: one.age for one in found.values() if one.age is not None and counts[one.phase] == 1}
     parts = [
-        f"{counts[phase]} {phase}{f' {spoken(ages[phase])}' if phase in ages and phase is not Phase.ENDED else ''}"
+        f"{counts[phase]:,} {phase}{f' {spoken(ages[phase])}' if phase in ages and phase is not Phase.ENDED else ''}"
         for phase in _SAID
         if counts[phase]
     ]

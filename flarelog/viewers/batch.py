@@ -10,7 +10,8 @@ import contextlib
 import itertools
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable
+from typing import Any
 
 from flarelog.errors import NotFound
 from flarelog.model import Buffer, Mark, StreamId
@@ -66,9 +67,7 @@ class Batch:
                 if not await self._shown(each, each.flow.spent + WORK_AT_FIRST if waiting else 0):
                     waiting.append(each)  # it took too much work: the others come first
         finally:
-            for first, _ in self._asked.values():
-                first.cancel()
-            await asyncio.gather(*(first for first, _ in self._asked.values()), return_exceptions=True)
+            await _cancelled([first for first, _ in self._asked.values()])
             for _, pieces in self._asked.values():
                 await pieces.aclose()
 
@@ -143,9 +142,7 @@ class Batch:
             self._display.show(out)
             await self._display.drain()
         finally:
-            for each in firsts.values():
-                each.cancel()
-            await asyncio.gather(*firsts.values(), return_exceptions=True)
+            await _cancelled(firsts.values())
             for batch in batches:
                 await batch.aclose()
 
@@ -169,6 +166,13 @@ class Batch:
                         more = True
                         break
         yield [item for item in self._rest(each) if item is not None]
+
+
+async def _cancelled(asked: Collection[asyncio.Future[Any]]) -> None:
+    """End what was asked for and is no longer wanted."""
+    for each in asked:
+        each.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
 
 
 async def _next(batches: AsyncIterator[list[Line]]) -> list[Line]:

@@ -67,9 +67,13 @@ def warnings(infos: Collection[StreamInfo]) -> list[str]:
 
 def unread(infos: Collection[StreamInfo]) -> list[str]:
     """A sentence for each file that a site has, that its sidecar cannot read, and of which nothing was read before."""
-    healths = (info.state.health if info.state is not None else None for info in infos)
-    told_ = ((info.stream, health.unread) for info, health in zip(infos, healths, strict=True) if health is not None)
-    return unreadable(((stream.run, stream.site, what) for stream, said in told_ for what in said), infos)
+    said = (
+        (info.stream.run, info.stream.site, what)
+        for info in infos
+        if info.state is not None and info.state.health is not None
+        for what in info.state.health.unread
+    )
+    return unreadable(said, infos)
 
 
 def few_unread(infos: Collection[StreamInfo]) -> list[str]:
@@ -79,12 +83,12 @@ def few_unread(infos: Collection[StreamInfo]) -> list[str]:
     return [*found[:FEW], *([f"{more:,} more files cannot be read: flarelog status names them"] if more > 0 else [])]
 
 
-def unreadable(told_: Iterable[tuple[str, str, str]], infos: Iterable[StreamInfo]) -> list[str]:
+def unreadable(said: Iterable[tuple[str, str, str]], infos: Iterable[StreamInfo]) -> list[str]:
     """The sentences of (run, site, what its sidecar says of a file), without files of which *infos* tells bytes."""
     held = {(info.stream.run, info.stream.site, info.stream.log) for info in infos if info.committed}
     sentences = (
         f"{run}/{site}: {legible(what)}"
-        for run, site, what in told_
+        for run, site, what in said
         if (run, site, what.partition(CANNOT_BE_READ)[0]) not in held
     )
     return list(dict.fromkeys(sentences))

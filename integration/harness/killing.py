@@ -176,8 +176,8 @@ class Play:
                 assert end.code in (None, 0), f"{end}\n{self.site}"
             if condition():
                 return
-            if lived != (lived := self.receiver.incarnation + self.sidecar.incarnation):
-                deadline = time.monotonic() + PATIENCE
+            if self.receiver.incarnation + self.sidecar.incarnation > lived:
+                lived, deadline = self.receiver.incarnation + self.sidecar.incarnation, time.monotonic() + PATIENCE
             assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {what}\n{self.receiver}\n{self.sidecar}"
             time.sleep(0.004)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from flarelog.globs import any_of
 from flarelog.sources.files.patterns import NOT_LOGS, SourceOptions
+from flarelog.text import several
 
 
 def unmatched(source: SourceOptions, *, empty: bool = False) -> str:
@@ -27,7 +28,7 @@ def sentence(source: SourceOptions, paths: Iterable[str], *, empty: bool = False
     root = source.root
     if not count:
         return f"there is no file under {root}" if empty else ""
-    files = f"{count:,} file{'' if count == 1 else 's'}"
+    files = several(count, "file")
     if asked:
         return f"no file under {root} may leave the site: its policy leaves out {files}"
     if named:
