@@ -178,3 +178,12 @@ def test_who_searches_for_long_says_what_it_waits_for(place: Place, command: tup
     name, *options = command
     found = place.call(name, RUN, *options, "--store", str(receiver.store))
     assert f"flarelog: reading the logs of run {RUN}" in found.said
+
+
+def test_the_first_error_is_found_behind_what_is_shown_of_a_line(place: Place) -> None:
+    append(place.log, b"2026-11-20 08:00:00 a long name ERROR lost\n")
+    receiver = place.serve("--findings", "off")
+    assert place.once(receiver).process.returncode == 0
+    found = place.call("logs", RUN, "--store", str(receiver.store), "--first-error", "--max-line", "24")
+    assert found.ends() == OK, found.talk()
+    assert "2026-11-20 08..TRUNCATED" in found.printed

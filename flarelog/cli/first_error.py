@@ -42,11 +42,12 @@ STAMPED_WITHIN = 20  # lines before it, one of which tells the time if it does n
 
 def first_error(asked: Asked, chosen: Selection) -> int:
     """Show the first thing that went wrong, at whichever site. Raises FlarelogError, OSError."""
-    lines = Lines(replace(asked.lines, bars=asked.lines.bars or "off"), terminal=False)
+    lines = Lines(replace(asked.lines, bars=asked.lines.bars or "off"), terminal=False, searching=True)
     choice = lines.choice
     around = (choice.before, choice.after) if choice.before or choice.after or asked.lines.context == 0 else AROUND
     wanted = choice.include or (ERROR,)
-    choice = replace(choice, include=wanted, before=max(around[0], STAMPED_WITHIN), after=max(around[1], BLOCK))
+    before, after = max(around[0], STAMPED_WITHIN), max(around[1], BLOCK)
+    choice = replace(choice, include=wanted, before=before, after=after, shown=None)  # shortened when it is shown
     display = FirstError(wanted, *around, lines.stamped, Pipe(sys.stdout.fileno()))
     ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
     ranked = None if ranks.choice.everything else lambda stream: RankedLines(ranks, str(stream), ERROR)
@@ -119,7 +120,7 @@ def _show(lines: Lines, asked: Asked, stream: StreamId, found: Sequence[Line]) -
     console = lines.console(sys.stdout.buffer, live=False, template=asked.shown.template)
     shown = label(stream, STYLES[0] if lines.colour else "")
     console.prefix = len(shown.name) if asked.shown.prefix != "off" else 0
-    console.show(found, shown)
+    console.show([part for line in found for part in lines.choice.shortened(line)], shown)
     console.close()
 
 

@@ -82,11 +82,6 @@ class LineOptions:
     )
 
     @property
-    def searching(self) -> bool:
-        """Whether lines are chosen by what they say, and then made short."""
-        return bool(self.include or self.exclude or self.level) and self.long_lines != "drop"
-
-    @property
     def searched(self) -> int:
         """Characters of a line in which patterns are looked for."""
         return max(self.max_line, LIMIT)
@@ -105,10 +100,11 @@ class LineOptions:
 class Lines:
     """What *options* ask for. Raises InvalidOption for what makes no sense.
 
-    *terminal*: whether whoever reads is one, and sees what is drawn.
+    *terminal*: whether whoever reads is one, and sees what is drawn. *searching*: lines are chosen by what they say,
+    whatever *options* say of that.
     """
 
-    def __init__(self, options: LineOptions, *, terminal: bool) -> None:
+    def __init__(self, options: LineOptions, *, terminal: bool, searching: bool = False) -> None:
         now = time.time_ns()
         self.options = options
         self._now, self._zones = now, _zones(options.zones)
@@ -124,6 +120,8 @@ class Lines:
                 f"--since {options.since} is not before --until {options.until}, and no line is between them: give an"
                 " earlier --since"
             )
+        searching = searching or bool(options.include or options.exclude or options.level)
+        shortens = searching and options.searched != options.max_line and options.long_lines != "drop"
         self.choice = Choice(
             made(options.include),
             made(options.exclude),
@@ -132,7 +130,7 @@ class Lines:
             since,
             until,
             Level[options.level.upper()] if options.level else None,
-            options.max_line if options.searched != options.max_line and options.searching else None,
+            options.max_line if shortens else None,
             options.long_lines == "split",
         )
         self.bars = options.bars or ("live" if terminal and options.output == "text" else "steps")

@@ -41,6 +41,16 @@ class Choice:
         timeless = self.since is None and self.until is None
         return timeless and not (self.include or self.exclude) and self.level is None
 
+    def shortened(self, line: Line | None) -> Iterable[Line | None]:
+        """*line* as it would have been drawn with no more characters than are shown."""
+        most = self.shown
+        if most is None or line is None or isinstance(line, Note) or len(plain(line.text)) <= most:
+            return (line,)
+        if self.split:
+            return (line._replace(text=part) for part in parts(line.text, most))
+        mark = mark_of(most)
+        return (line._replace(text=next(parts(line.text, most - len(mark))) + mark),)
+
 
 @frozen
 class Arrived:
@@ -87,10 +97,7 @@ class Chooser:
             yield from self._chosen(lines)
         else:
             for line in self._chosen(lines):
-                if line is None or isinstance(line, Note):
-                    yield line
-                else:
-                    yield from _shortened(line, choice.shown, split=choice.split)
+                yield from choice.shortened(line)
 
     def _chosen(self, lines: Iterable[Line]) -> Iterator[Line | None]:
         choice = self._choice
@@ -152,17 +159,6 @@ class Chooser:
         if arrived is not None and (self._time is None or self._at < arrived <= at):
             return at >= arrived
         return unknown if self._time is None else self._time >= moment
-
-
-def _shortened(line: Line, most: int, *, split: bool) -> Iterator[Line]:
-    """As *line* would have been drawn with at most so many characters."""
-    if len(line.text) <= most or len(plain(line.text)) <= most:
-        yield line
-    elif split:
-        yield from (line._replace(text=part) for part in parts(line.text, most))
-    else:
-        mark = mark_of(most)
-        yield line._replace(text=next(parts(line.text, most - len(mark))) + mark)
 
 
 def patterns(texts: Sequence[str], *, fixed: bool = False, ignore_case: bool = False) -> tuple[re.Pattern[str], ...]:
