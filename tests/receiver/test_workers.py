@@ -80,8 +80,8 @@ def test_limits_of_all_peers_are_divided_and_those_of_one_are_not() -> None:
     [
         pytest.param(0, False, id="who-does-not-move-is-passed-on"),
         pytest.param(1, True, id="who-moves-is-told-to"),
-        pytest.param(12, True, id="four-times-as-often-as-there-are-workers"),
-        pytest.param(13, False, id="then-he-is-passed-on"),
+        pytest.param(24, True, id="eight-times-as-often-as-there-are-workers"),
+        pytest.param(25, False, id="then-he-is-passed-on"),
     ],
 )
 def test_a_producer_looks_for_its_worker_so_often(moves: int, again: bool) -> None:

@@ -13,7 +13,9 @@ from flarelog.values import frozen
 
 HOME = 0
 MAX_WORKERS = 64
-MOVES = 4  # times as many as there are workers: how often a producer looks for its own before its call is passed on
+# How often a producer looks for its own worker before its call is passed on for good: times the number of workers.
+# Each connection leads to any of them, so that of two workers' sites one in 130,000 does not find its own.
+MOVES = 8
 _DIGITS = "0123456789"
 _DIVIDED = ("max_connections", "max_streams", "max_in_flight")
 
