@@ -141,6 +141,9 @@ class Findings:
         while True:
             try:
                 await work()
+            except FlarelogError as error:  # the store cannot be read or written now
+                log.debug("findings: %s; tried again", error)
+                await asyncio.sleep(EVERY)
             except Exception as bug:
                 if repr(bug) not in said:  # whatever it is, it is of no byte's concern
                     log.exception("findings: the receiver failed on a log; other logs continue")
@@ -151,20 +154,33 @@ class Findings:
         """Look at those that grow little by little."""
         await asyncio.sleep(EVERY)
         waiting, self._grown = self._grown, {}
-        for stream in waiting:
-            began = time.thread_time()
-            hand = self._store.at_hand(stream)
-            if hand is not None and hand.more:
-                self._grown[stream] = None  # it is committed soon
-            known = self._sites.get((stream.run, stream.site))
-            progress = known.logs.get(stream.log) if known is not None else None
-            at = progress.at if progress is not None else 0
-            if hand is None or hand.info.committed - at > BLOCK:
-                self._behind[stream] = None
-                self._wake.set()
-                continue
-            await self._near.worked(began)
+        try:
+            while waiting:
+                stream = next(iter(waiting))
+                del waiting[stream]
+                await self._glance(stream)
+        finally:  # what one of them met holds up no other
+            self._grown = waiting | self._grown
+
+    async def _glance(self, stream: StreamId) -> None:
+        """Look at *stream*, or leave much of it to the other lane. Raises FlarelogError: it is tried again."""
+        began = time.thread_time()
+        hand = self._store.at_hand(stream)
+        if hand is not None and hand.more:
+            self._grown[stream] = None  # it is committed soon
+        known = self._sites.get((stream.run, stream.site))
+        progress = known.logs.get(stream.log) if known is not None else None
+        at = progress.at if progress is not None else 0
+        if hand is None or hand.info.committed - at > BLOCK:
+            self._behind[stream] = None
+            self._wake.set()
+            return
+        await self._near.worked(began)
+        try:
             await self._look(stream, hand.info, hand.read, self._near)
+        except FlarelogError:
+            self._grown[stream] = None
+            raise
 
     async def _look_far(self) -> None:
         """Look at those that have much to look at, each for a while, and between them at what is in the store."""

@@ -12,7 +12,7 @@ import pytest
 from flarelog.detect.base import Finding
 from flarelog.detect.looking import examine, version
 from flarelog.detect.records import finding_of, kept_record
-from flarelog.errors import Full
+from flarelog.errors import Full, Unavailable
 from flarelog.model import Receipt, StreamId, StreamInfo
 from flarelog.receiver import findings as module
 from flarelog.receiver.findings import Findings, understood
@@ -105,6 +105,32 @@ def test_what_grows_is_looked_at_and_what_was_found_is_kept() -> None:
     store = within(work)
     kept = understood("run-1", "site-1", asyncio.run(store.findings("run-1", "site-1")))
     assert [(one.signature, one.count) for one in kept["train.log"].findings] == [("disk.full", 2)]
+
+
+def test_what_cannot_be_read_for_a_while_is_looked_at_later_and_is_nobody_s_bug(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A receiver without a free descriptor."""
+    other = StreamId("run-1", "site-2", "train.log")
+
+    async def work(store: Kept, found: Findings) -> None:
+        read, failures = store.findings, iter(range(3))
+
+        async def unreadable(run: str, site: str) -> bytes:
+            if next(failures, None) is not None:
+                raise Unavailable("it could not be read: Too many open files")
+            return await read(run, site)
+
+        for stream in (STREAM, other):
+            await log(store, STEP + FULL, stream)
+            found.grew(stream)
+        monkeypatch.setattr(store, "findings", unreadable)
+        while store.written < 2:  # of both sites
+            await asyncio.sleep(0)
+        assert await counts(found) == await counts(found, other) == [("disk.full", 1)]
+
+    within(work)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_the_next_one_goes_on_and_reads_nothing_twice() -> None:
