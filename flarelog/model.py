@@ -265,7 +265,8 @@ class Activity:
 
     processes: int  # that live; 0: those that were seen to write have ended
     cpu: float = 0.0  # cores that they used since the look before
-    idle: float = 0.0  # seconds for which they have used none to speak of; 0: they compute
+    idle: float = 0.0  # seconds for which they have used none to speak of, and no GPU; 0: they compute
+    gpu: float | None = None  # percent of the time that the busiest GPU of theirs computed; None: not visible
 
 
 @frozen
@@ -287,9 +288,16 @@ class Health:
     inodes_free: int | None = None  # a number, and so is the next
     inodes: int | None = None
     uptime: int | None = None  # seconds
+    gpus: int | None = None  # a number
+    gpu_use: float | None = None  # percent of the time that the busiest of them computed lately
+    gpu_least: float | None = None  # and the idlest
+    gpu_memory: int | None = None  # of the fullest of them
+    gpu_memory_max: int | None = None
     unread: tuple[str, ...] = ()  # a sentence for each log there that cannot be read, UNREAD of them at most
 
-    FRACTIONS: ClassVar[frozenset[str]] = frozenset(("cores", "load", "cpu_pressure", "memory_pressure", "io_pressure"))
+    FRACTIONS: ClassVar[frozenset[str]] = frozenset(
+        ("cores", "load", "cpu_pressure", "memory_pressure", "io_pressure", "gpu_use", "gpu_least")
+    )
 
 
 @frozen

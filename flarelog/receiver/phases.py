@@ -65,8 +65,10 @@ def _quiet(still: float, activity: Activity | None) -> Standing:
     those = f"{activity.processes} process{'' if activity.processes == 1 else 'es'}"
     if not activity.idle:
         cores = f"{activity.cpu:.0%} of a core" if activity.cpu < 1 else f"{activity.cpu:.1f} cores"
-        return Standing(Phase.BUSY, still, f"its {those} use{'s' * (activity.processes == 1)} {cores}")
-    why = f"its {those} used less than 1 % of a core for {spoken(activity.idle)}"
+        gpu = f" and a GPU for {activity.gpu:.0f} % of the time" if activity.gpu else ""
+        return Standing(Phase.BUSY, still, f"its {those} use{'s' * (activity.processes == 1)} {cores}{gpu}")
+    nor = ", and no GPU," if activity.gpu is not None else ""
+    why = f"its {those} used less than 1 % of a core{nor} for {spoken(activity.idle)}"
     return Standing(Phase.HUNG if min(still, activity.idle) >= HUNG_AFTER else Phase.QUIET, still, why)
 
 

@@ -1,4 +1,4 @@
-"""How the machine of a site fares: memory, CPU and disk, as the kernel tells this process.
+"""How the machine of a site fares: memory, CPU and disk, as the kernel tells this process, and its GPUs.
 
 Where a cgroup limits, its figures count and never the machine's. A figure that nobody can see is absent, and never 0.
 They are those of the sidecar's own cgroup: a container beside it has others.
@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from flarelog.model import Health
+from flarelog.sources.gpus import GPUS, Gpus, figures
 
 EVERY = 10.0  # seconds between two looks
 _UNLIMITED = 1 << 60  # bytes: what an older cgroup without a limit says is near to 2**63
 _PRESSURES = ("cpu", "memory", "io")
 
 
-def collect(directory: str, root: str = "/") -> Health:
+def collect(directory: str, root: str = "/", gpus: Gpus = GPUS) -> Health:
     """The figures of now. *directory*: on whose file system the logs are; *root*: below which /proc and /sys are."""
     found: dict[str, Any] = {}
     groups = _Groups(root)
@@ -36,6 +37,7 @@ def collect(directory: str, root: str = "/") -> Health:
         found |= {"disk_free": disk.f_bavail * disk.f_frsize, "disk_size": disk.f_blocks * disk.f_frsize}
         if disk.f_files:
             found |= {"inodes_free": disk.f_favail, "inodes": disk.f_files}
+    found |= figures(gpus.look())
     return Health(**{name: value if name in Health.FRACTIONS else round(value) for name, value in found.items()})
 
 

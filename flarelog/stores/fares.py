@@ -14,7 +14,7 @@ from flarelog.model import Health
 from flarelog.values import frozen
 
 MINUTE = 60_000
-_LEAST = ("disk_free", "inodes_free", "memory_max", "cores")  # of which little is worse than much
+_LEAST = ("disk_free", "inodes_free", "memory_max", "cores", "gpus", "gpu_least")  # of which little is worse than much
 _FIGURES = tuple(each.name for each in fields(Health) if each.name != "unread")
 
 

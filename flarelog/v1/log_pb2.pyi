@@ -91,7 +91,7 @@ class News(_message.Message):
     def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ..., activity: _Optional[_Union[Activity, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ...) -> None: ...
 
 class Health(_message.Message):
-    __slots__ = ("memory", "memory_max", "memory_peak", "oom_kills", "cores", "throttled", "load", "cpu_pressure", "memory_pressure", "io_pressure", "disk_free", "disk_size", "inodes_free", "inodes", "uptime", "unread")
+    __slots__ = ("memory", "memory_max", "memory_peak", "oom_kills", "cores", "throttled", "load", "cpu_pressure", "memory_pressure", "io_pressure", "disk_free", "disk_size", "inodes_free", "inodes", "uptime", "unread", "gpus", "gpu_use", "gpu_least", "gpu_memory", "gpu_memory_max")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MAX_FIELD_NUMBER: _ClassVar[int]
     MEMORY_PEAK_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +108,11 @@ class Health(_message.Message):
     INODES_FIELD_NUMBER: _ClassVar[int]
     UPTIME_FIELD_NUMBER: _ClassVar[int]
     UNREAD_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    GPU_USE_FIELD_NUMBER: _ClassVar[int]
+    GPU_LEAST_FIELD_NUMBER: _ClassVar[int]
+    GPU_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    GPU_MEMORY_MAX_FIELD_NUMBER: _ClassVar[int]
     memory: int
     memory_max: int
     memory_peak: int
@@ -124,17 +129,24 @@ class Health(_message.Message):
     inodes: int
     uptime: int
     unread: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, memory: _Optional[int] = ..., memory_max: _Optional[int] = ..., memory_peak: _Optional[int] = ..., oom_kills: _Optional[int] = ..., cores: _Optional[int] = ..., throttled: _Optional[int] = ..., load: _Optional[int] = ..., cpu_pressure: _Optional[int] = ..., memory_pressure: _Optional[int] = ..., io_pressure: _Optional[int] = ..., disk_free: _Optional[int] = ..., disk_size: _Optional[int] = ..., inodes_free: _Optional[int] = ..., inodes: _Optional[int] = ..., uptime: _Optional[int] = ..., unread: _Optional[_Iterable[str]] = ...) -> None: ...
+    gpus: int
+    gpu_use: int
+    gpu_least: int
+    gpu_memory: int
+    gpu_memory_max: int
+    def __init__(self, memory: _Optional[int] = ..., memory_max: _Optional[int] = ..., memory_peak: _Optional[int] = ..., oom_kills: _Optional[int] = ..., cores: _Optional[int] = ..., throttled: _Optional[int] = ..., load: _Optional[int] = ..., cpu_pressure: _Optional[int] = ..., memory_pressure: _Optional[int] = ..., io_pressure: _Optional[int] = ..., disk_free: _Optional[int] = ..., disk_size: _Optional[int] = ..., inodes_free: _Optional[int] = ..., inodes: _Optional[int] = ..., uptime: _Optional[int] = ..., unread: _Optional[_Iterable[str]] = ..., gpus: _Optional[int] = ..., gpu_use: _Optional[int] = ..., gpu_least: _Optional[int] = ..., gpu_memory: _Optional[int] = ..., gpu_memory_max: _Optional[int] = ...) -> None: ...
 
 class Activity(_message.Message):
-    __slots__ = ("processes", "cpu", "idle_ms")
+    __slots__ = ("processes", "cpu", "idle_ms", "gpu")
     PROCESSES_FIELD_NUMBER: _ClassVar[int]
     CPU_FIELD_NUMBER: _ClassVar[int]
     IDLE_MS_FIELD_NUMBER: _ClassVar[int]
+    GPU_FIELD_NUMBER: _ClassVar[int]
     processes: int
     cpu: int
     idle_ms: int
-    def __init__(self, processes: _Optional[int] = ..., cpu: _Optional[int] = ..., idle_ms: _Optional[int] = ...) -> None: ...
+    gpu: int
+    def __init__(self, processes: _Optional[int] = ..., cpu: _Optional[int] = ..., idle_ms: _Optional[int] = ..., gpu: _Optional[int] = ...) -> None: ...
 
 class Open(_message.Message):
     __slots__ = ("version", "stream", "producer", "epoch", "agent", "news", "moves", "several")

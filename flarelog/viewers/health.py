@@ -16,7 +16,21 @@ _WAITING = 20.0  # percent of the time
 FEW = 3  # files that cannot be read, and that a sentence about something else names
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
-HEAD = ("RUN", "SITE", "MEMORY", "PEAK", "OOM KILLS", "CORES", "LOAD", "WAITING", "DISK FREE", "UP")
+HEAD = (
+    "RUN",
+    "SITE",
+    "MEMORY",
+    "PEAK",
+    "OOM KILLS",
+    "CORES",
+    "LOAD",
+    "WAITING",
+    "DISK FREE",
+    "GPUS",
+    "GPU USE",
+    "GPU MEMORY",
+    "UP",
+)
 
 
 def told(infos: Iterable[StreamInfo]) -> Iterator[tuple[str, str, Health]]:
@@ -118,7 +132,17 @@ def _figures(health: Health) -> Iterator[str]:
     waited = " ".join(f"{what} {percent:.0f}%" for what, percent in known.items() if percent >= 1)
     yield waited or ("0%" if known else "-")
     yield _of(health.disk_free, health.disk_size)
+    yield "-" if health.gpus is None else str(health.gpus)
+    yield _between(health.gpu_least, health.gpu_use)
+    yield _of(health.gpu_memory, health.gpu_memory_max)
     yield "-" if health.uptime is None else spoken(health.uptime)
+
+
+def _between(least: float | None, most: float | None) -> str:
+    """``3-97%``: of the idlest and of the busiest."""
+    if least is None or most is None:
+        return "-"
+    return f"{most:.0f}%" if round(least) == round(most) else f"{least:.0f}-{most:.0f}%"
 
 
 def _of(part: int | None, whole: int | None) -> str:

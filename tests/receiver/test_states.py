@@ -175,6 +175,13 @@ def test_a_silent_log_is_told_apart_by_what_its_writers_do(receiver: Receiver) -
     assert receiver.called() == Standing(Phase.BUSY, 30, "its 3 processes use 2.5 cores")
     told(Activity(1, 0.42))
     assert receiver.called() == Standing(Phase.BUSY, 30, "its 1 process uses 42% of a core")
+    told(Activity(1, 0.001, gpu=97.4))
+    assert receiver.called() == Standing(
+        Phase.BUSY, 30, "its 1 process uses 0% of a core and a GPU for 97 % of the time"
+    )
+    told(Activity(1, 0.0, 20.0, 0.0))
+    none = "its 1 process used less than 1 % of a core, and no GPU, for 20 s"
+    assert receiver.called() == Standing(Phase.QUIET, 30, none)
     told(Activity(1, 0.0, 20.0))
     idle = "its 1 process used less than 1 % of a core for"
     assert receiver.called() == Standing(Phase.QUIET, 30, f"{idle} 20 s"), "not for long enough"

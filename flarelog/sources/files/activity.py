@@ -8,12 +8,13 @@ writer: a script may open the log for each of its lines.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from flarelog.model import Activity
 
 IDLE = 0.01  # cores: who uses less does nothing
+GPU_IDLE = 1.0  # percent of the time: likewise
 TELL_EVERY = 30.0  # seconds between two words of the same
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
@@ -25,6 +26,7 @@ Process = tuple[int, int]
 class Fares:
     """How the writers of one file fare. Times are in seconds of a clock that never goes back."""
 
+    gpu: Callable[[Collection[int]], float | None] = lambda pids: None  # percent of the time that theirs computed
     told: Activity | None = None
     _told_at: float = 0.0
     _writers: frozenset[Process] = frozenset()
@@ -54,12 +56,13 @@ class Fares:
             return None
         spent = sum(ticks - self._used.get(process, 0) for process, ticks in used.items() if self._is_known(process))
         cores = max(0.0, spent / _TICKS / (now - self._looked))
-        if cores >= IDLE:
+        gpu = self.gpu([pid for pid, _ in used])
+        if cores >= IDLE or (gpu or 0) >= GPU_IDLE:
             self._idle_since = None
-            return Activity(len(used), round(cores, 3))
+            return Activity(len(used), round(cores, 3), gpu=gpu)
         if self._idle_since is None:
             self._idle_since = self._looked
-        return Activity(len(used), round(cores, 3), now - self._idle_since)
+        return Activity(len(used), round(cores, 3), now - self._idle_since, gpu)
 
     def _is_known(self, process: Process) -> bool:
         """Whether *process* was seen before, or is younger than all that were: not one that joined them."""

@@ -26,6 +26,7 @@ from flarelog.sources.files.activity import Fares, Process
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.openers import PROC, Inode, pids, writes
+from flarelog.sources.gpus import GPUS
 from flarelog.values import frozen
 
 T = TypeVar("T")
@@ -241,7 +242,7 @@ class _Asked:
     due: float
     asked: int = 0  # times in a row that nobody was known to write it
     gang: frozenset[Process] = frozenset()
-    fares: Fares = field(default_factory=Fares)
+    fares: Fares = field(default_factory=lambda: Fares(GPUS.use_by))
     looked: float = -math.inf  # when it was looked how they fare
 
 

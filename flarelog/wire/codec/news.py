@@ -30,13 +30,16 @@ def _set_activity(message: pb.News | pb.State, activity: Activity | None) -> Non
         message.activity.processes = min(activity.processes, _MOST_32)
         message.activity.cpu = min(round(activity.cpu * 1000), _MOST_32)
         message.activity.idle_ms = round(activity.idle * 1000)
+        if activity.gpu is not None:
+            message.activity.gpu = min(round(activity.gpu * 1000), _MOST_32)
 
 
 def _activity(message: pb.News | pb.State) -> Activity | None:
     if not message.HasField("activity"):
         return None
     said = message.activity
-    return Activity(said.processes, said.cpu / 1000, min(said.idle_ms, _OLDEST) / 1000)
+    gpu = said.gpu / 1000 if said.HasField("gpu") else None
+    return Activity(said.processes, said.cpu / 1000, min(said.idle_ms, _OLDEST) / 1000, gpu)
 
 
 _FIGURES = tuple(each.name for each in fields(Health) if each.name != "unread")

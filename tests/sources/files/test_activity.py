@@ -15,7 +15,8 @@ class Looked:
     """Looks at the processes of one file, 10 seconds apart."""
 
     def __init__(self) -> None:
-        self.fares, self.now = Fares(), 1000.0
+        self.gpu: float | None = None
+        self.fares, self.now = Fares(lambda pids: self.gpu), 1000.0
 
     def look(self, used: dict[Process, float], *writers: Process, after: float = 10.0) -> Activity | None:
         """*used*: CPU seconds of each since it was started."""
@@ -40,6 +41,16 @@ def test_who_uses_none_is_idle_since_the_look_before() -> None:
     assert looked.look({ME: 5.05}) == Activity(1, 0.005, 10.0)
     assert looked.look({ME: 5.05}) == Activity(1, 0.005, 10.0), "nothing new is told so soon"
     assert looked.look({ME: 5.05}, after=TELL_EVERY) == Activity(1, 0.0, 20.0 + TELL_EVERY)
+
+
+def test_who_uses_a_gpu_computes() -> None:
+    looked = Looked()
+    looked.gpu = 40.0
+    looked.look({ME: 5.0})
+    assert looked.look({ME: 5.0}) == Activity(1, 0.0, gpu=40.0)
+    looked.gpu = 0.0
+    assert looked.look({ME: 5.0}) == Activity(1, 0.0, 10.0, gpu=0.0)
+    assert looked.look({ME: 10.0}) == Activity(1, 0.5, gpu=0.0)
 
 
 def test_what_changes_is_told_at_once() -> None:
