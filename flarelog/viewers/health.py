@@ -73,9 +73,15 @@ def _filled(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 def warnings(infos: Collection[StreamInfo]) -> list[str]:
     """A line for each thing that is about to run out at a site, and each log that cannot be read there."""
-    every = list(told(infos))
-    lines = [f"health: {run}/{site}: {what}" for run, site, health in every for what in _short_of(health)]
-    lines += [f"missing: {sentence}" for sentence in unread(infos)]
+    return [
+        *(f"health: {sentence}" for sentence in short(infos)),
+        *(f"missing: {sentence}" for sentence in unread(infos)),
+    ]
+
+
+def short(infos: Iterable[StreamInfo]) -> list[str]:
+    """A sentence for each thing that is about to run out at a site."""
+    lines = (f"{run}/{site}: {what}" for run, site, health in told(infos) for what in _short_of(health))
     return list(dict.fromkeys(lines))
 
 

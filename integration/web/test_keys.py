@@ -97,6 +97,9 @@ def test_axe_finds_nothing(browser: Browser, stored: tuple[Place, Web], theme: L
                 page.keyboard.press("/")
                 page.keyboard.press("Shift+Tab")
                 page.keyboard.press("j")
+            if path == "/run/run-1":
+                page.locator("run-machines").get_by_text("Machines").click()
+                expect(page.locator("run-machines table").first).to_be_visible()
             found = axe.run(page).response["violations"]
             assert [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found] == [], path
         tab.page.goto(tab.web.url(BERLIN))

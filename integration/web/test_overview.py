@@ -43,6 +43,19 @@ def test_the_first_error_of_all_sites_is_shown_and_one_key_goes_there(tab: Tab) 
     expect(page.locator(".row.marked").first).to_be_in_viewport()
 
 
+def test_how_the_sites_machines_fare_is_behind_a_summary(browser: Browser, place: Place) -> None:
+    with tab_of(browser, Web(place, "--receiver", filled(place, {"kyoto/app.log": numbered(5)}).address)) as tab:
+        page = tab.open("/run/run-1")
+        machines = page.get_by_role("region", name="Machines")
+        expect(machines).to_be_visible()
+        expect(machines.locator("table").first).to_be_hidden()
+        machines.get_by_text("Machines").click()
+        worst = machines.get_by_role("table", name="At their worst")
+        expect(worst.get_by_role("columnheader").nth(1)).to_have_text("Memory")
+        expect(worst.get_by_role("row").nth(1)).to_contain_text("GiB")
+        tab.is_clean()
+
+
 def test_findings_that_are_alike_are_told_once_with_all_their_places(browser: Browser, place: Place) -> None:
     oom = b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
     logs = {f"kyoto/rank-{rank}/stderr.log": numbered(5) + oom for rank in range(3)}

@@ -7,6 +7,7 @@ import hashlib
 import shlex
 import time
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,11 +15,12 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from flarelog.errors import NotFound
+from flarelog.errors import NotAllowed, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId, StreamInfo
 from flarelog.names import run_name
 from flarelog.records import ordered
+from flarelog.stores.moments import Moment
 from flarelog.viewers.web import overview
 from flarelog.viewers.web.asking import answer, as_json, offset, stream
 from flarelog.viewers.web.lasts import Lasts
@@ -130,12 +132,12 @@ class Answers:
         self._logins, self._how = logins, how
         self.lists, self.timelines = Lists(), Timelines()
         self._troubles, self._lasts = Troubles(), Lasts()
-        self._runs, self._lanes = Lately[tuple[bytes, str]](), Lately[bytes]()
+        self._runs, self._lanes, self._machines = Lately[tuple[bytes, str]](), Lately[bytes](), Lately[bytes]()
 
     async def close(self) -> None:
         await self._troubles.close()
         await self._lasts.close()
-        for kept in (self.lists, self._runs, self._lanes):
+        for kept in (self.lists, self._runs, self._lanes, self._machines):
             await kept.close()
 
     async def runs(self, request: Request) -> Response:
@@ -202,6 +204,20 @@ class Answers:
         begin, end, buckets = (offset(query, name) or 0 for name in ("from", "to", "buckets"))
         made = partial(lanes, moments, look.rounds, begin=begin, end=end, buckets=buckets or BUCKETS, now=_now())
         record = await self._lanes.of((rights.key, run, begin, end, buckets), (moments, look.rounds), made)
+        return Response(record, media_type="application/json")
+
+    async def machines(self, request: Request) -> Response:
+        """How the machines of a run's sites fare. Raises NotFound."""
+        rights, run = request.state.session.of, _run(request)
+        infos = (await self.lists.of(rights, run)).infos
+        moments: Sequence[Moment] = ()
+        with suppress(NotAllowed):  # an older receiver keeps none
+            moments = await self.timelines.of(rights, run)
+
+        async def made() -> bytes:
+            return await asyncio.to_thread(lambda: as_json(overview.machines_record(infos, moments)))
+
+        record = await self._machines.of((rights.key, run), (infos, moments), made)
         return Response(record, media_type="application/json")
 
     async def command(self, request: Request) -> Response:

@@ -67,6 +67,7 @@ def table(rooms: Rooms) -> list[Row]:
         Row("GET", "/api/first-error", "session", answers.first_error),
         Row("GET", "/api/findings", "session", answers.findings),
         Row("GET", "/api/lanes", "session", answers.lanes),
+        Row("GET", "/api/machines", "session", answers.machines),
         Row("GET", "/api/command", "session", answers.command),
         Row("POST", "/api/window", "session", reads.window),
         Row("POST", "/api/merged", "session", reads.merged),

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from flarelog.lifecycle import RunState
 from flarelog.model import RunInfo, State, StreamId, StreamInfo
+from flarelog.names import natural
 from flarelog.receiver.phases import Phase, Standing, sites, standing
 from flarelog.render.ranks import RankChoice, RankChooser
+from flarelog.stores.fares import Point, gathered
+from flarelog.stores.moments import Moment
 from flarelog.text import legible
+from flarelog.viewers import health
 from flarelog.viewers.standings import called
 from flarelog.viewers.web.lasts import Last
 
@@ -81,6 +86,22 @@ def run_record(
         "run": run,
         "state": "sealed" if state is RunState.RUNNING and sealed else state.value,
         "sites": records,
+    }
+
+
+def machines_record(infos: Sequence[StreamInfo], moments: Sequence[Moment]) -> dict[str, Any]:
+    """How the machines of a run's sites fare: as ``flarelog status --wide`` shows it, and at their worst as the report
+    does, each a table with its head; and a sentence for each thing that runs out or cannot be read.
+    """
+    told: dict[str, list[Point]] = {}
+    for one in moments:
+        if one.health is not None:
+            told.setdefault(one.site, []).append(Point(one.at, one.health))
+    worst = [(site, gathered(points)) for site, points in sorted(told.items(), key=lambda one: natural(one[0]))]
+    return {
+        "now": [row[1:] for row in health.table(infos)],
+        "worst": health.table_of((site, replace(one.health, uptime=None)) for site, one in worst if one is not None),
+        "warnings": [*health.short(infos), *health.unread(infos)],
     }
 
 

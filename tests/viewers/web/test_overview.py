@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from flarelog.model import Health, State, StreamId, StreamInfo
 from flarelog.receiver.phases import Phase, Standing
-from flarelog.viewers.web.overview import standing_of, words_of
+from flarelog.stores.moments import HEALTH, Moment
+from flarelog.viewers.web.overview import machines_record, standing_of, words_of
+
+GIB = 1 << 30
 
 
 @pytest.mark.parametrize(
@@ -26,3 +30,21 @@ from flarelog.viewers.web.overview import standing_of, words_of
 def test_a_standing_is_said_as_status_says_it(one: Standing, standing: str, words: str) -> None:
     assert standing_of(one, ()) == standing
     assert words_of(one) == words
+
+
+def test_machines_are_told_as_they_are_and_at_their_worst() -> None:
+    full = Health(memory=99 * GIB, memory_max=100 * GIB, uptime=50, gpus=2, gpu_use=97.0, gpu_least=2.0)
+    now = Health(memory=GIB, memory_max=100 * GIB, uptime=60, unread=("b.log cannot be read: Permission denied",))
+    info = StreamInfo(StreamId("run-1", "site-2", "a.log"), 0, 0, 0, False, state=State(linked=True, health=now))
+    moments = [Moment(at, HEALTH, site, health=one) for at, site, one in ((1, "site-10", full), (2, "site-2", full))]
+    record = machines_record([info], [*moments, Moment(3, HEALTH, "site-2", health=now), Moment(4, "grown", "site-2")])
+    assert record["now"] == [("SITE", "MEMORY", "UP"), ("site-2", "1.0 of 100.0 GiB", "60 s")]
+    assert record["worst"] == [
+        ("SITE", "MEMORY", "GPUS", "GPU USE"),
+        ("site-2", "99.0 of 100.0 GiB", "2", "2-97%"),
+        ("site-10", "99.0 of 100.0 GiB", "2", "2-97%"),
+    ]
+    assert record["warnings"] == ["run-1/site-2: b.log cannot be read: Permission denied"]
+    short = StreamInfo(StreamId("run-1", "site-1", "a.log"), 0, 0, 0, False, state=State(linked=True, health=full))
+    assert machines_record([short], [])["warnings"] == ["run-1/site-1: 99% of the memory is used (99.0 of 100.0 GiB)"]
+    assert machines_record([], []) == {"now": [], "worst": [], "warnings": []}

@@ -6,6 +6,7 @@
 import { answered, ask, path, query, read } from "./api.js";
 import { arrange, frame, h, icon, kind, say } from "./dom.js";
 import { Lanes } from "./lanes.js";
+import { Machines } from "./machines.js";
 import { meter } from "./paint.js";
 import { again, trouble } from "./runs.js";
 import { bytes, count, moment, percent, several, skew } from "./words.js";
@@ -51,7 +52,7 @@ export class RunPage extends HTMLElement {
         h("a", { class: "button", href: `${base}?merged=time&rank=0` }, "Rank 0 of each site"))),
       (this.table = h("div", { class: "table sites", hidden: true, role: "table", "aria-label": `Sites of ${this.run}` },
         h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body)),
-      this.empty, this.more,
+      this.empty, this.more, (this.below = document.createComment("machines")),
     );
     this.stop = [again(this, () => this.look())];
   }
@@ -88,6 +89,7 @@ export class RunPage extends HTMLElement {
     await frame();
     if (!this.isConnected) return;
     this.place.replaceWith(this.lanes);
+    this.below.replaceWith(new Machines(this.run));
     this.stop.push(again(this, () => this.wrong(), SLOWER));
   }
 

@@ -1,0 +1,64 @@
+/**
+ * The machines of a run's sites: a sentence for each thing that runs out, and behind a summary the figures of now and
+ * the worst of each. Hidden while no site has told how its machine fares.
+ */
+
+import { Refused, ask, query } from "./api.js";
+import { h, icon } from "./dom.js";
+import { again } from "./runs.js";
+
+const EVERY = 10_000; // as often as a sidecar looks
+
+export class Machines extends HTMLElement {
+  constructor(run) {
+    super();
+    this.run = run;
+  }
+
+  connectedCallback() {
+    if (this.details) return;
+    this.hidden = true;
+    this.setAttribute("role", "region");
+    this.setAttribute("aria-label", "Machines");
+    this.warnings = h("ul", { hidden: true });
+    this.tables = h("div", {});
+    this.details = h("details", {}, h("summary", {}, "Machines"), this.tables);
+    this.append(this.warnings, this.details);
+    this.stop = again(this, () => this.look(), EVERY);
+  }
+
+  disconnectedCallback() {
+    this.stop();
+  }
+
+  async look() {
+    try {
+      this.draw(await ask(`/api/machines?${query({ run: this.run })}`));
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+    }
+  }
+
+  draw({ now, worst, warnings }) {
+    const told = JSON.stringify([now, worst, warnings]);
+    if (this.told === told) return;
+    this.told = told;
+    this.hidden = !(now.length || worst.length || warnings.length);
+    this.warnings.hidden = !warnings.length;
+    this.warnings.replaceChildren(...warnings.map((sentence) => h("li", {}, icon("gap"), sentence)));
+    this.details.hidden = !(now.length || worst.length);
+    this.tables.replaceChildren(...[this.table("Now", now), this.table("At their worst", worst)].filter(Boolean));
+  }
+
+  table(caption, [head, ...rows]) {
+    if (!head) return null;
+    const name = (text) => text.toLowerCase().replace(/\b(oom|gpu)|^./g, (word) => word.toUpperCase());
+    const cells = (row) => row.map((cell, at) => (at ? h("td", {}, cell) : h("th", { scope: "row" }, h("bdi", {}, cell))));
+    return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },
+      h("table", {}, h("caption", {}, caption),
+        h("thead", {}, h("tr", {}, ...head.map((text) => h("th", { scope: "col" }, name(text))))),
+        h("tbody", {}, ...rows.map((row) => h("tr", {}, ...cells(row))))));
+  }
+}
+
+customElements.define("run-machines", Machines);
