@@ -241,6 +241,20 @@ def test_a_command_without_a_name_below_another_one_has_a_log_of_its_own(place: 
     receiver.holds(b"in\n", "run-2/stdout.log", SITE, RUN)
 
 
+def test_a_command_below_another_one_that_names_a_run_of_its_own_is_sent_there(place: Place) -> None:
+    receiver = place.serve()
+    inner = [*FLARELOG, "run", "--run", "inner-run", "--site", SITE, "--", "echo", "in"]
+    ran = Ran(place.directory, "--receiver", receiver.address, "--run", RUN, "--site", SITE, command=inner)
+    assert ran.ends() == (0, b"in\n", b"")
+    receiver.holds(b"in\n", "stdout.log", SITE, "inner-run")
+    receiver.holds(b"in\n", "stdout.log", SITE, RUN)
+    assert not (receiver.store / RUN / SITE / "run-2").exists()
+    again = Ran(place.directory, "--receiver", receiver.address, "--run", RUN, "--site", SITE,
+                command=[*FLARELOG, "run", "--run", RUN, "--log", "same", "--", "echo", "same"])  # fmt: skip
+    assert again.ends() == (0, b"same\n", b"")
+    receiver.holds(b"same\n", "same/stdout.log", SITE, RUN)
+
+
 def test_below_one_of_another_machine_a_command_sends_for_itself(place: Place) -> None:
     receiver = place.serve()
     text = """

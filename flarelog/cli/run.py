@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -86,7 +87,7 @@ def command(
         checked(partial(parse_address, address))
     context = click.get_current_context()
     outer = environment.outer(env)
-    if outer and context.get_parameter_source("receivers") is not ParameterSource.COMMANDLINE:
+    if outer and not _goes_its_own_way(context, env, run):
         receivers = ()
     if outer and not receivers and context.get_parameter_source("spool") is not ParameterSource.COMMANDLINE:
         options = replace(options, spool=None)  # the variable is the outer command's
@@ -120,6 +121,15 @@ def command(
     if place is not None and not (receivers or outer or options.spool):
         say(f"the command's output is in {place.root}: neither --receiver nor --spool was given")
     sys.exit(guard.code if status is None else end_as(status))
+
+
+def _goes_its_own_way(context: click.Context, env: Mapping[str, str], run: str) -> bool:
+    """Whether a command below another one sends for itself: it names a receiver, or another run than the outer one."""
+
+    def is_named(name: str) -> bool:
+        return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+    return is_named("receivers") or (is_named("run_id") and env.get("FLARELOG_RUN", run) != run)
 
 
 def _place(options: RunOptions, outer: str | None, run: str, site: str, log: str, *, own: bool) -> names.Place | None:
