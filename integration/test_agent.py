@@ -63,6 +63,22 @@ def test_runs_begin_and_end_by_themselves_over_one_connection(place: Place) -> N
     assert program.complaints() == []
 
 
+def test_a_log_of_a_resumed_run_that_grows_after_another_one_is_sent(place: Place) -> None:
+    """The run is resumed by its first byte, when the receiver has all of the other log."""
+    receiver = place.serve()
+    program = agent(place, receiver, "--idle", "3")
+    wrote(place, "job", b"one\n", "rank-0.log")
+    wrote(place, "job", b"one\n", "rank-1.log")
+    sealed(receiver, "job", b"one\n", "rank-0.log")
+    first = wrote(place, "job", b"two\n", "rank-0.log")
+    receiver.gets(first, "rank-0.log", run="job")
+    other = wrote(place, "job", b"two\n", "rank-1.log")
+    receiver.gets(other, "rank-1.log", run="job")
+    sealed(receiver, "job", other, "rank-1.log")
+    assert program.stop() == 0
+    assert program.complaints() == []
+
+
 def test_a_killed_agent_goes_on_where_it_was(place: Place) -> None:
     receiver = place.serve()
     logs = {f"job-{n}": wrote(place, f"job-{n}", noise(200_000, n)) for n in range(5)}

@@ -237,7 +237,7 @@ class Sidecar:
         group = group or self._group
         for name in sorted(logs):
             known = self._logs.get(name)
-            if known is None:
+            if known is None or known.untouched:  # what the receiver had all of may have grown
                 if group is None or name not in self.finder.logs:
                     continue
                 self.placeholder.end()  # two that open one stream take it from each other
