@@ -116,9 +116,16 @@ SIGNATURES = (
         "xla.coordination",
         "cascade",
         Level.FATAL,
-        ("oordination service", "oordinationService", "Barrier timed out", "eartbeat timeout", "DEADLINE_EXCEEDED: "),
+        (
+            "oordination service",
+            "oordinationService",
+            "different incarnation",
+            "Barrier timed out",
+            "eartbeat timeout",
+            "DEADLINE_EXCEEDED: ",
+        ),
         r"[Cc]oordination ?[Ss]ervice.{0,200}(?i:error|fail|unhealthy|disconnected)|CoordinationServiceError"
-        r"|Barrier timed out|[Hh]eartbeat timeout|DEADLINE_EXCEEDED: ",
+        r"|Barrier timed out|[Hh]eartbeat timeout|DEADLINE_EXCEEDED: |connect with a different incarnation",
         "JAX's or TensorFlow's coordination lost a task, or not all of them came.",
         "Look for the task that failed, was preempted or never started.",
     ),

@@ -35,7 +35,14 @@ _FAILING = "|".join(
         r"[Mm]ismatch(?:ed)?\b(?!\s?[:=])",
         r"[Nn]ot enough [a-z]{3,20}\b|[Ii]nsufficient [a-z]{3,20}\b|(?:is|was|are) not connected\b",
         r"[Tt]emporarily unavailable\b|[Ss]ervice [Uu]navailable\b",
-        r"[\w/.'\"-]{1,200}:? not found[.!]?\s*$|does(?: not|n't) exist\b",
+        r"[\w/.'\"-]{1,200}:? not found[.!]?\s*$|(?:do|does|did)(?: not|n't) exist\b",
+        r"(?:does|did)(?: not|n't) (?:match|respond|join|finish|complete|converge|exit|start|arrive|return|reply"
+        r"|answer|succeed|appear|work|terminate|come back|reach|fit)\b",
+        r"\bhalted\b|\bviolation\b|\b[Uu]ndefined (?:function|variable|reference|symbol|control|local|method|name)\b"
+        r"|\bdiverged\b|[Nn]o route to\b|[Nn]o such [a-z]{3,20}\b|(?:connection|contact|heartbeat|session|node|worker"
+        r"|client|peer|link|lease|lock) (?:was |is |has been )?lost\b",
+        r"(?<!gracefully )(?:was|is|has|got|been|client|peer|server|worker|node|site|connection|unexpectedly) "
+        r"disconnected\b",
         r"(?:limit|quota|maximum|budget|deadline|timeout|length) (?:is |was |has been |of \S{1,20} )?exceeded\b"
         r"|exceed(?:ed|s|ing) (?:the |its |your |a )?(?:\w{1,20} )?(?:limit|quota|maximum|budget|deadline)\b",
         r"[Aa]bort(?:ed|ing)\b(?!\s?[:=])|(?:has |have |was |were )?crashed\b",
@@ -151,13 +158,32 @@ SIGNATURES = (
         "program.exception",
         "cascade",
         Level.ERROR,
-        ("rror", "xception", "nterrupt", "imeout", "xpired"),
+        (
+            "rror",
+            "xception",
+            "nterrupt",
+            "imeout",
+            "xpired",
+            "UNHANDLED",
+            "UnhandledP",
+            "ot found",
+            "Unavailable",
+            "Denied",
+            "Exceeded",
+            "Exhausted",
+            "Aborted",
+            "Failed",
+            "Closed",
+        ),
         rf"^{_HARMLESS}(?:.{{0,160}}?(?:[\])>:|(] ?|\d\s{{1,3}}|- |'))?"
         r"(?P<exception>(?:(?:[A-Za-z_]\w{0,60}\.){1,8}(?:[A-Z]\w{0,80}?)?|[A-Z]\w{0,80}?|(?=Exception))"
         r"(?:Error|Exception|Interrupt|Timeout|Expired)|SystemExit(?=: ))(?::(?: (?!\d{0,9}\.\d)|$)|\(|\s*$"
         r"|(?<=Exception) in [a-z]| in (?:thread|device"
         r"|process))"
-        rf"|^{_HARMLESS}.{{0,160}}?\b(?i:un(?:handled|caught)) (?:\w{{1,20}} ){{0,2}}(?i:exception|error|rejection)\b",
+        rf"|^{_HARMLESS}.{{0,160}}?\b(?i:un(?:handled|caught)) (?:\w{{1,20}} ){{0,2}}(?i:exception|error|rejection)\b"
+        r"|\bUnhandledPromiseRejection(?!Warning)|\bERR_UNHANDLED_\w{3,40}"
+        r"|^(?P<raised>(?:[a-z_]\w{0,60}\.){1,8}[A-Z]\w{0,80}?(?:NotFound|Unavailable|Denied|Exceeded|Exhausted|Aborted"
+        r"|Failed|Closed))(?:: |$)",
         "The program reports an exception, without the traceback that would tell where.",
         "Look at the lines before it.",
         key=("exception",),
@@ -177,15 +203,26 @@ SIGNATURES = (
         "cascade",
         Level.FATAL,
         (
-            *("ATAL", "RITICAL", "fatal: ", "fatal error", "Fatal error", "atal runtime error", "=panic", ": F "),
+            *(
+                "ATAL",
+                "RITICAL",
+                "LLVM ERROR: ",
+                "fatal: ",
+                "fatal error",
+                "Fatal error",
+                "atal runtime error",
+                "=panic",
+                ": F ",
+            ),
             *('atal"', 'ritical"', "atal]", "ritical]", "atal>", "Fatal: ", "=fatal", "=FATAL", 'panic"'),
             *("F0", "F1", 'level":60'),
         ),
         r"^.{0,120}?(?<![\w\"'=.-])(?<!= )(?:CRITICAL|FATAL)(?![\w\"'=.-])(?! ?= )"
         r"|(?<!non-)\b[Ff]atal (?:runtime )?error\b(?! ?= )|^fatal: "
         r"|^[\d :.T-]{10,40}: F \w|^(?:\[[^\]]{1,40}\]:?\s?)?F\d{4} \d\d:\d\d:\d\d|\blevel=(?i:fatal|d?panic)\b"
-        rf"|{_LEVEL}['\"](?i:fatal|critical|d?panic)['\"]|^\{{.{{0,600}}?\"level\":60\b|^.{{0,80}}?[\[<](?i:fatal|critical)[\]>]"
-        rf"|^(?:.{{0,60}}\s)?Fatal: ",
+        rf"|{_LEVEL}['\"](?i:fatal|critical|d?panic)['\"]|^\{{.{{0,600}}?\"level\":60\b|^.{{0,80}}?[\[<](?i:fatal"
+        rf"|critical)[\]>]"
+        rf"|^(?:.{{0,60}}\s)?(?:Fatal|LLVM ERROR): ",
         "The program says that it cannot go on.",
         "Look at what it says, and for an error of an earlier time.",
     ),
@@ -220,7 +257,8 @@ SIGNATURES = (
         r"|.{0,80}?[\[<](?i:error)[\]>]|.{0,120}?\b[Ee]rror,? (?:code|number|no)[:= ]{1,3}-?[1-9]\d{0,9}\b"
         r"|(?:\[rank\d{1,7}\]:\s?)?\[E(?:\d{3,4})? |\s{0,40}(?:Ooops?, )?[Aa]n? (?:\w{1,20} )?error (?:has "
         r"|was )?(?:occurred|encountered|raised)\b"
-        r"|Error (?:in|from) .{1,200}? ?: |.{0,20}\[\w{1,20} E \d{4}-\d\d-\d\d |.{0,160}?\b(?:critical|serious"
+        r"|Error (?:in|from) .{1,200}? ?:(?: |$)|Error (?:using|while|during|when|at|[a-z]{2,20}ing)\b"
+        r"|.{0,20}\[\w{1,20} E \d{4}-\d\d-\d\d |.{0,160}?\b(?:critical|serious"
         r"|severe|unrecoverable|internal|unknown|system"
         r"|remote I/O) error\b)"
         rf"|{_LEVEL}['\"](?i:error)['\"]|^\{{.{{0,600}}?\"level\":50\b",
@@ -247,7 +285,11 @@ SIGNATURES = (
                 "ot enough",
                 "nsufficient",
                 "not connected",
+                "n't ",
+                "id not ",
+                "oes not ",
             ),
+            *("alted", "iolation", "ndefined ", "iverge", "o route", "o such", " lost", "isconnect"),
         ),
         rf"^{_HARMLESS}(?!\s{{0,20}}(?i:hint|note|tip|usage|help)\b:?)(?=.{{0,400}}?(?<![\w=/-])(?:{_FAILING}))",
         "The program says that something did not work; it may go on.",

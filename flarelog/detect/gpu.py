@@ -68,13 +68,14 @@ SIGNATURES = (
                 "NOT allocate memory block",
                 "ErrorOutOf",
             ),
-            *("ERROR_OUT_OF_", "ErrorMemoryAllocation", "ERROR_RT_MEMORY"),
+            *("ERROR_OUT_OF_", "ErrorMemoryAllocation", "ERROR_RT_MEMORY", "Out of "),
         ),
         r"(?P<device>CUDA|HIP|XPU|NPU|HPU|MPS|MUSA|MLU) out of memory\. Tried to allocate "
         r"(?:more than 1EB memory|(?P<size>\d{1,15}(?:\.\d{1,6})?) (?P<unit>bytes|[KMGT]iB))"
         r"(?:.{0,100}?[GN]PU (?P<gpu>\d{1,4})(?: has a total capaci?ty|;))?"
         r"|\b(?:CUDA|HIP|XPU|NPU|HPU|MPS|MUSA|MLU|GPU|TPU|Cuda|VRAM)\b[^.]{0,40}?\bout of memory"
-        r"|\b[A-Z]{3,5} out of memory|Allocator \([\w/:-]{1,60}\) ran out of memory(?!.{0,300}not a failure)"
+        r"|\b[A-Z]{3,5} out of memory|\bOut of (?:GPU|device|VRAM) memory"
+        r"|Allocator \([\w/:-]{1,60}\) ran out of memory(?!.{0,300}not a failure)"
         r"|\b[A-Z]{3,5} error: out of memory|_ERROR_OUT_OF_(?:DEVICE_"
         r"|HOST_)?MEMORY"
         r"|\b(?:cuda|hip)Error(?:MemoryAllocation|OutOfMemory)|ACL_ERROR_RT_MEMORY\w{0,20}|NOT allocate memory block"

@@ -61,13 +61,15 @@ SIGNATURES = (
             "nsufficient",
             "emory exhausted",
             "ut of memory",
+            "ut of virtual memory",
         ),
         r"(?<![A-Za-z])(?:_Array)?MemoryError\b|[Cc]annot allocate (?:memory|vector of size)"
         r"|java\.lang\.OutOfMemoryError"
         r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
         r"(?:: you tried to allocate (?P<tried_bytes>\d{1,18}))?"
         r"|std::bad_alloc|(?i:\bnot enough (?:\w{1,20} ){0,2}memory\b|\binsufficient (?:\w{1,20} ){0,2}memory\b"
-        r"|\bmemory exhausted\b|\bran out of (?:\w{1,20} )?memory\b(?! budget)(?!.{0,300}not a failure))",
+        r"|\bmemory exhausted\b|(?:^|[:\]] )out of (?:virtual )?memory\b(?!: kill)"
+        r"|\bran out of (?:\w{1,20} )?memory\b(?! budget)(?!.{0,300}not a failure))",
         "The process could not get memory from the system.",
         "Give the job more memory or raise its limit (ulimit -v, the cgroup's), or use less.",
     ),
@@ -75,13 +77,21 @@ SIGNATURES = (
         "crash.segfault",
         "root",
         Level.FATAL,
-        ("Segmentation fault", "segmentation fault", "segfault at", "SIGSEGV", "aught signal 11"),
+        (
+            "Segmentation fault",
+            "segmentation fault",
+            "segfault at",
+            "SIGSEGV",
+            "aught signal 11",
+            "caught segfault",
+            "egmentation violation",
+        ),
         r"^(?:.{0,120}?[ :\]])?(?:Fatal Python error: )?Segmentation fault(?:$|: 11$| \(core dumped\)| {2,}|: address)"
         r"|died with <Signals\.SIGSEGV"
         r"|^\d{1,9} segmentation fault|signal SIGSEGV, Segmentation fault"
         r"|(?P<program>[\w.-]{1,40})\[(?P<pid>\d{1,9})\]: segfault at "
         r"|Signal: Segmentation fault|[Cc]aught signal 11\b|\bSIGSEGV\b.{0,60}(?:received|segmentation)"
-        r"|\*\*\* SIGSEGV",
+        r"|\*\*\* (?:SIGSEGV|caught segfault)|^\s{0,40}Segmentation violation|^#\s{1,4}SIGSEGV \(0x",
         "The process read or wrote memory that is not its own: an extension written in C, C++ or CUDA has a bug.",
         "The frames behind 'Current thread' name the call, if PYTHONFAULTHANDLER=1 was set; update that package.",
     ),
@@ -130,7 +140,8 @@ SIGNATURES = (
         "root",
         Level.FATAL,
         ("panicked at", "PanicException", "atal runtime error: ", "panic: "),
-        r"^(?:.{0,60}[ :])?thread '(?P<thread>[^']{1,60})'(?: \(\d{1,9}\))? panicked at|\bPanicException: "
+        r"^(?:.{0,60}[ :])?thread '(?P<thread>[^']{1,60})'(?: \(\d{1,9}\))? panicked at|\bPANIC => panicked at"
+        r"|\bPanicException: |\bObserved a panic: "
         r"|^fatal runtime error: |^(?:.{0,100}[\]:)|\d] ?)?panic: (?!(?:false|true|no|off|none|\d{1,9}"
         r"|disabled)$)(?P<why>\S.{0,100})",
         "Code written in Rust or Go gave up.",
@@ -230,11 +241,23 @@ SIGNATURES = (
         "shell.command",
         "root",
         Level.ERROR,
-        ("command not found", ": not found", "ntax error"),
+        (
+            "command not found",
+            ": not found",
+            "ntax error",
+            "unbound variable",
+            "bad interpreter",
+            "unexpected EOF",
+            ": bad substitution",
+            "ambiguous redirect",
+            "annot execute",
+        ),
         r"^\S{1,200}: (?:line )?\d{1,7}: .{1,200}: (?:command )?not found\s*$|^(?:-?(?:ba|z"
         r"|da)?sh: )(?:line \d{1,7}: )?"
         r"(?P<command>\S{1,100}): (?:command )?not found|: (?P<missing>\S{1,100}): command not found"
-        r"|^\S{1,200}: (?:line )?\d{1,7}: (?:.{0,60}: )?[Ss]yntax error",
+        r"|^\S{1,200}: (?:line )?\d{1,7}: (?:.{0,60}: )?(?:[Ss]yntax error|unbound variable|unexpected EOF"
+        r"|bad substitution"
+        r"|ambiguous redirect|cannot execute)|: bad interpreter: ",
         "A shell script calls what is not installed, or is not read by the shell that it was written for.",
         "Check PATH and the modules of the site that failed, and with which shell the script is started.",
     ),

@@ -26,7 +26,9 @@ _SPOKEN = late(
     r"|(?i:[\w.-]*(?:retry|retries|ignore|skip|match|pattern|catch|filter|regex|known|exit_code|handle[\w.-])"
     r"[\w.-]{0,30}['\"]?\s{0,3}[:=]))[^.;!?]{0,80})$"
 )
-_HELP = late(r"\s*(?:--?[A-Za-z][\w-]*[ ,=]|#|//|(?i:hint|tip|note|usage|help|example):|\[-)")
+_HELP = late(
+    r"\s*(?:--?[A-Za-z][\w-]*[ ,=]|#(?!\s{1,4}(?:A fatal error|SIG))|//|(?i:hint|tip|note|usage|help|example):|\[-)"
+)
 # It is there, and says of itself that it is an error: before what is named.
 _MEANT = late(
     r"(?<![\w.-])(?:ERROR|FATAL|CRITICAL|SEVERE)(?![\w-])|(?:^|[\]):>|] ?|\s)[\w.]{0,80}(?:Error|Exception|Warning): "
@@ -44,7 +46,8 @@ _TREATED = late(
 _AGAIN = (
     r"(?<![\w-])(?<!\bnot )(?<!longer )(?<!while )(?<!when )(?<!after )(?<!before )(?<!by )(?<!stopped )(?<!up )"
     r"(?:[Rr]etrying|[Tt]rying again|[Ww]ill (?:be retried|retry|try again|reconnect)|[Ff]alling back|[Bb]acking off"
-    r"|[Aa]ttempting to recover|(?:skipping|reducing) (?:this |the |training )?batch{})(?![\w-])"
+    r"|[Aa]ttempting to recover|[Tt]rying to (?:resume|reconnect|recover)|[Pp]roceeding (?:\w{{1,20}} ){{0,6}}anyway"
+    r"|(?:skipping|reducing) (?:this |the |training )?batch{})(?![\w-])"
     r"(?![^.;]{{0,80}}\b(?:failed|did not|gave up|exhausted)\b)"
 )
 _RETRIED = late(_AGAIN.format(""))
