@@ -104,11 +104,12 @@ SIGNATURES = (
                 "Unable to write to EQ",
                 "completion with error",
             ),
-            *("ibv_", "infiniband ", "prov_errno", "mlx5_core", "libfabric:", "Local QP operation err"),
+            *("ibv_", "infiniband ", "prov_errno", "mlx5_core", " down", "libfabric:", "Local QP operation err"),
         ),
         r"\bUCX {1,2}ERROR|[Tt]ransport retry count exceeded|\bpml_ucx\.c:\d{1,6} {1,4}Error: |Unable to write to EQ"
         r"|completion with error|\bibv_\w{3,40}(?:\(\))? failed|\binfiniband \S{1,40}: Failed|\bprov_errno: "
-        r"|mlx5_core .{0,80}(?:error|failed|ERROR)|libfabric:.{0,200}<(?:error|crit)>|Local QP operation err",
+        r"|mlx5_core .{0,80}(?:error|failed|ERROR)|libfabric:.{0,200}<(?:error|crit)>|: (?:NIC )?[Ll]ink (?:is "
+        r"|status definitely )?[Dd]own\b|Local QP operation err",
         "The network between ranks (InfiniBand, RoCE, EFA, UCX) failed, or the rank at the other end has ended.",
         "Look for the rank at the other end; check the link (ibstat), and the fabric's counters.",
     ),

@@ -43,8 +43,9 @@ SIGNATURES = (
         "kernel.choice",
         "symptom",
         Level.WARNING,
-        "select_algorithm.py",
-        r"_inductor/select_algorithm\.py:\d{1,6}\] (?:\[[\d/_]{1,20}\] )?(?=.{0,300}?(?:[Ee]rror|of memory|failed))",
+        ("select_algorithm.py", "kipping tactic"),
+        r"_inductor/select_algorithm\.py:\d{1,6}\] (?:\[[\d/_]{1,20}\] )?(?=.{0,300}?(?:[Ee]rror|of memory|failed))"
+        r"|\bSkipping tactic \w{1,20} due to\b",
         "PyTorch's compiler tried a kernel that failed, and chooses another one.",
         "See whether the run goes on; else leave out max-autotune.",
     ),
@@ -276,10 +277,12 @@ SIGNATURES = (
             ),
             *("UR error", "PI error", "CUDA_ERROR_", "EZ9999", "Cuda failure", "UR_RESULT_ERROR", "PI_ERROR_"),
             *("ailed to initialize", "not HEALTHY", "ouldn't open"),
+            *("EE10", "EE99", "EH99", "EI00", "EJ00", "EK00", "EL00", "EZ30"),
         ),
         r"\b(?P<device>CUDA|HIP|XPU|NPU|MUSA|ACL|UR|PI) error[:( ]|cuda runtime error \(|call acl api failed"
         r"|\bsynStatus[ =]{1,3}(?:synStatus )?(?P<status>[1-9]\d?)|Device acquire failed|[Gg]raph compile failed"
-        r"|\b(?:UR_RESULT|PI)_ERROR_\w{3,40}|\bCUDA_ERROR_(?!NO_DEVICE|NOT_FOUND)\w{3,40}|\bEZ9999: |Cuda failure"
+        r"|\b(?:UR_RESULT|PI)_ERROR_\w{3,40}|\bCUDA_ERROR_(?!NO_DEVICE|NOT_FOUND)\w{3,40}"
+        r"|^(?:.{0,60}[\]: ])?E[EHIJKLZ]\d{4}: |Cuda failure"
         r"|NRT_FAILURE|nrt_init failed|Failed to initialize (?:TPU|GPU|NPU|HPU) |\bTPU \S{1,60} is not HEALTHY"
         r"|Couldn't open (?:device|iommu group).{0,20}/dev/",
         "A call of the accelerator's library failed.",

@@ -99,9 +99,10 @@ SIGNATURES = (
         "crash.signal",
         "root",
         Level.FATAL,
-        ("core dumped", "Fatal Python error"),
+        ("core dumped", "Fatal Python error", "received signal SIG"),
         r"(?P<what>Aborted|Bus error|Illegal instruction|Floating point exception) *\(core dumped\)"
-        r"|Fatal Python error: (?P<error>Aborted|Bus error|Illegal instruction|Floating[ -]point exception)",
+        r"|^Program received signal (?P<got>SIG[A-Z]{3,6})\b|Fatal Python error: (?P<error>Aborted|Bus error"
+        r"|Illegal instruction|Floating[ -]point exception)",
         "The process died of a signal that its own code or a library raised.",
         "Look at the lines before it: an assertion or an exception of C++ says why.",
     ),
@@ -125,8 +126,10 @@ SIGNATURES = (
                 "buffer overflow detected",
             ),
             "malloc_consolidate(): ",
+            "Sanitizer: ",
         ),
-        r"double free or corruption|\b(?:free|malloc|realloc|munmap_chunk|malloc_consolidate)\(\): (?:invalid"
+        r"double free or corruption|\bERROR: \w{1,20}Sanitizer: |\b(?:free|malloc|realloc|munmap_chunk"
+        r"|malloc_consolidate)\(\): (?:invalid"
         r"|corrupted|unaligned"
         r"|unsorted|mismatching|largebin|memory corruption|double free|smallbin)|corrupted (?:size vs|double-linked"
         r"|unsorted)"
@@ -197,9 +200,9 @@ SIGNATURES = (
         "disk.error",
         "root",
         Level.ERROR,
-        ("Input/output error", "I/O error, dev", "emote I/O error"),
+        ("Input/output error", "I/O error, dev", "emote I/O error", "I/O failure"),
         r"\[Errno 5\] Input/output error|failed with Input/output error|: Input/output error"
-        r"|\b[Rr]emote I/O error\b|I/O error, dev ",
+        r"|\b[Rr]emote I/O error\b|\buncorrectable I/O failure\b|I/O error, dev ",
         "A disk or a network file system could not read or write.",
         "Look in the kernel's messages; test the disk or the mount.",
     ),
@@ -289,7 +292,7 @@ SIGNATURES = (
         "fs.stale",
         "root",
         Level.ERROR,
-        "Stale file handle",
+        ("Stale file handle", "Stale NFS file handle"),
         "",
         "The server of a network file system no longer knows an open file.",
         "Check the server's exports; mount it again and restart the job.",

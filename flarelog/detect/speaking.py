@@ -54,6 +54,9 @@ _RETRIED = late(_AGAIN.format(""))
 _WENT_ON = late(_AGAIN.format("|[Ii]gnoring|(?:[Ww]as |[Bb]e |[Ii]s )?[Ii]gnored|[Cc]ontinuing|[Ss]kipping"))
 
 
+_TRY = late(r"^.{0,80}?\b(?i:retry|retrying|attempt|try) #?(?P<this>\d{1,4})(?:/| of )(?P<all>\d{1,4})\b")
+
+
 def is_retried(text: str, begin: int, end: int) -> bool:
     """Whether the line *text* says that the program tries again what failed, which it names from *begin* to *end*.
 
@@ -63,6 +66,9 @@ def is_retried(text: str, begin: int, end: int) -> bool:
     if level is not None and level >= Level.FATAL:
         return False
     if _RETRIED.search(text, end) is not None:
+        return True
+    said = _TRY.match(text)
+    if said is not None and int(said["this"]) < int(said["all"]):
         return True
     return level is not None and level <= Level.WARNING and _RETRIED.search(text[:begin]) is not None
 
