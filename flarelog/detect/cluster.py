@@ -125,7 +125,8 @@ SIGNATURES = (
         Level.FATAL,
         ("reempt", "REEMPT", "ob was evicted", "spot instance interruption", "nterruption notice"),
         r"\b(?:was|were|been|is being|got|will be|job|Job|instance) (?:marked for )?(?:preempted|preemption)\b"
-        r"|\bPREEMPTED\b|\b[Jj]ob was evicted\b|[Pp]reempted by|TERM_PREEMPT|(?i:spot (?:instance )?(?:interruption|termination) notice"
+        r"|\bPREEMPTED\b|\b[Jj]ob was evicted\b|[Pp]reempted by|TERM_PREEMPT|(?i:spot (?:instance )?(?:interruption"
+        r"|termination) notice"
         r"|preemption notice)",
         "The job's machine was taken away for somebody else.",
         "Save checkpoints on the signal before it, and start the job again.",
