@@ -124,7 +124,7 @@ SIGNATURES = (
         "root",
         Level.FATAL,
         ("reempt", "REEMPT", "ob was evicted", "spot instance interruption", "nterruption notice"),
-        r"\b(?:was|were|been|is being|got|will be|job|Job|instance) (?:marked for )?(?:preempted|preemption)\b"
+        r"\b(?:was|were|been|is|is being|got|will be|job|Job|instance) (?:marked for )?(?:preempted|preemption)\b"
         r"|\bPREEMPTED\b|\b[Jj]ob was evicted\b|[Pp]reempted by|TERM_PREEMPT|(?i:spot (?:instance )?(?:interruption"
         r"|termination) notice"
         r"|preemption notice)",

@@ -145,7 +145,7 @@ SIGNATURES = (
             ),
             *(
                 "Fatal error in ",
-                "MPI_ERRORS_ARE_FATAL",
+                "MPI_ERR",
                 "An error occurred in MPI_",
                 "terminated normally, but",
                 "exiting improperly",
@@ -154,7 +154,8 @@ SIGNATURES = (
         r"has lost communication with a remote daemon|daemon has unexpectedly failed|MPI_ABORT was invoked"
         r"|indicates a failure in the peer process"
         r"|\bMPI_Abort\(|BAD TERMINATION OF ONE OF YOUR|Fatal error in (?:internal_|P?MPI_?)\w{1,40}"
-        r"|MPI_ERRORS_ARE_FATAL|An error occurred in MPI_\w{1,40}|job {1,2}terminated normally, but"
+        r"|MPI_ERRORS_ARE_FATAL|\*\*\* MPI_ERR_[A-Z]{3,20}: |An error occurred in MPI_\w{1,40}"
+        r"|job {1,2}terminated normally, but"
         r"|exiting improperly",
         "MPI ends the job: a rank failed, called MPI_Abort, or a node was lost.",
         "Look for the rank that failed first, and whether its node is alive.",

@@ -40,7 +40,16 @@ TRACEBACK_ROOT = signature(
 )  # fmt: skip
 _DIED = next(each for each in SIGNATURES if each.id == "process.died")
 _CONNECTIONS = frozenset(
-    ("torch.rendezvous", "net.dns", "net.unreachable", "net.offline", "http.status", "grpc.status", "ray.died")
+    (
+        "torch.rendezvous",
+        "net.dns",
+        "net.unreachable",
+        "net.offline",
+        "http.status",
+        "grpc.status",
+        "ray.died",
+        "k8s.volume",
+    )
 )
 """What a program that only warns of it tries again: other programs say at a low level how a job ended."""
 _THROWN = re.compile(r"throwing an instance of '([^']{1,150})'")

@@ -9,7 +9,8 @@ from flarelog.render.levels import Level
 
 # A line that says of itself that it is no error.
 _HARMLESS = (
-    r"(?!.{0,120}?\b(?:DEBUG|INFO|WARN|WARNING|TRACE|Warning)\b)(?!.{0,80}(?: I |^I\d{4} |^D\d{4} |^W\d{4} | W )[\w/])"
+    r"(?!.{0,120}?\b(?:DEBUG|INFO|WARN|WARNING|TRACE|Warning(?! {1,20}[A-Z]\w+ {2}))\b)(?!.{0,80}(?: I |^I\d{4} "
+    r"|^D\d{4} |^W\d{4} | W )[\w/])"
 )
 
 # A key of JSON, before the level that it tells.
@@ -22,7 +23,8 @@ _FAILING = "|".join(
         r"|while|after)\b"
         r"|[Ff]ailure (?:in|of|while|during|on)\b|[Tt]raining failed\b)",
         r"[\w.()\[\]'\"`:>-]{0,60}[A-Za-z_)\]'\"`>](?<!\bno)(?<!\bif) failed(?: ?[:,;.!]| \(| \[|\s*$)",
-        r"\S{1,200} FAILED\s*$|FAILED: \S",
+        r"\S{1,200} FAILED\s*$|FAILED: \S|\bFAILED (?:with|to|in|at|on|for|because)\b|\b[Ff]ailed \d{1,4} times\b"
+        r"|\b(?:[Rr]an )?out of retries\b",
         r"(?:[Uu]nable to|[Cc]ould not) [a-z]{2,20}",
         r"[Cc]an(?:not|'t) (?:open|access|find|connect|allocate|load|read|write|create|import|execute|start|reach|stat"
         r"|resolve|lock|continue|proceed|locate|determine|parse|bind|fork|map|mmap|set|get|use|run|call|recover"
@@ -214,6 +216,7 @@ SIGNATURES = (
                 "ATAL",
                 "RITICAL",
                 "LLVM ERROR: ",
+                " fatal ",
                 "untime error: ",
                 "forrtl: severe",
                 "fatal: ",
@@ -227,7 +230,9 @@ SIGNATURES = (
             *("F0", "F1", 'level":60'),
         ),
         r"^.{0,120}?(?<![\w\"'=.-])(?<!= )(?:CRITICAL|FATAL)(?![\w\"'=.-])(?! ?= )"
-        r"|(?<!non-)\b[Ff]atal (?:runtime )?error\b(?! ?= )|^fatal: "
+        r"|^(?!.{0,60}\b(?:INFO|WARN|WARNING|DEBUG)\b).{0,400}?(?<!non-)\b[Ff]atal (?:runtime )?error\b(?! ?= )"
+        r"|^\S{1,40} fatal\s{1,4}: "
+        r"|^fatal: "
         r"|^[\d :.T-]{10,40}: F \w|^(?:\[[^\]]{1,40}\]:?\s?)?F\d{4} \d\d:\d\d:\d\d|\blevel=(?i:fatal|d?panic)\b"
         rf"|{_LEVEL}['\"](?i:fatal|critical|d?panic)['\"]|^\{{.{{0,600}}?\"level\":60\b|^.{{0,80}}?[\[<](?i:fatal"
         rf"|critical)[\]>]"
@@ -315,7 +320,9 @@ SIGNATURES = (
                 "isconnect",
             ),
         ),
-        rf"^{_HARMLESS}(?!\s{{0,20}}(?i:hint|note|tip|usage|help)\b:?)(?=.{{0,400}}?(?<![\w=/-])(?:{_FAILING}))",
+        rf"^{_HARMLESS}(?!\s{{0,20}}(?i:hint|note|tip|usage|help)\b:?)(?=.{{0,400}}?(?<![\w=/-])(?:{_FAILING}))"
+        r"|\b(?i:terminating|aborting|killing) (?:the |all |this |other |remaining ){0,3}(?:workload|job|run|training"
+        r"|workers?|process(?:es)?|instance|subprocess(?:es)?|tasks?|executor|container)\b",
         "The program says that something did not work; it may go on.",
         "Look at what it says, and whether the program went on.",
     ),

@@ -197,7 +197,7 @@ SIGNATURES = (
         Level.FATAL,
         "NVRM: ",
         r"NVRM: .{0,200}?(?P<what>RmInitAdapter failed|rm_init_adapter failed|Cannot attach gpu|probe routine failed"
-        r"|API mismatch"
+        r"|API mismatch|GPU is probably locked"
         r"|failed to (?:initialize|allocate|copy))",
         "The NVIDIA driver cannot use a GPU.",
         "Look for an Xid before it; drain the node and restart it; check that driver and library have one version.",
@@ -246,8 +246,8 @@ SIGNATURES = (
         "gpu.nvlink",
         "root",
         Level.FATAL,
-        "NVLink error",
-        r"uncorrectable NVLink error",
+        ("NVLink error", "SXid ("),
+        r"uncorrectable NVLink error|\bSXid \([^)]{4,40}\): (?P<sxid>\d{1,6}), Fatal\b",
         "The link between two GPUs has an error that it cannot correct.",
         "Check nvidia-smi nvlink -e and the kernel's messages for an Xid; reset the GPUs, reseat the link.",
     ),

@@ -68,7 +68,7 @@ SIGNATURES = (
         r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
         r"(?:: you tried to allocate (?P<tried_bytes>\d{1,18}))?"
         r"|std::bad_alloc|(?i:\bnot enough (?:\w{1,20} ){0,2}memory\b|\binsufficient (?:\w{1,20} ){0,2}memory\b"
-        r"|\bmemory exhausted\b|(?:^|[:\]] )out of (?:virtual )?memory\b(?!: kill)"
+        r"|\bmemory exhausted\b|(?:^|[:\]] )out of (?:virtual )?memory\s{0,3}(?:$|[.,;!(]|:(?! kill))"
         r"|\bran out of (?:\w{1,20} )?memory\b(?! budget)(?!.{0,300}not a failure))",
         "The process could not get memory from the system.",
         "Give the job more memory or raise its limit (ulimit -v, the cgroup's), or use less.",
