@@ -24,7 +24,9 @@ _FAILING = "|".join(
         r"|[Ff]ailure (?:in|of|while|during|on)\b|[Tt]raining failed\b)",
         r"[\w.()\[\]'\"`:>-]{0,60}[A-Za-z_)\]'\"`>](?<!\bno)(?<!\bif) failed(?: ?[:,;.!]| \(| \[|\s*$)",
         r"\S{1,200} FAILED\s*$|FAILED: \S|\bFAILED (?:with|to|in|at|on|for|because)\b|\b[Ff]ailed \d{1,4} times\b"
-        r"|\b(?:[Rr]an )?out of retries\b",
+        r"|\b(?:[Rr]an )?out of retries\b"
+        r"|\w{0,20}(?i:state|status|phase)['\"]?\s?[=:]\s?['\"]?(?:FAILED|Failed|failed|ABORTED|KILLED|CRASHED"
+        r"|NODE_FAIL)\b",
         r"(?:[Uu]nable to|[Cc]ould not) [a-z]{2,20}",
         r"[Cc]an(?:not|'t) (?:open|access|find|connect|allocate|load|read|write|create|import|execute|start|reach|stat"
         r"|resolve|lock|continue|proceed|locate|determine|parse|bind|fork|map|mmap|set|get|use|run|call|recover"

@@ -136,14 +136,14 @@ SIGNATURES = (
         Level.FATAL,
         (
             *("illegal memory access", "unspecified launch failure", "misaligned address", "illegal instruction was"),
-            *("HSA_STATUS_ERROR", "CUDA_ERROR_", "ccess fault by GPU"),
+            *("HSA_STATUS_ERROR", "CUDA_ERROR_", "ccess fault by GPU", "HW Exception by GPU"),
         ),
         r"(?:CUDA|HIP) error: (?:an )?(?P<what>illegal memory access|unspecified launch failure|misaligned address"
         r"|illegal instruction)|an illegal memory access was encountered"
         r"|\berror ?: HSA_STATUS_ERROR(?:_EXCEPTION|_MEMORY_\w{5,40}|_ILLEGAL_INSTRUCTION)?: "
         r"|\bCUDA_ERROR_(?P<status>LAUNCH_FAILED|ILLEGAL_ADDRESS|ASSERT|LAUNCH_TIMEOUT|MISALIGNED_ADDRESS"
         r"|ILLEGAL_INSTRUCTION)"
-        r"|[Mm]emory access fault by GPU",
+        r"|[Mm]emory access fault by GPU|\bHW Exception by GPU",
         "A kernel of the program failed on the GPU.",
         "Run it with CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer; look for an Xid message of the same time.",
     ),
