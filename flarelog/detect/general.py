@@ -44,7 +44,8 @@ _FAILING = "|".join(
         r"(?:does|did)(?: not|n't) (?:match|respond|join|finish|complete|converge|exit|start|arrive|return|reply"
         r"|answer|succeed|appear|work|terminate|come back|reach|fit)\b",
         r"[Uu]nexpected (?:EOF|end of|error|exception|response|status|token|failure|message)\b|\btimes out\b"
-        r"|(?:was|is|been|got|has|job|run|task|round) cancell?ed\b|(?:was|is) not (?:reached|met)\b|\bquorum lost\b"
+        r"|(?:was|is|been|got|has|job|run|task|round) cancell?ed\b|(?:was|is|are|were) not (?:reached|met|ready"
+        r"|running|alive|accessible)\b|\bquorum lost\b"
         r"|\bat \S{1,200} line \d{1,7}\.\s*$|\bis down\b|\bare down\b|\billegal [a-z]{3,20}\b"
         r"|\bhalted\b|\bviolation\b|\b[Uu]ndefined (?:function|variable|reference|symbol|control|local|method|name)\b"
         r"|\bdiverged\b|[Nn]o route to\b|[Nn]o such [a-z]{3,20}\b|(?:connection|contact|heartbeat|session|node|worker"
@@ -287,7 +288,7 @@ SIGNATURES = (
         "symptom",
         Level.WARNING,
         (
-            *("ailed", "AILED", "ailure ", "nable to", "ould not", "annot ", "nvalid ", "imed out", "iving up"),
+            *("ailed", "AILED", "ailure ", "nable to", "ould not ", "annot ", "nvalid ", "imed out", "iving up"),
             *("responding", "eachable", "efused", "enied", "orrupt", "ismatch", "ot found"),
             *(
                 "not exist",
