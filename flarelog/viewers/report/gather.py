@@ -43,7 +43,7 @@ from flarelog.viewers.missing import missing
 from flarelog.viewers.origin import Origin, StoreOrigin
 from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
-from flarelog.viewers.searching import AROUND, Suspicious, found_in, lines_around, rounds_of, searching
+from flarelog.viewers.searching import AROUND, Suspicious, found_in, lines_around, places_of, rounds_of, searching
 
 ALL_POINTS = 400_000  # of the growth of all logs together
 COUNTED_HERE, COUNTED_THERE = 2 << 30, 64 << 20  # bytes of all logs, whose lines are counted: of a store, of a receiver
@@ -141,10 +141,15 @@ async def _first(
 ) -> First | None:
     root = first_root(found)
     if root is not None:
-        lines = await lines_around(reading, root, Renderer)
+        near = await lines_around(reading, root, Renderer)
         end = root.offset + max(1, root.length)
-        told = [(_shown(line), root.offset <= line.offset < end) for line in lines]
-        return First(root.stream, root.offset, tuple(told), root, (root.time or 0) // 1_000_000)
+        told = [
+            (f"{f'{stream.log}: ' if len(near) > 1 else ''}{_shown(line)}", root.offset <= line.offset < end)
+            for stream, lines in near.items()
+            for line in lines
+        ]
+        places = await places_of(reading, root)
+        return First(root.stream, root.offset, tuple(told), root, (root.time or 0) // 1_000_000, places)
     suspects = search.suspects(reading.infos)
     if not suspects:
         return None
