@@ -88,7 +88,7 @@ class _Cause(NamedTuple):
     root: Finding
     lines: dict[StreamId, list[Line]]  # around it
     places: dict[StreamId, int]  # from where on logs show it
-    count: int  # of all findings
+    findings: int  # how many there are
 
 
 def _cause(
@@ -145,8 +145,8 @@ def _say_cause(cause: _Cause, asked: Asked) -> None:
     talk(f"meaning: {root.meaning}")
     talk(f"what to do: {root.facts.get('advice', root.action)}")
     talk(place_sentence(cause.places, asked.place.words))
-    if cause.count > 1:
-        talk(f"all {cause.count} findings: {command('findings', asked.run, *asked.place.words)}")
+    if cause.findings > 1:
+        talk(f"all {cause.findings} findings: {command('findings', asked.run, *asked.place.words)}")
 
 
 def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:

@@ -141,11 +141,11 @@ async def _first(
 ) -> First | None:
     root = first_root(found)
     if root is not None:
-        near = await lines_around(reading, root, Renderer)
+        around = await lines_around(reading, root, Renderer)
         end = root.offset + max(1, root.length)
         told = [
-            (f"{f'{stream.log}: ' if len(near) > 1 else ''}{_shown(line)}", root.offset <= line.offset < end)
-            for stream, lines in near.items()
+            (f"{f'{stream.log}: ' if len(around) > 1 else ''}{_shown(line)}", root.offset <= line.offset < end)
+            for stream, lines in around.items()
             for line in lines
         ]
         places = await places_of(reading, root)
