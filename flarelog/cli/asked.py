@@ -11,11 +11,12 @@ import click
 from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.lines import LineOptions
 from flarelog.cli.options import SWITCH, F, Place, asks, place_options
+from flarelog.cli.which import origin
 from flarelog.errors import InvalidOption
 from flarelog.names import log_name, run_name, site_name
 from flarelog.options import declared, typed
 from flarelog.values import frozen
-from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
+from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Selection
 
 
@@ -84,8 +85,7 @@ class Asked:
 
     def origin(self) -> Origin:
         """Raises InvalidOption, NotFound, NotAllowed."""
-        place = self.place
-        return StoreOrigin(place.store) if place.store is not None else ReceiverOrigin(place.receiver, place.client)
+        return origin(self.place)
 
     def selection(self, tail: int | None) -> Selection:
         """Raises InvalidName, InvalidOption."""

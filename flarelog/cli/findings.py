@@ -16,7 +16,7 @@ from flarelog.cli.lines import LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.running import aligned, checked, ended_by, narrowed, say, terminal_columns, width
 from flarelog.cli.tuning import many_lines, tune_memory
-from flarelog.cli.which import which
+from flarelog.cli.which import origin, which
 from flarelog.contents import contents
 from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
@@ -34,7 +34,6 @@ from flarelog.values import frozen
 from flarelog.viewers.findings import Search, drawn, first_sentences, kept, nothing
 from flarelog.viewers.flow import View
 from flarelog.viewers.health import few_unread
-from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
 from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.searching import Told, found_in, places_of, searching
 
@@ -114,11 +113,6 @@ def command(run_id: str, place: Place, own: partial[FindingsOptions]) -> None:
         sys.exit(130)
     except OSError as error:
         sys.exit(ended_by(error))
-
-
-def origin(place: Place) -> Origin:
-    """Raises InvalidOption, NotFound, NotAllowed."""
-    return StoreOrigin(place.store) if place.store is not None else ReceiverOrigin(place.receiver, place.client)
 
 
 def table(files: Sequence[str]) -> Table:

@@ -17,7 +17,7 @@ from itertools import groupby
 from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
-from flarelog.errors import FlarelogError, NotFound
+from flarelog.errors import FlarelogError
 from flarelog.lifecycle import RunState
 from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
 from flarelog.records import ordered
@@ -39,7 +39,7 @@ from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.health import unread, unreadable
 from flarelog.viewers.lanes import BUCKETS, Lane, Lanes, lanes_of
-from flarelog.viewers.missing import missing
+from flarelog.viewers.missing import absent
 from flarelog.viewers.origin import Origin, StoreOrigin
 from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
@@ -79,8 +79,7 @@ async def gather(
     """
     infos = ordered(await origin.streams(run))
     if not infos:
-        what, meant = await missing(origin, Selection(run))
-        raise NotFound(f"{what}: did you mean {meant}?" if meant else what or f"{origin.name} had no log of run {run}")
+        raise await absent(origin, Selection(run))
     notes: list[str] = []
     moments = await _moments(origin, run, infos, notes)
     state = await origin.state(run)
