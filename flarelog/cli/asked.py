@@ -91,14 +91,18 @@ class Asked:
         """Raises InvalidName, InvalidOption."""
         starts = {}
         for text in self.logs.starts:
-            name, _, offset = text.rpartition(":")
-            site, _, log = name.partition("/")
-            if not (site and log and offset.isdecimal() and len(offset) < 20):
-                raise InvalidOption(
-                    f"{text!r} is not a position in a log: give SITE/LOG:OFFSET, as in site-1/log.txt:4096"
-                )
-            starts[site_name(site), log_name(log)] = int(offset)
+            log, offset = position(text)
+            starts[log] = offset
         return Selection(run_name(self.run), self.logs.sites, self.logs.logs, starts, tail)
+
+
+def position(text: str) -> tuple[tuple[str, str], int]:
+    """Site and log of ``SITE/LOG:OFFSET``, and the offset. Raises InvalidName, InvalidOption."""
+    name, _, offset = text.rpartition(":")
+    site, _, log = name.partition("/")
+    if not (site and log and offset.isdecimal() and len(offset) < 20):
+        raise InvalidOption(f"{text!r} is not a position in a log: give SITE/LOG:OFFSET, as in site-1/log.txt:4096")
+    return (site_name(site), log_name(log)), int(offset)
 
 
 def reads(kind: type) -> Callable[[F], F]:
