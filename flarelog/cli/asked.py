@@ -11,7 +11,7 @@ import click
 from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.lines import LineOptions
 from flarelog.cli.options import SWITCH, F, Place, asks, place_options
-from flarelog.cli.which import origin
+from flarelog.cli.there import origin
 from flarelog.errors import InvalidOption
 from flarelog.names import log_name, run_name, site_name
 from flarelog.options import declared, typed

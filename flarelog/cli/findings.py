@@ -15,8 +15,9 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.lines import LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.running import aligned, checked, ended_by, narrowed, say, terminal_columns, width
+from flarelog.cli.there import origin
 from flarelog.cli.tuning import many_lines, tune_memory
-from flarelog.cli.which import origin, which
+from flarelog.cli.which import which
 from flarelog.contents import contents
 from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding

@@ -16,8 +16,9 @@ from flarelog.cli.findings import table
 from flarelog.cli.lines import LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.running import checked, ended_by, say
+from flarelog.cli.there import origin
 from flarelog.cli.tuning import many_lines, tune_memory
-from flarelog.cli.which import origin, which
+from flarelog.cli.which import which
 from flarelog.errors import FAILED, OK, InvalidOption
 from flarelog.model import StreamId
 from flarelog.names import run_name

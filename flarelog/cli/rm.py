@@ -10,7 +10,7 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.options import Place, place_options
 from flarelog.cli.running import run
 from flarelog.cli.runs import known
-from flarelog.cli.which import not_there
+from flarelog.cli.there import not_there
 from flarelog.errors import InvalidName, NotFound, StoreLocked
 from flarelog.model import Removed, RunInfo
 from flarelog.names import run_name, site_name

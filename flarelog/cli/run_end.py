@@ -7,7 +7,7 @@ import click
 from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Access, receiver_options
 from flarelog.cli.running import run
-from flarelog.cli.which import not_there
+from flarelog.cli.there import not_there
 from flarelog.errors import NotFound
 from flarelog.viewers.origin import ReceiverOrigin
 

@@ -7,7 +7,7 @@ import click
 from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Place, place_options
 from flarelog.cli.running import aligned, narrowed, run, terminal_columns
-from flarelog.cli.which import origin
+from flarelog.cli.there import origin
 from flarelog.model import RunInfo
 from flarelog.names import natural, run_name
 from flarelog.records import moment, run_record

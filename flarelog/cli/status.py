@@ -18,7 +18,7 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.options import Finite, Place, asks, place_options
 from flarelog.cli.running import aligned, checked, narrowed, run, terminal_size, width
 from flarelog.cli.streams import look
-from flarelog.cli.which import there
+from flarelog.cli.there import there
 from flarelog.detect.across import first_root, judged
 from flarelog.detect.base import Finding
 from flarelog.errors import CannotConnect, NotAllowed, NotFound, TimedOut

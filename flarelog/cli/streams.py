@@ -10,7 +10,7 @@ import click
 from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Place, option, place_options
 from flarelog.cli.running import aligned, narrowed, redaction_text, run, terminal_columns
-from flarelog.cli.which import there
+from flarelog.cli.there import there
 from flarelog.model import BORN, REDACTED, SPOOL, StreamInfo
 from flarelog.names import run_name
 from flarelog.records import exit_lines, ordered, stream_record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from flarelog.cli import main
 from flarelog.cli.options import asks, one_source, option
 from flarelog.cli.settings import Document, chosen, configured
+from flarelog.stores.local.store import LocalStore
 from tests.cli.test_options import Kind
 
 levels: list[str] = []
@@ -153,7 +155,7 @@ ZONE = "'Mars' is not a time zone"
         ("sidecar --run r --site s --root .", "RECEIVER", "foo", ADDRESS),
         ("report r -o a.md", "RECEIVER", "foo:0", "'foo:0' has no usable port"),
         ("serve --store x", "LISTEN", "foo", ADDRESS),
-        *((f"{name} r --store .", "TZ", "Mars", ZONE) for name in ("logs", "follow")),
+        *((f"{name} r --store logs", "TZ", "Mars", ZONE) for name in ("logs", "follow")),
         ("view a.toml", "TZ", "Mars", ZONE),
         ("status", "STORE", "missing", "there is no store at missing"),
         ("run true", "RUN", "..", "the run's name has the part '..'"),
@@ -170,6 +172,7 @@ def test_a_wrong_value_is_told_with_the_variable_or_the_line_that_told_it(
     tmp_path: Path, command: str, variable: str, value: str, sentence: str, filed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    asyncio.run(made("logs"))
     key, name = variable.lower().replace("_", "-"), command.split()[0]
     (tmp_path / "a.toml").write_text(f"[{name}]\n{key} = '{value}'\n" if filed else "")
     words = [*command.split()[:1], "--config", "a.toml", *command.split()[1:]]
@@ -179,6 +182,11 @@ def test_a_wrong_value_is_told_with_the_variable_or_the_line_that_told_it(
     assert done.exit_code, done.output
     assert where in said
     assert sentence in said
+
+
+async def made(store: str) -> None:
+    async with LocalStore(store, "memory"):
+        pass
 
 
 def test_of_a_wrong_value_that_the_line_tells_no_variable_is_named() -> None:
