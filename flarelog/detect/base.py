@@ -169,6 +169,11 @@ class Finding:
     def is_root(self) -> bool:
         return self.role == "root"
 
+    @property
+    def evidence(self) -> str:
+        """What no line of its log says: how a command ended, what logs tell together. Empty where its line says it."""
+        return self.text if not self.length or self.signature == "nccl.desync" else ""
+
     def again(self, offset: int) -> Finding:
         """The same, found once more at *offset*. In a tenth of the time that ``replace`` takes."""
         return Finding(
