@@ -17,7 +17,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import grpc
@@ -261,7 +261,7 @@ def test_somebody_else_at_the_address_is_no_receiver(place: Place) -> None:
 
 @pytest.mark.parametrize("command", [("logs", RUN), ("follow", RUN), ("status", "--watch"), ("runs",)], ids="-".join)
 def test_a_reader_of_a_web_server_ends_at_once(place: Place, command: tuple[str, ...]) -> None:
-    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"127.0.0.1:{server.server_port}"
         began = time.monotonic()
