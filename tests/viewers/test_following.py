@@ -203,7 +203,12 @@ def test_a_site_that_never_comes_is_not_waited_for_when_the_run_has_ended() -> N
             read(Held(TWO), selection, follow=True)
 
 
-def test_a_site_that_may_still_come_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("sites", "there"), [(("c",), " (it has a, b)"), (("a", "c"), "")], ids=["alone", "beside-one-that-is-there"]
+)
+def test_a_site_that_may_still_come_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, sites: tuple[str, ...], there: str
+) -> None:
     class Growing(Held):
         async def state(self, run: str) -> RunState:
             return RunState.RUNNING
@@ -218,14 +223,14 @@ def test_a_site_that_may_still_come_is_waited_for(monkeypatch: pytest.MonkeyPatc
 
     class Enough(Shown):
         def enough(self, caught_up: bool, now: float) -> bool:
-            return bool(self.lines)
+            return "c: late" in self.lines
 
     monkeypatch.setattr(live, "LOOK_EVERY", 0.0)
     shown, said = Enough(), list[str]()
-    reading = Reading(Growing(TWO), Selection(RUN, ("c",)), View(notes=False), said.append)
+    reading = Reading(Growing(TWO), Selection(RUN, sites), View(notes=False), said.append)
     asyncio.run(Follow(reading, shown).run())
-    assert shown.lines == ["c: late"]
-    assert said == [f"run {RUN} at here has no site c (it has a, b) yet: waiting"]
+    assert shown.lines[-1] == "c: late"
+    assert said == [f"run {RUN} at here has no site c{there} yet: waiting"]
 
 
 def test_from_a_byte_on_and_the_last_lines() -> None:
@@ -245,7 +250,7 @@ def test_a_place_behind_the_end_of_a_log_is_not_found() -> None:
         reading = Reading(Held(logs), Selection(RUN, starts=selected), View(notes=False), heard.append)
         reader = Batch(reading, shown)
         if len(selected) == 1:
-            with pytest.raises(NotFound, match="^a/l ended at 4 bytes: byte 9 does not exist$"):
+            with pytest.raises(NotFound, match=r"^a/l ended at 4 bytes: byte 9 does not exist$"):
                 asyncio.run(reader.run())
         else:  # the end of the other one is a place
             asyncio.run(reader.run())
