@@ -73,6 +73,26 @@ class Fair:
             del self._others[number]
 
 
+class Speakers:
+    """How many logs say something, by their numbers."""
+
+    def __init__(self) -> None:
+        self._since = -math.inf
+        self._now: set[int] = set()  # logs that spoke since then
+        self._before: set[int] = set()  # and in the second before
+
+    def spoke(self, number: int, now: float) -> None:
+        """The log *number* says something."""
+        if now - self._since >= 1.0:
+            self._before = self._now if now - self._since < 2.0 else set()
+            self._now, self._since = set(), now
+        self._now.add(number)
+
+    def many(self, now: float) -> int:
+        """How many logs spoke within a second, lately."""
+        return max(len(self._now), len(self._before)) if now - self._since < 2.0 else 0
+
+
 class Gathering:
     """How long the little that many logs say waits for more of it, so that it leaves as one message.
 
@@ -81,28 +101,22 @@ class Gathering:
     """
 
     FEW = 8  # logs that speak within a second
-    EACH = 0.0002  # seconds, for each log more
+    EACH = 0.0007  # seconds, for each log more
     HURRIED = 0.005  # seconds at most, for what has a reason not to wait
 
-    def __init__(self, most: float = 0.05) -> None:
+    def __init__(self, most: float = 0.2) -> None:
         self._most = most  # seconds
         self._left_at = -math.inf  # when the latest message left
-        self._since = -math.inf
-        self._now: set[int] = set()  # logs that spoke since then
-        self._before: set[int] = set()  # and in the second before
+        self._speakers = Speakers()
 
     def spoke(self, number: int, now: float) -> None:
         """Something of the log *number* leaves."""
-        if now - self._since >= 1.0:
-            self._before = self._now if now - self._since < 2.0 else set()
-            self._now, self._since = set(), now
-        self._now.add(number)
+        self._speakers.spoke(number, now)
         self._left_at = now
 
     def gathers(self, now: float) -> float:
         """Seconds between two messages of little, as many logs as speak lately."""
-        many = max(len(self._now), len(self._before)) if now - self._since < 2.0 else 0
-        return min(self._most, self.EACH * max(0, many - self.FEW))
+        return min(self._most, self.EACH * max(0, self._speakers.many(now) - self.FEW))
 
     def wait(self, now: float, pace: float = 0.0, *, hurries: bool = False) -> float:
         """Seconds until a message of little should leave; not positive: at once. *pace*: between two, that the receiver

@@ -1,7 +1,8 @@
 """What a Push call is answered: many messages at a time, by a task of its own, once the store has committed them.
 
 An answer costs as much as a message, so what is to be said of several streams leaves as one, if the producer knows such
-answers; while there are too many, one has to do for several messages, and is said by and by.
+answers; while there are too many, or very many logs say something, one has to do for several messages, and is said by
+and by. Nothing waits for it then: what came is committed at once, and a window that fills is answered at once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 
 import grpc
 
-from flarelog.delivery.fair import Gathering
+from flarelog.delivery.fair import Gathering, Speakers
 from flarelog.delivery.pace import Load
 from flarelog.model import Code, Reply
 from flarelog.receiver.session import Session
@@ -23,6 +24,7 @@ from flarelog.wire.uplink import ENDED
 
 WRITE_GRACE = 5.0  # seconds that replies may take to leave when the call is to end
 GATHER = 0.02  # seconds that answers to many streams wait for others at most, so that they leave as one message
+MANY = 33  # logs of a call that say something within a second: of more, the answers are said by and by
 MAX_REPLIES = 64  # last replies that may wait to leave before another stream is opened
 
 
@@ -40,6 +42,7 @@ class Answers:
         self._patience, self._stuck = patience, stuck
         self._last_words: list[Reply] = []
         self._gathering = Gathering(GATHER)
+        self._speakers = Speakers()  # of whom something came
         self._hurried = asyncio.Event()
         self._dirty: dict[Session, None] = {}
         self._fills = False  # the window of one of those: its producer waits for answers
@@ -50,6 +53,8 @@ class Answers:
 
     def acknowledge(self, session: Session) -> None:
         """Say what is held of *session* once it is."""
+        if self.several:
+            self._speakers.spoke(session.number, asyncio.get_running_loop().time())
         if session.behind or self._due(session):
             self._dirty[session] = None
             if session.window.fills:
@@ -93,7 +98,10 @@ class Answers:
             await asyncio.gather(saying, return_exceptions=True)
 
     def _due(self, session: Session) -> bool:
-        return session.pressing or not self._pressure.pace_of(self._load)
+        if session.pressing:
+            return True
+        many = self.several and self._speakers.many(asyncio.get_running_loop().time()) > MANY
+        return not many and not self._pressure.pace_of(self._load)
 
     def _answer_later(self, session: Session) -> None:
         if not self._later:

@@ -29,7 +29,9 @@ from flarelog.stores.base import Bytes, Store
 log = logging.getLogger(__name__)
 
 LISTED = 0.0003  # seconds that listing a stream may take
-EVERY = 0.4  # seconds between two looks at a log that grows
+EVERY = 0.4  # seconds between two looks at a log that grows,
+TOGETHER = 30  # where so many grow in that time, and
+SELDOM = 4.0  # seconds at most, where more do: a look costs the same whatever there is to look at
 TURN = 0.002  # seconds of work after which others have a turn
 BUSY = 0.3  # of a core that the process uses beside this, from which on it has other work
 SHARES = (0.2, 0.02)  # of a core that each of two lanes may use: where the process has no other work, and where it has
@@ -94,6 +96,11 @@ class _Pace:
         await self.worked(time.thread_time() - LISTED)
 
 
+def every(logs: int) -> float:
+    """Seconds between two looks where so many *logs* have grown since the one before."""
+    return min(SELDOM, EVERY * max(1.0, logs / TOGETHER))
+
+
 class Findings:
     """For one event loop. *mine*: whether a site of a run is this process's to look at."""
 
@@ -103,6 +110,7 @@ class Findings:
         self._store, self._mine = store, mine
         self._grown: dict[StreamId, None] = {}
         self._behind: dict[StreamId, None] = {}  # of which much is to be looked at, or that nobody has open
+        self._every = EVERY  # seconds, as many logs as grow
         self._wake = asyncio.Event()
         self._looking: set[StreamId] = set()
         self._sites: OrderedDict[tuple[str, str], _Site] = OrderedDict()
@@ -152,8 +160,9 @@ class Findings:
 
     async def _look_near(self) -> None:
         """Look at those that grow little by little."""
-        await asyncio.sleep(EVERY)
+        await asyncio.sleep(self._every)
         waiting, self._grown = self._grown, {}
+        self._every = every(len(waiting))
         try:
             while waiting:
                 stream = next(iter(waiting))

@@ -99,10 +99,11 @@ def test_one_that_has_left_is_asked_no_more() -> None:
     [
         pytest.param(1, 0.0, 0.0, id="one-log-waits-for-nothing"),
         pytest.param(8, 0.0, 0.0, id="nor-do-few"),
-        pytest.param(108, 0.0, 0.02, id="many-leave-together"),
-        pytest.param(10_000, 0.0, 0.05, id="within-bounds"),
-        pytest.param(1, 0.2, 0.2, id="a-receiver-that-asks-for-a-pace-gets-it"),
-        pytest.param(10_000, 0.2, 0.2, id="and-the-longer-one-counts"),
+        pytest.param(108, 0.0, 0.07, id="many-leave-together"),
+        pytest.param(300, 0.0, 0.2, id="within-bounds"),
+        pytest.param(10_000, 0.0, 0.2, id="however-many"),
+        pytest.param(1, 0.5, 0.5, id="a-receiver-that-asks-for-a-pace-gets-it"),
+        pytest.param(10_000, 0.5, 0.5, id="and-the-longer-one-counts"),
     ],
 )
 def test_the_little_that_many_say_is_gathered(logs: int, pace: float, seconds: float) -> None:

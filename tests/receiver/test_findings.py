@@ -91,6 +91,22 @@ async def counts(found: Findings, stream: StreamId = STREAM) -> list[tuple[str, 
     return [(one.signature, one.count) for one in known[stream].findings] if stream in known else []
 
 
+@pytest.mark.parametrize(
+    ("logs", "times"),
+    [
+        pytest.param(1, 1.0, id="one-is-looked-at-soon"),
+        pytest.param(30, 1.0, id="and-so-are-few"),
+        pytest.param(90, 3.0, id="many-more-seldom"),
+        pytest.param(100_000, 10.0, id="within-bounds"),
+    ],
+)
+def test_where_many_grow_each_is_looked_at_more_seldom(
+    logs: int, times: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "EVERY", 0.4)
+    assert module.every(logs) == pytest.approx(0.4 * times)
+
+
 def test_what_grows_is_looked_at_and_what_was_found_is_kept() -> None:
     async def work(store: Kept, found: Findings) -> None:
         appender = await log(store, STEP * 20 + FULL)

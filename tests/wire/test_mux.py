@@ -16,6 +16,7 @@ from flarelog.delivery.fair import SMALL, TURN, Gathering
 from flarelog.delivery.producer import DeliveryOptions, Producer
 from flarelog.errors import StreamRejected
 from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId, extend
+from flarelog.receiver.answers import MANY
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
 from flarelog.stores.local.store import LocalStore
@@ -396,7 +397,9 @@ def test_a_line_leaves_before_the_gigabytes_of_others(tmp_path: Path) -> None:
     between(tmp_path, play)
 
 
-def test_what_many_logs_say_little_of_may_be_gathered_and_nothing_else(tmp_path: Path) -> None:
+def test_what_many_logs_say_little_of_may_be_gathered_and_nothing_else(tmp_path: Path, mocker: MockerFixture) -> None:
+    mocker.patch("flarelog.delivery.pace.ANSWER_WITHIN", (0.01, 0.01))
+
     async def play(ends: Ends) -> None:
         logs = [ends.log(f"{number}.log", several=True) for number in range(Gathering.FEW + 100)]
         await asyncio.gather(*(log.opened() for log in logs))
@@ -414,6 +417,8 @@ def test_what_many_logs_say_little_of_may_be_gathered_and_nothing_else(tmp_path:
 def test_what_was_gathered_leaves_without_another_wait_however_many_turns_it_takes(
     tmp_path: Path, mocker: MockerFixture
 ) -> None:
+    mocker.patch("flarelog.delivery.pace.ANSWER_WITHIN", (0.01, 0.01))
+
     class Counted(Gathering):
         waits = 0
 
@@ -459,6 +464,29 @@ def test_very_many_messages_are_asked_for_at_a_pace_and_answered_by_and_by(
             ends.server.pressure.look(1.0)
         await log.sends(DATA)
         assert log.replies[-1].pace == 0
+
+    between(tmp_path, play, max_in_flight=1 << 20)
+
+
+def test_very_many_logs_that_say_little_are_answered_by_and_by(tmp_path: Path, mocker: MockerFixture) -> None:
+    mocker.patch("flarelog.delivery.pace.ANSWER_WITHIN", (60.0, 60.0))
+
+    async def play(ends: Ends) -> None:
+        logs = [ends.log(f"{number}.log", several=True) for number in range(MANY + 10)]
+        await asyncio.gather(*(log.opened() for log in logs))
+        for log in logs:
+            log.left = b"a line\n"
+            log.stream.wants()
+        held = ends.server.sessions
+        while sum(one.appender.committed for one in held) < len(logs) * len(b"a line\n"):
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert all(log.in_flight for log in logs)
+        await logs[0].sends(bytes(256 << 10))  # a good part of the window: all are answered
+        for log in logs:
+            while log.in_flight:
+                await asyncio.sleep(0)
 
     between(tmp_path, play, max_in_flight=1 << 20)
 

@@ -133,9 +133,9 @@ class InotifyWatch:
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[list[Change] | None] = loop.create_future()
         self._waiting = waiting
-        bell = self._ring() if 0 < gather < timeout else -1
+        bell = self._ring() if gather > 0 else -1
         self._hear(loop, bell if bell >= 0 else self._fd)
-        timer = loop.call_later(gather if bell >= 0 else timeout, self._over, waiting)
+        timer = loop.call_later(min(gather, timeout) if bell >= 0 else timeout, self._over, waiting)
         try:
             return await waiting
         finally:

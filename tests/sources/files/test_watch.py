@@ -63,6 +63,20 @@ def test_what_is_written_waits_for_more_of_it(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_what_is_written_waits_as_well_where_less_time_is_left_than_it_may_wait(tmp_path: Path) -> None:
+    async def run() -> None:
+        with watch(tmp_path) as made, (tmp_path / "a.log").open("ab", 0) as log:
+            made.ready()
+            told = asyncio.create_task(made.changes(PATIENCE, 2 * PATIENCE))
+            await turns()
+            log.write(b"line\n")
+            await turns()
+            assert not told.done()
+            told.cancel()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("what", [What.CREATED, What.DELETED, What.MOVED_TO])
 def test_a_name_that_comes_or_goes_ends_the_wait(tmp_path: Path, what: What) -> None:
     async def run() -> None:
