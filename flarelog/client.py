@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import grpc
 
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
-from flarelog.errors import CannotConnect, FlarelogError, InvalidName, NotAllowed, TimedOut
+from flarelog.errors import CannotConnect, FlarelogError, InvalidName, NotAllowed, NotAReceiver, TimedOut
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
 from flarelog.names import receiver_address
@@ -56,6 +56,7 @@ class Client:
         self.patience = patience
         self._tls = tls
         self._channel = calls.channel(address, tls, token, ahead=AHEAD)
+        self._answered = False  # once: what another program says at its port meanwhile is no reason to give up
         self._waited = False  # an answer came, or somebody was told of the wait for it
 
     async def __aenter__(self) -> Client:
@@ -79,7 +80,7 @@ class Client:
                 raised = await self._trouble(error)
                 trouble = str(raised)
                 raise raised from error
-            self._waited = True
+            self._waited = self._answered = True
             return found
 
         def say() -> None:
@@ -100,17 +101,17 @@ class Client:
         loop = asyncio.get_running_loop()
         try:
             return await attempt()
-        except CannotConnect:
-            if loop.time() >= end:
+        except CannotConnect as error:
+            if loop.time() >= end or not error.retry_safe:
                 raise
         # Who is answered at once, and waits for a first line, does not wait for these imports as well.
         import random
 
-        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay
+        from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay
 
         await asyncio.sleep(FIRST_PAUSE)
         return await AsyncRetrying(
-            retry=retry_if_exception_type(CannotConnect),
+            retry=retry_if_exception(lambda error: isinstance(error, CannotConnect) and error.retry_safe),
             wait=lambda state: delay(state.attempt_number - 1, 2 * FIRST_PAUSE, LONGEST_PAUSE) + random.uniform(0, 0.1),  # noqa: S311  nobody gains by guessing it
             stop=stop_after_delay(end - loop.time()),
             reraise=True,
@@ -123,6 +124,8 @@ class Client:
             reason = await asyncio.to_thread(why, self.address, self._tls)
             if reason:
                 return NotAllowed(f"no connection to {self.address}: {reason}")
+            if statuses.NO_GRPC in str(trouble) and not self._answered:
+                return NotAReceiver(str(trouble))
         return trouble
 
     async def streams(
@@ -149,7 +152,7 @@ class Client:
             left_out = workers
 
         def heard(listed: Sequence[StreamInfo]) -> None:
-            self._waited = True
+            self._waited = self._answered = True
             so_far(listed)
 
         found = await self._answer(

@@ -90,6 +90,12 @@ class CannotConnect(FlarelogError):
     exit_code = CANNOT_CONNECT
 
 
+class NotAReceiver(CannotConnect):
+    """A program answers at the receiver's address that is none: to ask it again is no use."""
+
+    retry_safe = False
+
+
 class ConnectionAged(CannotConnect):
     """The receiver ended a connection that had come of age, as it does with each: another one goes on where it was."""
 

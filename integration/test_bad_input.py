@@ -14,8 +14,10 @@ import re
 import signal
 import socket
 import threading
+import time
 import zlib
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import grpc
@@ -255,6 +257,21 @@ def test_somebody_else_at_the_address_is_no_receiver(place: Place) -> None:
         )  # who accepts and says nothing
         assert sidecar.ends() == 4
         sidecar.sentence()
+
+
+@pytest.mark.parametrize("command", [("logs", RUN), ("follow", RUN), ("status", "--watch"), ("runs",)], ids="-".join)
+def test_a_reader_of_a_web_server_ends_at_once(place: Place, command: tuple[str, ...]) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{server.server_port}"
+        began = time.monotonic()
+        reader = place.call(*command, "--receiver", address)
+        took = time.monotonic() - began
+        server.shutdown()
+    assert reader.ends() == 4
+    why = "the program at this port does not speak gRPC: check the port"
+    assert reader.said.splitlines() == [f"flarelog: no connection to {address}: {why}"]
+    assert took < 5, took  # 12 s when it was asked again and again
 
 
 def test_a_root_that_does_not_exist_ends_once_with_3(place: Place) -> None:

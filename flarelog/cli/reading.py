@@ -146,6 +146,8 @@ def _read(context: click.Context, asked: Asked) -> int:
             return asyncio.run(_shown(reading, reader, console, pipe, asked))
         except KeyboardInterrupt:
             if isinstance(reader, Follow) and reading.streams and sys.stderr.isatty():
+                if len(reader.places) > NAMED:
+                    _talk("of so many logs the next command goes on by time, and may show some lines again")
                 _talk(f"continue with: {_again(context, asked.run, reader.places)}")
             raise
     return OK  # the user has left the pager

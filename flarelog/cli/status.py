@@ -21,7 +21,7 @@ from flarelog.cli.streams import look
 from flarelog.cli.there import there
 from flarelog.detect.across import first_root, judged
 from flarelog.detect.base import Finding
-from flarelog.errors import CannotConnect, NotAllowed, NotFound, TimedOut
+from flarelog.errors import CannotConnect, NotAllowed, NotAReceiver, NotFound, TimedOut
 from flarelog.globs import any_of, check, plain
 from flarelog.late import late
 from flarelog.lifecycle import RunState
@@ -340,6 +340,8 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
             over = ended and shown.state == RunState.ENDED.value
             heard, asked_once = time.monotonic(), True
         except (CannotConnect, NotFound) as error:  # neither is a reason to look away
+            if isinstance(error, NotAReceiver):
+                raise
             note = f"{error}; retrying"
             away = isinstance(error, CannotConnect) and asked_once
             lines = _away(asked, shown, place, time.monotonic() - heard) if away else [note]

@@ -40,6 +40,9 @@ _DOCKER_LIMIT = 1 << 18  # bytes of a record of Docker's, whose lines are 16 KiB
 # A longer one, as Docker wrote before it cut lines, is one text and little besides.
 _ONE_TEXT = late(rb'\{"log":"[^"\\]*+(?:\\.[^"\\]*+)*+".{0,4096}\}', re.DOTALL)
 _TAGS = 16
+# Bytes: a runtime cut a line that is so long, and a CR behind the part is the file's, whose lines end in CRLF. Behind a
+# shorter part it is a terminal's: a bar is drawn again from there.
+_CUT = 1024
 
 
 class Record(NamedTuple):
@@ -76,7 +79,10 @@ def _cri(line: bytes) -> Record | None:
     tags = tuple(tag.decode(errors="replace").split(":", _TAGS))
     if tags[0] not in ("P", "F"):
         return None
-    return Record(time.decode(), stream.decode(), tags, tags[0] == "P", log or b"", {})
+    partial = tags[0] == "P"
+    if partial and log and len(log) > _CUT and log.find(b"\r") == len(log) - 1:
+        log = log[:-1]
+    return Record(time.decode(), stream.decode(), tags, partial, log or b"", {})
 
 
 def _cri_without_tags(line: bytes) -> Record | None:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable
 from typing import Any
 
+from flarelog.errors import NotFound
 from flarelog.model import Buffer, Mark, StreamId
 from flarelog.render.merge import ByTime
 from flarelog.render.ranks import RankChoice, RankChooser
@@ -49,6 +50,8 @@ class Batch:
         infos = await self._reading.listed()
         if not infos:
             raise await absent(self._reading.origin, self._reading.selection)
+        if all(info.sealed and self._reading.beyond(info) for info in infos):
+            raise NotFound("; ".join(self._reading.beyond(info) for info in infos))
         for info in infos:
             self._reading.add(info, over=True)
         self._ranks.learn(infos, over=all(info.sealed for info in infos))

@@ -69,6 +69,7 @@ class Follow:
         self._over = False  # the run has ended: there will be no more than what was listed
         self._looked = False  # what is found from now on is new
         self._waiting = False  # for a first stream, and it was said
+        self._said = False  # which sites of those that are named have not come
 
     @property
     def places(self) -> dict[StreamId, int]:
@@ -116,6 +117,9 @@ class Follow:
                 if not infos and not self._waiting and not self._over:
                     self._waiting = True
                     await self._say_waiting()
+                elif infos and not (self._said or self._over or self._display.terminal):
+                    self._said = True
+                    self._say_missing(infos)
             await asyncio.sleep(pause)
 
     async def _nothing_comes(self) -> None:
@@ -173,6 +177,14 @@ class Follow:
             what, meant = await missing(self._reading.origin, self._reading.selection)
         if what:
             self._reading.say(f"{what} yet: waiting{f' (did you mean {meant}?)' if meant else ''}")
+
+    def _say_missing(self, infos: Iterable[StreamInfo]) -> None:
+        """Say for which of the sites that are named nothing has come, while others are shown."""
+        there = {info.stream.site for info in infos}
+        absent = [site for site in dict.fromkeys(self._reading.selection.named) if site not in there]
+        if absent:
+            where = f"run {self._reading.selection.run} at {self._reading.origin.name}"
+            self._reading.say(f"{where} has no site {' or '.join(absent)} yet: waiting")
 
     def _found(self, infos: Iterable[StreamInfo], group: asyncio.TaskGroup, *, over: bool) -> None:
         for info in infos:

@@ -189,10 +189,18 @@ class Reading:
         if info.lengths and self.view.choice.since is not None:
             found.old = info.lengths[-1]
         found.over = over
-        if start > info.committed:
-            there = f"{stream.site}/{stream.log} {'ended at' if info.sealed else 'has'} {info.committed:,} bytes"
-            self.say(f"{there}: byte {start:,} does not exist{'' if info.sealed else ' yet'}")
+        if sentence := self.beyond(info):
+            self.say(sentence)
         return found
+
+    def beyond(self, info: StreamInfo) -> str:
+        """That it is wanted from a byte on that does not exist; empty where that does."""
+        stream = info.stream
+        start = self.selection.starts.get((stream.site, stream.log), 0)
+        if start <= info.committed:
+            return ""
+        there = f"{stream.site}/{stream.log} {'ended at' if info.sealed else 'has'} {info.committed:,} bytes"
+        return f"{there}: byte {start:,} does not exist{'' if info.sealed else ' yet'}"
 
     def _flow(
         self,

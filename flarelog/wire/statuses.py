@@ -74,12 +74,13 @@ _WRAPPING = late(
 )
 _RESOLVING = late(r"errors resolving \S+: \[field:hostname lookup error:(.*)\]")
 
+NO_GRPC = "the program at this port does not speak gRPC: check the port"
 _CLOSED = ("Socket closed", "Stream removed", "Stream removed (Socket closed)")
 
 
 def _cause(details: str) -> str:
     if "Failed parsing HTTP/2" in details:
-        return "the program at this port does not speak gRPC: check the port"
+        return NO_GRPC
     if resolving := _RESOLVING.fullmatch(details):
         return resolving[1]
     at = 0

@@ -247,3 +247,24 @@ def test_what_docker_began_does_not_go_on_in_a_record_of_cri(size: int) -> None:
     assert rendered(both, size=size) == [
         *(("stdout", text) for text in ("docker half", "one", "cri half", "docker halfdocker half")),
     ]
+
+
+def crlf(*records: tuple[str, str]) -> bytes:
+    return "".join(f"2026-11-20T08:00:00Z stdout {tag} {text}\r\n" for tag, text in records).encode()
+
+
+@pytest.mark.parametrize("cut", [1, 7, 1000, 1 << 20])
+def test_the_parts_of_a_long_line_are_joined_in_a_file_whose_lines_end_in_crlf(cut: int) -> None:
+    parts = "a" * 16384, "b" * 16384, "c" * 5
+    data = crlf(("F", "before"), ("P", parts[0]), ("P", parts[1]), ("F", parts[2]), ("F", "behind"))
+    renderer = Renderer("auto")
+    lines = [line for at in range(0, len(data), cut) for line in renderer.feed(data[at : at + cut])]
+    assert [line.text for line in lines + renderer.close()] == ["before", "".join(parts), "behind"]
+
+
+def test_what_a_container_with_a_terminal_says_is_not_joined() -> None:
+    """Each of its lines ends in CRLF, so each record ends in CR; a bar comes in parts, and is drawn again and again."""
+    data = crlf(("F", "one"), ("F", "two"), ("P", " 10% of it"), ("P", " 20% of it"), ("F", " 30% of it"), ("F", "end"))
+    renderer = Renderer("auto")
+    shown = [line.text for line in renderer.feed(data) + renderer.close()]
+    assert shown == ["one", "two", " 30% of it", "end"]

@@ -203,7 +203,12 @@ def test_a_site_that_never_comes_is_not_waited_for_when_the_run_has_ended() -> N
             read(Held(TWO), selection, follow=True)
 
 
-def test_a_site_that_may_still_come_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("sites", "there"), [(("c",), " (it has a, b)"), (("a", "c"), "")], ids=["alone", "beside-one-that-is-there"]
+)
+def test_a_site_that_may_still_come_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, sites: tuple[str, ...], there: str
+) -> None:
     class Growing(Held):
         async def state(self, run: str) -> RunState:
             return RunState.RUNNING
@@ -218,14 +223,14 @@ def test_a_site_that_may_still_come_is_waited_for(monkeypatch: pytest.MonkeyPatc
 
     class Enough(Shown):
         def enough(self, caught_up: bool, now: float) -> bool:
-            return bool(self.lines)
+            return "c: late" in self.lines
 
     monkeypatch.setattr(live, "LOOK_EVERY", 0.0)
     shown, said = Enough(), list[str]()
-    reading = Reading(Growing(TWO), Selection(RUN, ("c",)), View(notes=False), said.append)
+    reading = Reading(Growing(TWO), Selection(RUN, sites), View(notes=False), said.append)
     asyncio.run(Follow(reading, shown).run())
-    assert shown.lines == ["c: late"]
-    assert said == [f"run {RUN} at here has no site c (it has a, b) yet: waiting"]
+    assert shown.lines[-1] == "c: late"
+    assert said == [f"run {RUN} at here has no site c{there} yet: waiting"]
 
 
 def test_from_a_byte_on_and_the_last_lines() -> None:
@@ -238,13 +243,26 @@ def test_from_a_byte_on_and_the_last_lines() -> None:
         assert all(start > len(data) - 100_000 for _, start, _ in origin.asked)
 
 
-@pytest.mark.parametrize("follow", [False, True], ids=["logs", "follow"])
-def test_a_place_behind_the_end_of_a_log_is_no_place(follow: bool) -> None:
+def test_a_place_behind_the_end_of_a_log_is_not_found() -> None:
+    shown, heard = Shown(), list[str]()
+    logs, starts = {"a/l": b"one\n", "b/l": b"three\n"}, {("a", "l"): 9, ("b", "l"): 6}
+    for selected in (starts, {("a", "l"): 9}):
+        reading = Reading(Held(logs), Selection(RUN, starts=selected), View(notes=False), heard.append)
+        reader = Batch(reading, shown)
+        if len(selected) == 1:
+            with pytest.raises(NotFound, match=r"^a/l ended at 4 bytes: byte 9 does not exist$"):
+                asyncio.run(reader.run())
+        else:  # the end of the other one is a place
+            asyncio.run(reader.run())
+    assert heard == ["a/l ended at 4 bytes: byte 9 does not exist"]
+
+
+def test_a_place_behind_the_end_of_a_log_is_said_while_others_may_come() -> None:
     heard: list[str] = []
     shown, data = Shown(), b"x" * 305 + b"\n"
     selection = Selection(RUN, starts={("a", "l"): 99_999_999})
     reading = Reading(Held({"a/l": data}), selection, View(), heard.append)
-    asyncio.run((Follow if follow else Batch)(reading, shown).run())
+    asyncio.run(Follow(reading, shown).run())
     assert heard == [f"a/l ended at {len(data)} bytes: byte 99,999,999 does not exist"]
     assert shown.lines == [f"a: ── ended at {len(data)} bytes, its receipt is complete ──"]
 
