@@ -18,7 +18,7 @@ from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
 from flarelog.errors import CannotConnect, FlarelogError, InvalidName, NotAllowed, TimedOut
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
-from flarelog.names import parse_address
+from flarelog.names import receiver_address
 from flarelog.render.counting import Counted
 from flarelog.render.sieve import FEW, Sieve
 from flarelog.security.tls import Tls, why
@@ -49,7 +49,7 @@ class Client:
     """
 
     def __init__(self, address: str, *, patience: float = TIMEOUT, tls: Tls | None = None, token: str = "") -> None:
-        parse_address(address)
+        receiver_address(address)
         if tls is not None:
             tls.check("client")
         self.address = address

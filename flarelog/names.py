@@ -84,6 +84,14 @@ def parse_address(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def receiver_address(address: str) -> tuple[str, int]:
+    """As ``parse_address``, of a receiver that is to be reached."""
+    host, port = parse_address(address)
+    if port == 0:
+        raise InvalidOption(f"{address!r} has no usable port: give the port that the receiver printed")
+    return host, port
+
+
 def is_loopback(host: str) -> bool:
     """Whether *host*, of an address, is this machine whatever the network is like."""
     return host in ("localhost", "[::1]") or host.startswith("127.")

@@ -173,8 +173,8 @@ def test_whom_to_ask_and_for_what(place: Place) -> None:
     assert place.once(receiver).ends() == 0
     assert place.call("status").ends() == 2
     for arguments, code, words in (
-        (("nothing", "--receiver", receiver.address), 3, "has no log of run nothing"),
-        (("run-1", "--receiver", receiver.address, "--site", "x*"), 3, "there is no site x*"),
+        (("nothing", "--receiver", receiver.address), 3, "has no run nothing"),
+        (("run-1", "--receiver", receiver.address, "--site", "x*"), 3, "has no site x* (it has site-1)"),
         (("..", "--receiver", receiver.address), 2, "use a relative path"),
         (("--store", str(place.directory / "none")), 3, "there is no store"),
     ):

@@ -18,7 +18,7 @@ from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.client import Client
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import FlarelogError, NotAllowed
-from flarelog.names import parse_address, run_name, site_name
+from flarelog.names import parse_address, receiver_address, run_name, site_name
 from flarelog.security.tls import Tls, why
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.sidecar import Sidecar
@@ -57,7 +57,7 @@ async def way(
 
 async def _address(receiver: str) -> list[Row]:
     try:
-        host, port = parse_address(receiver)
+        host, port = receiver_address(receiver)
     except FlarelogError as error:
         return [fail("address", str(error), "write the address as HOST:PORT, as in receiver.example:4721")]
     name = host.strip("[]")

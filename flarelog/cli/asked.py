@@ -11,11 +11,12 @@ import click
 from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.lines import LineOptions
 from flarelog.cli.options import SWITCH, F, Place, asks, place_options
+from flarelog.cli.there import origin
 from flarelog.errors import InvalidOption
 from flarelog.names import log_name, run_name, site_name
 from flarelog.options import declared, typed
 from flarelog.values import frozen
-from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
+from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Selection
 
 
@@ -84,21 +85,24 @@ class Asked:
 
     def origin(self) -> Origin:
         """Raises InvalidOption, NotFound, NotAllowed."""
-        place = self.place
-        return StoreOrigin(place.store) if place.store is not None else ReceiverOrigin(place.receiver, place.client)
+        return origin(self.place)
 
     def selection(self, tail: int | None) -> Selection:
         """Raises InvalidName, InvalidOption."""
         starts = {}
         for text in self.logs.starts:
-            name, _, offset = text.rpartition(":")
-            site, _, log = name.partition("/")
-            if not (site and log and offset.isdecimal() and len(offset) < 20):
-                raise InvalidOption(
-                    f"{text!r} is not a position in a log: give SITE/LOG:OFFSET, as in site-1/log.txt:4096"
-                )
-            starts[site_name(site), log_name(log)] = int(offset)
+            log, offset = position(text)
+            starts[log] = offset
         return Selection(run_name(self.run), self.logs.sites, self.logs.logs, starts, tail)
+
+
+def position(text: str) -> tuple[tuple[str, str], int]:
+    """Site and log of ``SITE/LOG:OFFSET``, and the offset. Raises InvalidName, InvalidOption."""
+    name, _, offset = text.rpartition(":")
+    site, _, log = name.partition("/")
+    if not (site and log and offset.isdecimal() and len(offset) < 20):
+        raise InvalidOption(f"{text!r} is not a position in a log: give SITE/LOG:OFFSET, as in site-1/log.txt:4096")
+    return (site_name(site), log_name(log)), int(offset)
 
 
 def reads(kind: type) -> Callable[[F], F]:

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import click
 from flarelog.checks import certificates, site, store, way
 from flarelog.checks.row import Row, fail, warn
 from flarelog.cli.options import Access, asks, client_options
-from flarelog.cli.running import aligned, run
+from flarelog.cli.running import aligned, run, told_at
 from flarelog.errors import FAILED, OK, FlarelogError
 from flarelog.options import option
 from flarelog.security.tls import Tls
@@ -76,6 +76,7 @@ def command(visit: partial[Visit], access: Access, output: str) -> None:
 
     def shown(row: Row) -> Row:
         nonlocal failed
+        row = replace(row, found=told_at(row.found)) if row.result == "fail" else row
         failed = failed or row.result == "fail"
         show(row)
         return row

@@ -15,13 +15,16 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.lines import LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.running import aligned, checked, ended_by, narrowed, say, terminal_columns, width
+from flarelog.cli.there import origin
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
 from flarelog.contents import contents
+from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.detect.records import finding_record
 from flarelog.detect.table import Table
 from flarelog.errors import FAILED, NOT_FOUND, OK, InvalidFile
+from flarelog.model import StreamId
 from flarelog.names import run_name
 from flarelog.options import typed
 from flarelog.render.ranks import RankChoice, RankChooser
@@ -32,9 +35,8 @@ from flarelog.values import frozen
 from flarelog.viewers.findings import Search, drawn, first_sentences, kept, nothing
 from flarelog.viewers.flow import View
 from flarelog.viewers.health import few_unread
-from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
 from flarelog.viewers.reading import Reading, Selection
-from flarelog.viewers.searching import Told, found_in, searching
+from flarelog.viewers.searching import Told, found_in, places_of, searching
 
 EXAMPLES = """\b
 Examples:
@@ -114,11 +116,6 @@ def command(run_id: str, place: Place, own: partial[FindingsOptions]) -> None:
         sys.exit(ended_by(error))
 
 
-def origin(place: Place) -> Origin:
-    """Raises InvalidOption, NotFound, NotAllowed."""
-    return StoreOrigin(place.store) if place.store is not None else ReceiverOrigin(place.receiver, place.client)
-
-
 def table(files: Sequence[str]) -> Table:
     """flarelog's own signatures, and those of *files*. Raises InvalidFile."""
     found = Table()
@@ -155,11 +152,13 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         ranks = RankChooser(RankChoice.of((), "", options.rank_map))
         return searching(those, signatures, ranks, lines.stamps, Search)
 
-    async def look() -> Told:
+    async def look() -> tuple[Told, dict[StreamId, int]]:
         async with reading.origin:
-            return (await found_in(reading, new, system_zone() if asks else None, time.time_ns()))[0]
+            told = (await found_in(reading, new, system_zone() if asks else None, time.time_ns()))[0]
+            root = first_root(told.findings)
+            return told, {} if root is None else await places_of(reading, root)
 
-    found, more, _ = asyncio.run(look())
+    (found, more, _), places = asyncio.run(look())
     if options.roots:
         found = [each for each in found if each.is_root]
     if not found:
@@ -173,7 +172,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         click.echo(line)
     if more:
         say(f"flarelog: {more:,} more findings are not shown: choose with --site and --log, or give --rescan")
-    for sentence in (*first_sentences(found, run, place.words), *few_unread(reading.infos)):
+    for sentence in (*first_sentences(found, places, place.words), *few_unread(reading.infos)):
         say(f"flarelog: {sentence}")
     return OK
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import click
 
@@ -29,13 +30,13 @@ from flarelog.text import several
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.console import summary
 from flarelog.viewers.display import ERROR, STYLES, FirstError, label
-from flarelog.viewers.findings import Search, drawn, kept
+from flarelog.viewers.findings import Search, drawn, kept, place_sentence
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
 from flarelog.viewers.health import few_unread
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
-from flarelog.viewers.searching import AROUND, found_in, lines_around, searching
+from flarelog.viewers.searching import AROUND, found_in, lines_around, places_of, searching
 
 STAMPED_WITHIN = 20  # lines before it, one of which tells the time if it does not itself
 
@@ -61,10 +62,10 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     asyncio.run(_through(reading, reader))
     display.close()
     if not lines.choice.include:
-        root, found, count = _root(asked, chosen, lines, view, ranks, around, once)
-        if root is not None:
-            _show(lines, asked, root.stream, found)
-            _say_root(root, asked, count)
+        cause = _cause(asked, chosen, lines, view, ranks, around, once)
+        if cause is not None:
+            _show(lines, asked, cause.lines)
+            _say_cause(cause, asked)
             return OK
     first = display.earliest
     if first is None:
@@ -72,7 +73,7 @@ def first_error(asked: Asked, chosen: Selection) -> int:
         for note in summary(0, "these logs", reading.cut, asked.lines.searched):
             talk(note)
         return NOT_FOUND
-    _show(lines, asked, first.stream, first.lines)
+    _show(lines, asked, {first.stream: first.lines})
     others = display.count - 1
     if others:
         talk(f"{several(others, 'other log')} of {len(reading.streams)} had errors too")
@@ -81,7 +82,16 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     return OK
 
 
-def _root(
+class _Cause(NamedTuple):
+    """The earliest cause."""
+
+    root: Finding
+    lines: dict[StreamId, list[Line]]  # around it
+    places: dict[StreamId, int]  # from where on logs show it
+    findings: int  # how many there are
+
+
+def _cause(
     asked: Asked,
     chosen: Selection,
     lines: Lines,
@@ -89,8 +99,8 @@ def _root(
     ranks: RankChooser,
     around: tuple[int, int],
     say: Callable[[str], None],
-) -> tuple[Finding | None, list[Line], int]:
-    """The earliest cause, the lines around it, and how many findings there are."""
+) -> _Cause | None:
+    """Raises FlarelogError."""
     choice = replace(lines.choice, before=0, after=0)
     table = Table()
     reading = Reading(
@@ -106,32 +116,37 @@ def _root(
     def new(those: Reading) -> Search:
         return searching(those, table, ranks, lines.stamps, Search)
 
-    async def look() -> tuple[Finding | None, list[Line], int]:
+    async def look() -> _Cause | None:
         async with reading.origin:
             found = (await found_in(reading, new, zone))[0].findings
             root = first_root(found)
-            shown = [] if root is None else await lines_around(reading, root, lines.renderer, around)
-            return root, shown, len(found)
+            if root is None:
+                return None
+            shown = await lines_around(reading, root, lines.renderer, around)
+            return _Cause(root, shown, await places_of(reading, root), len(found))
 
     return asyncio.run(look())
 
 
-def _show(lines: Lines, asked: Asked, stream: StreamId, found: Sequence[Line]) -> None:
+def _show(lines: Lines, asked: Asked, found: Mapping[StreamId, Sequence[Line]]) -> None:
     console = lines.console(sys.stdout.buffer, live=False, template=asked.shown.template)
-    shown = label(stream, STYLES[0] if lines.colour else "")
-    console.prefix = len(shown.name) if asked.shown.prefix != "off" else 0
-    console.show([part for line in found for part in lines.choice.shortened(line)], shown)
+    shown = {stream: label(stream, STYLES[0] if lines.colour else "") for stream in found}
+    console.prefix = max(len(each.name) for each in shown.values()) if asked.shown.prefix != "off" else 0
+    for stream, those in found.items():
+        console.show([part for line in those for part in lines.choice.shortened(line)], shown[stream])
     console.close()
 
 
-def _say_root(root: Finding, asked: Asked, count: int) -> None:
+def _say_cause(cause: _Cause, asked: Asked) -> None:
+    root = cause.root
     rank = "" if root.rank is None else f", rank {root.rank}"
-    text = f": {root.text}" if root.signature.startswith(("exit.", "nccl.desync")) else ""
+    text = f": {root.evidence}" if root.evidence else ""
     talk(f"this is the earliest finding that may be the cause: {root.signature}{rank}{text}")
     talk(f"meaning: {root.meaning}")
     talk(f"what to do: {root.facts.get('advice', root.action)}")
-    if count > 1:
-        talk(f"all {count} findings: {command('findings', asked.run, *asked.place.words)}")
+    talk(place_sentence(cause.places, asked.place.words))
+    if cause.findings > 1:
+        talk(f"all {cause.findings} findings: {command('findings', asked.run, *asked.place.words)}")
 
 
 def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:

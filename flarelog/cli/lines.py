@@ -107,7 +107,7 @@ class Lines:
     def __init__(self, options: LineOptions, *, terminal: bool, searching: bool = False) -> None:
         now = time.time_ns()
         self.options = options
-        self._now, self._zones = now, _zones(options.zones)
+        self._now, self._zones = now, zones(options.zones)
         self.stamped = partial(stamp, zone=lambda local: self._shift(local), now=now)
         made = partial(patterns, fixed=options.fixed_strings, ignore_case=options.ignore_case)
         self.highlight = (*made(options.highlight), *made(options.include))
@@ -180,7 +180,7 @@ class Lines:
             self.colour,
             self.options.timestamps,
             self.highlight,
-            zone=_zone(self.options.tz),
+            zone=zone(self.options.tz),
             template=Template(template) if template is not None else None,
             limit_bytes=limit_bytes,
             offsets=offsets,
@@ -197,7 +197,7 @@ def demand_alone(*others: object) -> None:
         )
 
 
-def _zones(texts: Sequence[str]) -> list[tuple[str, tzinfo]]:
+def zones(texts: Sequence[str]) -> list[tuple[str, tzinfo]]:
     """What ``--zone`` says, the later first. Raises InvalidOption."""
     found: list[tuple[str, tzinfo]] = []
     if not texts:
@@ -222,10 +222,10 @@ def _clock(tz: str) -> tzinfo | None:
     """
     context = click.get_current_context(silent=True)
     said = context is not None and context.get_parameter_source("tz") not in (None, ParameterSource.DEFAULT)
-    return _zone(tz if said else "local")
+    return zone(tz if said else "local")
 
 
-def _zone(text: str) -> tzinfo | None:
+def zone(text: str) -> tzinfo | None:
     """None: UTC. Raises InvalidOption."""
     if text.lower() in ("utc", "z"):
         return None

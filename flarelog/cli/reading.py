@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from flarelog.cli.asked import Asked
 from flarelog.cli.lines import Lines, demand_alone
 from flarelog.cli.pager import Pager
-from flarelog.cli.running import ended_by
+from flarelog.cli.running import ended_by, say, sentence
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
 from flarelog.errors import FAILED, GAPS, OK, TIMEOUT, FlarelogError
@@ -57,7 +57,7 @@ def read(context: click.Context, asked: Asked) -> int:
     try:
         return _read(context, asked)
     except FlarelogError as error:
-        click.echo(f"flarelog: {error}", err=True)
+        say(f"flarelog: {sentence(error)}")
         return error.exit_code
     except KeyboardInterrupt:
         return 130

@@ -12,10 +12,11 @@ from pathlib import Path
 import click
 
 from flarelog.cli.completion import complete_run
-from flarelog.cli.findings import origin, table
+from flarelog.cli.findings import table
 from flarelog.cli.lines import LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.running import checked, ended_by, say
+from flarelog.cli.there import origin
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
 from flarelog.errors import FAILED, OK, InvalidOption

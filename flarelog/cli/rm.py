@@ -10,12 +10,14 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.options import Place, place_options
 from flarelog.cli.running import run
 from flarelog.cli.runs import known
-from flarelog.errors import InvalidName, StoreLocked
+from flarelog.cli.there import not_there
+from flarelog.errors import InvalidName, NotFound, StoreLocked
 from flarelog.model import Removed, RunInfo
 from flarelog.names import run_name, site_name
 from flarelog.records import moment
 from flarelog.stores import choose
 from flarelog.text import several
+from flarelog.viewers.origin import ReceiverOrigin, StoreOrigin
 
 
 @click.command
@@ -67,10 +69,16 @@ def _question(info: RunInfo, site: str, place: Place) -> str:
 async def _remove(run_id: str, site: str, place: Place, *, force: bool) -> Removed:
     if place.store is None:
         async with place.client() as connected:
-            return await connected.remove(run_id, site, force=force)
+            try:
+                return await connected.remove(run_id, site, force=force)
+            except NotFound as error:
+                raise await not_there(error, ReceiverOrigin.over(connected), run_id, site) from error
     try:
         async with choose.store(choose.there(place.store)) as local:
-            found = await local.remove(run_id, site)
+            try:
+                found = await local.remove(run_id, site)
+            except NotFound as error:
+                raise await not_there(error, StoreOrigin(place.store), run_id, site) from error
             await local.clear()
             return found
     except StoreLocked as error:

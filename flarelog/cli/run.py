@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from flarelog.cli.options import Access, asks, option, tls_options
 from flarelog.cli.running import checked
-from flarelog.names import parse_address
+from flarelog.names import receiver_address
 from flarelog.sources.process import environment, names
 from flarelog.sources.process.command import end_as
 from flarelog.sources.process.guard import Guard, Plan, python, say
@@ -84,7 +84,7 @@ def command(
     log = names.filled(options.log, env).strip("/")
     checked(lambda: names.checked(run, where, log))
     for address in receivers:
-        checked(partial(parse_address, address))
+        checked(partial(receiver_address, address))
     context = click.get_current_context()
     outer = environment.outer(env)
     if outer and not _goes_its_own_way(context, env, run):

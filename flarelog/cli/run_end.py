@@ -7,6 +7,9 @@ import click
 from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Access, receiver_options
 from flarelog.cli.running import run
+from flarelog.cli.there import not_there
+from flarelog.errors import NotFound
+from flarelog.viewers.origin import ReceiverOrigin
 
 
 @click.command
@@ -17,6 +20,9 @@ def command(run_id: str, receiver: str, access: Access) -> None:
 
     async def end() -> str:
         async with access.client(receiver) as connected:
-            return await connected.end_run(run_id)
+            try:
+                return await connected.end_run(run_id)
+            except NotFound as error:
+                raise await not_there(error, ReceiverOrigin.over(connected), run_id) from error
 
     click.echo(f"{run_id} {run(end())}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 from click.core import ParameterSource
 
-from flarelog.errors import FAILED, FlarelogError, InvalidOption
+from flarelog.errors import FAILED, FlarelogError, InvalidName, InvalidOption, NotFound
 from flarelog.text import LONGEST, legible
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def run(work: Coroutine[object, None, T]) -> T:
     try:
         return asyncio.run(work)
     except FlarelogError as error:
-        say(f"flarelog: {_sentence(error)}")
+        say(f"flarelog: {sentence(error)}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -48,31 +48,61 @@ def checked(make: Callable[[], T]) -> T:
     try:
         return make()
     except FlarelogError as error:
-        say(f"flarelog: {_sentence(error)}")
+        say(f"flarelog: {sentence(error)}")
         sys.exit(error.exit_code)
 
 
-def _sentence(error: FlarelogError) -> str:
-    """What *error* says; options bear the names that they have on the command line, and not those of their fields."""
+def sentence(error: FlarelogError) -> str:
+    """What *error* says, and where a wrong value was told; options bear the names that they have on the command line,
+    and not those of their fields.
+    """
     context = click.get_current_context(silent=True)
     if context is None or not isinstance(error, InvalidOption):
-        return str(error)
+        return told_at(str(error)) if isinstance(error, InvalidName | NotFound) else str(error)
     flags = {
         flag[2:].replace("-", "_"): (flag, param) for param in context.command.params for flag in param.opts if flag[2:]
     }
-    filed = False  # an option is named that a configuration file gave
+    places: list[str] = []  # where options that are named were told
 
     def flag(found: re.Match[str]) -> str:
-        nonlocal filed
         plain = found.start() > 0 and "_" not in found[0]  # a word, as it is anywhere but where a sentence begins
         if plain or found[0] not in flags:
             return found[0]
         name, param = flags[found[0]]
-        filed = filed or context.get_parameter_source(param.name or "") is ParameterSource.DEFAULT_MAP
+        places.append(_place(context, param))
         return name
 
-    sentence = re.sub(r"(?<![\w'\"/.-])[a-z]+(?:_[a-z]+)*(?![\w'\"/-])", flag, str(error))
-    return f"{context.meta['flarelog.config']}: {sentence}" if filed else sentence
+    text = re.sub(r"(?<![\w'\"/.-])[a-z]+(?:_[a-z]+)*(?![\w'\"/-])", flag, str(error))
+    place = next(filter(None, places), "")
+    return f"{place}: {text}" if place else told_at(text)
+
+
+def told_at(text: str) -> str:
+    """*text*, which quotes a wrong value, behind the variable or the line of a file that told it, where one did."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return text
+    quoting = [param for param in context.command.params if _quotes(text, param, context.params.get(param.name or ""))]
+    places = [_place(context, param) for param in quoting]
+    return f"{places[0]}: {text}" if places and all(places) else text
+
+
+def _quotes(text: str, param: click.Parameter, value: object) -> bool:
+    values = [str(each) for each in (value if isinstance(value, tuple) else (value,)) if each is not None]
+    named = isinstance(param.type, click.Path)  # a file or a directory, which a sentence names as it is
+    return any(
+        repr(each) in text or (named and re.search(rf"(?<!\S){re.escape(each)}(?![^\s:;,])", text)) for each in values
+    )
+
+
+def _place(context: click.Context, param: click.Parameter) -> str:
+    """Where the value of *param* was told: ``NAME=VALUE``, or a file and a line; empty for the command line."""
+    source = context.get_parameter_source(param.name or "")
+    if source is ParameterSource.DEFAULT_MAP:
+        filed: Callable[[click.Parameter], str] = context.meta["flarelog.config"]
+        return filed(param)
+    name = param.envvar if isinstance(param.envvar, str) else ""
+    return f"{name}={legible(os.environ.get(name, ''))}" if source is ParameterSource.ENVIRONMENT and name else ""
 
 
 def ended_by(error: OSError) -> int:

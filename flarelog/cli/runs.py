@@ -7,11 +7,10 @@ import click
 from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Place, place_options
 from flarelog.cli.running import aligned, narrowed, run, terminal_columns
-from flarelog.errors import NotFound
+from flarelog.cli.there import origin
 from flarelog.model import RunInfo
-from flarelog.names import meant, natural, run_name
+from flarelog.names import natural, run_name
 from flarelog.records import moment, run_record
-from flarelog.viewers.origin import StoreOrigin
 
 
 @click.command
@@ -51,17 +50,13 @@ async def known(run_id: str, place: Place) -> list[RunInfo]:
     """The runs at *place*, or *run_id* alone. Raises NotFound, CannotConnect, NotAllowed, InvalidName."""
     if run_id:
         run_name(run_id)
-    if place.store is not None:
-        found = await StoreOrigin(place.store).infos(run_id)
-    else:
-        async with place.client() as connected:
-            found = await connected.runs(run_id)
-            others = await connected.runs() if run_id and not found else []
-    if run_id and not found:
-        from flarelog.stores import choose  # who asks a receiver does not wait for it
+    held = origin(place)
+    async with held:
+        found = await held.infos(run_id)
+        if run_id and not found:
+            from flarelog.viewers.missing import said, without  # for a mistake alone
 
-        names = [info.run for info in others] if place.store is None else await choose.reader(place.store).runs()
-        raise NotFound(f"{place} has no run {run_id}{meant(run_id, names)}")
+            raise said(*await without(held, run_id))
     return sorted(found, key=lambda info: natural(info.run))
 
 

@@ -11,6 +11,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import click
@@ -19,7 +20,7 @@ from click.core import ParameterSource
 from flarelog.cli.options import asked_by, tried
 from flarelog.contents import contents
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption, NotAllowed
-from flarelog.names import meant, parse_address
+from flarelog.names import meant, parse_address, receiver_address
 from flarelog.text import legible, quoted
 from flarelog.values import frozen
 
@@ -165,7 +166,9 @@ def _demand(value: str, param: click.Option) -> None:
         from flarelog import globs
 
         globs.check([value])
-    elif value and {"--receiver", "--listen", "--reader-listen", "--web"} & set(param.opts):
+    elif value and "--receiver" in param.opts:
+        receiver_address(value)
+    elif value and {"--listen", "--reader-listen", "--web"} & set(param.opts):
         parse_address(value)
 
 
@@ -214,9 +217,16 @@ def _load(context: click.Context, said: str | None, talk: Talk) -> None:
         click.echo(f"flarelog: {error}", err=True)
         context.exit(error.exit_code)
     context.default_map = found
-    context.meta["flarelog.config"] = path
+    context.meta["flarelog.config"] = partial(_told, document, names)
     if "log_level" in top and root.get_parameter_source("log_level") is ParameterSource.DEFAULT:
         talk(top["log_level"])
+
+
+def _told(document: Document, names: tuple[str, ...], param: click.Parameter) -> str:
+    """Where the table of *names* tells *param*."""
+    key = max(param.opts, key=len)[2:]
+    line = document.line(names, key)
+    return f"{legible(document.path)}{f', line {line}' if line else ''}"
 
 
 def _names(context: click.Context) -> Iterator[str]:
@@ -294,15 +304,59 @@ def _refused(
     """The values of a table that the command itself would refuse, though they are of the right type."""
     params = {param.name: (key, param) for key, param in options(context.command).items()}
     said = {name: params[name][1].type_cast_value(context, value) for name, value in found.items()}
+    literal = bool(said.get("fixed_strings"))
+    for name, value in said.items():
+        key, param = params[name]
+        check_one = None if literal and param.metavar == "REGEX" else _own_check(param)
+        for one in value if isinstance(value, tuple) else (value,):
+            try:
+                if check_one is not None and one is not None:
+                    check_one(one)
+            except FlarelogError as error:
+                yield Fault(document.line(names, key), f"{key}: {error}", value=True)
     for kind in asked_by(context.command.callback):
         if tried(kind, {}):  # it needs something, which a flag or a variable may give
             continue
         whole = tried(kind, said)
         alone = [(name, why) for name in said if (why := tried(kind, {name: said[name]}))]
         for name, why in alone:
-            yield Fault(document.line(names, params[name][0]), why, value=True)
+            key = params[name][0]
+            yield Fault(document.line(names, key), why.replace(name, key), value=True)
         if whole and not alone:  # values that do not go together
             yield Fault(document.line(names[:-1], names[-1]), whole, value=True)
+
+
+def _own_check(param: click.Option) -> Callable[[Any], object] | None:
+    """What a command does with one value of *param* before it begins. It raises FlarelogError."""
+    from flarelog.cli import lines  # who reads a file alone needs none of these
+    from flarelog.cli.asked import position
+    from flarelog.cli.findings import table
+    from flarelog.receiver.workers import place
+    from flarelog.render.choose import patterns
+    from flarelog.render.ranks import RankChoice
+    from flarelog.security.access import PolicyFile
+    from flarelog.sources.consent import in_force
+    from flarelog.viewers.console import Template
+
+    checks: dict[str, Callable[[Any], object]] = {
+        "--tz": lines.zone,
+        "--zone": lambda text: lines.zones([text]),
+        "--from": position,
+        "--format": Template,
+        "--ranks": lambda text: RankChoice.of((), text, ()),
+        "--rank-map": lambda text: RankChoice.of((), "", (text,)),
+        "--rules": lambda path: table([path]),
+        "--site-policy": in_force,
+        "--policy": PolicyFile,
+        "--workers": place.check,
+    }
+    if param.metavar == "REGEX":
+        return lambda text: patterns([text])
+    return (
+        None
+        if isinstance(param.type, click.Choice)
+        else next((checks[flag] for flag in param.opts if flag in checks), None)
+    )
 
 
 def _exposed(document: Document, names: tuple[str, ...]) -> Iterator[Fault]:

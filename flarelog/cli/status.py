@@ -18,6 +18,7 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.options import Finite, Place, asks, place_options
 from flarelog.cli.running import aligned, checked, narrowed, run, terminal_size, width
 from flarelog.cli.streams import look
+from flarelog.cli.there import there
 from flarelog.detect.across import first_root, judged
 from flarelog.detect.base import Finding
 from flarelog.errors import CannotConnect, NotAllowed, NotFound, TimedOut
@@ -247,6 +248,11 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
     if asked.patterns:
         found = [info for info in found if any_of(asked.patterns, info.stream.site)]
         if not found:
+            if asked.run:
+                from flarelog.viewers.missing import missing, said  # for a mistake alone
+                from flarelog.viewers.reading import Selection
+
+                raise said(*await missing(there(store, connected), Selection(asked.run, asked.patterns)))
             sites = {info.stream.site for info in await look(asked.run, store, connected)}
             what = f"there is no site {' or '.join(asked.patterns)}{meant(asked.patterns[0], sites)}"
             raise NotFound(what if what.endswith("?") else f"{what}: leave out --site to see all sites")

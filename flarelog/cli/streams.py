@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,9 +10,9 @@ import click
 from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Place, option, place_options
 from flarelog.cli.running import aligned, narrowed, redaction_text, run, terminal_columns
-from flarelog.errors import FlarelogError, NotFound
+from flarelog.cli.there import there
 from flarelog.model import BORN, REDACTED, SPOOL, StreamInfo
-from flarelog.names import meant, run_name
+from flarelog.names import run_name
 from flarelog.records import exit_lines, ordered, stream_record
 from flarelog.text import legible
 
@@ -71,12 +70,9 @@ async def look(run_id: str, store: str | None, connected: Client | None, sites: 
 
         found = [info async for info in choose.reader(store).list(f"{run_id}/" if run_id else "", wanted=wanted)]
     if run_id and not found and not sites:
-        runs = [] if store is None else list(await choose.reader(store).runs())
-        if connected is not None:
-            with contextlib.suppress(FlarelogError):  # who may not list runs, or asks an older receiver
-                runs = [info.run for info in await connected.runs()]
-        where = connected.address if connected is not None else store
-        raise NotFound(f"{where} has no log of run {run_id}{meant(run_id, set(runs) - {run_id})}")
+        from flarelog.viewers.missing import said, without  # for a mistake alone
+
+        raise said(*await without(there(store, connected), run_id))
     return ordered(found)
 
 

@@ -10,10 +10,10 @@ import click
 from flarelog.cli.completion import complete_run
 from flarelog.cli.options import option
 from flarelog.cli.running import redaction_text, run
-from flarelog.errors import NotFound
 from flarelog.names import run_name
 from flarelog.stores import choose
 from flarelog.verify import Verdict, verify
+from flarelog.viewers.origin import StoreOrigin
 
 
 @click.command
@@ -49,5 +49,7 @@ async def _verify(run_id: str, root: Path, source: Path | None) -> tuple[list[Ve
     store = choose.reader(root)
     streams = [info.stream async for info in store.list(f"{run_id}/")]
     if not streams:
-        raise NotFound(f"{root} has no log of run {run_id}")
+        from flarelog.viewers.missing import said, without  # for a mistake alone
+
+        raise said(*await without(StoreOrigin(root), run_id))
     return verify(store, streams, source), store.left_out

@@ -17,6 +17,7 @@ import click
 from flarelog.cli.options import Access, asks, client_options, one_source, option
 from flarelog.cli.running import checked, on_end_of_stdin, on_stop, run, say
 from flarelog.errors import NotAllowed, NotFound, NotInstalled
+from flarelog.names import receiver_address
 from flarelog.replace import make_directory, replace_file
 from flarelog.viewers.origin import ReceiverOrigin, RunsOrigin, StoreOrigin
 from flarelog.viewers.web.options import WebOptions
@@ -65,6 +66,8 @@ def command(
         click.echo(address(options, key))
         return
     store, receiver = one_source(click.get_current_context(), store, receiver)
+    if receiver is not None:
+        checked(partial(receiver_address, receiver))
     checked(installed)
     run(_serve(options, store, receiver or "", access, ready_file, until_stdin_ends=until_stdin_ends))
 

@@ -23,22 +23,33 @@ SHOWN = 500  # of its text in a finding
 FACT = 120  # of a fact's
 
 PIECES = (
-    *("rror", "RROR", "xception", "raceback", "ailed", "ailur", "atal", "ATAL", "RITICAL", "ncorrect", "nvalid", "_E"),
+    *("rror", "RROR", "xception", "raceback", "ailed", "ailur", "atal", "ATAL", "RITICAL", "nvalid", "_E"),
     *("illed", "Killing", "ignal", "SIG", "bort", "ABORT", "panic", "rash", "ermina", "xit", "dead", "dumped"),
-    *(" fault", "sserti", "orrupt", "blocked for", "responding", " reset", "lost ", "Lost "),
+    *(" fault", "gfault", "orrupt", "blocked for", "responding", " reset", "lost", "Lost ", "isconnect", "iolation"),
     *("of memory", "o space left", "xceed", "xhaust", "verflow", "VERFLOW", "NaN", "NVRM"),
-    *("imed out", "imeout", "enied", "efused", "eachable", "larger than", "NCCL WARN", "last enq"),
-    *("CANCELLED", "reempt", "REEMPT", "vict", "ack-off", "ackOff", "low on", "not found", "an't ", "annot "),
-    *("nable to", "ould not", "xpired", "oo many", "tale file", "ad-only", "No module", "undefined sy", "truncated"),
+    *("imed out", "imeout", "enied", "efused", "eachable", "larger than", "NCCL WARN"),
+    *("CANCELLED", "reempt", "REEMPT", "vict", "ack-off", "ackOff", "low on", "ot found", "n't ", "annot ", "id not "),
+    *(
+        "nable to",
+        "ould not",
+        "xpired",
+        "oo many",
+        "file handle",
+        "ad-only",
+        "No module",
+        "ndefined ",
+        ": line ",
+        "llegal",
+        "ancel",
+    ),
     *(
         "ismatch",
         "ERMINAT",
         "code: -",
         "stuck",
-        "Stalled",
         " hang",
         "eadlock",
-        "taking the",
+        " down",
         "nexpected",
         "esource busy",
         "already in use",
@@ -48,11 +59,13 @@ PIECES = (
     *(
         "oom-kill",
         "iving up",
-        "not exist",
+        "oes not ",
         "not connected",
-        "locating t",
+        "OOM",
         "not permitted",
-        "No such",
+        "o such",
+        "o route",
+        "iverge",
         "not known",
         "nterrupt",
         "navailable",
@@ -160,6 +173,11 @@ class Finding:
     @property
     def is_root(self) -> bool:
         return self.role == "root"
+
+    @property
+    def evidence(self) -> str:
+        """What no line of its log says: how a command ended, what logs tell together. Empty where its line says it."""
+        return self.text if not self.length or self.signature == "nccl.desync" else ""
 
     def again(self, offset: int) -> Finding:
         """The same, found once more at *offset*. In a tenth of the time that ``replace`` takes."""

@@ -83,8 +83,8 @@ SIGNATURES = (
         "k8s.backoff",
         "symptom",
         Level.WARNING,
-        "Back-off restarting failed container",
-        "",
+        "restarting failed container",
+        r"[Bb]ack-off (?:\S{1,12} )?restarting failed container",
         "A container ended again and again, and Kubernetes waits before it starts it anew.",
         "Look at the container's last log (kubectl logs --previous).",
     ),
@@ -123,9 +123,10 @@ SIGNATURES = (
         "job.preempted",
         "root",
         Level.FATAL,
-        ("reempt", "REEMPT", "spot instance interruption", "nterruption notice"),
-        r"\b(?:was|were|been|is being|got|will be|job|Job|instance) (?:marked for )?(?:preempted|preemption)\b"
-        r"|\bPREEMPTED\b|[Pp]reempted by|TERM_PREEMPT|(?i:spot (?:instance )?(?:interruption|termination) notice"
+        ("reempt", "REEMPT", "ob was evicted", "spot instance interruption", "nterruption notice"),
+        r"\b(?:was|were|been|is|is being|got|will be|job|Job|instance) (?:marked for )?(?:preempted|preemption)\b"
+        r"|\bPREEMPTED\b|\b[Jj]ob was evicted\b|[Pp]reempted by|TERM_PREEMPT|(?i:spot (?:instance )?(?:interruption"
+        r"|termination) notice"
         r"|preemption notice)",
         "The job's machine was taken away for somebody else.",
         "Save checkpoints on the signal before it, and start the job again.",

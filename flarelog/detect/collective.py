@@ -104,11 +104,12 @@ SIGNATURES = (
                 "Unable to write to EQ",
                 "completion with error",
             ),
-            *("ibv_", "infiniband ", "prov_errno", "mlx5_core", "libfabric:", "Local QP operation err"),
+            *("ibv_", "infiniband ", "prov_errno", "mlx5_core", " down", "libfabric:", "Local QP operation err"),
         ),
         r"\bUCX {1,2}ERROR|[Tt]ransport retry count exceeded|\bpml_ucx\.c:\d{1,6} {1,4}Error: |Unable to write to EQ"
         r"|completion with error|\bibv_\w{3,40}(?:\(\))? failed|\binfiniband \S{1,40}: Failed|\bprov_errno: "
-        r"|mlx5_core .{0,80}(?:error|failed|ERROR)|libfabric:.{0,200}<(?:error|crit)>|Local QP operation err",
+        r"|mlx5_core .{0,80}(?:error|failed|ERROR)|libfabric:.{0,200}<(?:error|crit)>|: (?:NIC )?[Ll]ink (?:is "
+        r"|status definitely )?[Dd]own\b|Local QP operation err",
         "The network between ranks (InfiniBand, RoCE, EFA, UCX) failed, or the rank at the other end has ended.",
         "Look for the rank at the other end; check the link (ibstat), and the fabric's counters.",
     ),
@@ -116,9 +117,16 @@ SIGNATURES = (
         "xla.coordination",
         "cascade",
         Level.FATAL,
-        ("oordination service", "oordinationService", "Barrier timed out", "eartbeat timeout", "DEADLINE_EXCEEDED: "),
+        (
+            "oordination service",
+            "oordinationService",
+            "different incarnation",
+            "Barrier timed out",
+            "eartbeat timeout",
+            "DEADLINE_EXCEEDED: ",
+        ),
         r"[Cc]oordination ?[Ss]ervice.{0,200}(?i:error|fail|unhealthy|disconnected)|CoordinationServiceError"
-        r"|Barrier timed out|[Hh]eartbeat timeout|DEADLINE_EXCEEDED: ",
+        r"|Barrier timed out|[Hh]eartbeat timeout|DEADLINE_EXCEEDED: |connect with a different incarnation",
         "JAX's or TensorFlow's coordination lost a task, or not all of them came.",
         "Look for the task that failed, was preempted or never started.",
     ),
@@ -137,7 +145,7 @@ SIGNATURES = (
             ),
             *(
                 "Fatal error in ",
-                "MPI_ERRORS_ARE_FATAL",
+                "MPI_ERR",
                 "An error occurred in MPI_",
                 "terminated normally, but",
                 "exiting improperly",
@@ -146,7 +154,8 @@ SIGNATURES = (
         r"has lost communication with a remote daemon|daemon has unexpectedly failed|MPI_ABORT was invoked"
         r"|indicates a failure in the peer process"
         r"|\bMPI_Abort\(|BAD TERMINATION OF ONE OF YOUR|Fatal error in (?:internal_|P?MPI_?)\w{1,40}"
-        r"|MPI_ERRORS_ARE_FATAL|An error occurred in MPI_\w{1,40}|job {1,2}terminated normally, but"
+        r"|MPI_ERRORS_ARE_FATAL|\*\*\* MPI_ERR_[A-Z]{3,20}: |An error occurred in MPI_\w{1,40}"
+        r"|job {1,2}terminated normally, but"
         r"|exiting improperly",
         "MPI ends the job: a rank failed, called MPI_Abort, or a node was lost.",
         "Look for the rank that failed first, and whether its node is alive.",

@@ -40,7 +40,16 @@ TRACEBACK_ROOT = signature(
 )  # fmt: skip
 _DIED = next(each for each in SIGNATURES if each.id == "process.died")
 _CONNECTIONS = frozenset(
-    ("torch.rendezvous", "net.dns", "net.unreachable", "net.offline", "http.status", "grpc.status", "ray.died")
+    (
+        "torch.rendezvous",
+        "net.dns",
+        "net.unreachable",
+        "net.offline",
+        "http.status",
+        "grpc.status",
+        "ray.died",
+        "k8s.volume",
+    )
 )
 """What a program that only warns of it tries again: other programs say at a low level how a job ended."""
 _THROWN = re.compile(r"throwing an instance of '([^']{1,150})'")
@@ -267,7 +276,7 @@ class Detector:
             facts["at"] = legible(f"{found.frame[0]}:{found.frame[1]}", 200)
         handled = self._handled(found)
         went_on = goes_on(after, after=True) or (
-            bool(after) and self._is_told(found.before) and not self._table.has(after)
+            bool(after) and (self._is_told(found.before) or _warned(found.before, after)) and not self._table.has(after)
         )
         known = [(one, self._table.of(one.text, general=False)) for one in found.raised]
         for one, which in known:
@@ -359,6 +368,11 @@ class Detector:
         self._add(
             absence.signature, {"seconds": seconds}, last, last.end, text, self._told(last, plain(last.text)), new
         )
+
+
+def _warned(before: str, after: str) -> bool:
+    """Whether a WARNING stands before a traceback, and behind it what a program says that goes on."""
+    return level_of(before) is Level.WARNING and (said := level_of(after)) is not None and said < Level.WARNING
 
 
 def _is_not_meant(text: str, part: str, signature: Signature) -> bool:

@@ -9,7 +9,8 @@ from flarelog.render.levels import Level
 
 # A line that says of itself that it is no error.
 _HARMLESS = (
-    r"(?!.{0,120}?\b(?:DEBUG|INFO|WARN|WARNING|TRACE|Warning)\b)(?!.{0,80}(?: I |^I\d{4} |^D\d{4} |^W\d{4} | W )[\w/])"
+    r"(?!.{0,120}?\b(?:DEBUG|INFO|WARN|WARNING|TRACE|Warning(?! {1,20}[A-Z]\w+ {2}))\b)(?!.{0,80}(?: I |^I\d{4} "
+    r"|^D\d{4} |^W\d{4} | W )[\w/])"
 )
 
 # A key of JSON, before the level that it tells.
@@ -21,11 +22,15 @@ _FAILING = "|".join(
         r"(?<!\bno )(?<!not )(?<!if )(?:[Ff]ailed (?:[a-z]{2,20}ing|to|with|for|at|on|in|by|due|because|during"
         r"|while|after)\b"
         r"|[Ff]ailure (?:in|of|while|during|on)\b|[Tt]raining failed\b)",
-        r"(?<!\d )(?<!\bno )[A-Za-z)\]'\"]{2,40} failed(?: ?:|,|;| \(| \[|[.!]?\s*$)",
-        r"\S{1,200} FAILED\s*$|FAILED: \S",
+        r"[\w.()\[\]'\"`:>-]{0,60}[A-Za-z_)\]'\"`>](?<!\bno)(?<!\bif) failed(?: ?[:,;.!]| \(| \[|\s*$)",
+        r"\S{1,200} FAILED\s*$|FAILED: \S|\bFAILED (?:with|to|in|at|on|for|because)\b|\b[Ff]ailed \d{1,4} times\b"
+        r"|\b(?:[Rr]an )?out of retries\b"
+        r"|\w{0,20}(?i:state|status|phase)['\"]?\s?[=:]\s?['\"]?(?:FAILED|Failed|failed|ABORTED|KILLED|CRASHED"
+        r"|NODE_FAIL)\b",
         r"(?:[Uu]nable to|[Cc]ould not) [a-z]{2,20}",
         r"[Cc]an(?:not|'t) (?:open|access|find|connect|allocate|load|read|write|create|import|execute|start|reach|stat"
-        r"|resolve|lock|continue|proceed|be (?:opened|read|written|found|loaded|reached))\b",
+        r"|resolve|lock|continue|proceed|locate|determine|parse|bind|fork|map|mmap|set|get|use|run|call|recover"
+        r"|be (?:opened|read|written|found|loaded|reached))\b",
         r"Invalid (?!\w{1,30}[:=])[a-z]{2,30}\b|invalid (?:argument|option|value|header|format|key|token|state"
         r"|magic)\b",
         r"(?<!not )timed out\b(?!\s?[:=])|giving up\b",
@@ -35,7 +40,17 @@ _FAILING = "|".join(
         r"[Mm]ismatch(?:ed)?\b(?!\s?[:=])",
         r"[Nn]ot enough [a-z]{3,20}\b|[Ii]nsufficient [a-z]{3,20}\b|(?:is|was|are) not connected\b",
         r"[Tt]emporarily unavailable\b|[Ss]ervice [Uu]navailable\b",
-        r"[\w/.'\"-]{1,200}:? not found[.!]?\s*$|does(?: not|n't) exist\b",
+        r"[\w/.'\"-]{1,200}:? not found(?:[.!]?\s*$|[.,;] )|(?:do|does|did)(?: not|n't) exist\b",
+        r"(?:does|did)(?: not|n't) (?:match|respond|join|finish|complete|converge|exit|start|arrive|return|reply"
+        r"|answer|succeed|appear|work|terminate|come back|reach|fit)\b",
+        r"[Uu]nexpected (?:EOF|end of|error|exception|response|status|token|failure|message)\b|\btimes out\b"
+        r"|(?:was|is|been|got|has|job|run|task|round) cancell?ed\b|(?:was|is) not (?:reached|met)\b|\bquorum lost\b"
+        r"|\bat \S{1,200} line \d{1,7}\.\s*$|\bis down\b|\bare down\b|\billegal [a-z]{3,20}\b"
+        r"|\bhalted\b|\bviolation\b|\b[Uu]ndefined (?:function|variable|reference|symbol|control|local|method|name)\b"
+        r"|\bdiverged\b|[Nn]o route to\b|[Nn]o such [a-z]{3,20}\b|(?:connection|contact|heartbeat|session|node|worker"
+        r"|client|peer|link|lease|lock) (?:was |is |has been )?lost\b",
+        r"(?<!gracefully )(?:was|is|has|got|been|client|peer|server|worker|node|site|connection|unexpectedly) "
+        r"disconnected\b",
         r"(?:limit|quota|maximum|budget|deadline|timeout|length) (?:is |was |has been |of \S{1,20} )?exceeded\b"
         r"|exceed(?:ed|s|ing) (?:the |its |your |a )?(?:\w{1,20} )?(?:limit|quota|maximum|budget|deadline)\b",
         r"[Aa]bort(?:ed|ing)\b(?!\s?[:=])|(?:has |have |was |were )?crashed\b",
@@ -51,9 +66,11 @@ SIGNATURES = (
         "cascade",
         Level.ERROR,
         ("ignal", "SIG", "Aborted at "),
-        r"(?i:terminated|killed|exited|died|ended|crashed|stopped)\b.{0,24}?\b(?:with|by|on|due to|from)\b.{0,24}?"
+        r"(?i:terminated|terminating|killed|exited|died|ended|crashed|stopped)\b.{0,24}?\b(?:with|by|on|due to"
+        r"|from)\b.{0,24}?"
         r"(?:\bsignal:? ?(?P<number>[1-9]\d?)\b|\b(?P<signal>SIG(?:KILL|SEGV|ABRT|BUS|ILL|FPE|TERM|INT|HUP|QUIT|PIPE"
         r"|XCPU)))\b"
+        r"|\([Ss]ignal:? (?P<bracketed>[1-9]\d?)\)|\bcatches a failure signal\b"
         r"|[Cc]aught (?:fatal )?signal:? (?:(?P<caught>[1-9]\d?)\b|SIG[A-Z]{2,6})|\*\*\* SIG[A-Z]{2,6} (?:\((?:0x"
         r"|@)|received by)"
         r"|\*\*\* (?:Process )?[Rr]eceived signal\b(?: (?P<got>[1-9]\d?))?"
@@ -83,13 +100,13 @@ SIGNATURES = (
         "process.died",
         "cascade",
         Level.ERROR,
-        ("nexpected", "rash", "rror", "unknown signal", "Lost ", "dead", " died"),
+        ("nexpected", "rash", "rror", "unknown signal", "Lost ", "dead", " died", "pid terminated"),
         r"^(?!\s+raise\b).*?(?:\b(?:died|crashed|exited|terminated|disconnected|disappeared|stopped"
         r"|quit) (?:unexpectedly"
         r"|abnormally)\b|\bunexpectedly (?:died|crashed|exit(?:ed|s)|terminated|disconnected|disappeared|closed"
         r"|stopped|failed)\b"
         r"|\b(?:worker|process|proc|child|job|kernel) (?:has |was )?(?:died|crashed)\b|\b(?:has|have|had) died\b"
-        r"|\bis dead because\b|killed by unknown signal"
+        r"|\bis dead because\b|\b[Kk]ernel pid terminated\b|killed by unknown signal"
         r"|(?-i:\bLost) (?:task|executor|worker|node|rank) [\w.-]{1,100})",
         "A process ended though it should not have; this line does not say why.",
         "Look at that process's log, and for host.oom.",
@@ -102,7 +119,8 @@ SIGNATURES = (
         r"(?:may|might|could) hang\b|(?:may|might|could|appears? to|seems to) be (?:stuck|hung|hanging"
         r"|deadlocked)|\b(?:appears?|seems) (?:stuck"
         r"|hung)\b"
-        r"|\bStalled (?:ranks|tensors)|(?i:hang|deadlock) (?:was |is )?detected|(?:[Dd]etected|[Pp]ossible"
+        r"|\bStalled (?:ranks|tensors)|waiting for remainder of ranks for more than|(?i:hang|deadlock) (?:was "
+        r"|is )?detected|(?:[Dd]etected|[Pp]ossible"
         r"|[Pp]otential) (?:a )?(?:hang|deadlock)",
         "Something waits for longer than it should.",
         "Look which rank or site did not come, and what it does (py-spy dump).",
@@ -124,7 +142,7 @@ SIGNATURES = (
         ("xit", "turned non-zero", "failed with", "terminated with", "execution code", "] Error "),
         r"\b[Ee]xit(?:ed|s|ing|code|Code|_code|-code)?\b[^|]{0,40}?(?<!\w)(?:(?:code|[Cc]ode"
         r"|status)[\"']?\s{0,2}[:=]?\s{0,2}|value )"
-        r"(?P<code>-?[1-9]\d{0,5})\b"
+        r"(?P<code>-?[1-9]\d{0,9})\b"
         r"|\b(?i:exit ?code|exit ?status|return code)\b[\"']?\s{0,12}[:=]?\s{0,12}(?P<status>-?[1-9]\d{0,5})\b"
         r"|\*\*\* \[[^\]]{1,200}\] Error (?P<make>[1-9]\d{0,3})\b|execution code: (?P<execution>-?[1-9]\d{0,5})\b"
         r"|\b(?:terminated|exited|ended|died|stopped|finished|quit|returned) with (?:an? )?(?:\w{1,20} )?(?:code"
@@ -151,13 +169,32 @@ SIGNATURES = (
         "program.exception",
         "cascade",
         Level.ERROR,
-        ("rror", "xception", "nterrupt", "imeout", "xpired"),
+        (
+            "rror",
+            "xception",
+            "nterrupt",
+            "imeout",
+            "xpired",
+            "UNHANDLED",
+            "UnhandledP",
+            "ot found",
+            "Unavailable",
+            "Denied",
+            "Exceeded",
+            "Exhausted",
+            "Aborted",
+            "Failed",
+            "Closed",
+        ),
         rf"^{_HARMLESS}(?:.{{0,160}}?(?:[\])>:|(] ?|\d\s{{1,3}}|- |'))?"
         r"(?P<exception>(?:(?:[A-Za-z_]\w{0,60}\.){1,8}(?:[A-Z]\w{0,80}?)?|[A-Z]\w{0,80}?|(?=Exception))"
         r"(?:Error|Exception|Interrupt|Timeout|Expired)|SystemExit(?=: ))(?::(?: (?!\d{0,9}\.\d)|$)|\(|\s*$"
         r"|(?<=Exception) in [a-z]| in (?:thread|device"
         r"|process))"
-        rf"|^{_HARMLESS}.{{0,160}}?\b(?i:un(?:handled|caught)) (?:\w{{1,20}} ){{0,2}}(?i:exception|error|rejection)\b",
+        rf"|^{_HARMLESS}.{{0,160}}?\b(?i:un(?:handled|caught)) (?:\w{{1,20}} ){{0,2}}(?i:exception|error|rejection)\b"
+        r"|\bUnhandledPromiseRejection(?!Warning)|\bERR_UNHANDLED_\w{3,40}"
+        r"|^(?P<raised>(?:[a-z_]\w{0,60}\.){1,8}[A-Z]\w{0,80}?(?:NotFound|Unavailable|Denied|Exceeded|Exhausted|Aborted"
+        r"|Failed|Closed))(?:: |$)",
         "The program reports an exception, without the traceback that would tell where.",
         "Look at the lines before it.",
         key=("exception",),
@@ -177,15 +214,31 @@ SIGNATURES = (
         "cascade",
         Level.FATAL,
         (
-            *("ATAL", "RITICAL", "fatal: ", "fatal error", "Fatal error", "atal runtime error", "=panic", ": F "),
+            *(
+                "ATAL",
+                "RITICAL",
+                "LLVM ERROR: ",
+                " fatal ",
+                "untime error: ",
+                "forrtl: severe",
+                "fatal: ",
+                "fatal error",
+                "Fatal error",
+                "atal runtime error",
+                "=panic",
+                ": F ",
+            ),
             *('atal"', 'ritical"', "atal]", "ritical]", "atal>", "Fatal: ", "=fatal", "=FATAL", 'panic"'),
             *("F0", "F1", 'level":60'),
         ),
         r"^.{0,120}?(?<![\w\"'=.-])(?<!= )(?:CRITICAL|FATAL)(?![\w\"'=.-])(?! ?= )"
-        r"|(?<!non-)\b[Ff]atal (?:runtime )?error\b(?! ?= )|^fatal: "
+        r"|^(?!.{0,60}\b(?:INFO|WARN|WARNING|DEBUG)\b).{0,400}?(?<!non-)\b[Ff]atal (?:runtime )?error\b(?! ?= )"
+        r"|^\S{1,40} fatal\s{1,4}: "
+        r"|^fatal: "
         r"|^[\d :.T-]{10,40}: F \w|^(?:\[[^\]]{1,40}\]:?\s?)?F\d{4} \d\d:\d\d:\d\d|\blevel=(?i:fatal|d?panic)\b"
-        rf"|{_LEVEL}['\"](?i:fatal|critical|d?panic)['\"]|^\{{.{{0,600}}?\"level\":60\b|^.{{0,80}}?[\[<](?i:fatal|critical)[\]>]"
-        rf"|^(?:.{{0,60}}\s)?Fatal: ",
+        rf"|{_LEVEL}['\"](?i:fatal|critical|d?panic)['\"]|^\{{.{{0,600}}?\"level\":60\b|^.{{0,80}}?[\[<](?i:fatal"
+        rf"|critical)[\]>]"
+        rf"|^(?:.{{0,60}}\s)?(?:Fatal|LLVM ERROR): |\bFortran runtime error: |^(?:.{{0,60}}\s)?forrtl: severe \(",
         "The program says that it cannot go on.",
         "Look at what it says, and for an error of an earlier time.",
     ),
@@ -218,9 +271,11 @@ SIGNATURES = (
         r"|(?:\[[^\]]{1,40}\]:?\s?)?E\d{4} \d\d:\d\d:\d\d|[\d :.T-]{10,40}: E \w"
         r"|.{0,40}?(?<![\w\"'=.-])(?<!no )[Ee]rror: (?![\d.])\S|\S{1,200}: error: \S"
         r"|.{0,80}?[\[<](?i:error)[\]>]|.{0,120}?\b[Ee]rror,? (?:code|number|no)[:= ]{1,3}-?[1-9]\d{0,9}\b"
-        r"|(?:\[rank\d{1,7}\]:\s?)?\[E(?:\d{3,4})? |\s{0,40}(?:Ooops?, )?[Aa]n? (?:\w{1,20} )?error (?:has "
+        r"|(?:\[rank\d{1,7}\]:\s?)?\[E(?:\d{3,4})? |(?:\[[^\]]{1,40}\] ?){0,3}\[E\] |^Error termination\b"
+        r"|\s{0,40}(?:Ooops?, )?[Aa]n? (?:\w{1,20} )?error (?:has "
         r"|was )?(?:occurred|encountered|raised)\b"
-        r"|Error (?:in|from) .{1,200}? ?: |.{0,20}\[\w{1,20} E \d{4}-\d\d-\d\d |.{0,160}?\b(?:critical|serious"
+        r"|Error (?:in|from) .{1,200}? ?:(?: |$)|Error (?:using|while|during|when|at|[a-z]{2,20}ing)\b"
+        r"|.{0,20}\[\w{1,20} E \d{4}-\d\d-\d\d |.{0,160}?\b(?:critical|serious"
         r"|severe|unrecoverable|internal|unknown|system"
         r"|remote I/O) error\b)"
         rf"|{_LEVEL}['\"](?i:error)['\"]|^\{{.{{0,600}}?\"level\":50\b",
@@ -233,7 +288,7 @@ SIGNATURES = (
         Level.WARNING,
         (
             *("ailed", "AILED", "ailure ", "nable to", "ould not", "annot ", "nvalid ", "imed out", "iving up"),
-            *("responding", "eachable", "efused", "enied", "orrupt", "ismatch", "not found"),
+            *("responding", "eachable", "efused", "enied", "orrupt", "ismatch", "ot found"),
             *(
                 "not exist",
                 "xceed",
@@ -247,9 +302,29 @@ SIGNATURES = (
                 "ot enough",
                 "nsufficient",
                 "not connected",
+                "n't ",
+                "id not ",
+                "oes not ",
+            ),
+            *(
+                "alted",
+                "llegal",
+                "ancel",
+                "nexpected",
+                "imes out",
+                " down",
+                "iolation",
+                "ndefined ",
+                "iverge",
+                "o route",
+                "o such",
+                " lost",
+                "isconnect",
             ),
         ),
-        rf"^{_HARMLESS}(?!\s{{0,20}}(?i:hint|note|tip|usage|help)\b:?)(?=.{{0,400}}?(?<![\w=/-])(?:{_FAILING}))",
+        rf"^{_HARMLESS}(?!\s{{0,20}}(?i:hint|note|tip|usage|help)\b:?)(?=.{{0,400}}?(?<![\w=/-])(?:{_FAILING}))"
+        r"|\b(?i:terminating|aborting|killing) (?:the |all |this |other |remaining ){0,3}(?:workload|job|run|training"
+        r"|workers?|process(?:es)?|instance|subprocess(?:es)?|tasks?|executor|container)\b",
         "The program says that something did not work; it may go on.",
         "Look at what it says, and whether the program went on.",
     ),

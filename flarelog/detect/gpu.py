@@ -43,8 +43,9 @@ SIGNATURES = (
         "kernel.choice",
         "symptom",
         Level.WARNING,
-        "select_algorithm.py",
-        r"_inductor/select_algorithm\.py:\d{1,6}\] (?:\[[\d/_]{1,20}\] )?(?=.{0,300}?(?:[Ee]rror|of memory|failed))",
+        ("select_algorithm.py", "kipping tactic"),
+        r"_inductor/select_algorithm\.py:\d{1,6}\] (?:\[[\d/_]{1,20}\] )?(?=.{0,300}?(?:[Ee]rror|of memory|failed))"
+        r"|\bSkipping tactic \w{1,20} due to\b",
         "PyTorch's compiler tried a kernel that failed, and chooses another one.",
         "See whether the run goes on; else leave out max-autotune.",
     ),
@@ -68,13 +69,14 @@ SIGNATURES = (
                 "NOT allocate memory block",
                 "ErrorOutOf",
             ),
-            *("ERROR_OUT_OF_", "ErrorMemoryAllocation", "ERROR_RT_MEMORY"),
+            *("ERROR_OUT_OF_", "ErrorMemoryAllocation", "ERROR_RT_MEMORY", "Out of "),
         ),
         r"(?P<device>CUDA|HIP|XPU|NPU|HPU|MPS|MUSA|MLU) out of memory\. Tried to allocate "
         r"(?:more than 1EB memory|(?P<size>\d{1,15}(?:\.\d{1,6})?) (?P<unit>bytes|[KMGT]iB))"
         r"(?:.{0,100}?[GN]PU (?P<gpu>\d{1,4})(?: has a total capaci?ty|;))?"
         r"|\b(?:CUDA|HIP|XPU|NPU|HPU|MPS|MUSA|MLU|GPU|TPU|Cuda|VRAM)\b[^.]{0,40}?\bout of memory"
-        r"|\b[A-Z]{3,5} out of memory|Allocator \([\w/:-]{1,60}\) ran out of memory(?!.{0,300}not a failure)"
+        r"|\b[A-Z]{3,5} out of memory|\bOut of (?:GPU|device|VRAM) memory"
+        r"|Allocator \([\w/:-]{1,60}\) ran out of memory(?!.{0,300}not a failure)"
         r"|\b[A-Z]{3,5} error: out of memory|_ERROR_OUT_OF_(?:DEVICE_"
         r"|HOST_)?MEMORY"
         r"|\b(?:cuda|hip)Error(?:MemoryAllocation|OutOfMemory)|ACL_ERROR_RT_MEMORY\w{0,20}|NOT allocate memory block"
@@ -134,14 +136,14 @@ SIGNATURES = (
         Level.FATAL,
         (
             *("illegal memory access", "unspecified launch failure", "misaligned address", "illegal instruction was"),
-            *("HSA_STATUS_ERROR", "CUDA_ERROR_", "ccess fault by GPU"),
+            *("HSA_STATUS_ERROR", "CUDA_ERROR_", "ccess fault by GPU", "HW Exception by GPU"),
         ),
         r"(?:CUDA|HIP) error: (?:an )?(?P<what>illegal memory access|unspecified launch failure|misaligned address"
         r"|illegal instruction)|an illegal memory access was encountered"
         r"|\berror ?: HSA_STATUS_ERROR(?:_EXCEPTION|_MEMORY_\w{5,40}|_ILLEGAL_INSTRUCTION)?: "
         r"|\bCUDA_ERROR_(?P<status>LAUNCH_FAILED|ILLEGAL_ADDRESS|ASSERT|LAUNCH_TIMEOUT|MISALIGNED_ADDRESS"
         r"|ILLEGAL_INSTRUCTION)"
-        r"|[Mm]emory access fault by GPU",
+        r"|[Mm]emory access fault by GPU|\bHW Exception by GPU",
         "A kernel of the program failed on the GPU.",
         "Run it with CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer; look for an Xid message of the same time.",
     ),
@@ -195,7 +197,7 @@ SIGNATURES = (
         Level.FATAL,
         "NVRM: ",
         r"NVRM: .{0,200}?(?P<what>RmInitAdapter failed|rm_init_adapter failed|Cannot attach gpu|probe routine failed"
-        r"|API mismatch"
+        r"|API mismatch|GPU is probably locked"
         r"|failed to (?:initialize|allocate|copy))",
         "The NVIDIA driver cannot use a GPU.",
         "Look for an Xid before it; drain the node and restart it; check that driver and library have one version.",
@@ -244,8 +246,8 @@ SIGNATURES = (
         "gpu.nvlink",
         "root",
         Level.FATAL,
-        "NVLink error",
-        r"uncorrectable NVLink error",
+        ("NVLink error", "SXid ("),
+        r"uncorrectable NVLink error|\bSXid \([^)]{4,40}\): (?P<sxid>\d{1,6}), Fatal\b",
         "The link between two GPUs has an error that it cannot correct.",
         "Check nvidia-smi nvlink -e and the kernel's messages for an Xid; reset the GPUs, reseat the link.",
     ),
@@ -275,10 +277,12 @@ SIGNATURES = (
             ),
             *("UR error", "PI error", "CUDA_ERROR_", "EZ9999", "Cuda failure", "UR_RESULT_ERROR", "PI_ERROR_"),
             *("ailed to initialize", "not HEALTHY", "ouldn't open"),
+            *("EE10", "EE99", "EH99", "EI00", "EJ00", "EK00", "EL00", "EZ30"),
         ),
         r"\b(?P<device>CUDA|HIP|XPU|NPU|MUSA|ACL|UR|PI) error[:( ]|cuda runtime error \(|call acl api failed"
         r"|\bsynStatus[ =]{1,3}(?:synStatus )?(?P<status>[1-9]\d?)|Device acquire failed|[Gg]raph compile failed"
-        r"|\b(?:UR_RESULT|PI)_ERROR_\w{3,40}|\bCUDA_ERROR_(?!NO_DEVICE|NOT_FOUND)\w{3,40}|\bEZ9999: |Cuda failure"
+        r"|\b(?:UR_RESULT|PI)_ERROR_\w{3,40}|\bCUDA_ERROR_(?!NO_DEVICE|NOT_FOUND)\w{3,40}"
+        r"|^(?:.{0,60}[\]: ])?E[EHIJKLZ]\d{4}: |Cuda failure"
         r"|NRT_FAILURE|nrt_init failed|Failed to initialize (?:TPU|GPU|NPU|HPU) |\bTPU \S{1,60} is not HEALTHY"
         r"|Couldn't open (?:device|iommu group).{0,20}/dev/",
         "A call of the accelerator's library failed.",

@@ -61,13 +61,15 @@ SIGNATURES = (
             "nsufficient",
             "emory exhausted",
             "ut of memory",
+            "ut of virtual memory",
         ),
         r"(?<![A-Za-z])(?:_Array)?MemoryError\b|[Cc]annot allocate (?:memory|vector of size)"
         r"|java\.lang\.OutOfMemoryError"
         r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
         r"(?:: you tried to allocate (?P<tried_bytes>\d{1,18}))?"
         r"|std::bad_alloc|(?i:\bnot enough (?:\w{1,20} ){0,2}memory\b|\binsufficient (?:\w{1,20} ){0,2}memory\b"
-        r"|\bmemory exhausted\b|\bran out of (?:\w{1,20} )?memory\b(?! budget)(?!.{0,300}not a failure))",
+        r"|\bmemory exhausted\b|(?:^|[:\]] )out of (?:virtual )?memory\s{0,3}(?:$|[.,;!(]|:(?! kill))"
+        r"|\bran out of (?:\w{1,20} )?memory\b(?! budget)(?!.{0,300}not a failure))",
         "The process could not get memory from the system.",
         "Give the job more memory or raise its limit (ulimit -v, the cgroup's), or use less.",
     ),
@@ -75,13 +77,21 @@ SIGNATURES = (
         "crash.segfault",
         "root",
         Level.FATAL,
-        ("Segmentation fault", "segmentation fault", "segfault at", "SIGSEGV", "aught signal 11"),
+        (
+            "Segmentation fault",
+            "segmentation fault",
+            "segfault at",
+            "SIGSEGV",
+            "aught signal 11",
+            "caught segfault",
+            "egmentation violation",
+        ),
         r"^(?:.{0,120}?[ :\]])?(?:Fatal Python error: )?Segmentation fault(?:$|: 11$| \(core dumped\)| {2,}|: address)"
         r"|died with <Signals\.SIGSEGV"
         r"|^\d{1,9} segmentation fault|signal SIGSEGV, Segmentation fault"
         r"|(?P<program>[\w.-]{1,40})\[(?P<pid>\d{1,9})\]: segfault at "
         r"|Signal: Segmentation fault|[Cc]aught signal 11\b|\bSIGSEGV\b.{0,60}(?:received|segmentation)"
-        r"|\*\*\* SIGSEGV",
+        r"|\*\*\* (?:SIGSEGV|caught segfault)|^\s{0,40}Segmentation violation|^#\s{1,4}SIGSEGV \(0x",
         "The process read or wrote memory that is not its own: an extension written in C, C++ or CUDA has a bug.",
         "The frames behind 'Current thread' name the call, if PYTHONFAULTHANDLER=1 was set; update that package.",
     ),
@@ -89,9 +99,10 @@ SIGNATURES = (
         "crash.signal",
         "root",
         Level.FATAL,
-        ("core dumped", "Fatal Python error"),
+        ("core dumped", "Fatal Python error", "received signal SIG"),
         r"(?P<what>Aborted|Bus error|Illegal instruction|Floating point exception) *\(core dumped\)"
-        r"|Fatal Python error: (?P<error>Aborted|Bus error|Illegal instruction|Floating[ -]point exception)",
+        r"|^Program received signal (?P<got>SIG[A-Z]{3,6})\b|Fatal Python error: (?P<error>Aborted|Bus error"
+        r"|Illegal instruction|Floating[ -]point exception)",
         "The process died of a signal that its own code or a library raised.",
         "Look at the lines before it: an assertion or an exception of C++ says why.",
     ),
@@ -115,8 +126,10 @@ SIGNATURES = (
                 "buffer overflow detected",
             ),
             "malloc_consolidate(): ",
+            "Sanitizer: ",
         ),
-        r"double free or corruption|\b(?:free|malloc|realloc|munmap_chunk|malloc_consolidate)\(\): (?:invalid"
+        r"double free or corruption|\bERROR: \w{1,20}Sanitizer: |\b(?:free|malloc|realloc|munmap_chunk"
+        r"|malloc_consolidate)\(\): (?:invalid"
         r"|corrupted|unaligned"
         r"|unsorted|mismatching|largebin|memory corruption|double free|smallbin)|corrupted (?:size vs|double-linked"
         r"|unsorted)"
@@ -130,7 +143,8 @@ SIGNATURES = (
         "root",
         Level.FATAL,
         ("panicked at", "PanicException", "atal runtime error: ", "panic: "),
-        r"^(?:.{0,60}[ :])?thread '(?P<thread>[^']{1,60})'(?: \(\d{1,9}\))? panicked at|\bPanicException: "
+        r"^(?:.{0,60}[ :])?thread '(?P<thread>[^']{1,60})'(?: \(\d{1,9}\))? panicked at|\bPANIC => panicked at"
+        r"|\bPanicException: |\bObserved a panic: "
         r"|^fatal runtime error: |^(?:.{0,100}[\]:)|\d] ?)?panic: (?!(?:false|true|no|off|none|\d{1,9}"
         r"|disabled)$)(?P<why>\S.{0,100})",
         "Code written in Rust or Go gave up.",
@@ -186,9 +200,9 @@ SIGNATURES = (
         "disk.error",
         "root",
         Level.ERROR,
-        ("Input/output error", "I/O error, dev", "emote I/O error"),
+        ("Input/output error", "I/O error, dev", "emote I/O error", "I/O failure"),
         r"\[Errno 5\] Input/output error|failed with Input/output error|: Input/output error"
-        r"|\b[Rr]emote I/O error\b|I/O error, dev ",
+        r"|\b[Rr]emote I/O error\b|\buncorrectable I/O failure\b|I/O error, dev ",
         "A disk or a network file system could not read or write.",
         "Look in the kernel's messages; test the disk or the mount.",
     ),
@@ -230,11 +244,23 @@ SIGNATURES = (
         "shell.command",
         "root",
         Level.ERROR,
-        ("command not found", ": not found", "ntax error"),
+        (
+            "command not found",
+            ": not found",
+            "ntax error",
+            "unbound variable",
+            "bad interpreter",
+            "unexpected EOF",
+            ": bad substitution",
+            "ambiguous redirect",
+            "annot execute",
+        ),
         r"^\S{1,200}: (?:line )?\d{1,7}: .{1,200}: (?:command )?not found\s*$|^(?:-?(?:ba|z"
         r"|da)?sh: )(?:line \d{1,7}: )?"
         r"(?P<command>\S{1,100}): (?:command )?not found|: (?P<missing>\S{1,100}): command not found"
-        r"|^\S{1,200}: (?:line )?\d{1,7}: (?:.{0,60}: )?[Ss]yntax error",
+        r"|^\S{1,200}: (?:line )?\d{1,7}: (?:.{0,60}: )?(?:[Ss]yntax error|unbound variable|unexpected EOF"
+        r"|bad substitution"
+        r"|ambiguous redirect|cannot execute)|: bad interpreter: ",
         "A shell script calls what is not installed, or is not read by the shell that it was written for.",
         "Check PATH and the modules of the site that failed, and with which shell the script is started.",
     ),
@@ -266,7 +292,7 @@ SIGNATURES = (
         "fs.stale",
         "root",
         Level.ERROR,
-        "Stale file handle",
+        ("Stale file handle", "Stale NFS file handle"),
         "",
         "The server of a network file system no longer knows an open file.",
         "Check the server's exports; mount it again and restart the job.",

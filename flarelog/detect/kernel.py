@@ -75,7 +75,9 @@ SIGNATURES = (
         Level.ERROR,
         ("EXT4-fs error", "XFS (", "Buffer I/O error", "I/O error, dev", "emounting filesystem read-only", "nvme"),
         r"EXT4-fs error|XFS \(\S{1,40}\): .{0,80}(?:orruption|I/O error|hutting down)|Buffer I/O error on dev"
-        r"|I/O error, dev |emounting filesystem read-only|\bnvme\d{1,4}: .{0,80}(?:controller is down|imeout)",
+        r"|I/O error, dev |emounting filesystem read-only|\bnvme\d{1,4}: .{0,80}(?:controller is down"
+        r"|imeout(?!, completion polled)"
+        r"|emoving after probe failure|Device not ready)",
         "A disk or its file system fails.",
         "Look at smartctl and the kernel's messages; do not trust what was written since then.",
     ),

@@ -6,7 +6,8 @@ from flarelog.detect.base import signature
 from flarelog.render.levels import Level
 
 _FAILED = (
-    r"[Cc]onnection (?:was )?(?:refused|reset|aborted|closed by|timed out)|Connection aborted|i/o timeout"
+    r"[Ll]ost connection\s*$|[Cc]onnection (?:was )?(?:refused|lost|reset|aborted|closed by|timed out)"
+    r"|Connection aborted|i/o timeout"
     r"|[Cc]onnection was reset by peer"
     r"|[Nn]o route to host|(?:Network|Host) is (?:unreachable|down)|Broken pipe|Max retries exceeded"
     r"|Connect(?:ion )?[Tt]imeout"
@@ -68,7 +69,7 @@ SIGNATURES = (
         Level.ERROR,
         (
             *("failed to connect to all addresses", "rror", "efused", " reset", "eachable", "No route to host"),
-            *("imed out", "xceed", "ailed", "imeout", "losed by"),
+            *("imed out", "xceed", "ailed", "imeout", "losed by", "Broken pipe", "lost connection", "onnection lost"),
         ),
         rf"failed to connect to all addresses|(?:Error|errno|error|ERROR|failed|Failed"
         rf"|NET - ).{{0,200}}?(?P<what>{_FAILED})"

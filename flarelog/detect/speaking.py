@@ -26,7 +26,9 @@ _SPOKEN = late(
     r"|(?i:[\w.-]*(?:retry|retries|ignore|skip|match|pattern|catch|filter|regex|known|exit_code|handle[\w.-])"
     r"[\w.-]{0,30}['\"]?\s{0,3}[:=]))[^.;!?]{0,80})$"
 )
-_HELP = late(r"\s*(?:--?[A-Za-z][\w-]*[ ,=]|#|//|(?i:hint|tip|note|usage|help|example):|\[-)")
+_HELP = late(
+    r"\s*(?:--?[A-Za-z][\w-]*[ ,=]|#(?!\s{1,4}(?:A fatal error|SIG))|//|(?i:hint|tip|note|usage|help|example):|\[-)"
+)
 # It is there, and says of itself that it is an error: before what is named.
 _MEANT = late(
     r"(?<![\w.-])(?:ERROR|FATAL|CRITICAL|SEVERE)(?![\w-])|(?:^|[\]):>|] ?|\s)[\w.]{0,80}(?:Error|Exception|Warning): "
@@ -44,11 +46,15 @@ _TREATED = late(
 _AGAIN = (
     r"(?<![\w-])(?<!\bnot )(?<!longer )(?<!while )(?<!when )(?<!after )(?<!before )(?<!by )(?<!stopped )(?<!up )"
     r"(?:[Rr]etrying|[Tt]rying again|[Ww]ill (?:be retried|retry|try again|reconnect)|[Ff]alling back|[Bb]acking off"
-    r"|[Aa]ttempting to recover|(?:skipping|reducing) (?:this |the |training )?batch{})(?![\w-])"
+    r"|[Aa]ttempting to recover|[Tt]rying to (?:resume|reconnect|recover)|[Pp]roceeding (?:\w{{1,20}} ){{0,6}}anyway"
+    r"|(?:skipping|reducing) (?:this |the |training )?batch{})(?![\w-])"
     r"(?![^.;]{{0,80}}\b(?:failed|did not|gave up|exhausted)\b)"
 )
 _RETRIED = late(_AGAIN.format(""))
 _WENT_ON = late(_AGAIN.format("|[Ii]gnoring|(?:[Ww]as |[Bb]e |[Ii]s )?[Ii]gnored|[Cc]ontinuing|[Ss]kipping"))
+
+
+_TRY = late(r"^.{0,80}?\b(?i:retry|retrying|attempt|try) #?(?P<this>\d{1,4})(?:/| of )(?P<all>\d{1,4})\b")
 
 
 def is_retried(text: str, begin: int, end: int) -> bool:
@@ -60,6 +66,9 @@ def is_retried(text: str, begin: int, end: int) -> bool:
     if level is not None and level >= Level.FATAL:
         return False
     if _RETRIED.search(text, end) is not None:
+        return True
+    said = _TRY.match(text)
+    if said is not None and int(said["this"]) < int(said["all"]):
         return True
     return level is not None and level <= Level.WARNING and _RETRIED.search(text[:begin]) is not None
 

@@ -6,7 +6,7 @@ from dataclasses import field
 
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import InvalidOption
-from flarelog.names import parse_address, run_name, site_name
+from flarelog.names import receiver_address, run_name, site_name
 from flarelog.options import option
 from flarelog.security.tls import Tls
 from flarelog.sources.base import Wanted
@@ -69,5 +69,4 @@ class SidecarOptions:
         if self.tls is not None:
             self.tls.whole()
         check(self.compression)
-        if parse_address(self.receiver)[1] == 0:
-            raise InvalidOption(f"{self.receiver!r} has no usable port: give the port that the receiver printed")
+        receiver_address(self.receiver)

@@ -13,14 +13,13 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable
 from typing import Any
 
-from flarelog.errors import NotFound
 from flarelog.model import Buffer, Mark, StreamId
 from flarelog.render.merge import ByTime
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
 from flarelog.viewers.flow import Block, Display, Item
 from flarelog.viewers.follow import LIVE_READS, Order
-from flarelog.viewers.missing import missing
+from flarelog.viewers.missing import absent
 from flarelog.viewers.reading import SLICE, Reading, Stream
 
 SHOWN_AT_ONCE = 2000  # lines that are merged before they are handed on
@@ -49,9 +48,7 @@ class Batch:
         """Show what is there. Raises FlarelogError, OSError; NotFound where nothing is."""
         infos = await self._reading.listed()
         if not infos:
-            what, meant = await missing(self._reading.origin, self._reading.selection)
-            what = what or f"{self._reading.origin.name} had no such log"
-            raise NotFound(f"{what}: did you mean {meant}?" if meant else what)
+            raise await absent(self._reading.origin, self._reading.selection)
         for info in infos:
             self._reading.add(info, over=True)
         self._ranks.learn(infos, over=all(info.sealed for info in infos))

@@ -7,7 +7,7 @@ store of gigabytes sends little.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from flarelog.detect.across import first_root, judged
@@ -58,8 +58,16 @@ def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
     return "; ".join([said, *few_unread(infos)])
 
 
-def first_sentences(found: Sequence[Finding], run: str, place: Sequence[str]) -> Iterator[str]:
-    """What the earliest cause means, what to do, and where it stands. *place*: as of ``placeholders.look``."""
+def place_sentence(places: Mapping[StreamId, int], place: Sequence[str]) -> str:
+    """The command that shows logs of a run from *places* on. *place*: as of ``placeholders.look``."""
+    starts = [word for stream, at in places.items() for word in ("--from", f"{stream.site}/{stream.log}:{at}")]
+    return f"its place: {command('logs', next(iter(places)).run, *starts, *place)}"
+
+
+def first_sentences(found: Sequence[Finding], places: Mapping[StreamId, int], place: Sequence[str]) -> Iterator[str]:
+    """What the earliest cause means, what to do, and where it stands: at *places*. *place*: as of
+    ``placeholders.look``.
+    """
     root = first_root(found)
     if root is None:
         yield "no finding may be a cause by itself: look at the earliest one, and at logs that are not here"
@@ -68,7 +76,7 @@ def first_sentences(found: Sequence[Finding], run: str, place: Sequence[str]) ->
     yield f"the earliest root is {root.signature} in {where}{'' if root.rank is None else f', rank {root.rank}'}"
     yield f"meaning: {root.meaning}"
     yield f"what to do: {root.facts.get('advice', root.action)}"
-    yield f"its place: {command('logs', run, '--from', f'{where}:{root.offset}', *place)}"
+    yield place_sentence(places or {root.stream: root.offset}, place)
 
 
 class Search:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from flarelog.errors import FlarelogError, NotFound
+from flarelog.errors import FlarelogError
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, State, StreamId, StreamInfo
 from flarelog.receiver import phases
@@ -23,7 +23,7 @@ from flarelog.render.merge import Merge
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
 from flarelog.viewers.flow import Display, Item
-from flarelog.viewers.missing import missing
+from flarelog.viewers.missing import missing, said
 from flarelog.viewers.reading import SLICE, Reading, Stream
 from flarelog.viewers.turns import TURN, Turns
 
@@ -124,8 +124,7 @@ class Follow:
         with contextlib.suppress(FlarelogError):  # the next look tells
             what, meant = await missing(self._reading.origin, self._reading.selection)
         if what:
-            hint = f": did you mean {meant}?" if meant else ""
-            raise NotFound(f"{what}; nothing of it came before the run ended{hint}")
+            raise said(f"{what}; nothing of it came before the run ended", meant)
 
     async def _look_at_grown(self, group: asyncio.TaskGroup) -> None:
         """Have those of many streams read that have grown, between two looks at all of them."""

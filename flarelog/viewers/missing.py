@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 
 from flarelog import globs
-from flarelog.errors import FlarelogError
+from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.names import natural, nearest
 from flarelog.viewers.origin import Origin
@@ -24,12 +24,7 @@ async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
     """
     held = [info.stream for info in await origin.streams(wanted.run)]
     if not held:
-        runs: list[str] = []
-        with contextlib.suppress(FlarelogError):  # who may not list runs, or asks an older receiver
-            runs = await origin.runs()
-        if wanted.run in runs or await origin.state(wanted.run) is not RunState.UNKNOWN:
-            return f"{origin.name} has no log of run {wanted.run}", ""
-        return f"{origin.name} has no run {wanted.run}", nearest(wanted.run, runs)
+        return await without(origin, wanted.run)
     where = f"run {wanted.run} at {origin.name}"
     of_sites = wanted.sites or tuple(dict.fromkeys(site for site, _ in wanted.starts))
     sites = {stream.site for stream in held}
@@ -40,6 +35,26 @@ async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
     if not of_logs or any(globs.any_of(of_logs, log) for log in logs):
         return "", ""
     return _unknown("log", of_logs, logs, where)
+
+
+async def without(origin: Origin, run: str) -> tuple[str, str]:
+    """As ``missing``, of *run*, of which *origin* holds no log."""
+    runs: list[str] = []
+    with contextlib.suppress(FlarelogError):  # who may not list runs, or asks an older receiver
+        runs = await origin.runs()
+    if run in runs or await origin.state(run) is not RunState.UNKNOWN:
+        return f"{origin.name} has no log of run {run}", ""
+    return f"{origin.name} has no run {run}", nearest(run, runs)
+
+
+async def absent(origin: Origin, wanted: Selection) -> NotFound:
+    """Why nothing of *wanted* was found, with the name that may have been meant. Raises CannotConnect, NotAllowed."""
+    return said(*await missing(origin, wanted), f"{origin.name} had no such log")
+
+
+def said(what: str, meant: str, otherwise: str = "") -> NotFound:
+    """The error of what ``missing`` told; *otherwise*: of nothing that is missing any more."""
+    return NotFound(f"{what}: did you mean {meant}?" if meant else what or otherwise)
 
 
 def _unknown(what: str, asked: Sequence[str], known: Iterable[str], where: str) -> tuple[str, str]:

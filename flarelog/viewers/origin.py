@@ -121,6 +121,13 @@ class ReceiverOrigin:
         self.name = name
         self._connect = connect
 
+    @classmethod
+    def over(cls, client: Client) -> ReceiverOrigin:
+        """What *client*, which is open, is connected to."""
+        found = cls(client.address, lambda: client)
+        found._client = client
+        return found
+
     async def __aenter__(self) -> ReceiverOrigin:
         self._client = self._connect()
         await self._client.__aenter__()

@@ -25,6 +25,7 @@ from flarelog.render.sgr import plain
 from flarelog.render.zones import Stamps
 from flarelog.render.zones import told as zones_told
 from flarelog.stores.moments import Moment
+from flarelog.text import legible
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.display import ERROR
 from flarelog.viewers.findings import Search
@@ -41,6 +42,7 @@ _Kind = TypeVar("_Kind", bound=Search)
 AROUND = (5, 5)  # lines before and behind the first error
 CATCHES_UP, ASK_AGAIN = 2.0, 0.2  # seconds in which a receiver looks at what has just come; between two questions
 SAID_AFTER, SAID_AGAIN = 1.0, 10.0  # seconds after which people are told what is waited for
+LOGS_OF_ONE = 8  # logs of one command that ended badly whose last lines are shown
 BEHIND = 64 << 10  # bytes behind a finding in which the lines behind it are looked for
 
 
@@ -190,23 +192,59 @@ async def _kept(reading: Reading, infos: Sequence[StreamInfo], zone: str) -> lis
     return taken
 
 
+def of_command(found: Finding, infos: Iterable[StreamInfo]) -> dict[StreamId, int]:
+    """The logs of the command whose end tells *found*, and where in each it had ended; none where a line tells it."""
+    known = list(infos)
+    process = next(
+        (
+            end.process
+            for info in known
+            for end in info.exits
+            if not found.length and info.stream == found.stream and legible(end.sentence) == found.text
+        ),
+        None,
+    )
+    return {info.stream: end.offset for info in known for end in info.exits if end.process == process and end.offset}
+
+
+async def places_of(reading: Reading, found: Finding) -> dict[StreamId, int]:
+    """From where on logs show *found*: its line, or the last lines of the logs of a command that ended badly. Raises
+    FlarelogError.
+    """
+    ends = list(of_command(found, reading.infos).items())[:LOGS_OF_ONE]
+    starts = {stream: await reading.line_start(stream, end, AROUND[0]) for stream, end in ends}
+    return starts or {found.stream: found.offset}
+
+
 async def lines_around(
     reading: Reading, found: Finding, new: Callable[[], Renderer], around: tuple[int, int] = AROUND
+) -> dict[StreamId, list[Line]]:
+    """The lines of *found*, and so many before and behind them, in its log or in all logs of the command whose end it
+    is. Raises FlarelogError.
+    """
+    ends = list(of_command(found, reading.infos).items())[:LOGS_OF_ONE]
+    if not ends:
+        return {found.stream: await _near(reading, found.stream, found.offset, found.length, new, around)}
+    least = max(1, around[0]), around[1]
+    return {stream: await _near(reading, stream, end, 0, new, least) for stream, end in ends}
+
+
+async def _near(
+    reading: Reading, stream: StreamId, offset: int, length: int, new: Callable[[], Renderer], around: tuple[int, int]
 ) -> list[Line]:
-    """The lines of *found*, and so many before and behind them. Raises FlarelogError."""
-    end = found.offset + found.length
-    start = await reading.line_start(found.stream, found.offset, around[0])
+    end = offset + length
+    start = await reading.line_start(stream, offset, around[0])
     renderer = new()
     renderer.jump(start)
     shown: list[Line] = []
-    pieces = reading.origin.find(found.stream, start, sys.maxsize, follow=False, stop=end + BEHIND)
+    pieces = reading.origin.find(stream, start, sys.maxsize, follow=False, stop=end + BEHIND)
     async with contextlib.aclosing(pieces):
-        async for offset, what in pieces:
-            if isinstance(what, Buffer) and offset < end + BEHIND:
-                shown += renderer.feed(bytes(what[: end + BEHIND - offset]))
+        async for at, what in pieces:
+            if isinstance(what, Buffer) and at < end + BEHIND:
+                shown += renderer.feed(bytes(what[: end + BEHIND - at]))
     shown += renderer.close()
-    before = [line for line in shown if line.offset < found.offset]
-    inside = [line for line in shown if found.offset <= line.offset < end]
+    before = [line for line in shown if line.offset < offset]
+    inside = [line for line in shown if offset <= line.offset < end]
     behind = [line for line in shown if line.offset >= end]
     return before[len(before) - around[0] if around[0] < len(before) else 0 :] + inside + behind[: around[1]]
 

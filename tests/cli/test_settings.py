@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from flarelog.cli import main
 from flarelog.cli.options import asks, one_source, option
 from flarelog.cli.settings import Document, chosen, configured
+from flarelog.stores.local.store import LocalStore
 from tests.cli.test_options import Kind
 
 levels: list[str] = []
@@ -138,7 +140,58 @@ def test_an_option_that_only_the_command_refuses_is_told_with_its_file(tmp_path:
     path.write_text("[serve]\nstore = 'x'\nidle-timeout = 0\n")
     done = CliRunner().invoke(main, ["serve", "--config", str(path)])
     assert done.exit_code == 2
-    assert f"flarelog: {path}: --idle-timeout must be a number of seconds from" in done.stderr
+    assert f"flarelog: {path}, line 3: --idle-timeout must be a number of seconds from" in done.stderr
+
+
+ADDRESS = "'foo' is not an address"
+ZONE = "'Mars' is not a time zone"
+
+
+@pytest.mark.parametrize(
+    ("command", "variable", "value", "sentence"),
+    [
+        *((name, "RECEIVER", "foo", ADDRESS) for name in ("logs", "follow", "status", "findings", "runs", "streams")),
+        *((name, "RECEIVER", "foo", ADDRESS) for name in ("web", "doctor", "run-end r", "rm r --yes", "run true")),
+        ("sidecar --run r --site s --root .", "RECEIVER", "foo", ADDRESS),
+        ("report r -o a.md", "RECEIVER", "foo:0", "'foo:0' has no usable port"),
+        ("serve --store x", "LISTEN", "foo", ADDRESS),
+        *((f"{name} r --store logs", "TZ", "Mars", ZONE) for name in ("logs", "follow")),
+        ("view a.toml", "TZ", "Mars", ZONE),
+        ("status", "STORE", "missing", "there is no store at missing"),
+        ("run true", "RUN", "..", "the run's name has the part '..'"),
+        (
+            "sidecar --receiver a:1 --run r --site s --root /",
+            "DRAIN_TIMEOUT",
+            "0",
+            "--drain-timeout must be a positive number",
+        ),
+    ],
+)
+@pytest.mark.parametrize("filed", [False, True], ids=["variable", "file"])
+def test_a_wrong_value_is_told_with_the_variable_or_the_line_that_told_it(
+    tmp_path: Path, command: str, variable: str, value: str, sentence: str, filed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asyncio.run(made("logs"))
+    key, name = variable.lower().replace("_", "-"), command.split()[0]
+    (tmp_path / "a.toml").write_text(f"[{name}]\n{key} = '{value}'\n" if filed else "")
+    words = [*command.split()[:1], "--config", "a.toml", *command.split()[1:]]
+    done = CliRunner().invoke(main, words, env={} if filed else {f"FLARELOG_{variable}": value})
+    said = done.stdout if name == "doctor" and not filed else done.stderr
+    where = "a.toml, line 2: " if filed else f"FLARELOG_{variable}={value}: "
+    assert done.exit_code, done.output
+    assert where in said
+    assert sentence in said
+
+
+async def made(store: str) -> None:
+    async with LocalStore(store, "memory"):
+        pass
+
+
+def test_of_a_wrong_value_that_the_line_tells_no_variable_is_named() -> None:
+    done = CliRunner().invoke(main, ["run", "--receiver", "foo", "true"], env={"FLARELOG_RECEIVER": "foo"})
+    assert done.stderr == f"flarelog: {ADDRESS}: write HOST:PORT, as in 127.0.0.1:4721\n"
 
 
 def test_a_file_that_everybody_can_change_is_refused(path: Path) -> None:
@@ -186,6 +239,8 @@ def checked(path: Path, text: str) -> tuple[int, str, str]:
 
 
 def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
+    text = "[logs]\nfixed-strings = true\ninclude = 'a('\ntz = '+02:00'\nzone = 'a=Asia/Tokyo'\n"
+    assert checked(path, text) == (0, f"{path}: 4 options, no faults\n", "")
     text = "log-level = 'debug'\n[serve]\nstore = 's'\n[certs.site]\ndays = 3\n[sidecar]\ninclude = ['a', 'b']\n"
     assert checked(path, text) == (0, f"{path}: 4 options, no faults\n", "")
 
@@ -193,7 +248,7 @@ def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "sentence"),
     [
-        ("[sidecar]\ndrain-timeout = 0\n", 2, "drain_timeout must be a positive number of seconds, not 0"),
+        ("[sidecar]\ndrain-timeout = 0\n", 2, "drain-timeout must be a positive number of seconds, not 0"),
         ("[sidecar]\nrun = 'r'\nredact = ['all', 'nonsense']\n", 3, "nonsense"),
         ("[agent]\nidle = -1\n", 2, "idle must be a number of seconds from 0.1"),
         ("[sidecar]\ninclude = ['[']\n", 2, "["),
@@ -201,6 +256,19 @@ def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
         ("[logs]\n\nsite = 'x]'\n", 3, "without its '['"),
         ("[logs]\nsite = ''\n", 2, "an empty pattern matches nothing"),
         ("[sidecar]\nreceiver = ['a:1', 'foo']\n", 2, "'foo' is not an address"),
+        ("[status]\nreceiver = 'foo:0'\n", 2, "'foo:0' has no usable port"),
+        ("[view]\ncolor = 'auto'\ntz = 'Mars'\n", 3, "tz: 'Mars' is not a time zone"),
+        ("[follow]\nzone = ['a=UTC', 'b=Mars']\n", 2, "zone: 'b=Mars' has no time zone"),
+        ("[findings]\nzone = 'a=+25:00'\n", 2, "zone: 'a=+25:00' has no time zone"),
+        ("[logs]\ninclude = ['ok', 'a(']\n", 2, "include: 'a(' is not a regular expression"),
+        ("[logs]\nfrom = 'a'\n", 2, "from: 'a' is not a position in a log"),
+        ("[logs]\nformat = '{bla}'\n", 2, "format: '{bla}' has the field 'bla'"),
+        ("[logs]\nranks = 'all'\n", 2, "ranks: --ranks takes first and last"),
+        ("[logs]\nrank-map = 'x'\n", 2, "rank-map: 'x' is not an entry of a rank map"),
+        ("[findings]\nrules = 'missing.toml'\n", 2, "rules: the rules missing.toml cannot be read"),
+        ("[serve]\nworkers = 0\n", 2, "workers: --workers must be a number from 1"),
+        ("[serve]\npolicy = 'missing.toml'\n", 2, "policy: the policy missing.toml cannot be read"),
+        ("[sidecar]\nsite-policy = 'missing.toml'\n", 2, "site-policy: "),
     ],
 )
 def test_a_value_that_the_command_itself_would_refuse(path: Path, text: str, line: int, sentence: str) -> None:

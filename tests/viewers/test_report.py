@@ -8,7 +8,7 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC
 from html.parser import HTMLParser
@@ -287,6 +287,15 @@ def test_how_machines_fared_at_their_worst_is_a_table_where_any_told() -> None:
     assert "| Site | Memory | Oom kills |" in markdown(made)
     assert "| oslo | 7" not in markdown(made)
     assert "at their worst" not in page(report(complete("kyoto"), lanes=[lane("kyoto")]))
+
+
+@pytest.mark.parametrize("form", [page, markdown])
+def test_evidence_that_no_line_of_a_log_says_is_told(form: Callable[[Report], str]) -> None:
+    said = "killed by SIGKILL after 3 s; the kernel killed this process because memory ran out: OOM"
+    oom = replace(finding(said), signature="host.oom", length=0)
+    made = form(report(first=First(STREAM, 5, (("step 1", False),), oom, places={STREAM: 2})))
+    assert "memory ran out: OOM" in re.sub(r"\\\\", "", made)
+    assert f"--from {STREAM.site}/{STREAM.log}:2" in made
 
 
 def test_words() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,19 @@ import pytest
 
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
+from flarelog.exits import Exit
 from flarelog.model import Attributes, Generation, Receipt, StreamId
+from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChoice, RankChooser
+from flarelog.render.rows import Line
 from flarelog.render.zones import Stamps
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers import searching
-from flarelog.viewers.findings import kept
+from flarelog.viewers.findings import first_sentences, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.reading import Reading, Selection
-from flarelog.viewers.searching import Suspicious, found_in
+from flarelog.viewers.searching import Suspicious, found_in, lines_around, places_of
 from flarelog.wire.codec.findings import FoundIn
 from tests.detect.cases import cases
 
@@ -147,3 +151,38 @@ def test_what_is_kept_is_not_asked_for_where_times_are_read_in_another_way(tmp_p
     origin = told(tmp_path, lambda each, number: each._replace(findings=()))
     assert len(found(origin, zone=None)[0].searched) == LOGS
     assert not found(origin)[0].findings
+
+
+async def killed(root: Path) -> None:
+    """A command that was killed: what it said last stands in one log, and the other one has nothing or a line."""
+    texts = {"stderr.log": b"", "stdout.log": b"".join(b"step %d\n" % number for number in range(20))}
+    async with LocalStore(root, "memory") as store:
+        for log, text in texts.items():
+            appender = await store.appender(StreamId(RUN, "site-1", log), b"producer")
+            await appender.mark(Generation(0, 0, log, 0, "fh:1"))
+            if text:
+                await appender.append(0, text)
+            await appender.mark(Exit(appender.committed, appender.digest, "one", signal=9))
+            await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
+            await appender.close()
+
+
+def test_of_a_command_that_was_killed_the_last_lines_of_all_its_logs_are_shown(tmp_path: Path) -> None:
+    asyncio.run(killed(tmp_path))
+    reading = Reading(Told(tmp_path, None), Selection(RUN), View(notes=False), print, ordered=True)
+
+    async def look() -> tuple[Finding, dict[StreamId, list[Line]], dict[StreamId, int]]:
+        (told, _, _), _ = await found_in(reading, new, None)
+        (one,) = told
+        return one, await lines_around(reading, one, Renderer), await places_of(reading, one)
+
+    one, near, places = asyncio.run(look())
+    said = StreamId(RUN, "site-1", "stdout.log")
+    assert (one.stream.log, one.evidence) == ("stderr.log", "killed by SIGKILL")
+    assert {stream: [line.text for line in lines] for stream, lines in near.items()} == {
+        said: [f"step {number}" for number in range(15, 20)]
+    }
+    assert places == {said: near[said][0].offset}
+    assert list(first_sentences([replace(one, role="root")], places, ("--store", "logs")))[-1] == (
+        f"its place: flarelog logs {RUN} --from site-1/stdout.log:{places[said]} --store logs"
+    )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from datetime import UTC, datetime
 from statistics import median
 
 from flarelog.detect.base import Finding
 from flarelog.model import StreamId
+from flarelog.placeholders import command
 from flarelog.receiver.phases import spoken
 from flarelog.text import several
 from flarelog.values import frozen
@@ -80,6 +82,14 @@ class First:
     lines: tuple[tuple[str, bool], ...]
     finding: Finding | None = None  # None: a line that only looks like an error
     time: int = 0  # milliseconds since 1970, by the site's clock; 0: nobody knows
+    places: Mapping[StreamId, int] = field(default_factory=dict)  # from where on logs show it; none: from its line on
+
+    @property
+    def command(self) -> str:
+        """What shows it in a terminal."""
+        places = self.places or {self.stream: self.offset}
+        starts = (word for stream, at in places.items() for word in ("--from", f"{stream.site}/{stream.log}:{at}"))
+        return command("logs", self.stream.run, *starts)
 
 
 @frozen

@@ -17,7 +17,7 @@ from itertools import groupby
 from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
-from flarelog.errors import FlarelogError, NotFound
+from flarelog.errors import FlarelogError
 from flarelog.lifecycle import RunState
 from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
 from flarelog.records import ordered
@@ -39,11 +39,11 @@ from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.health import unread, unreadable
 from flarelog.viewers.lanes import BUCKETS, Lane, Lanes, lanes_of
-from flarelog.viewers.missing import missing
+from flarelog.viewers.missing import absent
 from flarelog.viewers.origin import Origin, StoreOrigin
 from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
-from flarelog.viewers.searching import AROUND, Suspicious, found_in, lines_around, rounds_of, searching
+from flarelog.viewers.searching import AROUND, Suspicious, found_in, lines_around, places_of, rounds_of, searching
 
 ALL_POINTS = 400_000  # of the growth of all logs together
 COUNTED_HERE, COUNTED_THERE = 2 << 30, 64 << 20  # bytes of all logs, whose lines are counted: of a store, of a receiver
@@ -79,8 +79,7 @@ async def gather(
     """
     infos = ordered(await origin.streams(run))
     if not infos:
-        what, meant = await missing(origin, Selection(run))
-        raise NotFound(f"{what}: did you mean {meant}?" if meant else what or f"{origin.name} had no log of run {run}")
+        raise await absent(origin, Selection(run))
     notes: list[str] = []
     moments = await _moments(origin, run, infos, notes)
     state = await origin.state(run)
@@ -141,10 +140,15 @@ async def _first(
 ) -> First | None:
     root = first_root(found)
     if root is not None:
-        lines = await lines_around(reading, root, Renderer)
+        around = await lines_around(reading, root, Renderer)
         end = root.offset + max(1, root.length)
-        told = [(_shown(line), root.offset <= line.offset < end) for line in lines]
-        return First(root.stream, root.offset, tuple(told), root, (root.time or 0) // 1_000_000)
+        told = [
+            (f"{f'{stream.log}: ' if len(around) > 1 else ''}{_shown(line)}", root.offset <= line.offset < end)
+            for stream, lines in around.items()
+            for line in lines
+        ]
+        places = await places_of(reading, root)
+        return First(root.stream, root.offset, tuple(told), root, (root.time or 0) // 1_000_000, places)
     suspects = search.suspects(reading.infos)
     if not suspects:
         return None

@@ -132,8 +132,10 @@ def _first(report: Report) -> Iterator[str]:
     yield from (f"{'>' if hit else ' '} {legible(line, 300)}" for line, hit in first.lines)
     yield f"{fence}\n"
     if found is not None:
+        if found.evidence:
+            yield f"Evidence: {code(found.evidence)}\n"
         yield f"{plain(found.meaning)} {plain(found.facts.get('advice', found.action))}\n"
-    yield f"In a terminal: {code(f'flarelog logs {report.run} --from {where}:{first.offset}', 1500)}\n"
+    yield f"In a terminal: {code(first.command, 1500)}\n"
 
 
 def _lanes(report: Report, room: Room) -> Iterator[str]:

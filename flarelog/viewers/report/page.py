@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -165,12 +164,11 @@ def _first(report: Report) -> Iterator[Safe]:
     told = []
     if found is not None:
         told = [("Meaning", found.meaning), ("What to do", str(found.facts.get("advice", found.action)))]
-        if found.signature.startswith(("exit.", "nccl.desync")):
-            told.insert(0, ("Evidence", found.text))
+        if found.evidence:
+            told.insert(0, ("Evidence", found.evidence))
     else:
         told = [("Note", "No known cause was found. What came of an error may stand before it at another site.")]
-    command = shlex.join(["flarelog", "logs", report.run, "--from", f"{where}:{first.offset}"])
-    told.append(("In a terminal", command))
+    told.append(("In a terminal", first.command))
     yield _list(told, code=("In a terminal",))
 
 
