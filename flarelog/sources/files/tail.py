@@ -178,8 +178,7 @@ class Tail:
     def _available(self, file: SourceFile, now: float) -> int:
         return self._of(file, file.size(now))
 
-    @staticmethod
-    def _of(file: SourceFile, size: int) -> int:
+    def _of(self, file: SourceFile, size: int) -> int:
         """How many bytes of *file* may be read, *size* being how much of it may be shown."""
         if file.limit is None:
             return size - file.position
