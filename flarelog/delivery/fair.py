@@ -118,6 +118,10 @@ class Gathering:
         """Seconds between two messages of little, as many logs as speak lately."""
         return min(self._most, self.EACH * max(0, self._speakers.many(now) - self.FEW))
 
+    def is_over(self, now: float, pace: float = 0.0) -> bool:
+        """Whether a message may leave at once, however many logs speak."""
+        return now - self._left_at >= max(pace, self._most)
+
     def wait(self, now: float, pace: float = 0.0, *, hurries: bool = False) -> float:
         """Seconds until a message of little should leave; not positive: at once. *pace*: between two, that the receiver
         asks for. *hurries*: there is a reason not to wait: much has come, or the end.

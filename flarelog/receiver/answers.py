@@ -39,6 +39,7 @@ class Answers:
         self.deaf = False  # no reply can leave
         self.several = False  # the producer takes answers that speak of several streams
         self._context, self._pressure, self._load = context, pressure, load
+        self._clock = asyncio.get_running_loop().time
         self._patience, self._stuck = patience, stuck
         self._last_words: list[Reply] = []
         self._gathering = Gathering(GATHER)
@@ -54,7 +55,7 @@ class Answers:
     def acknowledge(self, session: Session) -> None:
         """Say what is held of *session* once it is."""
         if self.several:
-            self._speakers.spoke(session.number, asyncio.get_running_loop().time())
+            self._speakers.spoke(session.number, self._clock())
         if session.behind or self._due(session):
             self._dirty[session] = None
             if session.window.fills:
@@ -100,7 +101,7 @@ class Answers:
     def _due(self, session: Session) -> bool:
         if session.pressing:
             return True
-        many = self.several and self._speakers.many(asyncio.get_running_loop().time()) > MANY
+        many = self.several and self._speakers.many(self._clock()) > MANY
         return not many and not self._pressure.pace_of(self._load)
 
     def _answer_later(self, session: Session) -> None:

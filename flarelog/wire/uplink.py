@@ -192,8 +192,11 @@ class Uplink:
     def wants(self, stream: Stream) -> None:
         """*stream* may have something to say."""
         self._fair.wants(stream.number)
-        if not self._hurries and stream.speaker.hurries:
-            self._hurries, self._hurried_at = True, self._loop.time()
+        if not self._hurries:
+            now = self._loop.time()
+            # Where nothing waits there is no reason to ask, which takes a look at the file.
+            if not self._gathering.is_over(now, self._pace) and stream.speaker.hurries:
+                self._hurries, self._hurried_at = True, now
         self._may_write.set()
 
     @property
@@ -260,6 +263,8 @@ class Uplink:
             number, most = turn
             before, stream = self._batch.size, self._streams[number]
             more = self._fill(stream, min(most, max(room, SMALL)))
+            if more and self._batch.size - before >= SMALL:
+                self._hurried_at = now  # one that has much: what others say is not gathered for a while
             if stream.error is None:
                 self._fair.said(number, self._batch.size - before, more=more)
             if self._batch.size > before:

@@ -134,12 +134,21 @@ class SourceFile:
         self.seen, self.opening = size, _opening(self.fd)
 
     def size(self, now: float) -> int:
+        """How much of it may be shown, as large as it is now."""
+        return self.shown(self.sized(now))
+
+    def sized(self, now: float) -> int:
+        """How large it is now, whatever of it may be shown."""
         size = os.fstat(self.fd).st_size
         if size != self.length:
-            self.quiet_since = now
-        self.length = size
-        self._lose(max(size, self.position), self.seen)
-        self.seen = min(self.seen, size)
+            self.length, self.quiet_since = size, now
+        if size < self.seen:
+            self._lose(max(size, self.position), self.seen)
+            self.seen = size
+        return size
+
+    def shown(self, size: int) -> int:
+        """How much of it may be shown while it has *size* bytes."""
         return size
 
     def _lose(self, begin: int, end: int) -> None:
@@ -153,7 +162,7 @@ class SourceFile:
 
         What was seen behind the first that differs is gone.
         """
-        size = SourceFile.size(self, now)  # of the file, whatever of it may be shown
+        size = self.sized(now)
         before, self.seen = self.seen, size
         if self.begun or self.start:
             if size >= self.position and self.intact():

@@ -103,15 +103,16 @@ class Tail:
         if self.failed is not None:
             failed, self.failed = self.failed, None
             raise failed
+        ready: int | None = None
         if offset == self.end and marks == len(self.marks):
-            self._look(now)
+            ready = self._look(now)
         if marks < len(self.marks) and self.marks[marks].offset == offset:
             return self.marks[marks]
         if room <= 0:
             return None
         if offset < self.end:
             return self._again(offset, marks, room, now)
-        return self._read_on(room, now) or None
+        return self._read_on(room, now, ready) or None
 
     def _again(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
         """Bytes that were read before and are not acknowledged."""
@@ -158,11 +159,12 @@ class Tail:
         self.marks += [Gap(offset, EMPTY_DIGEST, lost, why), Ended(offset, EMPTY_DIGEST, "truncated")]
         return self.marks[marks]
 
-    def _read_on(self, room: int, now: float) -> bytes:
+    def _read_on(self, room: int, now: float, ready: int | None) -> bytes:
+        """The next bytes; *ready*: how many there are, if that was just looked at."""
         file = self._current
         if file is None:
             return b""
-        length = self._available(file, now)
+        length = self._available(file, now) if ready is None else ready
         if length <= 0:
             return b""
         data = file.read(file.position, min(room, length))
@@ -174,7 +176,10 @@ class Tail:
         return data
 
     def _available(self, file: SourceFile, now: float) -> int:
-        size = file.size(now)
+        return self._of(file, file.size(now))
+
+    def _of(self, file: SourceFile, size: int) -> int:
+        """How many bytes of *file* may be read, *size* being how much of it may be shown."""
         if file.limit is None:
             return size - file.position
         if file.position >= file.limit and not file.graced:
@@ -191,32 +196,39 @@ class Tail:
 
     # --- what comes next
 
-    def _look(self, now: float) -> None:
-        """Bring marks and the current file up to date with what the file system shows."""
+    def _look(self, now: float) -> int | None:
+        """Bring marks and the current file up to date with what the file system shows; how many bytes of it may be
+        read, where that is all there is to tell.
+        """
         file = self._current
         if file is not None:
-            if self._truncated(file, now):
+            truncated = self._truncated(file, now)
+            if truncated:
                 self._begin(file, now)
             self._tell(file)
-            if self._available(file, now) > 0:
+            # If it goes on as it was, its size was seen just now.
+            ready = self._available(file, now) if truncated else self._of(file, file.shown(file.length))
+            if ready > 0:
                 if file.breaks():
                     self._begin(file, now)
-                return
+                    return None
+                return ready
         following = self._following(now)
         if following is None and self._may_end:
             self._tell_ending(self._spooled, now)
         if file is not None:
             if self._lets_go(file, now):
-                return
+                return None
             if following is None:
                 if not file.linked and self._finished_with(file, now):
                     self._end_current("removed")
             elif not following.begun and not self._gives_way(file, following, now):
-                return
+                return None
             elif not following.begun and self._finished_with(file, now):
                 self._end_current("rotated")
         if following is not None:
             self._begin(following, now)
+        return None
 
     def _following(self, now: float) -> SourceFile | None:
         """The file to read from when the current one is read to its end: an older one that has grown, else the next."""

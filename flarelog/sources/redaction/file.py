@@ -29,10 +29,7 @@ class RedactedFile(SourceFile):
     _last: tuple[int, bytes] = (0, b"")  # what was fetched last, and from where
     _masked: tuple[int, int] = (0, 0)  # matches and bytes in what was read last
 
-    def size(self, now: float) -> int:
-        """How much of it may be shown."""
-        # Not super(), which a dataclass with slots has lost.
-        size = SourceFile.size(self, now)
+    def shown(self, size: int) -> int:
         position = self.position
         if size <= position:
             return size

@@ -235,7 +235,7 @@ class LocalAppender:
         self._check()
         if offset > self._written:
             raise Hole(f"{self.stream} ends at offset {self._written}, not {offset}", committed=self.committed)
-        view = memoryview(data)[self._written - offset :]
+        view = new = memoryview(data)[self._written - offset :]
         at = self._written
         try:
             while view:
@@ -244,10 +244,10 @@ class LocalAppender:
                 view = view[done:]
         except OSError as error:
             raise meaning(error, f"{self.stream} could not be written at offset {at}", self.committed) from error
-        self._written_digest = extend(self._written_digest, memoryview(data)[self._written - offset :])
+        self._written_digest = extend(self._written_digest, new)
         self._written, self._dirty = at, True
-        if not self._disk:
-            await self.sync()
+        while not self._disk and self.behind:
+            self._commit_now(*self._batch())
         return self.committed
 
     async def mark(self, mark: Mark) -> None:
