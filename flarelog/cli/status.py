@@ -328,10 +328,15 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
     while True:
         began, over, note = time.monotonic(), False, ""
         looking = asyncio.ensure_future(look_once())
-        while not (await asyncio.wait((looking,), timeout=ANSWERED))[0]:
-            screen.show(
-                _away(asked, shown, place, time.monotonic() - heard) if asked_once else [f"waiting for {place}"]
-            )
+        try:
+            while not (await asyncio.wait((looking,), timeout=ANSWERED))[0]:
+                screen.show(
+                    _away(asked, shown, place, time.monotonic() - heard) if asked_once else [f"waiting for {place}"]
+                )
+        except BaseException:  # nobody looks any more; it would ask over a connection that is closed by then
+            looking.cancel()
+            await asyncio.wait((looking,))
+            raise
         try:
             shown = looking.result()
             if in_place:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from functools import partial
 
 import pytest
 
 from flarelog.cli import status
+from flarelog.cli.options import Access, Place
 from flarelog.cli.status import fitting
+from flarelog.security.tls import Tls
 
 HEAD = ("SITE", "LOG", "STATE", "BYTES", "BYTES/S", "LAG", "CLOCK", "GAPS")
 ROWS = [
@@ -52,3 +56,29 @@ def test_a_command_below_the_table_can_be_read_to_its_end_on_a_narrow_terminal(
     assert (count, drawn[0]) == (len(drawn), row[:39])
     assert " ".join(line.strip() for line in drawn[1:]) == sentence
     assert max(map(len, drawn)) < 40
+
+
+def test_who_stops_watching_leaves_no_question_behind() -> None:
+    """It would be asked over a connection that is closed by then: an error with a traceback."""
+    left = []
+
+    async def watched() -> None:
+        asks = asyncio.Event()
+
+        async def look() -> status.Found:
+            asks.set()
+            try:
+                await asyncio.Event().wait()
+                raise AssertionError
+            finally:
+                left.append("ended")
+
+        place = Place(None, "127.0.0.1:1", Access(partial(Tls)))
+        watching = asyncio.ensure_future(status._watch(status._Asked("run", (), 5.0, False), look, 1.0, place))
+        await asks.wait()
+        watching.cancel()
+        await asyncio.wait((watching,))
+        assert watching.cancelled()
+        assert left == ["ended"]
+
+    asyncio.run(watched())
