@@ -465,11 +465,11 @@ def test_a_signal_reaches_the_command_once(tmp_path: Path, number: signal.Signal
 def on_a_terminal(
     tmp_path: Path, *command: str, before: tuple[str, ...] = ()
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """``flarelog run`` of *command* with a terminal as stdin, in whose process group both are; and the terminal."""
+    """``flarelog run`` with *command* and a terminal as stdin, in whose process group both are; and the terminal."""
     master, slave = os.openpty()
     try:
         with subprocess.Popen(
-            [*before, *FLARELOG, "run", "--spool", str(tmp_path / "spool"), "--", *command],
+            [*before, *FLARELOG, "run", "--spool", str(tmp_path / "spool"), *command],
             stdin=slave,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -493,7 +493,7 @@ def held_up(tmp_path: Path, call: str) -> tuple[str, ...]:
 
 def test_what_a_terminal_sends_reaches_the_command_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", COUNTS % ",".join(str(int(n)) for n in CAUGHT)]
-    with on_a_terminal(tmp_path, *command) as (ran, terminal):
+    with on_a_terminal(tmp_path, "--", *command) as (ran, terminal):
         assert ran.stdout is not None
         assert ran.stdout.readline() == b"ready\n"
         os.write(terminal, b"\x03")
@@ -504,15 +504,25 @@ def test_a_ctrl_c_while_it_starts_is_the_commands_and_ends_nothing_that_copies(t
     """What copies is still in the terminal's process group when the command runs already."""
     up, stop = tmp_path / "up", tmp_path / "stop"
     text = f"trap 'echo caught' INT; touch {up}; while [ ! -e {stop} ]; do sleep 0.1; done; echo end"
-    with on_a_terminal(tmp_path, "sh", "-c", text, before=held_up(tmp_path, "setsid")) as (ran, terminal):
+    with on_a_terminal(tmp_path, "--", "sh", "-c", text, before=held_up(tmp_path, "setsid")) as (ran, terminal):
         until(up.exists, "the command runs")
         os.write(terminal, b"\x03")
         stop.touch()
         assert ran.communicate(timeout=PATIENCE) == (b"caught\nend\n", b"")
 
 
+def test_what_copies_outlives_a_program_that_did_not_wait_for_it(tmp_path: Path) -> None:
+    """It is still in the session of the terminal, to which the system says when the program has ended."""
+    with on_a_terminal(tmp_path, "--linger", "0", "--", "echo", "one", before=held_up(tmp_path, "setsid")) as (ran, _):
+        assert ran.communicate(timeout=PATIENCE) == (b"one\n", b"")
+        assert ran.returncode == 0
+
+
 def test_a_ctrl_c_before_the_command_begins_is_its_end(tmp_path: Path) -> None:
-    with on_a_terminal(tmp_path, "sh", "-c", "echo it began", before=held_up(tmp_path, "dup2")) as (ran, terminal):
+    with on_a_terminal(tmp_path, "--", "sh", "-c", "echo it began", before=held_up(tmp_path, "dup2")) as (
+        ran,
+        terminal,
+    ):
         until(lambda: b"dup2" in (tmp_path / "trace").read_bytes(), "what becomes the command is there")
         os.write(terminal, b"\x03")
         assert ran.communicate(timeout=PATIENCE) == (b"", b"")

@@ -38,6 +38,7 @@ PASSED_ON = (
 AWAITED = {*PASSED_ON, signal.SIGCHLD}
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP)  # to all processes of their session
 TICK = 0.25  # seconds between two looks, while something is awaited that no signal tells of
 AGAIN = 0.1  # seconds before a spooler is started again that failed by itself
 _FAILED = 70
@@ -169,10 +170,13 @@ class Guard:
         code = _FAILED
         try:
             os.setsid()
-            # A Ctrl-C that came before it was the command's: to ignore it forgets one that waits.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            # What a terminal sent before it was the command's, or told that this program has ended: to ignore a signal
+            # forgets one that waits.
+            for number in OF_TERMINALS:
+                signal.signal(number, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_SETMASK, set())
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            for number in OF_TERMINALS:
+                signal.signal(number, signal.SIG_DFL)
             null = os.open(os.devnull, os.O_RDWR)
             for fd in {0, 1, 2} - set(keep):
                 os.dup2(null, fd)
