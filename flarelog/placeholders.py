@@ -7,7 +7,7 @@ says; no field stands in the part of a URL that says who is asked; what is no na
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlsplit
 
 from flarelog.errors import InvalidName, InvalidOption
@@ -105,6 +105,12 @@ def look(run: str, site: str = "", log: str = "", place: Sequence[str] = ()) -> 
     that say where they are.
     """
     return command("logs", run, *(("--site", site) if site else ()), *(("--log", log) if log else ()), *place)
+
+
+def look_at(places: Mapping[StreamId, int], place: Sequence[str] = ()) -> str:
+    """The command that shows logs of one run, each from its offset in *places* on. *place*: as of ``look``."""
+    starts = [word for stream, at in places.items() for word in ("--from", f"{stream.site}/{stream.log}:{at}")]
+    return command("logs", next(iter(places)).run, *starts, *place)
 
 
 def command(name: str, run: str, *options: str) -> str:

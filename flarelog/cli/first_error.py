@@ -30,7 +30,7 @@ from flarelog.text import several
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.console import summary
 from flarelog.viewers.display import ERROR, STYLES, FirstError, label
-from flarelog.viewers.findings import Search, drawn, kept, place_sentence
+from flarelog.viewers.findings import Search, cause_sentences, drawn, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
 from flarelog.viewers.health import few_unread
@@ -142,9 +142,8 @@ def _say_cause(cause: _Cause, asked: Asked) -> None:
     rank = "" if root.rank is None else f", rank {root.rank}"
     text = f": {root.evidence}" if root.evidence else ""
     talk(f"this is the earliest finding that may be the cause: {root.signature}{rank}{text}")
-    talk(f"meaning: {root.meaning}")
-    talk(f"what to do: {root.facts.get('advice', root.action)}")
-    talk(place_sentence(cause.places, asked.place.words))
+    for sentence in cause_sentences(root, cause.places, asked.place.words):
+        talk(sentence)
     if cause.findings > 1:
         talk(f"all {cause.findings} findings: {command('findings', asked.run, *asked.place.words)}")
 

@@ -16,7 +16,7 @@ from flarelog.detect.detector import AFTER, BEFORE, Detector
 from flarelog.detect.table import Table
 from flarelog.errors import InvalidOption
 from flarelog.model import StreamId, StreamInfo
-from flarelog.placeholders import command
+from flarelog.placeholders import look_at
 from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChooser
 from flarelog.render.rows import Line
@@ -58,25 +58,22 @@ def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
     return "; ".join([said, *few_unread(infos)])
 
 
-def place_sentence(places: Mapping[StreamId, int], place: Sequence[str]) -> str:
-    """The command that shows logs of a run from *places* on. *place*: as of ``placeholders.look``."""
-    starts = [word for stream, at in places.items() for word in ("--from", f"{stream.site}/{stream.log}:{at}")]
-    return f"its place: {command('logs', next(iter(places)).run, *starts, *place)}"
+def cause_sentences(root: Finding, places: Mapping[StreamId, int], place: Sequence[str]) -> Iterator[str]:
+    """What a cause means, what to do, and the command that shows it: at *places*. *place*: as of ``look_at``."""
+    yield f"meaning: {root.meaning}"
+    yield f"what to do: {root.facts.get('advice', root.action)}"
+    yield f"its place: {look_at(places, place)}"
 
 
 def first_sentences(found: Sequence[Finding], places: Mapping[StreamId, int], place: Sequence[str]) -> Iterator[str]:
-    """What the earliest cause means, what to do, and where it stands: at *places*. *place*: as of
-    ``placeholders.look``.
-    """
+    """Which is the earliest cause, and what ``cause_sentences`` tells of it."""
     root = first_root(found)
     if root is None:
         yield "no finding may be a cause by itself: look at the earliest one, and at logs that are not here"
         return
     where = f"{root.stream.site}/{root.stream.log}"
     yield f"the earliest root is {root.signature} in {where}{'' if root.rank is None else f', rank {root.rank}'}"
-    yield f"meaning: {root.meaning}"
-    yield f"what to do: {root.facts.get('advice', root.action)}"
-    yield place_sentence(places or {root.stream: root.offset}, place)
+    yield from cause_sentences(root, places, place)
 
 
 class Search:

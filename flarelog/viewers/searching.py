@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from flarelog.detect.across import judged
@@ -204,15 +205,16 @@ def of_command(found: Finding, infos: Iterable[StreamInfo]) -> dict[StreamId, in
         ),
         None,
     )
-    return {info.stream: end.offset for info in known for end in info.exits if end.process == process and end.offset}
+    ends = ((info.stream, end.offset) for info in known for end in info.exits if end.process == process and end.offset)
+    return dict(islice(ends, LOGS_OF_ONE))
 
 
 async def places_of(reading: Reading, found: Finding) -> dict[StreamId, int]:
     """From where on logs show *found*: its line, or the last lines of the logs of a command that ended badly. Raises
     FlarelogError.
     """
-    ends = list(of_command(found, reading.infos).items())[:LOGS_OF_ONE]
-    starts = {stream: await reading.line_start(stream, end, AROUND[0]) for stream, end in ends}
+    ends = of_command(found, reading.infos)
+    starts = {stream: await reading.line_start(stream, end, AROUND[0]) for stream, end in ends.items()}
     return starts or {found.stream: found.offset}
 
 
@@ -222,11 +224,11 @@ async def lines_around(
     """The lines of *found*, and so many before and behind them, in its log or in all logs of the command whose end it
     is. Raises FlarelogError.
     """
-    ends = list(of_command(found, reading.infos).items())[:LOGS_OF_ONE]
+    ends = of_command(found, reading.infos)
     if not ends:
         return {found.stream: await _near(reading, found.stream, found.offset, found.length, new, around)}
     least = max(1, around[0]), around[1]
-    return {stream: await _near(reading, stream, end, 0, new, least) for stream, end in ends}
+    return {stream: await _near(reading, stream, end, 0, new, least) for stream, end in ends.items()}
 
 
 async def _near(

@@ -246,8 +246,8 @@ class LocalAppender:
             raise meaning(error, f"{self.stream} could not be written at offset {at}", self.committed) from error
         self._written_digest = extend(self._written_digest, new)
         self._written, self._dirty = at, True
-        while not self._disk and self.behind:
-            self._commit_now(*self._batch())
+        if not self._disk:
+            self._commit_all()
         return self.committed
 
     async def mark(self, mark: Mark) -> None:
@@ -259,8 +259,7 @@ class LocalAppender:
     async def sync(self) -> int:
         self._check()
         if not self._disk:
-            while self.behind:
-                self._commit_now(*self._batch())
+            self._commit_all()
             return self.committed
         length, marks = self._written, len(self.journal.marks) + len(self._new_marks)
         while self.committed < length or len(self.journal.marks) < marks:
@@ -269,6 +268,11 @@ class LocalAppender:
             else:
                 await asyncio.shield(self._committing)
         return self.committed
+
+    def _commit_all(self) -> None:
+        """Commit what was appended, to the page cache."""
+        while self.behind:
+            self._commit_now(*self._batch())
 
     async def seal(self, receipt: Receipt) -> None:
         await self.sync()

