@@ -9,7 +9,7 @@ import pytest
 
 from flarelog.errors import InvalidOption
 from flarelog.model import StreamId
-from flarelog.placeholders import FIELDS, LONGEST, LogUrls, look, placeholder
+from flarelog.placeholders import FIELDS, LONGEST, LogUrls, look, look_at, placeholder
 
 HOUR = 3600_000
 STREAM = StreamId("job-1", "site-1", "rank-0/stderr.log")
@@ -113,3 +113,18 @@ def test_the_command_shows_as_much_as_is_named() -> None:
     assert look("r") == "flarelog logs r"
     assert look("-r", "s") == "flarelog logs --site s -- -r"
     assert look("r", "s", place=("--store", "my logs")) == "flarelog logs r --site s --store 'my logs'"
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        ("job", ["flarelog", "logs", "job", "--from", "s/rank-0/a.log:4", "--from", "s/c.log:0", "--store", "logs"]),
+        (
+            "-job",
+            ["flarelog", "logs", "--from", "s/rank-0/a.log:4", "--from", "s/c.log:0", "--store", "logs", "--", "-job"],
+        ),
+    ],
+)
+def test_a_command_shows_logs_of_any_run_from_their_places_on(run: str, words: list[str]) -> None:
+    places = {StreamId(run, "s", "rank-0/a.log"): 4, StreamId(run, "s", "c.log"): 0}
+    assert shlex.split(look_at(places, ("--store", "logs"))) == words

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import shlex
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from flarelog.errors import NotAllowed, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId, StreamInfo
 from flarelog.names import run_name
+from flarelog.placeholders import look_at
 from flarelog.records import ordered
 from flarelog.stores.moments import Moment
 from flarelog.viewers.web import overview
@@ -224,10 +224,9 @@ class Answers:
         """A command that shows the same in a terminal."""
         asked = stream(request.query_params)
         begin, end = offset(request.query_params, "from") or 0, offset(request.query_params, "to")
-        words = ["flarelog", "logs", asked.run, *self._how, "--from", f"{asked.site}/{asked.log}:{begin}"]
         if end is None or end <= begin:
-            return answer({"command": shlex.join(words)})
-        return answer({"command": f"{shlex.join([*words, '-o', 'raw'])} | head -c {end - begin}"})
+            return answer({"command": look_at({asked: begin}, self._how)})
+        return answer({"command": f"{look_at({asked: begin}, (*self._how, '-o', 'raw'))} | head -c {end - begin}"})
 
 
 def _run(request: Request) -> str:
