@@ -21,6 +21,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
 _TICKS = os.sysconf("SC_CLK_TCK")
+_ENDING = 50  # tries, a tenth of a second apart, to remove what processes that were killed may still write into
 _PR_SET_PDEATHSIG = 1
 # An installed program is compiled already; one that is told not to keep that compiles itself anew at each start.
 _NOT_FOR_CHILDREN = ("FLARELOG_", "GRPC_ENABLE_FORK_SUPPORT", "PYTHONDONTWRITEBYTECODE")
@@ -223,4 +224,14 @@ def scratch(parent: Path) -> Iterator[Path]:
     try:
         yield path
     finally:
-        shutil.rmtree(path)
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove *path*. The workers of a receiver that was killed write for a moment after it."""
+    for _ in range(_ENDING):
+        with contextlib.suppress(OSError):
+            shutil.rmtree(path)
+            return
+        time.sleep(0.1)
+    shutil.rmtree(path)
