@@ -53,6 +53,7 @@ def reader_name(name: str) -> str:
     return _dotless("reader", name)
 
 
+@lru_cache(maxsize=1024)  # of thousands of logs most have the names of others: a tenth of the time
 def _dotless(what: str, name: str) -> str:
     _part(f"the {what}'s name", name, MAX_NAME)
     if name.startswith("."):  # the store keeps its own files under such names
@@ -60,6 +61,7 @@ def _dotless(what: str, name: str) -> str:
     return name
 
 
+@lru_cache(maxsize=1024)
 def log_name(name: str) -> str:
     """*name*, if it can name a log: parts separated by ``/``, relative; raises InvalidName."""
     if name.startswith("/"):

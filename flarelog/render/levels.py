@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from flarelog.late import late
-from flarelog.render.merge import GOES_ON, before_traceback
+from flarelog.render.merge import GOES_ON, TRACEBACK, before_traceback
 
 _HEAD = 256  # characters that are looked at
 
@@ -124,14 +124,14 @@ class Levels:
     def of(self, text: str) -> Level | None:
         """The level of *text*, without colours; None: nobody knows."""
         self.within = False
-        if (began := before_traceback(text)) is not None:
+        if TRACEBACK in text and (began := before_traceback(text)) is not None:
             self._inside, self._behind, self._last = True, False, Level.ERROR
             self._prefix, self._begin, self._end = began, began.rstrip(), 0
             return Level.ERROR
         if (self._inside or self._behind) and self._belongs(text):
             self.within = True
             return Level.ERROR
-        if self._end and _shape(text[: self._end]) == self._like:
+        if self._end and text[: self._end].encode(errors="replace").translate(_DIGITS) == self._like:
             return self._last  # most lines of a log begin as the one before, but for their times
         own, self._end = _told(text)
         self._like = _shape(text[: self._end])

@@ -170,5 +170,5 @@ class _Listed:
             raise Malformed(f"the receiver lists more than {MAX_LISTED_MARKS} marks of {part.stream}")
 
     def _put_together(self) -> None:
-        if self.found:
+        if self.found and len(self._marks) != len(self.found[-1].marks):  # it came in several parts
             self.found[-1] = replace(self.found[-1], marks=tuple(self._marks))

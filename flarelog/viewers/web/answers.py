@@ -36,6 +36,7 @@ ONE = 0.3  # seconds for which the length of one log is believed
 KEPT = 100  # lengths of logs
 FEW = 20  # sites that are listed by themselves
 WAIT = 0.12  # seconds after which who opens a run is shown what is listed of it so far
+SOME = 500  # logs of that which are shown: making all of them ready would hold up what is still being listed
 
 
 class Listed(NamedTuple):
@@ -44,6 +45,7 @@ class Listed(NamedTuple):
     infos: Sequence[StreamInfo]
     state: RunState
     whole: bool = True  # more are being listed where it is not
+    sites: int = 0  # that are listed by then, of which the first are here
 
 
 @dataclass(slots=True)
@@ -95,7 +97,9 @@ class Lists:
         begun = self._begun(rights, run)
         if (await asyncio.wait((begun.task,), timeout=WAIT))[0]:
             return begun.task.result()
-        return Listed(ordered(begun.listing.found), begun.listing.state, whole=False)
+        found = begun.listing.found
+        sites = len({info.stream.site for info in found})
+        return Listed(ordered(found[:SOME]), begun.listing.state, whole=False, sites=sites)
 
     def _begun(self, rights: Rights, run: str) -> _Begun:
         """Whoever asks meanwhile waits for the same."""
@@ -168,7 +172,8 @@ class Answers:
 
         def encoded() -> bytes:
             record = overview.run_record(run, listed.state, listed.infos, {}, now=_now(), whole=False)
-            return as_json(record | {"receiver": self._logins.name, "listing": True, "now": _now()})
+            more = {"receiver": self._logins.name, "listing": True, "listed": listed.sites, "now": _now()}
+            return as_json(record | more)
 
         return Response(await asyncio.to_thread(encoded), media_type="application/json")
 

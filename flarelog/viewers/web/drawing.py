@@ -56,7 +56,7 @@ class Drawing:
     """
 
     def __init__(self, info: StreamInfo, view: View, wanted: Wanted, plain: bool | None = None) -> None:
-        self._info, self._view, self._wanted, self._plain = info, view, wanted, plain
+        self._info, self._view, self._wanted, self.plain = info, view, wanted, plain
         self._flow: Flow | None = None
         self._items: list[Line] = []
         self._at = 0  # the index of the row at the place
@@ -87,11 +87,11 @@ class Drawing:
         self._items, self._cut = [], start < 0
         start = max(0, start)
         self._began = offset + start
-        style = "" if not offset else style if self._plain else None
+        style = "" if not offset else style if self.plain else None
         self._styled = style is not None
         goes_on = style_behind(style or "", data[:start])
         self._flow = flow = Flow(
-            self._info.stream, self._view, offset + start, over=True, plain=self._plain, style=goes_on
+            self._info.stream, self._view, offset + start, over=True, plain=self.plain, style=goes_on
         )
         flow.learn(0, self._info.marks)
         self._take(data[start:], offset + start)
@@ -107,7 +107,7 @@ class Drawing:
     @property
     def flow(self) -> Flow:
         """What goes on drawing behind what was drawn."""
-        return self._flow or Flow(self._info.stream, self._view, self._wanted.at, plain=self._plain)
+        return self._flow or Flow(self._info.stream, self._view, self._wanted.at, plain=self.plain)
 
     @property
     def position(self) -> int:
@@ -199,7 +199,7 @@ class Drawing:
     def _is_sure(self, data: bytes, offset: int, start: int) -> bool:
         """Whether what is shown is what it would be if the whole log had been drawn."""
         before = data[start : max(start, self._wanted.at - offset)]
-        if b"\x1b" not in before and b"\x9b" not in before and self._plain is not None:
+        if b"\x1b" not in before and b"\x9b" not in before and self.plain is not None:
             return True  # but for colours that go on from before: the index will tell
         first = max(0, self._at - self._wanted.before)
         earlier = [line for line in self._items[:first] if not isinstance(line, Note)]

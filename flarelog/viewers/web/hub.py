@@ -18,7 +18,7 @@ from typing import NamedTuple
 from flarelog.backoff import FIRST_PAUSE, delay
 from flarelog.errors import FlarelogError
 from flarelog.model import Buffer, StreamId, StreamInfo
-from flarelog.viewers.flow import QUIET, Flow, Item
+from flarelog.viewers.flow import QUIET, SETTLE, Flow, Item
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.rows import Encoder, bar
 
@@ -50,6 +50,13 @@ class Slices:
             self.size = max(SLICE[0], self.size // 2)
         elif seconds < TURN[0]:
             self.size = min(SLICE[1], self.size * 2)
+
+
+def is_calm(data: bytes) -> bool:
+    """Whether nothing in *data* moves a cursor: a line of it is what it will be, and nobody waits for more."""
+    if b"\x1b" in data or b"\x08" in data or b"\x9b" in data:
+        return False
+    return data.count(b"\r") == data.count(b"\r\n")
 
 
 @dataclass(slots=True, eq=False)
@@ -85,6 +92,7 @@ class Feed:
         self._news = asyncio.Event()
         self._fed = asyncio.Event()  # something came that may be complete by and by
         self._slices = Slices()
+        self._calm = False  # nothing of what is open was written by anything that moves a cursor
 
     # --- who looks
 
@@ -169,12 +177,18 @@ class Feed:
                     self._fed.set()
                     continue
                 data, at = bytes(what), 0
+                calm = is_calm(data) and (self._calm or flow.place == flow.position)
+                self._calm = calm
                 while at < len(data):
-                    began, size = time.perf_counter(), self._slices.size
-                    self._give(flow, flow.feed(number + at, data[at : at + size], time.monotonic()))
-                    self._slices.took(time.perf_counter() - began)
+                    began, size, now = time.perf_counter(), self._slices.size, time.monotonic()
+                    items = flow.feed(number + at, data[at : at + size], now)
                     at += size
-                    self._fed.set()
+                    if calm and at >= len(data):
+                        items += flow.settle(now + SETTLE)
+                    self._give(flow, items)
+                    self._slices.took(time.perf_counter() - began)
+                    if flow.unsettled or flow.place != flow.position or self.opened:
+                        self._fed.set()
                     await asyncio.sleep(0)
                 yield
 

@@ -15,6 +15,7 @@ from flarelog.render.rows import MARK, Line, Note
 from flarelog.render.sgr import SGR, changed, plain
 
 BAR, NOTE, ERROR, WARNING, INSIDE, CUT, STDERR = 1, 2, 4, 8, 16, 32, 64
+_WARNING, _ERROR = int(Level.WARNING), int(Level.ERROR)  # an enum tells its own in ten times the time
 _MILLISECOND = 1_000_000
 SPANS = 2000  # of a row; what comes behind them has no colour
 
@@ -29,7 +30,8 @@ class Encoder:
 
     def rows(self, lines: Iterable[Line | None]) -> list[str]:
         """*lines* as rows, each without its ``[k,``."""
-        return [self.row(line) for line in lines if line is not None]
+        row = self.row
+        return [row(line) for line in lines if line is not None]
 
     def row(self, line: Line, flags: int = 0) -> str:
         offset, end, text, stream, time, _ = line
@@ -41,8 +43,8 @@ class Encoder:
             if "\x1b" in text:
                 text, spans = parted(text)
             level = self._levels.of(text)
-            if level is not None and level >= Level.WARNING:
-                flags |= ERROR if level >= Level.ERROR else WARNING
+            if level is not None and level >= _WARNING:
+                flags |= ERROR if level >= _ERROR else WARNING
             if self._levels.within:
                 flags |= INSIDE
             if stream == "stderr":

@@ -87,7 +87,7 @@ class Windows:
 
     async def drawn(self, origin: Origin, info: StreamInfo, wanted: Wanted, view: View) -> Drawn:
         """What is *wanted*, as *view* says. Raises NotFound, NotAllowed, CannotConnect, Unavailable."""
-        drawing = Drawing(info, view, wanted, await self.plain(origin, info))
+        drawing = Drawing(info, view, wanted)
         before, behind = drawing.first_bytes, STEP if wanted.rows else 0
         behind = min(max(behind, wanted.rows * LINE), DRAWN)
         await self._begun(drawing, origin, info, (wanted.at, before, behind))
@@ -108,22 +108,29 @@ class Windows:
         at, before, behind = around
         while True:
             block = max(0, at - before) // BLOCK
-            data = await gathered(origin, info.stream, block * BLOCK, min(info.committed, at + behind))
-            style = self._style_of(origin, info, block)
-            if style is None:  # the index is not there yet
-                style = await self._style_above(origin, info, block * BLOCK)
+            # Side by side: each is a round trip to a receiver that may be far.
+            drawing.plain, style, data = await asyncio.gather(
+                self.plain(origin, info),
+                self._style_at(origin, info, block),
+                gathered(origin, info.stream, block * BLOCK, min(info.committed, at + behind)),
+            )
             if await asyncio.to_thread(drawing.begin, block * BLOCK, data, style):
                 return
             before *= 4
 
-    async def _style_above(self, origin: Origin, info: StreamInfo, end: int) -> str:
-        """The colours that go on at *end*, as BEFORE bytes above it tell: of these only lines with a sequence come."""
-        above = await gathered(origin, info.stream, max(0, end - BEFORE), end, COLOURED)
-        return style_behind("", above)
+    async def _style_at(self, origin: Origin, info: StreamInfo, block: int) -> str:
+        """The colours that go on where *block* begins; while the index is not there yet, as BEFORE bytes above it tell:
+        of these only lines with a sequence come.
+        """
+        style = self._style_of(origin, info, block)
+        if style is not None:
+            return style
+        end = block * BLOCK
+        return style_behind("", await gathered(origin, info.stream, max(0, end - BEFORE), end, COLOURED))
 
     async def flow_at(self, origin: Origin, info: StreamInfo, at: int, view: View) -> Flow:
         """A flow that stands at *at*, as if it had drawn and given out what lies before."""
-        drawing = Drawing(info, view, Wanted(at, 0), await self.plain(origin, info))
+        drawing = Drawing(info, view, Wanted(at, 0))
         await self._begun(drawing, origin, info, (at, drawing.first_bytes, 0))
         flow = drawing.flow
         flow.settle(LATER)

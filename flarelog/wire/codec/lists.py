@@ -57,7 +57,7 @@ def parts_of(info: StreamInfo) -> Iterator[tuple[StreamInfo, int]]:
             yield replace(info, marks=info.marks[first:number]), first
             first, texts = number, 0
         texts += size
-    yield replace(info, marks=info.marks[first:]), first
+    yield (replace(info, marks=info.marks[first:]) if first else info), first
 
 
 def _texts_of(mark: Mark) -> int:

@@ -51,9 +51,7 @@ def _set_exit(message: pb.Exit, mark: Exit) -> None:
 def _exit(at: int, digest: int, message: pb.Exit, there: int, here: int) -> Exit:
     """Numbers that make no sense, and an *oom* of another version, are hints that do not: they cost no stream."""
     texts = message.process, message.boot_id, message.cgroup, message.oom
-    if max(map(len, texts)) > MAX_TEXT:
-        raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
-    process, boot_id, cgroup, oom = (text_of(text) for text in texts)
+    process, boot_id, cgroup, oom = map(_text, texts)
     within = partial(min, MAX_OFFSET)
     return Exit(
         at,
@@ -79,23 +77,20 @@ def _exit(at: int, digest: int, message: pb.Exit, there: int, here: int) -> Exit
 
 
 def mark_of(message: pb.Mark) -> Mark:
-    at, digest = message.offset, message.digest
-    texts = (
-        *(message.generation.path, message.generation.identity, message.generation.notes),
-        *(message.ended.reason, message.gap.reason, message.attributes.words),
-    )
-    if max(map(len, texts)) > MAX_TEXT:
-        raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
-    path, identity, notes, ended, gap, words = (text_of(text) for text in texts)
-    if max(at, message.generation.source_offset, message.gap.length) > MAX_OFFSET:
-        raise Malformed(f"a mark has an offset behind {MAX_OFFSET}, longer than any file")
+    at, digest, kind = message.offset, message.digest, message.WhichOneof("kind")
     # A time that makes no sense is a hint that does not: it must not cost a stream.
     there, here = min(message.clock_ms, MAX_OFFSET), min(message.at_ms, MAX_OFFSET)
+    if at > MAX_OFFSET:
+        raise _behind()
+    # Only what is said is looked at: a list has a mark for each of thousands of logs, or more.
     if message.HasField("exit"):
         return _exit(at, digest, message.exit, there, here)
-    match message.WhichOneof("kind"):
+    match kind:
         case "generation":
             found = message.generation
+            path, identity, notes = map(_text, (found.path, found.identity, found.notes))
+            if found.source_offset > MAX_OFFSET:
+                raise _behind()
             return Generation(
                 *(at, digest, path, found.source_offset, identity),
                 *(found.head_length, found.head_digest, notes),
@@ -103,12 +98,24 @@ def mark_of(message: pb.Mark) -> Mark:
                 at=here,
             )
         case "ended":
-            return Ended(at, digest, ended, clock=there, at=here)
+            return Ended(at, digest, _text(message.ended.reason), clock=there, at=here)
         case "gap":
-            return Gap(at, digest, message.gap.length, gap, clock=there, at=here)
+            if message.gap.length > MAX_OFFSET:
+                raise _behind()
+            return Gap(at, digest, message.gap.length, _text(message.gap.reason), clock=there, at=here)
         case "attributes":
-            return Attributes(at, digest, words, clock=there, at=here)
+            return Attributes(at, digest, _text(message.attributes.words), clock=there, at=here)
     raise Malformed("a mark has a kind that this version does not know")
+
+
+def _text(text: str) -> str:
+    if len(text) > MAX_TEXT:
+        raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
+    return text_of(text)
+
+
+def _behind() -> Malformed:
+    return Malformed(f"a mark has an offset behind {MAX_OFFSET}, longer than any file")
 
 
 def marks_of(messages: Iterable[pb.Mark]) -> tuple[Mark, ...]:

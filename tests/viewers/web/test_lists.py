@@ -96,6 +96,26 @@ def test_who_opens_a_run_sees_what_is_listed_so_far(store: Path) -> None:
     asyncio.run(play())
 
 
+def test_of_what_is_listed_so_far_the_first_logs_are_shown_and_all_sites_are_counted(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "SOME", 2)
+
+    async def play() -> None:
+        lists, (of, origin) = Lists(), rights(store)
+        for _ in range(3):
+            origin.steps.release()
+        while (found := await lists.soon(of, RUN)).sites < 3:
+            await asyncio.sleep(0)
+        assert (sites(found.infos), found.sites, found.whole) == (SITES[:2], 3, False)
+        for _ in range(2):
+            origin.steps.release()
+        assert sites((await lists.of(of, RUN)).infos) == SITES
+        await lists.close()
+
+    asyncio.run(play())
+
+
 def test_a_few_sites_are_listed_beside_the_list_of_all(store: Path) -> None:
     async def play() -> None:
         lists, (of, origin) = Lists(), rights(store)

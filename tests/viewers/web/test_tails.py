@@ -240,6 +240,62 @@ def test_a_ring_tells_where_in_it_somebody_goes_on(store: Path) -> None:
     played(play)
 
 
+class Speaks(Turns):
+    """A store whose log goes on with *pieces*, each when *more* is released."""
+
+    def __init__(self, root: Path, pieces: Sequence[bytes]) -> None:
+        super().__init__(root)
+        self.pieces, self.more = pieces, asyncio.Semaphore(0)
+
+    async def find(self, *args: Any, **how: Any) -> AsyncGenerator[Found, None]:
+        if not how.get("follow"):
+            async with aclosing(super().find(*args, **how)) as found:
+                async for one in found:
+                    yield one
+            return
+        at = len(DATA)
+        for piece in self.pieces:
+            await self.more.acquire()
+            yield at, piece
+            at += len(piece)
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "at_once"),
+    [
+        ([b"one\n", b"two\nthree\n"], ["one", "two", "three"]),
+        ([b"one\r\n", b"\xd0\xb4\xd0\xb2\xd0\xb0\n"], ["one", "\u0434\u0432\u0430"]),
+        ([b"on", b"e\ntw", b"o\n"], ["one", "two"]),
+        ([b"10%\r20%\n"], []),
+        ([b"one\ntwo\x1b[A\n"], []),
+        ([b"10%\r2", b"0%\n"], []),  # what is open was begun by what moves a cursor
+    ],
+)
+def test_lines_that_no_cursor_moves_in_are_given_out_at_once(
+    store: Path, monkeypatch: pytest.MonkeyPatch, pieces: Sequence[bytes], at_once: Sequence[str]
+) -> None:
+    monkeypatch.setattr(hub, "QUIET", 3600.0)
+
+    async def play() -> None:
+        origin = Speaks(store, pieces)
+        async with opened(origin) as (hub_, info):
+            viewer, feed = Viewer(origin), Feed(replace(info, sealed=False), info.committed, hub_.begin)
+            feed.enter(viewer)
+            while feed._flow is None:
+                await asyncio.sleep(0)
+            for _ in pieces:
+                origin.more.release()
+            end = len(DATA) + sum(map(len, pieces))
+            while feed._flow.position < end:
+                await asyncio.sleep(0)
+            given = [json.loads(f"[{row}")[2] for batch in feed._ring for row in batch.rows.split("\n") if row]
+            assert given == at_once
+            assert feed.leave(viewer)
+
+    played(play)
+
+
 def test_a_slice_that_takes_long_is_followed_by_smaller_ones() -> None:
     slices = Slices()
     for _ in range(20):

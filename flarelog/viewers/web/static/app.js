@@ -128,8 +128,8 @@ async function begin() {
       await login(known, error.message);
     }
   }
-  greet();
   show(new URL(location.href));
+  greet();
 }
 
 begin();

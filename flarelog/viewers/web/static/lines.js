@@ -115,17 +115,14 @@ export class Lines {
     return false; // it stands before all that are held
   }
 
-  /** Forgets rows at the beginning. Returns how many of them were shown. */
+  /** Forgets rows at the beginning, now and then: not with each row. */
   trimHead(keep = LIVE) {
     const surplus = this.rows.length - keep;
-    if (surplus <= keep / 4) return 0; // now and then, not with each row
-    const before = this.view().length;
-    const gone = this.rows.slice(0, surplus);
-    if (this.number !== null) this.number += gone.reduce((sum, row) => sum + (row[4] & NOTE ? 0 : 1), 0);
+    if (surplus <= keep / 4) return;
+    if (this.number !== null) for (let at = 0; at < surplus; at += 1) this.number += this.rows[at][4] & NOTE ? 0 : 1;
     this.rows = this.rows.slice(surplus);
     this.from = this.rows[0][1];
     this.changed();
-    return before - this.view().length;
   }
 
   /** Forgets rows at the end, when many were put before them. Returns whether it did. */

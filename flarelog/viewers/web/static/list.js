@@ -9,6 +9,9 @@ import { Lines, NOTE, key } from "./lines.js";
 import { blank, fill, legible } from "./paint.js";
 
 const AROUND = 14; // rows above and below the screen that are in the document
+const ABOVE = 4; // above it while the end is followed: whoever scrolls up follows no more
+const PACE = [25, 150]; // ms at least, and at most, between two drawings of rows that come by themselves
+const REST = 3; // so many times what drawing took passes before more of them are drawn: others share the machine
 
 export class LogList extends HTMLElement {
   constructor() {
@@ -24,6 +27,8 @@ export class LogList extends HTMLElement {
     this.extra = 0; // height of the opened row beyond one
     this.height = 20;
     this.expected = 0;
+    this.rested = 0; // when rows that come by themselves may be drawn
+    this.waiting = 0;
   }
 
   connectedCallback() {
@@ -46,6 +51,7 @@ export class LogList extends HTMLElement {
 
   disconnectedCallback() {
     this.sized.disconnect();
+    clearTimeout(this.waiting);
     document.removeEventListener("selectionchange", this.onselection);
   }
 
@@ -55,8 +61,24 @@ export class LogList extends HTMLElement {
     this.drawing = true;
     requestAnimationFrame(() => {
       this.drawing = false;
-      if (this.isConnected) this.render();
+      if (!this.isConnected) return;
+      const begun = performance.now();
+      this.rested = begun + PACE[0];
+      this.render();
+      // What comes behind it in the frame, where everything is and how it is painted, takes the most of it.
+      setTimeout(() => (this.rested = begun + Math.min(PACE[1], Math.max(PACE[0], (1 + REST) * (performance.now() - begun)))));
     });
+  }
+
+  /** Draws rows that came by themselves: at once, unless others were drawn a moment ago. */
+  soon() {
+    if (this.drawing || this.waiting) return;
+    const left = this.rested - performance.now();
+    if (left <= 0) return this.draw();
+    this.waiting = setTimeout(() => {
+      this.waiting = 0;
+      this.draw();
+    }, left);
   }
 
   // Where rows are.
@@ -98,7 +120,7 @@ export class LogList extends HTMLElement {
     if (this.opened < 0) this.extra = 0;
     this.box.style.blockSize = `${this.whole}px`;
     if (this.follow) this.scroll(this.whole);
-    const first = Math.max(0, this.at(this.scrollTop) - AROUND);
+    const first = Math.max(0, this.at(this.scrollTop) - (this.follow ? ABOVE : AROUND));
     const last = Math.min(view.length, this.at(this.scrollTop + this.clientHeight) + AROUND + 1);
     const wanted = [];
     for (let index = first; index < last; index += 1) wanted.push(index);
@@ -128,7 +150,8 @@ export class LogList extends HTMLElement {
     let at = this.box.firstChild;
     for (const [name, index] of items) {
       let node = this.nodes.get(name);
-      if (!node) {
+      if (node) while (unused.has(at)) at = at.nextSibling; // a row that stays is not moved: what is moved is laid out anew
+      else {
         node = unused.has(at) ? at : (unused.values().next().value ?? blank());
         unused.delete(node);
       }
@@ -147,8 +170,8 @@ export class LogList extends HTMLElement {
       fill(node, item, { about: this.lines.about, names: this.names, titles: this.titles, colours: this.colours, open });
       node.about = this.lines.about;
     }
-    const y = `translateY(${this.top(index)}px)`;
-    if (node.style.transform !== y) node.style.transform = y;
+    const y = this.top(index);
+    if (node.y !== y) node.style.transform = `translateY(${(node.y = y)}px)`;
     const marked = this.marked;
     const [k, offset, end, , flags] = item.row;
     node.classList.toggle("marked", marked !== null && k === marked[0] && !(flags & NOTE) && offset < marked[2] && (end > marked[1] || offset >= marked[1]));

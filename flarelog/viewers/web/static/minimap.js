@@ -11,6 +11,8 @@ export class MiniMap extends HTMLElement {
   constructor() {
     super();
     this.seen = [0, 1]; // shares of the log
+    this.shown = [-1, -1]; // those that were drawn, and how high that was: less than half a pixel is not drawn anew
+    this.high = Infinity;
     this.ticks = new Map(); // by name: shares
   }
 
@@ -41,8 +43,9 @@ export class MiniMap extends HTMLElement {
   show(from, to) {
     if (this.seen[0] === from && this.seen[1] === to) return;
     this.seen = [from, to];
-    this.setAttribute("aria-valuenow", String(Math.round(to * 100)));
-    this.draw();
+    const now = String(Math.round(to * 100));
+    if (this.getAttribute("aria-valuenow") !== now) this.setAttribute("aria-valuenow", now);
+    if (this.high * (Math.abs(from - this.shown[0]) + Math.abs(to - this.shown[1])) > 0.5) this.draw();
   }
 
   /** Marks *shares* of the log by ticks of the kind *name*: hit, error or gap. */
@@ -91,6 +94,7 @@ export class MiniMap extends HTMLElement {
   render() {
     const scale = devicePixelRatio || 1;
     const [width, height] = [this.clientWidth, this.clientHeight];
+    [this.shown, this.high] = [this.seen, height];
     if (this.canvas.width !== Math.round(width * scale) || this.canvas.height !== Math.round(height * scale)) {
       this.canvas.width = Math.round(width * scale);
       this.canvas.height = Math.round(height * scale);

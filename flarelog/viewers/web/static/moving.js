@@ -126,7 +126,11 @@ export class Moving extends HTMLElement {
           for (const row of answer.open ?? []) lines.reopen(row[0], answer.open.filter((one) => one[0] === row[0]));
           lines.whole = Boolean(answer.open?.length);
           if (answer.to !== undefined) lines.to = Math.max(lines.to, answer.to);
-          if (!list.selection) list.moved(-lines.trimHead(12000));
+          if (!list.selection) {
+            const before = lines.view().length;
+            lines.trimHead(12000);
+            list.moved(lines.view().length - before);
+          }
           list.draw();
         }
         if (source.ends(lines) && !source.sealed && !this.live) this.listen();
@@ -149,7 +153,7 @@ export class Moving extends HTMLElement {
       rows: (rows) => this.came(rows),
       bars: (k, rows) => {
         list.lines.reopen(k, rows);
-        list.draw();
+        list.soon();
       },
       at: (places) => source.at(list.lines, places),
       lost: (sentence) => this.lost("tail", sentence && new Refused(0, sentence)),
@@ -179,7 +183,7 @@ export class Moving extends HTMLElement {
       this.fresh += fresh;
       if (list.lines.full) this.behind();
     }
-    list.draw();
+    list.soon();
   }
 
   /** The end is not held any more: the stream would bring rows that nobody looks at. */

@@ -164,11 +164,11 @@ export class RunPage extends HTMLElement {
 
   draw() {
     if (!this.record) return;
-    const { sites, state, listing } = this.record;
+    const { sites, state, listing, listed } = this.record;
     const counts = new Map();
     for (const site of sites) counts.set(site.standing, (counts.get(site.standing) ?? 0) + 1);
-    const parts = ORDER.filter((name) => counts.has(name)).map((name) => `${count(counts.get(name))} ${name === "sending" ? "live" : name}`);
-    say(this.sum, `${state}: ${several(sites.length, "site")}${listing ? " so far" : ""}${parts.length ? `: ${parts.join(", ")}` : ""}`);
+    const parts = ORDER.filter((name) => counts.has(name) && !listing).map((name) => `${count(counts.get(name))} ${name === "sending" ? "live" : name}`);
+    say(this.sum, `${state}: ${several(listed ?? sites.length, "site")}${listing ? " so far" : ""}${parts.length ? `: ${parts.join(", ")}` : ""}`);
     const wanted = this.wanted();
     const nodes = [];
     const kept = new Map();
