@@ -148,9 +148,11 @@ class LocalStore(LocalReader):
         return appender
 
     def _is_quick(self, stream: StreamId) -> bool:
-        """Whether opening *stream* makes nothing and reads little: a thread would take longer than that."""
+        """Whether opening *stream* waits for no disk and reads little: a thread would take longer than that."""
         try:
             journal, data = (os.lstat(path).st_size for path in self.layout.files(stream))
+        except FileNotFoundError:
+            return not self.layout.durable
         except OSError:
             return False
         return 0 < journal <= LONG and data <= _LITTLE
