@@ -50,10 +50,7 @@ def _set_exit(message: pb.Exit, mark: Exit) -> None:
 
 def _exit(at: int, digest: int, message: pb.Exit, there: int, here: int) -> Exit:
     """Numbers that make no sense, and an *oom* of another version, are hints that do not: they cost no stream."""
-    texts = message.process, message.boot_id, message.cgroup, message.oom
-    if max(map(len, texts)) > MAX_TEXT:
-        raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
-    process, boot_id, cgroup, oom = (text_of(text) for text in texts)
+    process, boot_id, cgroup, oom = map(_text, (message.process, message.boot_id, message.cgroup, message.oom))
     within = partial(min, MAX_OFFSET)
     return Exit(
         at,
@@ -79,16 +76,7 @@ def _exit(at: int, digest: int, message: pb.Exit, there: int, here: int) -> Exit
 
 
 def mark_of(message: pb.Mark) -> Mark:
-    at, digest = message.offset, message.digest
-    texts = (
-        *(message.generation.path, message.generation.identity, message.generation.notes),
-        *(message.ended.reason, message.gap.reason, message.attributes.words),
-    )
-    if max(map(len, texts)) > MAX_TEXT:
-        raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
-    path, identity, notes, ended, gap, words = (text_of(text) for text in texts)
-    if max(at, message.generation.source_offset, message.gap.length) > MAX_OFFSET:
-        raise Malformed(f"a mark has an offset behind {MAX_OFFSET}, longer than any file")
+    at, digest = _offset(message.offset), message.digest
     # A time that makes no sense is a hint that does not: it must not cost a stream.
     there, here = min(message.clock_ms, MAX_OFFSET), min(message.at_ms, MAX_OFFSET)
     if message.HasField("exit"):
@@ -97,18 +85,30 @@ def mark_of(message: pb.Mark) -> Mark:
         case "generation":
             found = message.generation
             return Generation(
-                *(at, digest, path, found.source_offset, identity),
-                *(found.head_length, found.head_digest, notes),
+                *(at, digest, _text(found.path), _offset(found.source_offset), _text(found.identity)),
+                *(found.head_length, found.head_digest, _text(found.notes)),
                 clock=there,
                 at=here,
             )
         case "ended":
-            return Ended(at, digest, ended, clock=there, at=here)
+            return Ended(at, digest, _text(message.ended.reason), clock=there, at=here)
         case "gap":
-            return Gap(at, digest, message.gap.length, gap, clock=there, at=here)
+            return Gap(at, digest, _offset(message.gap.length), _text(message.gap.reason), clock=there, at=here)
         case "attributes":
-            return Attributes(at, digest, words, clock=there, at=here)
+            return Attributes(at, digest, _text(message.attributes.words), clock=there, at=here)
     raise Malformed("a mark has a kind that this version does not know")
+
+
+def _text(text: str) -> str:
+    if len(text) > MAX_TEXT:
+        raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
+    return text_of(text)
+
+
+def _offset(number: int) -> int:
+    if number > MAX_OFFSET:
+        raise Malformed(f"a mark has an offset behind {MAX_OFFSET}, longer than any file")
+    return number
 
 
 def marks_of(messages: Iterable[pb.Mark]) -> tuple[Mark, ...]:
