@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import replace
 
 from flarelog.errors import Fenced, FlarelogError
 from flarelog.exits import Exit
@@ -225,10 +224,10 @@ class Receiver:
         Raises:
             Refused: HOLE when bytes or marks are missing, REJECTED when the two ends hold different streams.
         """
-        ours = Receipt(self.accepted, self.digest, len(self.marks))
+        ours = Receipt(self.accepted, self.digest, len(self.marks), receipt.redacted)
         if receipt.length > ours.length or receipt.marks > ours.marks:
             raise Refused(Code.HOLE, f"the receipt is for {receipt.length} bytes, but {ours.length} were received")
-        if replace(receipt, redacted=None) != ours:
+        if receipt != ours:
             raise Refused(
                 Code.REJECTED,
                 f"the receipt says {receipt.length} bytes with digest {receipt.digest:08x},"

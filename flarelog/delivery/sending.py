@@ -190,10 +190,10 @@ class Delivery:
             self._sent_at = now
             return producer.chunk(item)
         if item is not None:
+            digest = producer.position_digest
             if not item.clock:  # what is sent again is sent with the same time
-                item = source.marks[producer.marks_sent] = replace(item, clock=int(wall * 1000))
-            mark = replace(item, digest=producer.position_digest)
-            return producer.mark(), mark
+                item = source.marks[producer.marks_sent] = replace(item, clock=int(wall * 1000), digest=digest)
+            return producer.mark(), item if item.digest == digest else replace(item, digest=digest)
         if (
             producer.state in (State.STREAMING, State.PAUSED)
             and producer.position == source.end

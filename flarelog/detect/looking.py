@@ -150,6 +150,10 @@ class Progress:
         """Nothing can be found in the whole lines before *end*."""
         self.at, self.late, self.more = end, {}, self.settled_more
 
+    def has_seen(self, info: StreamInfo) -> None:
+        """All that *info* tells of was looked at."""
+        self.seen, self.marks, self.sealed = info.committed, len(info.marks), info.sealed
+
     def trim(self, most: int) -> None:
         """Keep *most* findings, the first of the log; others are counted."""
         if self.size <= most:
@@ -249,21 +253,41 @@ def examine(
             cut = cut or len(data)
         if not at_end or (len(data) - cut > UNFINISHED and not info.sealed):
             data = data[:cut]
-        clean = progress.plain is not False and is_clean(data)
-        if clean and progress.plain is None and not may_be_records(data):
-            progress.plain = True if data.count(b"\n", 0, cut) >= UNDECIDED or size >= LINE else None
-        if clean and progress.plain:
-            progress.passed(start + cut)
-        elif clean and not start and not may_be_records(data):
-            progress.passed(0)
-        else:
+        if not _passes(progress, data, cut, long=size >= LINE):
             before = (yield from _before(start, read)) if progress.plain is not None else ()
             yield from _look(progress, info, _Around(data, cut, before), stamps(), force=size >= LINE)
         if at_end:
             break
         size = BLOCK if progress.at > start else size * 4
         yield
-    progress.seen, progress.marks, progress.sealed = info.committed, len(info.marks), info.sealed
+    progress.has_seen(info)
+
+
+def glance(progress: Progress, info: StreamInfo, read: Callable[[int, int], bytes]) -> bool:
+    """As ``examine``, at once, where little came. False: something may be in it, and *progress* tells nothing of it."""
+    left = info.committed - progress.at
+    data = read(left, progress.at)
+    if len(data) < left or (left and not _passes(progress, data, data.rfind(b"\n") + 1)):
+        return False
+    progress.begun = info.begun
+    progress.has_seen(info)
+    return True
+
+
+def _passes(progress: Progress, data: bytes, cut: int, *, long: bool = False) -> bool:
+    """Whether nothing can be found in *data*, whose whole lines end at *cut*, or which is *long*; *progress* tells it
+    then.
+    """
+    if progress.plain is False or not is_clean(data):
+        return False
+    if progress.plain is None:
+        if may_be_records(data):
+            return False
+        progress.plain = True if data.count(b"\n", 0, cut) >= UNDECIDED or long else None
+    if not progress.plain and progress.at:
+        return False
+    progress.passed(progress.at + cut if progress.plain else 0)
+    return True
 
 
 def _line_ends(progress: Progress, end: int, read: Callable[[int, int], bytes]) -> Iterator[None]:

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC
 from functools import partial
 
-from flarelog.detect.looking import BLOCK, Progress, examine, version
+from flarelog.detect.looking import BLOCK, Progress, examine, glance, version
 from flarelog.errors import FlarelogError, InvalidName
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.zones import Stamps, zone_of
 from flarelog.sources.zone import system_zone
 from flarelog.stores.aside import aside
-from flarelog.stores.base import Bytes, Store
+from flarelog.stores.base import AtHand, Bytes, Store
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,7 @@ BUSY = 0.3  # of a core that the process uses beside this, from which on it has 
 SHARES = (0.2, 0.02)  # of a core that each of two lanes may use: where the process has no other work, and where it has
 MEASURED = 1.0  # seconds over which that is measured
 SLICE = 0.05  # seconds of work after which another log has its turn
+LITTLE = 16 << 10  # bytes that are looked at in one piece
 MOST = 1000  # findings that are kept of a site
 SITES, FINDINGS = 20_000, 50_000  # of which it is in memory what was found; others are read again
 KEEP_EVERY, KEEP_SHARE = 1.0, 20  # seconds; so many times what writing took passes before it is written again
@@ -115,14 +116,27 @@ class Findings:
         self._looking: set[StreamId] = set()
         self._sites: OrderedDict[tuple[str, str], _Site] = OrderedDict()
         self._reading = asyncio.Lock()
-        load = _Load()
-        self._near, self._far = _Pace(load), _Pace(load)
+        self._load = _Load()
+        self._near, self._far = _Pace(self._load), _Pace(self._load)
 
     # --- what happens
 
     def grew(self, stream: StreamId) -> None:
         """More of *stream* has come, or it has ended."""
         self._grown[stream] = None
+
+    def ends(self, stream: StreamId) -> None:
+        """*stream* has its receipt, and is about to be closed. Mostly little of it is left to look at, and that is done
+        now: the lanes would open its files once more, which takes ten times as long.
+        """
+        began = time.thread_time()
+        self._grown[stream] = None
+        with suppress(Exception):  # the lanes meet it again, and say it
+            hand = self._store.at_hand(stream)
+            if hand is not None and self._passes(stream, hand):
+                del self._grown[stream]
+                self._behind.pop(stream, None)
+        self._load.own += time.thread_time() - began
 
     def forget(self, run: str, site: str = "") -> None:
         """*run*, or *site* in it, is no longer in the store."""
@@ -177,6 +191,9 @@ class Findings:
         hand = self._store.at_hand(stream)
         if hand is not None and hand.more:
             self._grown[stream] = None  # it is committed soon
+        if hand is not None and self._passes(stream, hand):
+            await self._near.worked(began)
+            return
         known = self._sites.get((stream.run, stream.site))
         progress = known.logs.get(stream.log) if known is not None else None
         at = progress.at if progress is not None else 0
@@ -190,6 +207,21 @@ class Findings:
         except FlarelogError:
             self._grown[stream] = None
             raise
+
+    def _passes(self, stream: StreamId, hand: AtHand) -> bool:
+        """Whether nothing is in the little that has come to *stream*: mostly so, and then it was looked at."""
+        info, site = hand.info, self._sites.get((stream.run, stream.site))
+        if site is None or stream in self._looking:
+            return False
+        progress = site.logs.get(stream.log) or Progress()
+        start, sealed = progress.at, progress.sealed
+        little = info.committed - start <= LITTLE
+        if not little or progress.size or not progress.is_of(info) or not glance(progress, info, hand.read):
+            return False
+        self._sites.move_to_end((stream.run, stream.site))
+        site.logs[stream.log] = progress
+        site.passed = KEEP_AFTER if progress.sealed and not sealed else site.passed + progress.at - start
+        return True
 
     async def _look_far(self) -> None:
         """Look at those that have much to look at, each for a while, and between them at what is in the store."""

@@ -32,6 +32,7 @@ from flarelog.wire.packing import Unpacking
 
 log = logging.getLogger(__name__)
 
+ENDING = 8  # streams that end in one turn of the loop
 UNPACKED = 2  # chunks that are in memory unpacked: one is stored while the next is unpacked
 
 
@@ -53,14 +54,15 @@ class Intake:
         pressure: Pressure,
         lately: Lately,
         grew: Callable[[StreamId], None],
+        ends: Callable[[StreamId], None],
     ) -> None:
         self.incarnation, self.idle_timeout = incarnation, options.idle_timeout
         self.callers, self.sessions, self.pressure, self.lately = callers, sessions, pressure, lately
         self.unpacking = Unpacking(taken=options.compression != "off")
-        self.ending = Turns()
+        self.ending = Turns(ENDING)
         self.unpacked = Turns(UNPACKED)  # by site as well
         self.writing = Turns()  # by site: whoever sends much, over however many streams, is one of those who write
-        self.states, self.happenings, self._grew = states, happenings, grew
+        self.states, self.happenings, self._grew, self._ends = states, happenings, grew, ends
         self._bus, self._admission, self._runs, self._quota = bus, admission, runs, quota
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
 
@@ -107,10 +109,11 @@ class Intake:
     def _left(self, session: Session, sealed: bool) -> None:
         stream, committed = session.stream, session.appender.committed
         self.states.left(stream)
-        self._grew(stream)
         if sealed:
             self.happenings.resume(stream)
-        elif stream not in self.happenings.paused:
+        else:
+            self._grew(stream)
+        if not sealed and stream not in self.happenings.paused:
             self.happenings.note(stream, LEFT, session.left_because)
         self._quota.holds(stream, committed)
         if sealed:
@@ -167,6 +170,9 @@ class Intake:
 
     def grew(self, stream: StreamId) -> None:
         self._grew(stream)
+
+    def ends(self, stream: StreamId) -> None:
+        self._ends(stream)
 
     # --- what is answered
 

@@ -34,25 +34,27 @@ class Turns:
         self._having: Counter[Hashable] = Counter()
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # in the order in which they are served
 
-    @contextlib.asynccontextmanager
-    async def one(self, key: Hashable) -> AsyncIterator[None]:
-        """Have a turn meanwhile."""
+    def one(self, key: Hashable) -> _Turn:
+        """To be in meanwhile."""
+        return _Turn(self, key)
+
+    async def begins(self, key: Hashable) -> None:
+        """Have a turn, until it ``ends``."""
         if self._may(key):  # whoever waits may not
             self._serve(key)
-        else:
-            mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.setdefault(key, deque()).append(mine)
-            try:
-                await mine
-            except asyncio.CancelledError:
-                if mine.done() and not mine.cancelled():
-                    self._give_back(key)  # it was served in the same moment
-                raise
+            return
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(key, deque()).append(mine)
         try:
-            yield
-        finally:
-            # Later: what the loop has to do anyway comes first.
-            asyncio.get_running_loop().call_soon(self._give_back, key)
+            await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled():
+                self._give_back(key)  # it was served in the same moment
+            raise
+
+    def ends(self, key: Hashable) -> None:
+        # Later: what the loop has to do anyway comes first.
+        asyncio.get_running_loop().call_soon(self._give_back, key)
 
     def _may(self, key: Hashable) -> bool:
         return self._free > 0 and self._having[key] < self._each
@@ -74,6 +76,21 @@ class Turns:
             if not one.done():
                 one.set_result(None)
                 self._serve(following)
+
+
+class _Turn:
+    """A class, because each log has two: a generator of ``contextlib`` takes three times as long."""
+
+    __slots__ = ("_key", "_turns")
+
+    def __init__(self, turns: Turns, key: Hashable) -> None:
+        self._turns, self._key = turns, key
+
+    async def __aenter__(self) -> None:
+        await self._turns.begins(self._key)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._turns.ends(self._key)
 
 
 class Peers:

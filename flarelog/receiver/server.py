@@ -99,7 +99,8 @@ class Server:
             self.quota,
             self.pressure,
             lately,
-            self.findings.grew if self.findings is not None else lambda stream: None,
+            self.findings.grew if self.findings is not None else _nothing,
+            self.findings.ends if self.findings is not None else _nothing,
         )
         self.lists = Lists(store, callers, runs, sessions, self.states, self.findings)
         self.control = Control(callers, runs, self.admission, self.removals)
@@ -233,3 +234,7 @@ class Server:
         self.intake.forget(run, site)
         if self.workers is not None:
             self.workers.forget(run, site)
+
+
+def _nothing(stream: StreamId) -> None:
+    """Nobody looks for findings."""

@@ -83,6 +83,9 @@ class House(Protocol):
     def grew(self, stream: StreamId) -> None:
         """Something of *stream* was appended, and will be committed."""
 
+    def ends(self, stream: StreamId) -> None:
+        """*stream* has its receipt, and is about to be closed."""
+
     def told(self, stream: StreamId, producer: bytes, news: News) -> None:
         """*producer* has told how *stream* and its machine fare."""
 
@@ -292,8 +295,8 @@ class Session:
                 self._opening.cancel()
             await self.opened()
             if self.reception.receiver is not None:
-                async with self.house.ending.one(self.line.peer):
-                    pass  # thousands of streams may end in the same moment, with their connection
+                await self.house.ending.begins(self.line.peer)
+                self.house.ending.ends(self.line.peer)  # thousands may end in the same moment, with their connection
                 await self._settle()
             self._say_last_word()
         except Exception as bug:
@@ -311,6 +314,7 @@ class Session:
             if self.reception.state is State.SEALING and isinstance(self.reception.receipt, Receipt):
                 await self.appender.seal(self.reception.receipt)
                 self.reception.sealed()
+                self.house.ends(self.stream)
         except FlarelogError as late:
             self.reception.refuse(late)
         except Exception as bug:

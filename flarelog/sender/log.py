@@ -316,7 +316,9 @@ class Log:
             if isinstance(item, Chunk):
                 return self._chunk(item, said)
             if isinstance(item, Receipt):
-                item = self._receipt = replace(item, redacted=self._site.finder.masked(self.stream.log))
+                if (masked := self._site.finder.masked(self.stream.log)) is not None:
+                    item = replace(item, redacted=masked)
+                self._receipt = item
             said.append(item)
         return said, True
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from flarelog.model import Buffer, Code, Reply
 from flarelog.wire.codec.base import Malformed
-from flarelog.wire.codec.fields import fields_of, varint
+from flarelog.wire.codec.fields import fields_of, read_varint, varint
 from flarelog.wire.codec.push import Request, request_parts
 from flarelog.wire.codec.replies import encode_reply, reply_message, reply_messages, reply_of
 
@@ -73,12 +73,21 @@ def requests(raw: bytes) -> Iterator[tuple[int, bytes | memoryview]]:
     if raw[:1] != b"Z":  # _SEVERAL, as a byte
         yield 0, raw
         return
-    fields = fields_of(raw, MOST, "PushRequest")
-    if any(field.tag != _SEVERAL for field in fields):
+    found, at = list[tuple[int, int, int]](), 0
+    try:
+        while at < len(raw) and raw[at] == _SEVERAL and len(found) <= MOST:
+            begin = at
+            size, at = read_varint(raw, at + 1)
+            found.append((begin, at, at + size))
+            at += size
+    except IndexError:
+        at = len(raw) + 1
+    if at != len(raw) or len(found) > MOST:
+        fields_of(raw, MOST, "PushRequest")  # raises if it is none
         raise Malformed("a PushRequest that speaks of several streams says something beside it")
     view = memoryview(raw)
-    for field in fields:
-        yield field.begin, view[field.body : field.end]
+    for begin, body, end in found:
+        yield begin, view[body:end]
 
 
 # --- what a receiver says

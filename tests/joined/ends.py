@@ -199,7 +199,7 @@ class ReceivingEnd:
         journal's lines reached the disk; with *hole* the file is as long as it was to be, but holds zeros there.
         """
         for appender in list(self.store._open.values()):
-            lines, _ = appender._batch()
+            lines, *_ = appender._batch()
             committed, written = appender.committed, appender._written
             os.ftruncate(appender._data_fd, committed + (written - committed) * data // 100)
             if hole:

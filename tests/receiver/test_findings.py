@@ -123,6 +123,26 @@ def test_what_grows_is_looked_at_and_what_was_found_is_kept() -> None:
     assert [(one.signature, one.count) for one in kept["train.log"].findings] == [("disk.full", 2)]
 
 
+def test_the_little_that_is_left_of_a_log_is_looked_at_before_it_is_closed() -> None:
+    other, bad = StreamId("run-1", "site-1", "other.log"), StreamId("run-1", "site-1", "bad.log")
+
+    async def work(store: Kept, found: Findings) -> None:
+        await log(store, STEP, sealed=True)
+        found.grew(STREAM)
+        await until(lambda: _seen(found, STREAM))  # the site is known from now on
+        for stream, data in ((other, STEP * 20), (bad, STEP + FULL)):
+            appender = await log(store, data, stream)
+            await appender.seal(Receipt(appender.committed, appender.digest, 0))
+            found.ends(stream)
+            await appender.close()
+        known = found._sites["run-1", "site-1"].logs
+        assert (known["other.log"].at, known["other.log"].sealed) == (len(STEP) * 20, True)
+        await until(lambda: counts(found, bad))
+        assert list(found._grown) == []
+
+    within(work)
+
+
 def test_what_cannot_be_read_for_a_while_is_looked_at_later_and_is_nobody_s_bug(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -580,6 +580,44 @@ def recorded(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
     return calls
 
 
+def test_a_new_stream_is_synced_with_its_first_bytes_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def go() -> None:
+        async with LocalStore(tmp_path / "store") as store:
+            synced = recorded(monkeypatch, "fdatasync")
+            appender = await store.appender(STREAM, A)
+            assert (appender.holder.epoch, synced) == (1, [])
+            await appender.append(0, DATA)
+            await appender.sync()
+            assert synced == [LOG.name, JOURNAL.name]
+
+    run(go())
+    assert b'"t":"holder"' in (tmp_path / "store" / JOURNAL).read_bytes()
+
+
+def test_a_receipt_is_committed_with_what_is_left_and_behind_its_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def go() -> None:
+        async with LocalStore(tmp_path / "store") as store:
+            appender = await store.appender(STREAM, A)
+            await appender.mark(MARKS[0])
+            await appender.append(0, DATA)
+            done, pwrite = recorded(monkeypatch, "fdatasync"), os.pwrite
+
+            def write(fd: int, data: bytes, at: int) -> int:
+                done.append(f"write {os.path.basename(os.readlink(f'/proc/self/fd/{fd}'))}")
+                return pwrite(fd, data, at)
+
+            monkeypatch.setattr(os, "pwrite", write)
+            await appender.seal(Receipt(len(DATA), extend(0, DATA), 1))
+            assert done == [LOG.name, f"write {JOURNAL.name}", JOURNAL.name]
+
+    run(go())
+    assert reopened(tmp_path / "store") == (len(DATA), extend(0, DATA), MARKS[:1], Holder(((1, A),)), True)
+
+
 def test_the_directories_that_lead_to_a_new_stream_are_durable_before_it_is_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,10 +117,13 @@ class Copies:
         """
         if file.rules:
             return self._is_compressed(file)
+        named = file.path.endswith(_GZIP_NAMES)
+        if not named and not _GZIP.match(file.read(0, 4)):
+            return False
         status = os.fstat(file.fd)
         size = status.st_size
         # A copy is seen before its first byte is: only its name tells it from a new log then.
-        begun = file.path.endswith(_GZIP_NAMES) and _GZIP_MAGIC.startswith(file.read(0, len(_GZIP_MAGIC)))
+        begun = named and _GZIP_MAGIC.startswith(file.read(0, len(_GZIP_MAGIC)))
         if not (begun if size < _SMALLEST else _GZIP.match(file.read(0, 4))):
             return False
         self.suspected.add(file.path)

@@ -9,18 +9,18 @@ from __future__ import annotations
 import errno
 import math
 import os
-import stat
 import time
 from dataclasses import dataclass
 
 from flarelog.model import Activity, extend
 from flarelog.sources import spool
-from flarelog.sources.files.identity import HEAD, Sight, birth, head, identity
+from flarelog.sources.files.identity import HEAD, Sight, head, identity_of, opened
 from flarelog.sources.files.lineage import Age
 from flarelog.sources.redaction.mask import UNREDACTED, Rules
 
 MARKER = 256  # bytes before the position that are compared before each read
 _READ = 1 << 20
+_FEW = 16 << 10  # bytes
 _FORMER = 16
 _PAGE = 4096
 
@@ -74,20 +74,19 @@ class SourceFile:
         """Open what *path* leads to. Raises OSError."""
         fd = os.open(os.path.join(directory, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode):  # it was replaced since it was found
+            found = opened(fd)
+            if not found.regular:  # it was replaced since it was found
                 raise FileNotFoundError(errno.ENOENT, "no regular file")
-            inode = found.st_dev, found.st_ino
-            file = cls(fd, identity(fd), path, path, inode, length=found.st_size, seen=found.st_size)
-            file.opening, file.born = _opening(fd), birth(fd)
-            file.spool = spool.note(os.path.join(directory, path), found.st_ino)
+            file = cls(fd, identity_of(fd, found), path, path, found.is_of, length=found.size, seen=found.size)
+            file.opening, file.born = _opening(fd), found.born
+            file.spool = spool.note(os.path.join(directory, path), found.is_of[1])
             file.beside = spool.beside(os.path.join(directory, path)) if file.spool else ""
         except BaseException:
             os.close(fd)
             raise
         # What was before it was opened is known by its time stamps.
         clock = time.time()
-        file.quiet_since = now - max(0.0, clock - found.st_mtime)
+        file.quiet_since = now - max(0.0, clock - found.modified / 1e9)
         file.appeared = now - max(0.0, clock - file.born / 1e9) if file.born is not None else now
         return file
 
@@ -121,7 +120,8 @@ class SourceFile:
         self.position = position
         self.seen, self.hole_end = max(self.seen, position), 0
         begin = max(0, position - MARKER)
-        self.marker, self.settled = os.pread(self.fd, position - begin, begin), (0, begin)
+        self.marker = os.pread(self.fd, position - begin, begin) if position else b""
+        self.settled = 0, begin
 
     def begin_anew(self, position: int, size: int) -> None:
         """It holds other bytes now, *size* of them: read it from *position* on, as another generation."""
@@ -181,6 +181,25 @@ class SourceFile:
         """Whether the bytes before the position are still those that were read."""
         length = len(self.marker)
         return os.pread(self.fd, length, self.position - length) == self.marker
+
+    def added(self, room: int, now: float) -> bytes:
+        """The next bytes, *room* at most, where it plainly goes on and few came; nothing: look at it more closely.
+
+        It is what ``rewritten``, ``hole``, ``read``, ``intact`` and ``advance`` do of a line, in half of the time.
+        """
+        size, marker = os.fstat(self.fd).st_size, self.marker
+        count = min(size - self.position, room)
+        if not 0 < count <= _FEW or size < self.seen or self.limit is not None:
+            return b""
+        both = self.read(self.position - len(marker), len(marker) + count)
+        data = both[len(marker) :]
+        if not data or data[0] == 0 or not both.startswith(marker) or not self.intact():
+            return b""
+        if size != self.length:
+            self.length, self.quiet_since = size, now
+        self.seen = size
+        self.advance(data)
+        return data
 
     def read(self, offset: int, length: int) -> bytes:
         return os.pread(self.fd, length, offset)

@@ -37,11 +37,16 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 def identity(fd: int) -> str:
     """The identity of the file that *fd* is open on. Raises OSError."""
-    found = os.fstat(fd)
+    return identity_of(fd, opened(fd))
+
+
+def identity_of(fd: int, found: Sight) -> str:
+    """The same, of one that was *found* so."""
     witness = _handle(fd)
-    if not witness and (born := birth(fd)) is not None:
-        witness = f"{_BORN}{born}"
-    return f"{found.st_dev:x}:{found.st_ino:x}:{witness}"
+    if not witness and found.born is not None:
+        witness = f"{_BORN}{found.born}"
+    device, inode = found.is_of
+    return f"{device:x}:{inode:x}:{witness}"
 
 
 def inode(of: str) -> tuple[int, int]:
@@ -86,12 +91,6 @@ def lacks(fd: int, of: str) -> list[str]:
     return found
 
 
-def birth(fd: int) -> int | None:
-    """When the file was created, in ns since the epoch; None where that is not kept."""
-    seen = _statx(fd, b"", _AT_EMPTY_PATH)
-    return seen.born if seen is not None else None
-
-
 class Sight(NamedTuple):
     """What stood under a name when it was looked at. Names move: only a descriptor confirms it."""
 
@@ -104,10 +103,16 @@ class Sight(NamedTuple):
 
 def sight(path: str) -> Sight:
     """What stands at *path*, through links. Raises OSError."""
-    seen = _statx(_AT_FDCWD, os.fsencode(path), 0)
-    if seen is not None:
-        return seen
-    found = os.stat(path)
+    return _statx(_AT_FDCWD, os.fsencode(path), 0) or _stat(path)
+
+
+def opened(fd: int) -> Sight:
+    """What *fd* is open on. Raises OSError."""
+    return _statx(fd, b"", _AT_EMPTY_PATH) or _stat(fd)
+
+
+def _stat(of: str | int) -> Sight:
+    found = os.stat(of)
     regular = stat.S_ISREG(found.st_mode)
     return Sight((found.st_dev, found.st_ino), regular, found.st_size, found.st_mtime_ns, None)
 

@@ -153,7 +153,7 @@ class Strangers:
 
     def _take_in(self, file: SourceFile, name: str, start: int, now: float) -> Known:
         """Give *file*, which is not known, to the log *name*, from *start* on."""
-        path, size, ledger = file.path, os.fstat(file.fd).st_size, self.ledger
+        path, size, ledger = file.path, file.length, self.ledger
         tail = ledger.tail(name)
         if start < 0 and not self.started and self._is_old(file):
             start = size

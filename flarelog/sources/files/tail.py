@@ -105,6 +105,12 @@ class Tail:
             raise failed
         ready: int | None = None
         if offset == self.end and marks == len(self.marks):
+            file = self._current
+            if file is not None and file.attributes == self._attributes and not file.cut:
+                data = file.added(room, now)
+                if data:
+                    self.end += len(data)
+                    return data
             ready = self._look(now)
         if marks < len(self.marks) and self.marks[marks].offset == offset:
             return self.marks[marks]

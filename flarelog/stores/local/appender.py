@@ -141,19 +141,24 @@ class LocalAppender:
 
     def _open_in(self, directory: Directory) -> None:
         name, journal, flags = self._name, self._journal_name, os.O_RDWR | os.O_CREAT
-        if directory.is_directory(name):
+        there, fresh = directory.has(name), not directory.has(journal)
+        if there and directory.is_directory(name):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        fresh = not directory.has(journal)
-        if fresh and directory.size(name):
+        if there and fresh and directory.size(name):
             path = directory.path / name
             raise Unavailable(f"{path} exists without a journal, so flarelog did not write it: move it away")
         # Both names are durable before a byte is written, so that no crash leaves bytes that nobody vouches for.
         self._journal_fd = directory.open(journal, flags)
+        at = now()
         if fresh:
             self.footprint.add(logs=1)
-            self._write_journal(journals.stream_line(self.stream, now()))
+            self._write_journal(journals.stream_line(self.stream, at))
         self._data_fd = directory.open(name, flags)
-        self._recover(directory)
+        if fresh and not there:
+            self.journal = Journal(self.stream, begun=at, records=1)  # as it would be read
+            self._journal_kept = self._journal_size
+        else:
+            self._recover(directory)
         self._fresh = fresh or self.journal.records <= 1  # as one that came no further than here
 
     @property
@@ -223,9 +228,14 @@ class LocalAppender:
 
     async def claim(self, producer: bytes, epoch: int) -> None:
         holder = self.claimed_by(producer, epoch)
-        # With nothing to record it is a sync all the same: what recovery found may lie in the page cache alone.
-        known = holder == self.journal.holder
-        await self._record(b"" if known else journals.holder_line(holder.epoch, producer, now()))
+        known, empty = holder == self.journal.holder, self.journal.records <= 1
+        line = b"" if known else journals.holder_line(holder.epoch, producer, now())
+        if empty:  # nothing of it is vouched for before its first commit, which makes this line durable as well
+            self.journal.records += 1
+            self._commit_now(line, _nothing)
+        else:
+            # With nothing to record it is a sync all the same: what recovery found may lie in the page cache alone.
+            await self._record(line)
         self.journal.holder = holder
 
     # --- appending
@@ -264,7 +274,7 @@ class LocalAppender:
         length, marks = self._written, len(self.journal.marks) + len(self._new_marks)
         while self.committed < length or len(self.journal.marks) < marks:
             if self._committing is None:  # what is appended meanwhile goes with the next
-                await self._commit(*self._batch())
+                await self._commit(*self._batch()[:2])
             else:
                 await asyncio.shield(self._committing)
         return self.committed
@@ -272,16 +282,25 @@ class LocalAppender:
     def _commit_all(self) -> None:
         """Commit what was appended, to the page cache."""
         while self.behind:
-            self._commit_now(*self._batch())
+            self._commit_now(*self._batch()[:2])
 
     async def seal(self, receipt: Receipt) -> None:
-        await self.sync()
+        self._check()
+        while True:
+            while self._committing is not None:
+                await asyncio.shield(self._committing)
+            lines, done, whole = self._batch() if self.behind else (b"", _nothing, True)
+            if whole:
+                break
+            await self._commit(lines, done)
         at = now()
-        line = journals.seal_line(receipt.length, receipt.digest, receipt.redacted, at)
-        await self._record(line, lambda: self._sealed(receipt, at))
+        lines += journals.seal_line(receipt.length, receipt.digest, receipt.redacted, at)
+        await self._commit(lines, partial(self._sealed, done, receipt, at), seals=True)
         self._home.changed(self.stream)
 
-    def _sealed(self, receipt: Receipt, at: int) -> None:
+    def _sealed(self, done: Callable[[], None], receipt: Receipt, at: int) -> None:
+        done()
+        self.journal.records += 1
         self.journal.sealed, self.journal.redacted, self.journal.ended = True, receipt.redacted, at
 
     async def close(self) -> None:
@@ -308,8 +327,8 @@ class LocalAppender:
 
     # --- committing
 
-    def _batch(self) -> tuple[bytes, Callable[[], None]]:
-        """The journal's next lines, and what to do once they are durable."""
+    def _batch(self) -> tuple[bytes, Callable[[], None], bool]:
+        """The journal's next lines, what to do once they are durable, and whether that is all there is."""
         written, digest, marks, at = self._written, self._written_digest, list[Mark](), now()
         if self._new_marks:
             sizes = accumulate(size_of(mark) for mark in self._new_marks[:_MARKS_A_COMMIT])
@@ -321,7 +340,8 @@ class LocalAppender:
         lines = b"".join([journals.mark_line(first + n, mark) for n, mark in enumerate(marks)])
         if written > self.journal.committed:
             lines += journals.length_line(written, digest, first + len(marks), at)
-        return lines, partial(self._committed, marks, written, digest, at)
+        whole = len(marks) == len(self._new_marks)
+        return lines, partial(self._committed, marks, written, digest, at), whole
 
     def _committed(self, marks: list[Mark], written: int, digest: int, at: int) -> None:
         journal = self.journal
@@ -335,28 +355,31 @@ class LocalAppender:
             journal.add_length(written, digest, at)
         self._home.changed(self.stream)
 
-    async def _record(self, line: bytes, done: Callable[[], None] = lambda: None) -> None:
-        """Make one journal line durable, behind whatever is being committed, then call *done*."""
+    async def _record(self, line: bytes) -> None:
+        """Make one journal line durable, behind whatever is being committed."""
         while self._committing is not None:
             await asyncio.shield(self._committing)
         self.journal.records += 1
-        await self._commit(line, done)
+        await self._commit(line, _nothing)
 
-    async def _commit(self, lines: bytes, done: Callable[[], None]) -> None:
+    async def _commit(self, lines: bytes, done: Callable[[], None], *, seals: bool = False) -> None:
         self._check()
         if not self._disk:
             self._commit_now(lines, done)
             return
-        self._committing = asyncio.create_task(self._write(lines, done))
+        self._committing = asyncio.create_task(self._write(lines, done, seals))
         # Whoever waits for it may be cancelled; what it raises is then told by the next call.
         self._committing.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.shield(self._committing)
 
-    async def _write(self, lines: bytes, done: Callable[[], None]) -> None:
+    async def _write(self, lines: bytes, done: Callable[[], None], seals: bool) -> None:
         """Make *lines*, and the bytes that they vouch for, durable, then call *done*."""
         try:
             data, self._dirty = self._dirty, False  # what is appended from now on goes with the next commit
-            await self._home.commit(partial(self._write_journal, lines), partial(self._sync, data))
+            if seals:
+                await self._home.commit(partial(self._write_behind, lines, data), partial(self._sync, False))
+            else:
+                await self._home.commit(partial(self._write_journal, lines), partial(self._sync, data))
         except (OSError, Unavailable) as error:
             self._broken(error)
         finally:
@@ -397,6 +420,12 @@ class LocalAppender:
         self._journal_size += done
         self.footprint.add(journal_bytes=done)
 
+    def _write_behind(self, lines: bytes, data: bool) -> None:
+        """As ``_write_journal``, of a seal: who lists a sealed stream does not look at its bytes."""
+        if data:
+            os.fdatasync(self._data_fd)
+        self._write_journal(lines)
+
     def _sync(self, data: bool) -> None:
         # In which order the two become durable does not matter: recovery compares the range with its digest.
         if data:
@@ -425,3 +454,7 @@ class LocalAppender:
         self._journal_fd, self._journal_size, self._journal_kept = fd, len(raw), len(raw)
         self._compact_at = _COMPACT_AFTER + 2 * self.journal.records  # one that stays long is rewritten more rarely
         self._sync_directory(directory)
+
+
+def _nothing() -> None:
+    """Nothing is to be done once it is durable."""

@@ -12,6 +12,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
 LEAST, MOST = 8, 256  # pieces of work that are not parted over several threads, and that one round has at most
@@ -20,30 +21,40 @@ Step = Callable[[], None] | tuple[Hashable, Callable[[], None]]
 """What is to be done; with a key: once for all of a round that have that key."""
 
 
+@dataclass(slots=True)
+class _Work:
+    steps: tuple[Step, ...]
+    done: asyncio.Future[None]
+    over: bool = False
+
+
 class Rounds:
     """For one event loop, with so many *threads*."""
 
     def __init__(self, threads: int, name: str) -> None:
         self._threads = ThreadPoolExecutor(threads, name)
         self._free = threads
-        self._waiting: deque[tuple[tuple[Step, ...], asyncio.Future[None]]] = deque()
+        self._waiting: deque[_Work] = deque()
         self._asked = False
 
     async def do(self, *steps: Step) -> None:
         """Do *steps*, one after the other, even if the caller is cancelled meanwhile. Raises what one of them does."""
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-        self._waiting.append((steps, done))
+        work = _Work(steps, loop.create_future())
+        self._waiting.append(work)
         if not self._asked:
             self._asked = True
             loop.call_soon(self._go)  # what is asked for in this turn of the loop goes together
         try:
-            await asyncio.shield(done)
+            await work.done
         except asyncio.CancelledError:
-            while not done.done():
+            if not work.over:  # whoever cancels the caller cancels what it waits for
+                work.done = loop.create_future()
+            while not work.over:
                 with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait((done,))
-            done.exception()
+                    await asyncio.wait((work.done,))
+            if not work.done.cancelled():
+                work.done.exception()
             raise
 
     def shutdown(self) -> None:
@@ -54,29 +65,30 @@ class Rounds:
         while self._waiting and self._free:
             count = min(MOST, max(LEAST, -(-len(self._waiting) // self._free)))
             some = [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
-            work = partial(_round, [steps for steps, _ in some])
+            work = partial(_round, [one.steps for one in some])
             try:
                 doing = asyncio.get_running_loop().run_in_executor(self._threads, work)
             except RuntimeError:  # the interpreter is ending, and gives no thread any more
-                self._tell([done for _, done in some], work())
+                self._tell(some, work())
                 continue
             self._free -= 1
-            doing.add_done_callback(partial(self._done, [done for _, done in some]))
+            doing.add_done_callback(partial(self._done, some))
 
-    def _done(self, those: Sequence[asyncio.Future[None]], doing: asyncio.Future[list[BaseException | None]]) -> None:
+    def _done(self, those: Sequence[_Work], doing: asyncio.Future[list[BaseException | None]]) -> None:
         self._free += 1
         self._tell(those, doing.result())
         self._go()
 
     @staticmethod
-    def _tell(those: Sequence[asyncio.Future[None]], errors: Sequence[BaseException | None]) -> None:
-        for done, error in zip(those, errors, strict=True):
-            if done.done():
+    def _tell(those: Sequence[_Work], errors: Sequence[BaseException | None]) -> None:
+        for one, error in zip(those, errors, strict=True):
+            one.over = True
+            if one.done.done():
                 continue
             if error is None:
-                done.set_result(None)
+                one.done.set_result(None)
             else:
-                done.set_exception(error)
+                one.done.set_exception(error)
 
 
 def _round(works: Sequence[tuple[Step, ...]]) -> list[BaseException | None]:

@@ -148,7 +148,7 @@ class LocalStore(LocalReader):
         return appender
 
     def _is_quick(self, stream: StreamId) -> bool:
-        """Whether opening *stream* makes nothing and reads little: a thread would take longer than that."""
+        """Whether opening *stream* waits for no disk and reads little: a thread would take longer than that."""
         try:
             journal, data = (os.lstat(path).st_size for path in self.layout.files(stream))
         except OSError:

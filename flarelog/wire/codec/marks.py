@@ -50,8 +50,7 @@ def _set_exit(message: pb.Exit, mark: Exit) -> None:
 
 def _exit(at: int, digest: int, message: pb.Exit, there: int, here: int) -> Exit:
     """Numbers that make no sense, and an *oom* of another version, are hints that do not: they cost no stream."""
-    texts = message.process, message.boot_id, message.cgroup, message.oom
-    process, boot_id, cgroup, oom = map(_text, texts)
+    process, boot_id, cgroup, oom = map(_text, (message.process, message.boot_id, message.cgroup, message.oom))
     within = partial(min, MAX_OFFSET)
     return Exit(
         at,
@@ -77,32 +76,24 @@ def _exit(at: int, digest: int, message: pb.Exit, there: int, here: int) -> Exit
 
 
 def mark_of(message: pb.Mark) -> Mark:
-    at, digest, kind = message.offset, message.digest, message.WhichOneof("kind")
+    at, digest = _offset(message.offset), message.digest
     # A time that makes no sense is a hint that does not: it must not cost a stream.
     there, here = min(message.clock_ms, MAX_OFFSET), min(message.at_ms, MAX_OFFSET)
-    if at > MAX_OFFSET:
-        raise _behind()
-    # Only what is said is looked at: a list has a mark for each of thousands of logs, or more.
     if message.HasField("exit"):
         return _exit(at, digest, message.exit, there, here)
-    match kind:
+    match message.WhichOneof("kind"):
         case "generation":
             found = message.generation
-            path, identity, notes = map(_text, (found.path, found.identity, found.notes))
-            if found.source_offset > MAX_OFFSET:
-                raise _behind()
             return Generation(
-                *(at, digest, path, found.source_offset, identity),
-                *(found.head_length, found.head_digest, notes),
+                *(at, digest, _text(found.path), _offset(found.source_offset), _text(found.identity)),
+                *(found.head_length, found.head_digest, _text(found.notes)),
                 clock=there,
                 at=here,
             )
         case "ended":
             return Ended(at, digest, _text(message.ended.reason), clock=there, at=here)
         case "gap":
-            if message.gap.length > MAX_OFFSET:
-                raise _behind()
-            return Gap(at, digest, message.gap.length, _text(message.gap.reason), clock=there, at=here)
+            return Gap(at, digest, _offset(message.gap.length), _text(message.gap.reason), clock=there, at=here)
         case "attributes":
             return Attributes(at, digest, _text(message.attributes.words), clock=there, at=here)
     raise Malformed("a mark has a kind that this version does not know")
@@ -114,8 +105,10 @@ def _text(text: str) -> str:
     return text_of(text)
 
 
-def _behind() -> Malformed:
-    return Malformed(f"a mark has an offset behind {MAX_OFFSET}, longer than any file")
+def _offset(number: int) -> int:
+    if number > MAX_OFFSET:
+        raise Malformed(f"a mark has an offset behind {MAX_OFFSET}, longer than any file")
+    return number
 
 
 def marks_of(messages: Iterable[pb.Mark]) -> tuple[Mark, ...]:

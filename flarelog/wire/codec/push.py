@@ -108,7 +108,7 @@ def decode_request(raw: bytes | memoryview) -> Request:
 def decode_said(raw: bytes | memoryview) -> Said:
     """What *raw* says of which stream. Raises Malformed; InvalidName for a stream that cannot be named so."""
     number, at = _first_number(raw)
-    if raw[at : at + 1] == b"\x12":
+    if at < len(raw) and raw[at] == _CHUNK_TAG:
         chunk = _decode_chunk(raw, at + 1)
         if chunk is not None:
             return Said(number, chunk)
@@ -124,7 +124,7 @@ def number_of(raw: bytes | memoryview) -> int:
 
 def _first_number(raw: bytes | memoryview) -> tuple[int, int]:
     """The number that *raw* begins with, and where it ends; (0, 0) if it begins otherwise."""
-    if raw[:1] == b"\x48":
+    if len(raw) and raw[0] == _NUMBER_TAG:
         try:
             number, at = read_varint(raw, 1)
         except IndexError:

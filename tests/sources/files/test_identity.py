@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flarelog.model import Generation
-from flarelog.sources.files import file, identity
+from flarelog.sources.files import identity
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.lineage import added_to, originals
 from tests.sources.files.tailing import NoWatch, Site
@@ -94,7 +94,6 @@ def test_what_was_recorded_without_a_birth_time_still_matches(make_site: Sites) 
 @pytest.mark.usefixtures("no_handles")
 def test_what_no_file_system_function_can_tell_is_said(make_site: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "_libc", None)
-    monkeypatch.setattr(file, "birth", lambda fd: None)
     monkeypatch.setattr(identity, "remote", lambda fd: True)
     monkeypatch.setattr(NoWatch, "add", lambda self, directory: False)
     site = make_site()
@@ -169,8 +168,8 @@ def test_a_file_without_an_end_is_looked_for_though_another_came_after_it(make_s
 
 def test_a_birth_is_in_nanoseconds_since_the_epoch(tmp_path: Path) -> None:
     with open(tmp_path / "a", "wb") as file:
-        born = identity.birth(file.fileno())
+        born = identity.opened(file.fileno()).born
         if born is None:
             pytest.skip("needs a file system with birth times; let TMPDIR be a directory on ext4")
         assert abs(born - time.time_ns()) < 60 * 10**9
-        assert born == identity.birth(file.fileno())
+        assert born == identity.opened(file.fileno()).born
