@@ -208,7 +208,7 @@ def test_what_cannot_match_does_not_travel(place: Place) -> None:
 def test_a_long_log_needs_no_more_memory_than_a_short_one(place: Place, how: str) -> None:
     receiver = place.serve("--durability", "memory")
     piece = b"".join(b"step %06d loss 0.1 and what else a line of training says\n" % n for n in range(1 << 17))
-    append(place.log, b"x" * (4 << 20) + b"\n" + 24 * piece)
+    append(place.log, b"x" * (4 << 20) + b"\n" + 12 * piece)
     size = place.log.stat().st_size
     sidecar = place.sidecar(receiver, "--once")
     assert sidecar.ends() == 0

@@ -148,6 +148,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor", "--site", SITE),
     "doctor-json": ("doctor", "--site", SITE, "-o", "json"),
 }
+TWINS = ("streams-json", "status-json", "runs-json", "logs-json", "logs-time", "doctor-json")  # they ask as others do
 ENDLESS = {"follow": ("follow", RUN), "watch": ("status", RUN, "--watch", "--interval", "0.2")}
 
 
@@ -196,9 +197,10 @@ def test_every_text_of_a_receiver_reaches_its_readers_legibly(place: Place) -> N
 
 
 @pytest.mark.parametrize("path", NAMES, ids=[f"{message_of(path)}.{called(path)}" for path in NAMES])
-def test_a_name_of_a_receiver_that_is_none_is_told_legibly(place: Place, path: Path) -> None:
+@pytest.mark.parametrize("without", [TWINS, pytest.param((), marks=pytest.mark.soak)], ids=["most", "all"])
+def test_a_name_of_a_receiver_that_is_none_is_told_legibly(place: Place, without: tuple[str, ...], path: Path) -> None:
     # A doctor asks for none of these, and looks for 15 s whether such a receiver keeps anything.
-    without = ("doctor", "doctor-json") if message_of(path) in ("RunInfo", "Found", "Moments") else ()
+    without += ("doctor", "doctor-json") if message_of(path) in ("RunInfo", "Found", "Moments") else ()
     with HostileReceiver(only(path)) as receiver:
         asked = ask_everything(place, ("--receiver", receiver.address), without)
         sidecar = place.sidecar(receiver.address, "--once", "--drain-timeout", "1")

@@ -113,7 +113,9 @@ def test_bad_input_is_a_sentence_and_an_exit_code(place: Place, tmp_path: Path) 
     assert SITE.replace("-", "\\-") in ended.printed
 
 
-@pytest.mark.parametrize(("sites", "logs", "most"), [(50, 4, 300_000), (1000, 10, 1 << 20)])
+@pytest.mark.parametrize(
+    ("sites", "logs", "most"), [(50, 4, 300_000), pytest.param(1000, 10, 1 << 20, marks=pytest.mark.soak)]
+)
 def test_very_many_logs_make_no_large_report(place: Place, tmp_path: Path, sites: int, logs: int, most: int) -> None:
     async def fill() -> None:
         async with LocalStore(tmp_path / "store", "memory") as store:

@@ -221,7 +221,7 @@ def test_a_silent_log_is_told_apart_by_what_its_processes_do(place: Place) -> No
     receiver = place.serve()
     place.sidecar(receiver)
     programs = {
-        "busy.log": ("-c", "print(1, flush=True)\nwhile True: pass"),
+        "busy.log": ("-c", "import time\nprint(1, flush=True)\nwhile True: time.sleep(0.1 + 0 * sum(range(500_000)))"),
         "idle.log": ("-c", "import time; time.sleep(600)"),
     }
     place.root.mkdir(exist_ok=True)

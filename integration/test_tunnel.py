@@ -138,7 +138,7 @@ def test_a_peer_gets_so_many_connections_though_it_asks_for_all_at_the_same_time
     async def at_once() -> list[bool]:
         # In the loop itself: all have asked before the first one is connected.
         return await asyncio.gather(
-            *(sink.tunnel._take("site-1", Piece(f"{n}", 0, b"x"), "site-1") for n in range(500))
+            *(sink.tunnel.taken("site-1", Piece(f"{n}", 0, b"x"), "site-1") for n in range(500))
         )
 
     assert sum(sink.call(at_once())) == MAX_CONNECTIONS
@@ -160,14 +160,14 @@ def test_whoever_a_peer_says_that_it_is_its_connections_are_counted_as_its_own(s
 def test_all_peers_together_get_no_more_than_the_receiver_can_bear(sink: Sink) -> None:
     async def many() -> int:
         asked = [(f"site-{n // 10}", Piece(f"{n}", 0, b"x")) for n in range(MAX_ALL + 100)]
-        return sum(await asyncio.gather(*(sink.tunnel._take(peer, piece, peer) for peer, piece in asked)))
+        return sum(await asyncio.gather(*(sink.tunnel.taken(peer, piece, peer) for peer, piece in asked)))
 
     assert sink.call(many()) == MAX_ALL
 
 
 def test_no_connection_outlives_the_tunnel_that_opens_it(sink: Sink) -> None:
     async def opened_while_it_ends() -> None:
-        opening = [asyncio.create_task(sink.tunnel._take("site-1", Piece(f"{n}", 0, b"x"), "site-1")) for n in range(9)]
+        opening = [asyncio.create_task(sink.tunnel.taken("site-1", Piece(f"{n}", 0, b"x"), "site-1")) for n in range(9)]
         await asyncio.sleep(0)
         await sink.tunnel.close()
         await asyncio.gather(*opening, return_exceptions=True)
@@ -180,7 +180,7 @@ def test_no_connection_outlives_the_tunnel_that_opens_it(sink: Sink) -> None:
 
 def test_a_connection_is_opened_once_however_often_its_first_piece_comes(sink: Sink) -> None:
     async def twice() -> list[bool]:
-        return await asyncio.gather(*(sink.tunnel._take("site-1", Piece("one", 0, b"x"), "site-1") for _ in range(9)))
+        return await asyncio.gather(*(sink.tunnel.taken("site-1", Piece("one", 0, b"x"), "site-1") for _ in range(9)))
 
     sink.call(twice())
     assert sink.most <= 1
@@ -204,8 +204,8 @@ def test_who_does_not_wait_for_answers_fills_no_memory(sink: Sink) -> None:
     """Nobody reads at the other end: what is in hand of a connection is one piece, not all that were sent."""
 
     async def flood() -> list[bool | BaseException]:
-        assert await sink.tunnel._take("site-1", Piece("one", 0, b"x"), "site-1")
-        sent = [sink.tunnel._take("site-1", Piece("one", 1 + n, b"x" * PIECE), "site-1") for n in range(200)]
+        assert await sink.tunnel.taken("site-1", Piece("one", 0, b"x"), "site-1")
+        sent = [sink.tunnel.taken("site-1", Piece("one", 1 + n, b"x" * PIECE), "site-1") for n in range(200)]
         return await asyncio.wait_for(asyncio.gather(*sent, return_exceptions=True), PATIENCE)
 
     taken = [one is True for one in sink.call(flood())]

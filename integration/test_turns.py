@@ -62,9 +62,9 @@ READS = [
 ]
 
 
-@pytest.mark.parametrize("tls", [False], ids=["plain"])
+@pytest.mark.parametrize("each", [1, pytest.param(2, marks=pytest.mark.soak)], ids=["once", "twice"])
 def test_no_turn_of_a_receivers_loop_is_long(
-    place: Place, tls: bool, record_property: Callable[[str, object], None]
+    place: Place, each: int, record_property: Callable[[str, object], None]
 ) -> None:
     receiver = place.serve(plain=(sys.executable, "-c", MEASURED))
     for name, data in HOSTILE.items():
@@ -73,7 +73,7 @@ def test_no_turn_of_a_receivers_loop_is_long(
     until(lambda: all(receiver.stored(f"{name}.log") == data for name, data in HOSTILE.items()), "all is there")
     receiver.program.tell(signal.SIGUSR2)
     where = ("--receiver", receiver.address)
-    asked: list[Program] = [place.start("logs", RUN, *read, *where) for read in READS for _ in range(2)]
+    asked: list[Program] = [place.start("logs", RUN, *read, *where) for read in READS for _ in range(each)]
     follower = place.start("follow", RUN, "-i", "yx", *where)
     for name, data in HOSTILE.items():  # and more comes meanwhile
         append(place.root / f"{name}.log", data[: SIZE // 4])

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.often import often
 from tests.sources.files.tailing import Site
 
 # How long an example takes says more of what else the machine does.
-settings.register_profile("flarelog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "flarelog", deadline=None, max_examples=often(40, 100), suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("flarelog")
 
 

@@ -22,7 +22,7 @@ from flarelog.cli.running import ended_by, terminal_size
 from flarelog.text import legible
 from flarelog.version import __version__
 
-_COMMANDS = {
+COMMANDS = {
     "serve": "Receive the logs of all sites and store them.",
     "run": "Run a command; keep its output and exit code, and send them to a receiver.",
     "sidecar": "Send the logs under a directory to a receiver.",
@@ -89,14 +89,14 @@ class _Lazy(click.Group):
     context_class = _Context
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return list(COMMANDS)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl(list(COMMANDS.items()))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in COMMANDS:
             return None
         module = import_module(f"flarelog.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
@@ -105,23 +105,23 @@ class _Lazy(click.Group):
 
             configured(command, lambda level: _talk(level, _SPEAKERS.get(cmd_name, "")))
         _levelled(command, _SPEAKERS.get(cmd_name, ""))
-        command.short_help = _COMMANDS[cmd_name]
+        command.short_help = COMMANDS[cmd_name]
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name in _COMMANDS or name.startswith("-") or ctx.resilient_parsing:
+        if name in COMMANDS or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         from flarelog.names import meant  # for a mistake alone
 
-        hint = meant(name, _COMMANDS) or ": flarelog --help lists the commands"
+        hint = meant(name, COMMANDS) or ": flarelog --help lists the commands"
         raise click.UsageError(legible(f"there is no command {name}{hint}"))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """As it is, but without importing all commands for their help."""
-        names = [CompletionItem(name, help=text) for name, text in _COMMANDS.items() if name.startswith(incomplete)]
+        names = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
     def make_context(self, *args: Any, **settings: Any) -> click.Context:

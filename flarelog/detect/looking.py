@@ -1,4 +1,4 @@
-"""How far one log was looked at for findings, and a look at what came since: bytes in, findings out, at any time.
+"""A look at what came to one log since it was looked at for findings: bytes in, findings out, at any time.
 
 Laws that hold here: a look finds what a search of the whole log finds. What is kept of one is enough for the next: what
 was found before ``at``, a line at which nothing was open. What stands behind it is looked at again when more comes, so
@@ -10,35 +10,31 @@ more. Of a line of more than ``LINE`` bytes both ends are looked at, and what wa
 from __future__ import annotations
 
 import sys
-from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache
 from inspect import getsource
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
-from flarelog.detect.base import PIECES, Finding
-from flarelog.detect.detector import AFTER, BEFORE, Detector, Key, Settled
-from flarelog.detect.records import finding_of, kept_record
+from flarelog.detect.base import PIECES
+from flarelog.detect.clean import SIEVE, is_clean
+from flarelog.detect.detector import AFTER, BEFORE, Detector, Settled
+from flarelog.detect.progress import Progress, digest_of
 from flarelog.detect.speaking import only_speaks
 from flarelog.detect.table import Table
 from flarelog.detect.tracebacks import Tracebacks
-from flarelog.late import late
-from flarelog.model import Attributes, Mark, StreamId, StreamInfo
+from flarelog.model import Attributes, Mark, StreamInfo
 from flarelog.render.container import UNDECIDED, Renderer, may_be_records
-from flarelog.render.controls import CODED
 from flarelog.render.edges import is_packed, tears
 from flarelog.render.levels import level_of
-from flarelog.render.ranks import RankChoice, RankChooser, known
+from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.reach import LIMIT
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
-from flarelog.render.sieve import Sieve
-from flarelog.render.sieving import Sieving, finders
-from flarelog.render.zones import Stamps, told
+from flarelog.render.sieving import Sieving
+from flarelog.render.zones import Stamps
 
 LINE = 1 << 20  # bytes of a line, or of lines that belong together, that are looked at together
 PARTED = 16 << 20  # bytes of a line; what is longer is taken for several
@@ -50,55 +46,7 @@ SHORT = 16 << 10  # bytes of a line
 UNFINISHED = 64 << 10  # bytes of a line that may go on: a longer one is looked at when it ends
 NEAR = 16 << 10  # bytes in which the lines before others mostly stand
 FAR, FAR_END = 24 << 20, 16 << 10  # bytes in which they are looked for, where they are long; of each end of a long one
-SHAPES, SHAPE = 4096, 512  # lines of which it is known that nothing is in them; bytes of each
-SIEVE = Sieve(tuple(sorted(piece.encode() for piece in PIECES)), False, BEFORE, AFTER)
 _TABLE = Table()
-_CONTROLS = bytes(byte in {*range(32), 0x7F} - {*b"\t\n\r"} for byte in range(256))
-_CODED = late(CODED)
-
-
-_FINDS = finders(SIEVE.any_of)
-# Pieces with digits, in lines without theirs, and in whole ones.
-_CODES = late(rb"[EF] ::|evel\":[,}]")
-_CODED_LINES = late(rb"[EF][01]\d{3} \d\d:|evel\":[56]")
-
-
-class _Shapes:
-    """Lines, without their digits, in which nothing can be found: most lines of a training are one of few. No piece has
-    a digit, so that none is hid where they are left out.
-    """
-
-    def __init__(self) -> None:
-        self._clean: set[bytes] = set()
-
-    def has(self, data: bytes) -> bool:
-        """Whether nothing can be found in the lines *data*."""
-        new = set(data.translate(None, b"0123456789").split(b"\n")) - self._clean
-        if not new:
-            return True
-        lines = b"\n".join(new)
-        for finds in _FINDS:
-            if finds.search(lines):
-                return False
-        if _CODES.search(lines) is not None and _CODED_LINES.search(data) is not None:
-            return False
-        if b"\x01" in lines.translate(_CONTROLS) or (not lines.isascii() and _CODED.search(lines) is not None):
-            return False
-        if len(self._clean) > SHAPES:
-            self._clean.clear()
-        self._clean.update(each for each in new if len(each) <= SHAPE and _CODES.search(each) is None)
-        return True
-
-
-_SHAPES = _Shapes()
-
-
-def is_clean(data: bytes) -> bool:
-    """Whether nothing can be found in the lines *data* of a log that no container runtime wrote.
-
-    A carriage return is no reason to look closer: no state of a bar becomes trouble by what is left of another.
-    """
-    return _SHAPES.has(data)
 
 
 @cache
@@ -110,104 +58,6 @@ def version() -> int:
     ]
     rules = [getsource(sys.modules[each.__module__]) for each in (Detector, only_speaks, Tracebacks, level_of)]
     return crc32(repr((rows, rules, PIECES, BEFORE, AFTER)).encode())
-
-
-@dataclass(slots=True)
-class Progress:
-    """Of one log."""
-
-    begun: int = 0  # when the log did, in milliseconds since 1970: a later one of its name has begun at another time
-    at: int = 0  # what was found before it is settled
-    seen: int = 0  # bytes that were looked at
-    marks: int = 0  # that were known then
-    sealed: bool = False  # whether it was, then
-    plain: bool | None = None  # whether no container runtime wrote it, as far as that is known
-    told: int = 0  # a digest of what marks tell of the lines that were found
-    settled: Mapping[Key, Finding] = field(default_factory=dict)
-    settled_more: int = 0  # findings that were too many to keep
-    late: Mapping[Key, Finding] = field(default_factory=dict)  # what changes by the lines behind *at*
-    more: int = 0  # as *settled_more*, of all lines
-    barren: int = 0  # no line ends between *at* and here; not kept
-
-    @property
-    def findings(self) -> list[Finding]:
-        """In the order of the log."""
-        return sorted({**self.settled, **self.late}.values(), key=lambda each: each.offset)
-
-    @property
-    def size(self) -> int:
-        """How many findings are kept, nearly."""
-        return len(self.settled) + len(self.late)
-
-    def is_of(self, info: StreamInfo) -> bool:
-        """Whether a look at *info* may go on from here; else it begins anew."""
-        if info.committed < max(self.at, self.seen) or (info.begun and self.begun and info.begun != self.begun):
-            return False
-        same = (self.marks, self.sealed) == (len(info.marks), info.sealed)
-        return same or not (self.settled or self.late) or self.told == _told(info, self.findings)
-
-    def passed(self, end: int) -> None:
-        """Nothing can be found in the whole lines before *end*."""
-        self.at, self.late, self.more = end, {}, self.settled_more
-
-    def has_seen(self, info: StreamInfo) -> None:
-        """All that *info* tells of was looked at."""
-        self.seen, self.marks, self.sealed = info.committed, len(info.marks), info.sealed
-
-    def trim(self, most: int) -> None:
-        """Keep *most* findings, the first of the log; others are counted."""
-        if self.size <= most:
-            return
-        keys = sorted({*self.settled, *self.late}, key=lambda key: (self.late.get(key) or self.settled[key]).offset)
-        kept = {*keys[:most]}
-        gone = sum(key not in kept for key in self.settled)
-        self.settled_more += gone
-        self.more += len(keys) - len(kept)
-        self.settled = {key: each for key, each in self.settled.items() if key in kept}
-        self.late = {key: each for key, each in self.late.items() if key in kept}
-
-    # --- as it is kept
-
-    def record(self) -> dict[str, Any]:
-        return {
-            "begun": self.begun,
-            "at": self.at,
-            "seen": self.seen,
-            "marks": self.marks,
-            "sealed": self.sealed,
-            "plain": self.plain,
-            "told": self.told,
-            "more": [self.settled_more, self.more],
-            "found": [[list(key), kept_record(each)] for key, each in self.settled.items()],
-            "late": [[list(key), kept_record(each)] for key, each in self.late.items()],
-        }
-
-    @classmethod
-    def of(cls, stream: StreamId, said: Mapping[str, Any]) -> Progress:
-        """What ``record`` said. Raises ValueError, TypeError, KeyError."""
-        settled, late = ({(*key,): finding_of(stream, each) for key, each in said[name]} for name in ("found", "late"))
-        numbers = [said[name] for name in ("begun", "at", "seen", "marks", "told")] + [*said["more"]]
-        if any(type(number) is not int or number < 0 for number in numbers) or said["plain"] not in (None, False, True):
-            raise ValueError("a number is none")
-        begun, at, seen, marks, digest, settled_more, more = numbers
-        sealed = said["sealed"] is True
-        return cls(begun, at, seen, marks, sealed, said["plain"], digest, settled, settled_more, late, more)
-
-
-def _told(info: StreamInfo, found: Sequence[Finding]) -> int:
-    """A digest of what the marks of *info* tell of the lines of *found*: whose they are, and in which zone."""
-    if not found:
-        return 0
-    stretches, zones = known(info), list(told(info.marks))
-    ranks, starts = [repr(replace(one, start=0)) for one in stretches], [start for start, _ in zones]
-    begins = [one.start for one in stretches]
-    said = {
-        (bisect_right(begins, each.offset), max(1, bisect_right(starts, each.offset)), each.offset) for each in found
-    }
-    names = [
-        (offset, ranks[rank - 1] if rank else "", zones[zone - 1][1] if zones else "") for rank, zone, offset in said
-    ]
-    return crc32(repr(sorted(names)).encode())
 
 
 _Pieces = Sequence[tuple[int, bytes]]
@@ -404,7 +254,7 @@ def _look(
         progress.plain = form
     progress.late = {key: each for key, each in found.found.items() if progress.settled.get(key) is not each}
     progress.more = found.more
-    progress.told = _told(info, progress.findings)
+    progress.told = digest_of(info, progress.findings)
 
 
 def _is_short(data: bytes) -> bool:

@@ -97,7 +97,7 @@ class Tunnel:
         *owner*: the name that what carries the messages has checked, if it checks any; *peer* is where answers go.
         """
         try:
-            taking = asyncio.run_coroutine_threadsafe(self._take(peer, piece, owner or peer), self._loop)
+            taking = asyncio.run_coroutine_threadsafe(self.taken(peer, piece, owner or peer), self._loop)
         except RuntimeError:  # the loop has ended
             return False
         try:
@@ -106,7 +106,8 @@ class Tunnel:
             taking.cancel()
             return False
 
-    async def _take(self, peer: str, piece: Piece, owner: str) -> bool:
+    async def taken(self, peer: str, piece: Piece, owner: str) -> bool:
+        """As ``take``, in the loop itself."""
         key = peer, piece.connection
         connection = self._connections.get(key)
         if connection is not None and connection.owner != owner:

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC
 from functools import partial
 
-from flarelog.detect.looking import BLOCK, Progress, examine, glance, version
+from flarelog.detect.looking import BLOCK, examine, glance, version
+from flarelog.detect.progress import Progress
 from flarelog.errors import FlarelogError, InvalidName
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.zones import Stamps, zone_of

@@ -77,7 +77,7 @@ class Failpoints:
         builtins.open = io.open = self._opening(builtins.open)
         library = ctypes.CDLL
         ctypes.CDLL = lambda *args, **named: _Wrapping(self, library(*args, **named), "libc", _LIBC)  # type: ignore[assignment, misc]
-        identity._libc = _Wrapping(self, identity._libc, "libc", _LIBC)  # type: ignore[assignment]
+        identity.libc = _Wrapping(self, identity.libc, "libc", _LIBC)  # type: ignore[assignment]
         self._install_wire()
 
     def _install_wire(self) -> None:

@@ -86,7 +86,7 @@ class End:
         code = 70
         try:
             become(self.directory, f"{self._stem}.out", f"{self._stem}.err")
-            appender._COMPACT_AFTER = COMPACT_AFTER
+            appender.COMPACT_AFTER = COMPACT_AFTER
             Failpoints(self._kill, Path(f"{self._stem}.trace")).install()
             flarelog.cli.main(self.args(), prog_name="flarelog")
         except SystemExit as end:

@@ -117,7 +117,7 @@ def become(directory: str | Path, out: str | Path, err: str | Path) -> None:
 
 
 def main() -> None:
-    for name in flarelog.cli._COMMANDS:
+    for name in flarelog.cli.COMMANDS:
         importlib.import_module(f"flarelog.cli.{name.replace('-', '_')}")
     gc.collect()
     gc.freeze()  # what is imported is not to be copied because it is looked at

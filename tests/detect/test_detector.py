@@ -53,7 +53,7 @@ def test_every_split_gives_the_same_findings(seed: int, cuts: list[int]) -> None
 
 def test_a_sieve_leaves_out_no_finding_of_a_long_log() -> None:
     data = b"".join(
-        b"".join(USUAL) * often(3, 30) + case.data for case in cases("case") if case.signature not in ("nccl.desync",)
+        b"".join(USUAL) * often(1, 30) + case.data for case in cases("case") if case.signature not in ("nccl.desync",)
     )
     assert searched(data, sieve=SIEVE, stamped=told) == searched(data, stamped=told)
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flarelog.detect import looking
-from flarelog.detect.base import PIECES, Finding
-from flarelog.detect.looking import BLOCK, Progress, examine, is_clean
-from flarelog.detect.table import Table
+from flarelog.detect.base import Finding
+from flarelog.detect.looking import BLOCK, examine
+from flarelog.detect.progress import Progress
 from flarelog.model import EMPTY_DIGEST, Attributes, Gap, Generation, Mark, StreamInfo
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.sgr import plain
@@ -90,7 +90,7 @@ def test_a_growing_log_tells_what_a_search_of_it_does(seed: int, cuts: list[int]
 def test_each_labelled_line_is_found_however_it_comes(case: Case) -> None:
     data = b"".join(USUAL) + case.data + b"".join(USUAL)
     progress = Progress()
-    for end in range(0, len(data), often(397, 37)):
+    for end in range(0, len(data), often(797, 37)):
         progress = kept(looked(progress, data, end))
     assert looked(progress, data, len(data), sealed=True).findings == expected(data)
 
@@ -172,7 +172,7 @@ def test_both_ends_of_a_long_line_are_looked_at(size: int, where: str) -> None:
     assert "CUDA out of memory" in found[0].text
 
 
-@pytest.mark.parametrize("count", [3, 900, 90_000])
+@pytest.mark.parametrize("count", [3, 900, 40_000])
 def test_a_state_of_a_bar_that_was_drawn_over_is_found(count: int) -> None:
     frames = [b"\rEpoch 1: %3d%%|####      | loss=0.3" % (100 * n // count) for n in range(count)]
     frames[count // 2] = b"\r" + OOM
@@ -192,7 +192,7 @@ def test_a_line_that_says_the_same_in_each_state_is_one() -> None:
 
 
 def test_a_line_that_is_longer_than_all_is_looked_at_to_its_end() -> None:
-    data = b"step\n" * 30 + (b"y" * 1000 + b"\r") * 40_000 + OOM + b"\nstep\n"
+    data = b"step\n" * 30 + (b"y" * 1000 + b"\r") * 20_000 + OOM + b"\nstep\n"
     assert [each.signature for each in looked(Progress(), data, len(data)).findings] == ["cuda.oom"]
 
 
@@ -258,58 +258,3 @@ def test_findings_that_are_too_many_are_counted() -> None:
     progress.trim(10)
     assert (len(progress.findings), progress.more) == (10, many - 10)
     assert progress.findings == expected(data)[:10]
-
-
-@rows(tuple(piece for piece in PIECES if not any(map(str.isdigit, piece))))
-def test_no_line_with_a_piece_is_clean(piece: str) -> None:
-    assert not is_clean(b"step 1\nan " + piece.encode() + b"\n")
-
-
-def test_a_level_of_digits_is_seen_in_lines_that_differ_in_digits_alone() -> None:
-    """Those of glog and of JSON, also behind others of their shape that tell no trouble."""
-    assert is_clean(b'{"level":30,"time":1,"msg":"a"}\nI0721 08:12:13.123456 1 a.go:1] a\n' * 3)
-    assert not is_clean(b'{"level":50,"time":2,"msg":"a"}\n')
-    assert is_clean(b'{"level":30,"time":3,"msg":"a"}\n')
-    assert not is_clean(b'{"level":60}\n')
-    for letter in b"E", b"F":
-        for month in b"07", b"12":
-            assert not is_clean(letter + month + b"21 08:12:13.123456 1 a.go:1] a\n")
-    coded = {piece for piece in PIECES if any(map(str.isdigit, piece))}
-    assert coded == {"E0", "E1", "F0", "F1", 'vel":5', 'vel":6'}, "is_clean does not know another one"
-
-
-def test_a_literal_with_a_digit_is_seen_behind_a_line_of_its_shape_without_it() -> None:
-    table = Table()
-    assert table.of("received 3 items of ancdata error") is None
-    found = table.of("received 0 items of ancdata error")
-    assert found is not None
-    assert found[0].id == "limit.files"
-
-
-def test_a_line_that_was_clean_says_nothing_of_another_one() -> None:
-    """Whatever was looked at before, also where so much was that it is no longer known."""
-    for number in range(3 * looking.SHAPES):
-        name = "".join(chr(103 + int(digit)) for digit in str(number))
-        assert is_clean(f"the {name} step {number}\n".encode())
-        assert len(looking._SHAPES._clean) <= 2 * looking.SHAPES
-    assert is_clean(b"the a step 7\nthe b step 8\n")
-    assert not is_clean(b"the a step 7\nthe b failed 8\n")
-    assert not is_clean(b"the a step 7\x08\n")
-    assert is_clean(b"the a ste\n" + b"x" * 10_000 + b"\n")
-    assert max(map(len, looking._SHAPES._clean)) <= looking.SHAPE
-
-
-@pytest.mark.parametrize(
-    ("data", "clean"),
-    [
-        pytest.param(b"step 1\r\nstep 2\r\n", True, id="crlf"),
-        pytest.param(BAR, True, id="bar"),
-        pytest.param("epoch \u2588\u2588 10\n".encode(), True, id="blocks"),
-        pytest.param(b"an Err\x1b[0mor\n", False, id="colour"),
-        pytest.param(b"an Erx\x08ror\n", False, id="backspace"),
-        pytest.param("an Er\u200bror\n".encode(), False, id="unseen"),
-        pytest.param(b"an Error\n", False, id="piece"),
-    ],
-)
-def test_what_is_clean(data: bytes, clean: bool) -> None:
-    assert is_clean(data) is clean

@@ -35,6 +35,7 @@ from flarelog.wire.codec.lists import decode_info, encode_info, parts_of
 from flarelog.wire.codec.push import Request, decode_request, encode_request
 from flarelog.wire.codec.replies import decode_reply, encode_reply
 from tests.sources.files.tailing import NoWatch
+from tests.stores.local.crash import crash
 
 RUN, SITE = "run", "site"
 WALL = 1_700_000_000.0  # seconds since 1970, when the world's own clock begins
@@ -195,22 +196,8 @@ class ReceivingEnd:
         self._runner.close()
 
     def kill(self, data: int, journal: int, hole: bool) -> None:
-        """End without a word. Of what was not committed *data* percent of the bytes and *journal* percent of the
-        journal's lines reached the disk; with *hole* the file is as long as it was to be, but holds zeros there.
-        """
-        for appender in list(self.store._open.values()):
-            lines, *_ = appender._batch()
-            committed, written = appender.committed, appender._written
-            os.ftruncate(appender._data_fd, committed + (written - committed) * data // 100)
-            if hole:
-                os.ftruncate(appender._data_fd, written)
-            os.pwrite(appender._journal_fd, lines[: len(lines) * journal // 100], appender._journal_size)
-            os.close(appender._data_fd)
-            os.close(appender._journal_fd)
-        self.store._open.clear()
-        if self.store._commits is not None:
-            self.store._commits.shutdown()
-        os.close(self.store.lock)
+        """End without a word: what its store is left with is told by ``crash``."""
+        crash(self.store, data, journal, hole)
         self._runner.close()
 
 

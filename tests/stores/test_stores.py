@@ -276,7 +276,7 @@ def test_a_file_that_flarelog_did_not_write_is_left_alone(root: Path) -> None:
 
 @pytest.mark.parametrize("durability", ["disk", "memory"])
 def test_compaction_keeps_everything(tmp_path: Path, durability: Durability, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appending, "_COMPACT_AFTER", 20)
+    monkeypatch.setattr(appending, "COMPACT_AFTER", 20)
     monkeypatch.setattr(journals, "STRETCHES", 4)
     root = tmp_path / "store"
     data = bytes(range(200))
@@ -336,7 +336,7 @@ def test_of_a_store_without_times_the_file_tells_when_it_grew(root: Path) -> Non
 def test_a_journal_that_stays_long_is_not_rewritten_at_every_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(appending, "_COMPACT_AFTER", 20)
+    monkeypatch.setattr(appending, "COMPACT_AFTER", 20)
     compactions = 0
     compact = LocalAppender._compact
 
@@ -361,7 +361,7 @@ def test_a_journal_that_stays_long_is_not_rewritten_at_every_commit(
 def test_a_disk_that_fills_up_during_a_compaction_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(appending, "_COMPACT_AFTER", 20)
+    monkeypatch.setattr(appending, "COMPACT_AFTER", 20)
     root = tmp_path / "store"
     writes = os.write, os.pwrite
 
@@ -634,7 +634,7 @@ def test_the_directories_that_lead_to_a_new_stream_are_durable_before_it_is_open
 def test_a_journal_that_is_rewritten_is_durable_before_it_takes_the_place_of_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(appending, "_COMPACT_AFTER", 5)
+    monkeypatch.setattr(appending, "COMPACT_AFTER", 5)
 
     async def go() -> None:
         async with LocalStore(tmp_path / "store") as store:
@@ -855,7 +855,7 @@ def test_whoever_follows_another_process_s_store_reads_on_in_its_journals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the journal is rewritten on the way, and the log comes from another receiver in the end."""
-    monkeypatch.setattr("flarelog.stores.local.appender._COMPACT_AFTER", 20)
+    monkeypatch.setattr("flarelog.stores.local.appender.COMPACT_AFTER", 20)
     monkeypatch.setattr("flarelog.stores.local.followers._POLL", 0.001)
     replayed: list[int] = []
     replay = journals.replay

@@ -32,7 +32,7 @@ _REMOTE = {
     *(0x00C36400, 0x0BD00BD0, 0x47504653, 0x5346414F),
 }
 
-_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 def identity(fd: int) -> str:
@@ -119,7 +119,7 @@ def _stat(of: str | int) -> Sight:
 
 def _statx(directory: int, path: bytes, flags: int) -> Sight | None:
     """None where it cannot be asked so."""
-    call = getattr(_libc, "statx", None)
+    call = getattr(libc, "statx", None)
     if call is None:
         return None
     buffer = _StatxBuffer()
@@ -137,13 +137,13 @@ def _statx(directory: int, path: bytes, flags: int) -> Sight | None:
 
 def remote(fd: int) -> bool:
     """Whether other machines may write to the file: they are seen by no watch."""
-    call = getattr(_libc, "fstatfs", None)
+    call = getattr(libc, "fstatfs", None)
     buffer = ctypes.create_string_buffer(256)
     return call is not None and call(fd, buffer) == 0 and struct.unpack_from("l", buffer)[0] & 0xFFFFFFFF in _REMOTE
 
 
 def _handle(fd: int) -> str:
-    call = getattr(_libc, "name_to_handle_at", None)
+    call = getattr(libc, "name_to_handle_at", None)
     if call is None:
         return ""
     buffer = bytearray(struct.pack("Ii", _MAX_HANDLE, 0) + bytes(_MAX_HANDLE))

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 _MARKS_A_COMMIT = 256  # while their lines are made, nobody else is served
 _MARK_BYTES_A_COMMIT = 256 << 10
-_COMPACT_AFTER = 8192  # records, of which a length takes about 50 bytes
+COMPACT_AFTER = 8192  # records, of which a length takes about 50 bytes
 
 
 class Home(Protocol):
@@ -77,7 +77,7 @@ class LocalAppender:
         self._dirty = True  # bytes may not be durable
         self._journal_size = 0
         self._journal_kept = 0  # bytes of the journal whose commit succeeded
-        self._compact_at = _COMPACT_AFTER
+        self._compact_at = COMPACT_AFTER
         self._written = 0
         self._written_digest = EMPTY_DIGEST
         self._new_marks: list[Mark] = []
@@ -200,7 +200,7 @@ class LocalAppender:
             )  # fmt: skip
         if size > journal.committed:
             os.ftruncate(self._data_fd, journal.committed)  # written, but never committed
-        if journal.damaged or journal.committed < promised or journal.records > _COMPACT_AFTER:
+        if journal.damaged or journal.committed < promised or journal.records > COMPACT_AFTER:
             self._compact(directory)
 
     def _set_aside(self, directory: Directory, raw: bytes) -> None:
@@ -452,7 +452,7 @@ class LocalAppender:
         os.close(self._journal_fd)
         self.footprint.add(journal_bytes=len(raw) - self._journal_size)
         self._journal_fd, self._journal_size, self._journal_kept = fd, len(raw), len(raw)
-        self._compact_at = _COMPACT_AFTER + 2 * self.journal.records  # one that stays long is rewritten more rarely
+        self._compact_at = COMPACT_AFTER + 2 * self.journal.records  # one that stays long is rewritten more rarely
         self._sync_directory(directory)
 
 

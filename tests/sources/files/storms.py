@@ -31,15 +31,15 @@ class Calls:
         self.act: Callable[[], None] | None = None
         self._acting = False
         self._before = [(module, module.os) for module in _MODULES]
-        self._libc = identity._libc
+        self._libc = identity.libc
         for module in _MODULES:
             module.os = _Os(self)
-        identity._libc = _Library(self, identity._libc)  # type: ignore[assignment]
+        identity.libc = _Library(self, identity.libc)  # type: ignore[assignment]
 
     def close(self) -> None:
         for module, before in self._before:
             module.os = before
-        identity._libc = self._libc
+        identity.libc = self._libc
 
     def enter(self) -> None:
         self.made += 1

@@ -93,7 +93,7 @@ def test_what_was_recorded_without_a_birth_time_still_matches(make_site: Sites) 
 
 @pytest.mark.usefixtures("no_handles")
 def test_what_no_file_system_function_can_tell_is_said(make_site: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity, "_libc", None)
+    monkeypatch.setattr(identity, "libc", None)
     monkeypatch.setattr(identity, "remote", lambda fd: True)
     monkeypatch.setattr(NoWatch, "add", lambda self, directory: False)
     site = make_site()

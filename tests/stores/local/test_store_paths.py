@@ -150,7 +150,7 @@ def test_a_file_system_that_does_not_tell_capitals_does_not_mix_two_streams(stor
 def test_files_and_directories_are_never_more_open_than_0640_and_0750(
     tmp_path: Path, umask: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(appending, "_COMPACT_AFTER", 5)
+    monkeypatch.setattr(appending, "COMPACT_AFTER", 5)
     root = tmp_path / "new" / "parents" / "store"
 
     async def go() -> None:
@@ -366,7 +366,7 @@ def test_a_lock_that_is_no_file_of_its_own_ends_the_receiver_with_a_sentence(
 def test_a_journal_is_rewritten_beside_whatever_stood_in_the_new_ones_place(
     store: Path, outside: Path, plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(appending, "_COMPACT_AFTER", 5)
+    monkeypatch.setattr(appending, "COMPACT_AFTER", 5)
     new = JOURNAL.with_name(JOURNAL.name + ".new")
     (outside / new).write_bytes(SECRET)
     put(plant, store, outside, new)
@@ -404,7 +404,7 @@ def test_a_directory_that_becomes_a_link_under_an_open_stream_holds_it(
     store: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its descriptors still lead to its own files; a journal that is to be replaced is not looked for elsewhere."""
-    monkeypatch.setattr(appending, "_COMPACT_AFTER", 5)
+    monkeypatch.setattr(appending, "COMPACT_AFTER", 5)
 
     async def go() -> None:
         async with LocalStore(store) as again:

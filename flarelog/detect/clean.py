@@ -1,0 +1,61 @@
+"""Lines in which nothing can be found, so that nobody has to look at them.
+
+Laws that hold here: a line with a piece of a signature, one that moves the cursor, and one whose level is a code are
+not clean; what was looked at before makes no difference.
+"""
+
+from __future__ import annotations
+
+from flarelog.detect.base import PIECES
+from flarelog.detect.detector import AFTER, BEFORE
+from flarelog.late import late
+from flarelog.render.controls import CODED
+from flarelog.render.sieve import Sieve
+from flarelog.render.sieving import finders
+
+SHAPES, SHAPE = 4096, 512  # lines of which it is known that nothing is in them; bytes of each
+SIEVE = Sieve(tuple(sorted(piece.encode() for piece in PIECES)), False, BEFORE, AFTER)
+_CONTROLS = bytes(byte in {*range(32), 0x7F} - {*b"\t\n\r"} for byte in range(256))
+_CODED = late(CODED)
+_FINDS = finders(SIEVE.any_of)
+# Pieces with digits, in lines without theirs, and in whole ones.
+_CODES = late(rb"[EF] ::|evel\":[,}]")
+_CODED_LINES = late(rb"[EF][01]\d{3} \d\d:|evel\":[56]")
+
+
+class _Shapes:
+    """Lines, without their digits, in which nothing can be found: most lines of a training are one of few. No piece has
+    a digit, so that none is hid where they are left out.
+    """
+
+    def __init__(self) -> None:
+        self._clean: set[bytes] = set()
+
+    def has(self, data: bytes) -> bool:
+        """Whether nothing can be found in the lines *data*."""
+        new = set(data.translate(None, b"0123456789").split(b"\n")) - self._clean
+        if not new:
+            return True
+        lines = b"\n".join(new)
+        for finds in _FINDS:
+            if finds.search(lines):
+                return False
+        if _CODES.search(lines) is not None and _CODED_LINES.search(data) is not None:
+            return False
+        if b"\x01" in lines.translate(_CONTROLS) or (not lines.isascii() and _CODED.search(lines) is not None):
+            return False
+        if len(self._clean) > SHAPES:
+            self._clean.clear()
+        self._clean.update(each for each in new if len(each) <= SHAPE and _CODES.search(each) is None)
+        return True
+
+
+_SHAPES = _Shapes()
+
+
+def is_clean(data: bytes) -> bool:
+    """Whether nothing can be found in the lines *data* of a log that no container runtime wrote.
+
+    A carriage return is no reason to look closer: no state of a bar becomes trouble by what is left of another.
+    """
+    return _SHAPES.has(data)
