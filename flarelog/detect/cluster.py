@@ -123,9 +123,10 @@ SIGNATURES = (
         "job.preempted",
         "root",
         Level.FATAL,
-        ("reempt", "REEMPT", "ob was evicted", "spot instance interruption", "nterruption notice"),
+        ("reempt", "REEMPT", "ob was evicted", "spot instance interruption", "nterruption notice", "Host EC2"),
         r"\b(?:was|were|been|is|is being|got|will be|job|Job|instance) (?:marked for )?(?:preempted|preemption)\b"
-        r"|\bPREEMPTED\b|\b[Jj]ob was evicted\b|[Pp]reempted by|TERM_PREEMPT|(?i:spot (?:instance )?(?:interruption"
+        r"|\bPREEMPTED\b|\b[Jj]ob was evicted\b|[Pp]reempted by|TERM_PREEMPT"
+        r"|\bHost EC2 (?:\(instance \S{1,40}\) )?[Tt]erminated|(?i:spot (?:instance )?(?:interruption"
         r"|termination) notice"
         r"|preemption notice)",
         "The job's machine was taken away for somebody else.",

@@ -200,8 +200,9 @@ SIGNATURES = (
         "torch.rendezvous",
         "cascade",
         Level.FATAL,
-        ("clients joined", "workers joined", "client socket has", "Rendezvous", "Socket Timeout"),
+        ("clients joined", "workers joined", "client socket has", "Rendezvous", "Socket Timeout", "got error: "),
         r"(?P<joined>\d{1,7})/(?P<world>\d{1,7}) (?:clients|workers) joined|Error: Socket Timeout"
+        r"|\bstore->\w{1,20}\(.{0,80}?\) got error: "
         r"|client socket has (?:timed out|failed to connect)"
         r"|Rendezvous(?:Timeout|Connection|Closed)Error",
         "Not all ranks met, or the store of rank 0 does not answer.",
