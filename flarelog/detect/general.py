@@ -53,7 +53,7 @@ _FAILING = "|".join(
         r"(?<!gracefully )(?:was|is|has|got|been|client|peer|server|worker|node|site|connection|unexpectedly) "
         r"disconnected\b",
         r"(?:limit|quota|maximum|budget|deadline|timeout|length) (?:is |was |has been |of \S{1,20} )?exceeded\b"
-        r"|exceed(?:ed|s|ing) (?:the |its |your |a )?(?:\w{1,20} )?(?:limit|quota|maximum|budget|deadline)\b",
+        r"|(?<!not )exceed(?:ed|s|ing) (?:the |its |your |a )?(?:\w{1,20} )?(?:limit|quota|maximum|budget|deadline)\b",
         r"[Aa]bort(?:ed|ing)\b(?!\s?[:=])|(?:has |have |was |were )?crashed\b",
         r"(?:was|were|been|got|process|job|task|worker|container|pod|run) [Kk]illed\b|[Kk]illed by\b",
         r"(?:marked|is|became|becomes|reported|declared) (?:as )?unhealthy\b",

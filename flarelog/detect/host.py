@@ -175,7 +175,8 @@ SIGNATURES = (
         "root",
         Level.FATAL,
         ("quota exceeded", "xceeded quota", "quota has been exceeded", "xceeding"),
-        r"(?i:disk quota exceeded|(?<!not )exceed(?:ed|ing) (?:\w{1,10} ){0,2}quota|quota (?:has been )?exceeded).{0,80}$",
+        r"(?i:disk quota exceeded|(?<!not )exceed(?:ed|ing) (?:\w{1,10} ){0,2}quota"
+        r"|quota (?:has been )?exceeded).{0,80}$",
         "The user's quota of the file system is used up.",
         "Look at quota -s; remove old checkpoints.",
     ),
