@@ -51,6 +51,7 @@ PIECES = (
         " down",
         "nexpected",
         "esource busy",
+        "recognized ",
         "already in use",
     ),
     *("alling back", "StatusCode.", "NotReady", ": F ", ": E "),

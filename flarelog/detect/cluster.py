@@ -52,9 +52,21 @@ SIGNATURES = (
         "slurm.refused",
         "root",
         Level.FATAL,
-        ("Unable to allocate resources", "Batch job submission failed", "error: Task launch for"),
+        (
+            *(
+                "Unable to allocate resources",
+                "Batch job submission failed",
+                "error: Task launch for",
+                "launch failed: ",
+            ),
+            *("container_g_join failed", "error: pyxis: ", "before step completely launched"),
+        ),
         r"(?:srun|sbatch|salloc): error: (?:Unable to allocate resources: |Batch job submission failed: "
-        r"|Task launch for \S{1,40} failed on node \S{1,100}: )(?P<why>.{1,120})",
+        r"|Task launch for \S{1,40} failed on node \S{1,100}: )(?P<why>.{1,120})"
+        r"|(?:srun|slurmstepd): error: (?:.{0,60}\blaunch failed: |container_g_join failed"
+        r"|pyxis: (?:container start failed"
+        r"|error: a container with name|seccomp filter failed|failed to import))"
+        r"|aborted before step completely launched",
         "Slurm did not start the job or a step of it.",
         "Compare what is asked for with the limits of the partition and of the account; ask who runs the cluster.",
     ),

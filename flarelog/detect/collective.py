@@ -149,9 +149,11 @@ SIGNATURES = (
                 "An error occurred in MPI_",
                 "terminated normally, but",
                 "exiting improperly",
+                "unable to reliably start",
             ),
         ),
-        r"has lost communication with a remote daemon|daemon has unexpectedly failed|MPI_ABORT was invoked"
+        r"has lost communication with a remote daemon|unable to reliably start one or more daemons"
+        r"|daemon has unexpectedly failed|MPI_ABORT was invoked"
         r"|indicates a failure in the peer process"
         r"|\bMPI_Abort\(|BAD TERMINATION OF ONE OF YOUR|Fatal error in (?:internal_|P?MPI_?)\w{1,40}"
         r"|MPI_ERRORS_ARE_FATAL|\*\*\* MPI_ERR_[A-Z]{3,20}: |An error occurred in MPI_\w{1,40}"

@@ -235,11 +235,11 @@ SIGNATURES = (
         "program.usage",
         "root",
         Level.ERROR,
-        ("error: ", "Error: "),
+        ("error: ", "Error: ", "recognized option", "nvalid option", "nknown option"),
         r"^(?:.{0,240}[ \]:])?error: (?:unrecognized arguments?:|the following arguments are required:"
         r"|argument \S{1,100}: |one of the arguments |ambiguous option: |too few arguments|expected \w{1,10} argument)"
         r"|^Error: (?:[Nn]o such (?:option|command)|Missing (?:option|argument|parameter)|Invalid value for"
-        r"|Got unexpected extra argument)",
+        r"|Got unexpected extra argument)|^\S{1,100}: (?:unrecognized|invalid|unknown) option (?:-- )?\S",
         "The program was called with options that it does not take.",
         "Correct the command; its --help names the options of the version that is installed at the site.",
     ),
