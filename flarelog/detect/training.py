@@ -152,11 +152,13 @@ SIGNATURES = (
             ),
             *("pickle data was truncated", "while decompressing", "DataLossError", "DATA_LOSS", "hecksum mismatch"),
             *("hecksum does not match", "CRC check failed", "image file is truncated", "rror reading file"),
+            *("unexpected end of data", "cannot identify image"),
         ),
         r"PytorchStreamReader failed (?P<what>reading zip archive|finding central directory|reading file)"
         r"|invalid header or archive is corrupted|EOFError: Ran out of input|[Ee]rror while deserializing (?:header"
         r"|model)"
         r"|UnpicklingError: |unexpected EOF, expected \d|file might be corrupted|BadZipFile"
+        r"|\btarfile\.ReadError: .{0,4}unexpected end of data|Error: cannot identify image file"
         r"|[Ee]rror.{0,80}not a zip file"
         r"|\(truncated file|pickle data was truncated|rror -?\d{1,3} while decompressing|\bDataLossError\b"
         r"|\bDATA_LOSS\b"
