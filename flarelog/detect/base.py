@@ -26,7 +26,7 @@ PIECES = (
     *("rror", "RROR", "xception", "raceback", "ailed", "ailur", "atal", "ATAL", "RITICAL", "nvalid", "_E"),
     *("illed", "Killing", "ignal", "SIG", "bort", "ABORT", "panic", "rash", "ermina", "xit", "dead", "dumped"),
     *(" fault", "gfault", "orrupt", "blocked for", "responding", " reset", "lost", "Lost ", "isconnect", "iolation"),
-    *("of memory", "o space left", "xceed", "xhaust", "verflow", "VERFLOW", "NaN", "NVRM"),
+    *("of memory", "OutOf", "o space left", "xceed", "xhaust", "verflow", "VERFLOW", "NaN", "NVRM"),
     *("imed out", "imeout", "enied", "efused", "eachable", "larger than", "NCCL WARN"),
     *("CANCELLED", "reempt", "REEMPT", "vict", "ack-off", "ackOff", "low on", "ot found", "not ", "n't "),
     *(
@@ -51,6 +51,7 @@ PIECES = (
         " down",
         "nexpected",
         "esource busy",
+        "recognized ",
         "already in use",
     ),
     *("alling back", "StatusCode.", "NotReady", ": F ", ": E "),

@@ -52,9 +52,21 @@ SIGNATURES = (
         "slurm.refused",
         "root",
         Level.FATAL,
-        ("Unable to allocate resources", "Batch job submission failed", "error: Task launch for"),
+        (
+            *(
+                "Unable to allocate resources",
+                "Batch job submission failed",
+                "error: Task launch for",
+                "launch failed: ",
+            ),
+            *("container_g_join failed", "error: pyxis: ", "before step completely launched"),
+        ),
         r"(?:srun|sbatch|salloc): error: (?:Unable to allocate resources: |Batch job submission failed: "
-        r"|Task launch for \S{1,40} failed on node \S{1,100}: )(?P<why>.{1,120})",
+        r"|Task launch for \S{1,40} failed on node \S{1,100}: )(?P<why>.{1,120})"
+        r"|(?:srun|slurmstepd): error: (?:.{0,60}\blaunch failed: |container_g_join failed"
+        r"|pyxis: (?:container start failed"
+        r"|error: a container with name|seccomp filter failed|failed to import))"
+        r"|aborted before step completely launched",
         "Slurm did not start the job or a step of it.",
         "Compare what is asked for with the limits of the partition and of the account; ask who runs the cluster.",
     ),
@@ -123,9 +135,10 @@ SIGNATURES = (
         "job.preempted",
         "root",
         Level.FATAL,
-        ("reempt", "REEMPT", "ob was evicted", "spot instance interruption", "nterruption notice"),
+        ("reempt", "REEMPT", "ob was evicted", "spot instance interruption", "nterruption notice", "Host EC2"),
         r"\b(?:was|were|been|is|is being|got|will be|job|Job|instance) (?:marked for )?(?:preempted|preemption)\b"
-        r"|\bPREEMPTED\b|\b[Jj]ob was evicted\b|[Pp]reempted by|TERM_PREEMPT|(?i:spot (?:instance )?(?:interruption"
+        r"|\bPREEMPTED\b|\b[Jj]ob was evicted\b|[Pp]reempted by|TERM_PREEMPT"
+        r"|\bHost EC2 (?:\(instance \S{1,40}\) )?[Tt]erminated|(?i:spot (?:instance )?(?:interruption"
         r"|termination) notice"
         r"|preemption notice)",
         "The job's machine was taken away for somebody else.",

@@ -149,9 +149,11 @@ SIGNATURES = (
                 "An error occurred in MPI_",
                 "terminated normally, but",
                 "exiting improperly",
+                "unable to reliably start",
             ),
         ),
-        r"has lost communication with a remote daemon|daemon has unexpectedly failed|MPI_ABORT was invoked"
+        r"has lost communication with a remote daemon|unable to reliably start one or more daemons"
+        r"|daemon has unexpectedly failed|MPI_ABORT was invoked"
         r"|indicates a failure in the peer process"
         r"|\bMPI_Abort\(|BAD TERMINATION OF ONE OF YOUR|Fatal error in (?:internal_|P?MPI_?)\w{1,40}"
         r"|MPI_ERRORS_ARE_FATAL|\*\*\* MPI_ERR_[A-Z]{3,20}: |An error occurred in MPI_\w{1,40}"
@@ -200,8 +202,9 @@ SIGNATURES = (
         "torch.rendezvous",
         "cascade",
         Level.FATAL,
-        ("clients joined", "workers joined", "client socket has", "Rendezvous", "Socket Timeout"),
+        ("clients joined", "workers joined", "client socket has", "Rendezvous", "Socket Timeout", "got error: "),
         r"(?P<joined>\d{1,7})/(?P<world>\d{1,7}) (?:clients|workers) joined|Error: Socket Timeout"
+        r"|\bstore->\w{1,20}\(.{0,80}?\) got error: "
         r"|client socket has (?:timed out|failed to connect)"
         r"|Rendezvous(?:Timeout|Connection|Closed)Error",
         "Not all ranks met, or the store of rank 0 does not answer.",

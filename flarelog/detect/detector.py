@@ -39,7 +39,7 @@ TRACEBACK_ROOT = signature(
     "The last line of the traceback is the exception, the frame above it the place.",
 )  # fmt: skip
 _DIED = next(each for each in SIGNATURES if each.id == "process.died")
-_CONNECTIONS = frozenset(
+_WARNED_OF = frozenset(
     (
         "torch.rendezvous",
         "net.dns",
@@ -49,9 +49,11 @@ _CONNECTIONS = frozenset(
         "grpc.status",
         "ray.died",
         "k8s.volume",
+        "fs.denied",
+        "process.died",
     )
 )
-"""What a program that only warns of it tries again: other programs say at a low level how a job ended."""
+"""What a program that only warns of it tries again or does without: others say at a low level how a job ended."""
 _THROWN = re.compile(r"throwing an instance of '([^']{1,150})'")
 _BETWEEN = "multiprocessing/"  # in its files a connection is one between processes of this machine
 _ROLES: Mapping[str, tuple[Role, str]] = {
@@ -388,7 +390,7 @@ def _is_handled(text: str, part: str, signature: Signature) -> bool:
     if signature.role not in ("root", "cascade"):
         return False
     begin, end = signature.place(part)
-    if signature.id in _CONNECTIONS and (level := level_of(part)) is not None and level <= Level.WARNING:
+    if signature.id in _WARNED_OF and (level := level_of(part)) is not None and level <= Level.WARNING:
         return True
     return is_retried(part, begin, end)
 

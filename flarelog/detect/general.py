@@ -22,7 +22,8 @@ _FAILING = "|".join(
         r"(?<!\bno )(?<!not )(?<!if )(?:[Ff]ailed (?:[a-z]{2,20}ing|to|with|for|at|on|in|by|due|because|during"
         r"|while|after)\b"
         r"|[Ff]ailure (?:in|of|while|during|on)\b|[Tt]raining failed\b)",
-        r"[\w.()\[\]'\"`:>-]{0,60}[A-Za-z_)\]'\"`>](?<!\bno)(?<!\bif) failed(?: ?[:,;.!]| \(| \[|\s*$)",
+        r"[\w.()\[\]'\"`:>-]{0,60}[A-Za-z_)\]'\"`>](?<!\bno)(?<!\bif) failed(?: ?[:,;.!]| \(| \[|\s*$)"
+        r"|(?=\d{0,20}[A-Za-z/])[\w./-]{1,100}\d failed: ",
         r"\S{1,200} FAILED\s*$|FAILED: \S|\bFAILED (?:with|to|in|at|on|for|because)\b|\b[Ff]ailed \d{1,4} times\b"
         r"|\b(?:[Rr]an )?out of retries\b"
         r"|\w{0,20}(?i:state|status|phase)['\"]?\s?[=:]\s?['\"]?(?:FAILED|Failed|failed|ABORTED|KILLED|CRASHED"
@@ -48,12 +49,14 @@ _FAILING = "|".join(
         r"|running|alive|accessible)\b|\bquorum lost\b"
         r"|\bat \S{1,200} line \d{1,7}\.\s*$|\bis down\b|\bare down\b|\billegal [a-z]{3,20}\b"
         r"|\bhalted\b|\bviolation\b|\b[Uu]ndefined (?:function|variable|reference|symbol|control|local|method|name)\b"
-        r"|\bdiverged\b|[Nn]o route to\b|[Nn]o such [a-z]{3,20}\b|(?:connection|contact|heartbeat|session|node|worker"
+        r"|\bdiverged\b"
+        r"|[Cc]onnection (?:to|with|from) \S{1,100}(?: \(at \S{1,100}\))? (?:was |is |has been )?lost\b"
+        r"|[Nn]o route to\b|[Nn]o such [a-z]{3,20}\b|(?:connection|contact|heartbeat|session|node|worker"
         r"|client|peer|link|lease|lock) (?:was |is |has been )?lost\b",
         r"(?<!gracefully )(?:was|is|has|got|been|client|peer|server|worker|node|site|connection|unexpectedly) "
         r"disconnected\b",
         r"(?:limit|quota|maximum|budget|deadline|timeout|length) (?:is |was |has been |of \S{1,20} )?exceeded\b"
-        r"|exceed(?:ed|s|ing) (?:the |its |your |a )?(?:\w{1,20} )?(?:limit|quota|maximum|budget|deadline)\b",
+        r"|(?<!not )exceed(?:ed|s|ing) (?:the |its |your |a )?(?:\w{1,20} )?(?:limit|quota|maximum|budget|deadline)\b",
         r"[Aa]bort(?:ed|ing)\b(?!\s?[:=])|(?:has |have |was |were )?crashed\b",
         r"(?:was|were|been|got|process|job|task|worker|container|pod|run) [Kk]illed\b|[Kk]illed by\b",
         r"(?:marked|is|became|becomes|reported|declared) (?:as )?unhealthy\b",
@@ -101,13 +104,13 @@ SIGNATURES = (
         "process.died",
         "cascade",
         Level.ERROR,
-        ("nexpected", "rash", "rror", "unknown signal", "Lost ", "dead", " died", "pid terminated"),
+        ("nexpected", "rash", "rror", "unknown signal", "Lost ", "dead", " died", "pid terminated", "KilledWorker"),
         r"^(?!\s+raise\b).*?(?:\b(?:died|crashed|exited|terminated|disconnected|disappeared|stopped"
         r"|quit) (?:unexpectedly"
         r"|abnormally)\b|\bunexpectedly (?:died|crashed|exit(?:ed|s)|terminated|disconnected|disappeared|closed"
         r"|stopped|failed)\b"
         r"|\b(?:worker|process|proc|child|job|kernel) (?:has |was )?(?:died|crashed)\b|\b(?:has|have|had) died\b"
-        r"|\bis dead because\b|\b[Kk]ernel pid terminated\b|killed by unknown signal"
+        r"|\bis dead because\b|\b[Kk]ernel pid terminated\b|killed by unknown signal|\bKilledWorker: "
         r"|(?-i:\bLost) (?:task|executor|worker|node|rank) [\w.-]{1,100})",
         "A process ended though it should not have; this line does not say why.",
         "Look at that process's log, and for host.oom.",
@@ -270,7 +273,7 @@ SIGNATURES = (
         rf"^{_HARMLESS}(?:.{{0,120}}?(?<![\w\"'=.-])(?:ERROR|\*ERROR\*|SEVERE)(?![\w\"'=.-])(?! ?= )"
         rf"|.{{0,120}}\blevel=(?i:error)\b"
         r"|(?:\[[^\]]{1,40}\]:?\s?)?E\d{4} \d\d:\d\d:\d\d|[\d :.T-]{10,40}: E \w"
-        r"|.{0,40}?(?<![\w\"'=.-])(?<!no )[Ee]rror: (?![\d.])\S|\S{1,200}: error: \S"
+        r"|.{0,40}?(?<![\w\"'=.-])(?<!no )[Ee](?:rror|xception): (?![\d.])\S|\S{1,200}: error: \S"
         r"|.{0,80}?[\[<](?i:error)[\]>]|.{0,120}?\b[Ee]rror,? (?:code|number|no)[:= ]{1,3}-?[1-9]\d{0,9}\b"
         r"|(?:\[rank\d{1,7}\]:\s?)?\[E(?:\d{3,4})? |(?:\[[^\]]{1,40}\] ?){0,3}\[E\] |^Error termination\b"
         r"|\s{0,40}(?:Ooops?, )?[Aa]n? (?:\w{1,20} )?error (?:has "

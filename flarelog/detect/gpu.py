@@ -69,7 +69,9 @@ SIGNATURES = (
                 "NOT allocate memory block",
                 "ErrorOutOf",
             ),
-            *("ERROR_OUT_OF_", "ErrorMemoryAllocation", "ERROR_RT_MEMORY", "Out of "),
+            *("ERROR_OUT_OF_", "ErrorMemoryAllocation", "ERROR_RT_MEMORY", "Out of ", "OutOfMemoryError", "OutOfGPU"),
+            *("ailed to allocate", "nable to allocate", "No available memory", "KV cache memory", "desired GPU memory"),
+            "Dst tensor is not initialized",
         ),
         r"(?P<device>CUDA|HIP|XPU|NPU|HPU|MPS|MUSA|MLU) out of memory\. Tried to allocate "
         r"(?:more than 1EB memory|(?P<size>\d{1,15}(?:\.\d{1,6})?) (?P<unit>bytes|[KMGT]iB))"
@@ -86,10 +88,28 @@ SIGNATURES = (
         r"|OOM when allocating tensor"
         r"|(?:RESOURCE_EXHAUSTED|Resource exhausted): "
         r"(?:Out of memory while trying to|Attempting to (?:reserve|allocate))"
-        r"|failed to allocate .{1,60} from device: (?:HIP_ERROR_OutOfMemory|hipError_t\(1002\))",
+        r"|failed to allocate .{1,60} from device: (?:HIP_ERROR_OutOfMemory|hipError_t\(1002\))"
+        r"|\b(?:torch|cupy|cuda|xpu|npu)(?:\.\w{1,20}){0,4}\.OutOfMemoryError\b(?!: \w{2,5} out)|\bOutOfGPUMemory"
+        r"|[Ee]rror out of memory at line"
+        r"|\b[Oo]ut of memory (?:to allocate|(?:while trying to )?allocat(?:e|ing)) \d[\d,.]{0,30} ?(?:bytes"
+        r"|[KMGT]i?B)\b"
+        r"|\b(?:cuda|hip)Malloc\w{0,20} failed: out of memory"
+        r"|(?:[Ff]ailed|[Uu]nable) to allocate (?:CUDA|ROCm|HIP|SYCL|Vulkan|Metal|MUSA|CANN)\d{0,3} buffer"
+        r"|No available memory for the cache|than the available KV cache memory|than desired GPU memory"
+        r"|Dst tensor is not initialized",
         "The GPU has no memory left for what the program asked for.",
         "Make the batch, the sequence or the model's share of this GPU smaller; look for other processes on the GPU.",
         more=_sized,
+    ),
+    signature(
+        "gpu.resources",
+        "root",
+        Level.FATAL,
+        ("out of resource", "oo many resources requested"),
+        r"OutOfResources: |\bout of resources?: (?:shared memory|threads|tensor memory)"
+        r"|[Tt]oo many resources requested for launch",
+        "A kernel needs more of the GPU's shared memory, registers or threads than it has.",
+        "Use smaller blocks or fewer stages, another attention or kernel, or a GPU with more of it.",
     ),
     signature(
         "gpu.ecc",
@@ -277,12 +297,13 @@ SIGNATURES = (
             ),
             *("UR error", "PI error", "CUDA_ERROR_", "EZ9999", "Cuda failure", "UR_RESULT_ERROR", "PI_ERROR_"),
             *("ailed to initialize", "not HEALTHY", "ouldn't open"),
-            *("EE10", "EE99", "EH99", "EI00", "EJ00", "EK00", "EL00", "EZ30"),
+            *("EE10", "EE99", "EH99", "EI00", "EJ00", "EK00", "EL00", "EZ30", "nner Error", "rror from device"),
+            *("tream failed", "kernel failed"),
         ),
         r"\b(?P<device>CUDA|HIP|XPU|NPU|MUSA|ACL|UR|PI) error[:( ]|cuda runtime error \(|call acl api failed"
         r"|\bsynStatus[ =]{1,3}(?:synStatus )?(?P<status>[1-9]\d?)|Device acquire failed|[Gg]raph compile failed"
         r"|\b(?:UR_RESULT|PI)_ERROR_\w{3,40}|\bCUDA_ERROR_(?!NO_DEVICE|NOT_FOUND)\w{3,40}"
-        r"|^(?:.{0,60}[\]: ])?E[EHIJKLZ]\d{4}: |Cuda failure"
+        r"|^(?:.{0,60}[\]: ])?E[EHIJKLZ\d]\d{4}: |Cuda failure|\bSync ?[Ss]tream failed|[Ll]aunch kernel failed"
         r"|NRT_FAILURE|nrt_init failed|Failed to initialize (?:TPU|GPU|NPU|HPU) |\bTPU \S{1,60} is not HEALTHY"
         r"|Couldn't open (?:device|iommu group).{0,20}/dev/",
         "A call of the accelerator's library failed.",

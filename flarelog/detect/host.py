@@ -30,7 +30,7 @@ SIGNATURES = (
                 "systemd-oomd killed",
                 "xceeded limit",
             ),
-            "memory usage limit",
+            *("memory usage limit", "OOM killer", "OOM Killer", "OOM-killer", "'oom-kill'"),
         ),
         r"(?:ut of memory: Kill(?:ed)?|\bKilled) process (?P<pid>\d{1,9})"
         r" \((?P<program>.{1,64}?)\)(?: total-vm|,| score)"
@@ -40,7 +40,8 @@ SIGNATURES = (
         r"|TERM_MEMLIMIT"
         r"|[Ee]xceed(?:ed|ing|s) (?:\w{1,12} ){0,3}memory limits?\b|[Ee]xceeded \d{1,3}% memory budget"
         r"|\boom-kill:constraint=|systemd-oomd killed|LSF memory usage limit"
-        r"|\b(?:mem|vmem|pmem) \S{1,20} exceeded limit \S{1,20}",
+        r"|\b(?:mem|vmem|pmem) \S{1,20} exceeded limit \S{1,20}"
+        r"|(?:been|was|were|got) killed by the (?:\w{1,10} )?OOM[ -][Kk]iller|ailed with result 'oom-kill'",
         "The kernel killed a process because memory ran out, of the machine or of its cgroup.",
         "Give the job more memory, or use less: fewer DataLoader workers, smaller prefetch, no copies of the data.",
         key=("pid",),
@@ -67,7 +68,8 @@ SIGNATURES = (
         r"|java\.lang\.OutOfMemoryError"
         r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
         r"(?:: you tried to allocate (?P<tried_bytes>\d{1,18}))?"
-        r"|std::bad_alloc|(?i:\bnot enough (?:\w{1,20} ){0,2}memory\b|\binsufficient (?:\w{1,20} ){0,2}memory\b"
+        r"|std::bad_alloc|\bheap out of memory\b|(?i:\bnot enough (?:\w{1,20} ){0,2}memory\b"
+        r"|\binsufficient (?:\w{1,20} ){0,2}memory\b"
         r"|\bmemory exhausted\b|(?:^|[:\]] )out of (?:virtual )?memory\s{0,3}(?:$|[.,;!(]|:(?! kill))"
         r"|\bran out of (?:\w{1,20} )?memory\b(?! budget)(?!.{0,300}not a failure))",
         "The process could not get memory from the system.",
@@ -172,8 +174,9 @@ SIGNATURES = (
         "disk.quota",
         "root",
         Level.FATAL,
-        ("quota exceeded", "xceeded quota", "quota has been exceeded"),
-        r"(?i:disk quota exceeded|exceeded (?:\w{1,10} )?quota|quota (?:has been )?exceeded).{0,80}$",
+        ("quota exceeded", "xceeded quota", "quota has been exceeded", "xceeding"),
+        r"(?i:disk quota exceeded|(?<!not )exceed(?:ed|ing) (?:\w{1,10} ){0,2}quota"
+        r"|quota (?:has been )?exceeded).{0,80}$",
         "The user's quota of the file system is used up.",
         "Look at quota -s; remove old checkpoints.",
     ),
@@ -232,11 +235,11 @@ SIGNATURES = (
         "program.usage",
         "root",
         Level.ERROR,
-        ("error: ", "Error: "),
+        ("error: ", "Error: ", "recognized option", "nvalid option", "nknown option"),
         r"^(?:.{0,240}[ \]:])?error: (?:unrecognized arguments?:|the following arguments are required:"
         r"|argument \S{1,100}: |one of the arguments |ambiguous option: |too few arguments|expected \w{1,10} argument)"
         r"|^Error: (?:[Nn]o such (?:option|command)|Missing (?:option|argument|parameter)|Invalid value for"
-        r"|Got unexpected extra argument)",
+        r"|Got unexpected extra argument)|^\S{1,100}: (?:unrecognized|invalid|unknown) option (?:-- )?\S",
         "The program was called with options that it does not take.",
         "Correct the command; its --help names the options of the version that is installed at the site.",
     ),

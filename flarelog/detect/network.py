@@ -98,8 +98,9 @@ SIGNATURES = (
         "net.offline",
         "cascade",
         Level.ERROR,
-        ("rror", "ailed", "nable to connect", "ould not connect", "eachable"),
-        r"(?:[Cc]ould not|[Uu]nable to|couldn't|[Ff]ailed to(?: \w{1,10})?|can't|cannot) (?:connect|reach"
+        ("rror", "ailed", "nable to connect", "ould not connect", "eachable", "ot find the requested"),
+        r"\bcannot find the requested files in the (?:\w{1,10} ){0,2}(?:cache|path)\b|(?:[Cc]ould not"
+        r"|[Uu]nable to|couldn't|[Ff]ailed to(?: \w{1,10})?|can't|cannot) (?:connect|reach"
         r"|establish a? ?(?:new )?connection)\b",
         "No connection could be had.",
         "Check that the other end runs, the address, the proxy and the firewall.",

@@ -152,11 +152,13 @@ SIGNATURES = (
             ),
             *("pickle data was truncated", "while decompressing", "DataLossError", "DATA_LOSS", "hecksum mismatch"),
             *("hecksum does not match", "CRC check failed", "image file is truncated", "rror reading file"),
+            *("unexpected end of data", "cannot identify image"),
         ),
         r"PytorchStreamReader failed (?P<what>reading zip archive|finding central directory|reading file)"
         r"|invalid header or archive is corrupted|EOFError: Ran out of input|[Ee]rror while deserializing (?:header"
         r"|model)"
         r"|UnpicklingError: |unexpected EOF, expected \d|file might be corrupted|BadZipFile"
+        r"|\btarfile\.ReadError: .{0,4}unexpected end of data|Error: cannot identify image file"
         r"|[Ee]rror.{0,80}not a zip file"
         r"|\(truncated file|pickle data was truncated|rror -?\d{1,3} while decompressing|\bDataLossError\b"
         r"|\bDATA_LOSS\b"
@@ -174,7 +176,7 @@ SIGNATURES = (
         r"(?:cannot open shared object file|undefined symbol: (?P<symbol>\S{1,120})"
         r"|version `(?P<version>[^']{1,40})' not found)"
         r"|symbol lookup error: |ImportError: (?:DLL load failed|cannot import name '(?P<name>[^']{1,100})')"
-        r"|^\S{1,200}: \S{1,200}: version `(?P<needed>[^']{1,40})' not found",
+        r"|^(?:\S{1,200}: ){1,2}version `(?P<needed>[^']{1,40})' not found",
         "A library is missing, or is of another version than the program was built for.",
         "Install the versions that belong together in the environment of the site that failed; check LD_LIBRARY_PATH.",
         key=("library", "name"),
@@ -233,8 +235,9 @@ SIGNATURES = (
         "nvflare.task",
         "cascade",
         Level.ERROR,
-        ("EXECUTION_EXCEPTION", "EXECUTION_RESULT_ERROR"),
-        r"peer_rc=(?P<peer_rc>EXECUTION_\w{1,30})|\bFINISHED:EXECUTION_EXCEPTION",
+        ("EXECUTION_EXCEPTION", "EXECUTION_RESULT_ERROR", "execution exception: "),
+        r"peer_rc=(?P<peer_rc>EXECUTION_\w{1,30})|\bFINISHED:EXECUTION_EXCEPTION"
+        r"|\bFL (?:client|server) execution exception: ",
         "A site answered a task of NVFlare with an exception.",
         "Look at that site's log of the same time.",
     ),
@@ -246,15 +249,24 @@ SIGNATURES = (
             "failures",
             "Message contains an Error",
             "ClientAppException",
-            "Simulation crashed",
+            "imulation crashed",
             "ServerAppException",
             "GrpcBridgeClosed",
         ),
-        r"(?:fit|evaluate) Failure: Message contains an Error|\b(?:Client|Server)AppException\b|Simulation crashed"
+        r"(?:fit|evaluate) Failure: Message contains an Error|\b(?:Client|Server)AppException\b|[Ss]imulation crashed"
         r"|GrpcBridgeClosed"
         r"|received (?P<results>\d{1,6}) results and (?P<failures>[1-9]\d{0,5}) failures",
         "Clients of Flower failed in a round.",
         "Look at the logs of the clients of that round.",
+    ),
+    signature(
+        "openfl.failed",
+        "cascade",
+        Level.ERROR,
+        "ollaborator failed",
+        r"\b[Cc]ollaborator failed(?: with error)?: ",
+        "A collaborator of OpenFL failed.",
+        "The line says why; look at that collaborator's log.",
     ),
     signature(
         "ray.oom",
