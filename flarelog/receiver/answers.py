@@ -132,7 +132,7 @@ class Answers:
                     for reply in words:
                         self._gathering.spoke(reply.number, loop.time())
                     await self._write(words)
-                    continue
+                # Streams that are held ask again and end without a pause: what others are owed does not wait for that.
                 dirty, self._dirty, self._fills = self._dirty, {}, False
                 await self._sync([session for session in dirty if session.behind])
                 words = []

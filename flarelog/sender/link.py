@@ -23,6 +23,7 @@ from flarelog.errors import CannotConnect, InvalidOption
 from flarelog.model import StreamInfo
 from flarelog.security.tls import why
 from flarelog.sender.options import SidecarOptions
+from flarelog.talk import each
 from flarelog.watched import Watched
 from flarelog.wire import calls, listing, statuses
 from flarelog.wire.uplink import ENDED, REPLY_TIMEOUT, Uplink
@@ -31,6 +32,7 @@ log = logging.getLogger(__name__)
 
 SAY_EVERY = 30.0  # seconds between two log lines about the same trouble
 MOVES_FORGOTTEN = 60.0  # seconds
+OPENING = 500  # logs that wait for the answer to their Open: all of thousands would be open before one has ended
 
 
 class Channels:
@@ -113,6 +115,7 @@ class Link:
         self._uplink: tuple[grpc.aio.Channel, Uplink] | None = None
         self._moves, self._moved_at = 0, -math.inf
         self._answered = asyncio.Event()  # a new one each time the receiver answers
+        self.opening = asyncio.Semaphore(OPENING)  # of logs whose Open is on its way
 
     def uplink(self) -> Uplink:
         """The call that carries the logs: another one when it has ended, or the certificates have changed."""
@@ -202,15 +205,16 @@ class Link:
         said = self.channels.said
         if now - said.get(sentence, -math.inf) < SAY_EVERY:
             return
-        for old in [each for each, when in said.items() if now - when >= SAY_EVERY]:
-            del said[old]
+        while said and now - next(iter(said.values())) >= SAY_EVERY:  # the oldest stands first
+            del said[next(iter(said))]
         said[sentence] = now
+        of_each = each("are being retried")
         if isinstance(trouble, Lost | CannotConnect):
-            receiver, reason = self._options.receiver, ""
+            of_each, receiver, reason = {}, self._options.receiver, ""
             with contextlib.suppress(RuntimeError):  # a program that is ending gives no thread any more
                 reason = await asyncio.to_thread(why, receiver, self._options.tls)
             sentence = f"no connection to {receiver}: {reason}" if reason else sentence
-        log.warning("%s; retrying", sentence)
+        log.warning("%s; retrying", sentence, extra=of_each)
 
     async def close(self) -> None:
         if self._uplink is not None:

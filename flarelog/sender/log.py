@@ -8,6 +8,7 @@ traceback.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Coroutine, Iterable
@@ -170,30 +171,33 @@ class Log:
     async def connect(self) -> Again | None:
         """One connection; returns why another one is needed, or None when the stream is sealed."""
         link, receiver = self._site.link, self._site.options.receiver
-        uplink = link.uplink()
-        stream = uplink.stream(self)
-        try:
-            await self._open(stream)
-            await self._sent(stream)
-        except grpc.RpcError as error:
-            trouble = statuses.error_of(error, receiver)
-            if not trouble.retry_safe:
-                raise trouble from error
-            return Lost(str(trouble))
-        except Gone as gone:
-            return Lost(f"{receiver} {gone}")
-        except OSError as error:
-            return Again(f"{self.stream}: its source cannot be read: {error.strerror}")
-        except Elsewhere as elsewhere:
-            link.move(uplink)
-            stream.error = None  # it knows, by way of its traceback, the call, which keeps the connection
-            return elsewhere.with_traceback(None)
-        except Again as again:
-            return again.with_traceback(None)
-        finally:
-            self._stream = self._packed = None
-            self._look_after(None)
-            stream.leave()
+        async with contextlib.AsyncExitStack() as turn:
+            await turn.enter_async_context(link.opening)  # a call that ends meanwhile is not the one to open it in
+            uplink = link.uplink()
+            stream = uplink.stream(self)
+            try:
+                await self._open(stream)
+                await turn.aclose()
+                await self._sent(stream)
+            except grpc.RpcError as error:
+                trouble = statuses.error_of(error, receiver)
+                if not trouble.retry_safe:
+                    raise trouble from error
+                return Lost(str(trouble))
+            except Gone as gone:
+                return Lost(f"{receiver} {gone}")
+            except OSError as error:
+                return Again(f"{self.stream}: its source cannot be read: {error.strerror}")
+            except Elsewhere as elsewhere:
+                link.move(uplink)
+                stream.error = None  # it knows, by way of its traceback, the call, which keeps the connection
+                return elsewhere.with_traceback(None)
+            except Again as again:
+                return again.with_traceback(None)
+            finally:
+                self._stream = self._packed = None
+                self._look_after(None)
+                stream.leave()
         return None
 
     async def _open(self, stream: Stream) -> None:
