@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from integration.harness.places import SITE, Place, Proxy, append, free_address, noise
 
 # Bytes a second, four seconds' worth at once; with the idle timeout a heartbeat goes every second.
@@ -62,3 +64,14 @@ def test_a_connection_that_stalls_ends_it(place: Place) -> None:
         began = time.monotonic()
         assert sidecar.ends() == 7
         assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize(("logs", "most"), [(1_200, 100), pytest.param(10_000, 5_000, marks=pytest.mark.soak)])
+def test_more_logs_than_a_site_may_have_open_are_sent(place: Place, logs: int, most: int) -> None:
+    """Some are held until others have ended. That is said of a few of them."""
+    written = filled(place, logs, 2_000)
+    receiver = place.serve("--max-site-streams", str(most), "--durability", "memory")
+    sidecar = place.sidecar(receiver, "--once", "--drain-timeout", "20")
+    assert sidecar.ends(120) == 0, sidecar.talk()
+    assert all(receiver.stored(log) == data for log, data in written.items())
+    assert sidecar.said.count("answered PAUSE") <= 10 * 3  # ten a minute

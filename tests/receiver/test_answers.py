@@ -1,0 +1,66 @@
+"""What a call is answered, and in which order. The call is one in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from flarelog.delivery.pace import Load
+from flarelog.delivery.windows import Window
+from flarelog.model import Code, Reply
+from flarelog.receiver.answers import Answers
+from flarelog.wire import several
+
+HELD, OPENED = 1, 2
+WRITES = 20
+
+
+@dataclass(eq=False)
+class Held:
+    """A session that is open, and whose producer waits for the first answer."""
+
+    number: int = OPENED
+    behind: bool = False
+    open: bool = True
+    pressing: bool = True
+    window: Window = field(default_factory=Window)
+
+    def reply(self, code: Code) -> Reply:
+        self.pressing = False
+        return Reply(code, number=self.number)
+
+
+class Context:
+    """Takes what is written; another log that is held asks again before each write ends."""
+
+    def __init__(self) -> None:
+        self.answers: Answers | None = None
+        self.writes: list[Any] = []
+
+    async def write(self, said: Any) -> None:
+        self.writes.append(said)
+        await asyncio.sleep(0)
+        if self.answers is not None and len(self.writes) < WRITES:
+            self.answers.last_word(Reply(Code.PAUSE, number=HELD))
+
+
+def test_an_opened_log_is_answered_however_often_held_ones_ask_again() -> None:
+    async def play() -> list[int]:
+        context: Any = Context()
+        pressure: Any = SimpleNamespace(pace_of=lambda load: 0.0)
+        context.answers = answers = Answers(context, pressure, Load(), 60.0, lambda: None)
+        answers.several = True
+        answers.last_word(Reply(Code.PAUSE, number=HELD))
+        session: Any = Held()
+        answers.acknowledge(session)
+        while len(context.writes) < WRITES:
+            await asyncio.sleep(0)
+        return [each for each, said in enumerate(context.writes) if OPENED in numbers(said)]
+
+    def numbers(said: Any) -> set[int]:
+        return {reply.number for reply in several.decode_replies(said)}
+
+    (when,) = asyncio.run(play())
+    assert when <= 1
