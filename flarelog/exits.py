@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import signal
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import field
 
 from flarelog.values import frozen
@@ -63,6 +65,12 @@ class Exit:
         if self.oom == OTHERS and self.oom_after > self.oom_before >= 0:
             return f"; {rose} while it ran: the kernel killed another process"
         return ""
+
+
+def end_of(ends: Sequence[Exit], offset: int) -> Exit | None:
+    """The end of the command that had said what stands before *offset*. *ends*: in the order of their offsets."""
+    at = bisect_left(ends, offset, key=lambda end: end.offset)
+    return ends[at] if at < len(ends) else None
 
 
 def _name(number: int) -> str:

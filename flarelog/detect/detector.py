@@ -20,6 +20,7 @@ from flarelog.detect.speaking import denied, goes_on, is_retried, only_speaks
 from flarelog.detect.table import SIGNATURES, Absence, Table
 from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks, folded
 from flarelog.detect.tracebacks import MOST as TRACEBACK
+from flarelog.exits import Exit, end_of
 from flarelog.model import StreamId
 from flarelog.render.levels import Level, level_of
 from flarelog.render.rows import WINDOW, Line, Note
@@ -55,6 +56,7 @@ _WARNED_OF = frozenset(
 )
 """What a program that only warns of it tries again or does without: others say at a low level how a job ended."""
 _THROWN = re.compile(r"throwing an instance of '([^']{1,150})'")
+_ENDED_WELL = "ended well"  # behind the key of what only commands said that had ended well before it was said again
 _BETWEEN = "multiprocessing/"  # in its files a connection is one between processes of this machine
 _ROLES: Mapping[str, tuple[Role, str]] = {
     "KeyboardInterrupt": ("symptom", "Somebody interrupted the program, by Ctrl-C or SIGINT."),
@@ -99,7 +101,8 @@ class Settled(NamedTuple):
 
 class Detector:
     """What goes wrong in *stream*. *rank* says whose a line is, *stamped* the time of the
-    line that is a text at an offset. *known*: what another one had found before the first line.
+    line that is a text at an offset. *known*: what another one had found before the first line. *ends*: of the commands
+    whose output it is, in its order.
     """
 
     def __init__(
@@ -110,9 +113,10 @@ class Detector:
         rank: Rank = lambda line: None,
         stamped: Callable[[str, int], int | None] = lambda text, offset: None,
         known: Settled | None = None,
+        ends: Sequence[Exit] = (),
     ) -> None:
         self.stream, self.more = stream, known.more if known is not None else 0  # findings that were too many
-        self._table, self._rank, self._stamped = table, rank, stamped
+        self._table, self._rank, self._stamped, self._ends = table, rank, stamped, ends
         self._found: dict[Key, Finding] = dict(known.found) if known is not None else {}
         self._settled: Settled | None = None  # when the first of the tracebacks that are open began
         self._tracebacks = Tracebacks()
@@ -327,6 +331,9 @@ class Detector:
             rank = int(facts["rank"])
         known: Key = (each.id, each.role, rank, *(facts.get(name) for name in key or each.key))
         found = self._found.get(known)
+        if found is not None and self._ended_well(found, line.offset):
+            self._put_aside(known, found)
+            found = None
         if found is not None:
             self._found[known] = found.again(line.offset)
         elif len(self._found) >= MOST:
@@ -339,6 +346,25 @@ class Detector:
                 {name: value for name, value in facts.items() if name != "rank"}, 1, line.offset,
             )  # fmt: skip
             new.append(found)
+
+    def _ended_well(self, found: Finding, before: int) -> bool:
+        """Whether the command that said *found* first had ended with 0 before an offset: then it was no cause, and may
+        be one of what comes behind.
+        """
+        end = end_of(self._ends, found.offset + found.length)
+        return end is not None and end.well and end.offset <= before
+
+    def _put_aside(self, key: Key, found: Finding) -> None:
+        """Keep *found* beside what has its *key* from here on, in one finding with all that was put aside before."""
+        aside: Key = (*key, _ENDED_WELL)
+        old, full = self._found.get(aside), len(self._found) >= MOST
+        del self._found[key]
+        if old is not None:
+            self._found[aside] = replace(old, count=old.count + found.count, last=found.last)
+        elif full:
+            self.more += 1  # what may be a cause has its place
+        else:
+            self._found[aside] = found
 
     def _told(self, line: Line, text: str) -> int | None:
         return line.time if line.time is not None else self._stamped(text, line.offset)

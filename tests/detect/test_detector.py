@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flarelog.detect.across import judged
 from flarelog.detect.base import PIECES, Finding
 from flarelog.detect.detector import AFTER, BEFORE, MOST, Detector
 from flarelog.detect.table import Absence, Table
+from flarelog.exits import Exit
+from flarelog.model import StreamInfo
 from flarelog.render.levels import Level
 from flarelog.render.rows import Line
 from flarelog.render.sieve import Sieve
@@ -163,6 +166,43 @@ def test_source_lines_of_a_traceback_are_no_findings() -> None:
         b"    raise RuntimeError('CUDA out of memory. Tried to allocate')\nValueError: x\n"
     )
     assert [each.signature for each in searched(data)] == ["python.traceback"]
+
+
+FULL = b"cp: error: No space left on device\n"
+
+
+def attempts(*said: tuple[bytes, int]) -> tuple[bytes, tuple[Exit, ...]]:
+    """The bytes of a log of commands, and their ends: what each said, and its exit code."""
+    data, ends = b"", list[Exit]()
+    for text, status in said:
+        data += text
+        ends.append(Exit(len(data), 0, f"p{len(ends)}", status=status))
+    return data, tuple(ends)
+
+
+@pytest.mark.parametrize(
+    ("codes", "found"),
+    [
+        pytest.param((0, 4), [("symptom", 1), ("root", 1)], id="good-and-bad"),
+        pytest.param((0, 0, 0, 4, 4), [("symptom", 3), ("root", 2)], id="many-good-ones-are-one"),
+        pytest.param((4, 0, 4), [("root", 3)], id="what-was-a-root-stays-one"),
+        pytest.param((0, 0), [("symptom", 1), ("symptom", 1)], id="good-ones"),
+    ],
+)
+def test_what_a_good_attempt_said_is_a_root_of_a_later_bad_one(
+    codes: tuple[int, ...], found: list[tuple[str, int]]
+) -> None:
+    data, ends = attempts(*((b"begin\n" + FULL, code) for code in codes))
+    told = judged(searched(data, ends=ends), [StreamInfo(STREAM, 0, len(data), 0, True, ends)])
+    assert [(each.role, each.count) for each in told if each.signature == "disk.full"] == found
+
+
+def test_a_bad_attempts_root_has_its_place_where_there_are_too_many_findings() -> None:
+    many = b"".join(b"Out of memory: Killed process %d (python) total-vm:1kB\n" % n for n in range(MOST - 1))
+    data, ends = attempts((FULL + many, 0), (FULL, 1))
+    found = searched(data, ends=ends)
+    assert len(found) == MOST
+    assert [each.offset for each in found if each.signature == "disk.full"] == [len(data) - len(FULL)]
 
 
 def silent(seconds: float) -> Table:
