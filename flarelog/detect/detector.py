@@ -21,7 +21,7 @@ from flarelog.detect.table import SIGNATURES, Absence, Table
 from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks, folded
 from flarelog.detect.tracebacks import MOST as TRACEBACK
 from flarelog.exits import Exit, end_of
-from flarelog.model import StreamId
+from flarelog.model import MAX_OFFSET, StreamId
 from flarelog.render.levels import Level, level_of
 from flarelog.render.rows import WINDOW, Line, Note
 from flarelog.render.sgr import plain
@@ -125,6 +125,7 @@ class Detector:
         self._seen: dict[int, tuple[int, Line]] = {}  # by number of absence: when its text was last there, and where
         self._missed: set[int] = set()
         self._latest: tuple[int, Line] | None = None
+        self._past = 0  # ends that stand before the latest line
 
     @property
     def findings(self) -> list[Finding]:
@@ -164,6 +165,7 @@ class Detector:
         """Nothing more comes. *now*: ns since 1970 by the site's clock, of a log that may still grow."""
         new: list[Finding] = []
         self._closed(new)
+        self._command_ended(MAX_OFFSET, new)
         if now is not None and self._latest is not None:
             self._watch(now, self._latest[1], self._latest[1].text, new, at_end=True)
         return new
@@ -187,6 +189,7 @@ class Detector:
             hits = sorted({*hits, *(number for number, line in enumerate(lines) if line.offset in self._states)})
         if self._table.absences:
             for line, text in zip(lines, texts, strict=True):
+                self._command_ended(line.offset, new)
                 time = self._told(line, text)
                 if time is not None:
                     self._watch(time, line, text, new)
@@ -390,6 +393,18 @@ class Detector:
             elif time - last[0] >= absence.seconds * 1e9 and number not in self._missed:
                 self._missed.add(number)
                 self._lacks(absence, (time - last[0]) // 1_000_000_000, last[1], new)
+
+    def _command_ended(self, offset: int, new: list[Finding]) -> None:
+        """Silence lasts to the end of each command that ended up to *offset*, and of the next one it begins anew."""
+        while self._past < len(self._ends) and self._ends[self._past].offset <= offset:
+            end = self._ends[self._past]
+            self._past += 1
+            when = end.ended or end.clock  # what a sidecar sends hours later has the clock of that time
+            if self._latest is not None and when:
+                self._watch(when * 1_000_000, self._latest[1], self._latest[1].text, new, at_end=True)
+            self._seen.clear()
+            self._missed.clear()
+            self._latest = None
 
     def _lacks(self, absence: Absence, seconds: int, last: Line, new: list[Finding]) -> None:
         text = f"no line with {absence.literal!r} for {seconds} s after: {plain(last.text)}"

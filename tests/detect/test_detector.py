@@ -229,5 +229,32 @@ def test_silence_at_the_end_of_an_open_log_counts() -> None:
     assert len(detector.close(begin + 600 * 10**9)) == 1
 
 
+@pytest.mark.parametrize(
+    ("ended", "sent", "silences"),
+    [
+        pytest.param(599, 0, 0, id="soon"),
+        pytest.param(600, 0, 1, id="late"),
+        pytest.param(599, 9000, 0, id="told-later"),
+        pytest.param(0, 0, 0, id="nobody-knows-when"),
+    ],
+)
+def test_silence_counts_up_to_the_end_of_the_command(ended: int, sent: int, silences: int) -> None:
+    begin = stamp("2026-11-20 08:00:00")
+    assert begin is not None
+    times = [seconds and begin // 10**6 + seconds * 1000 for seconds in (ended, sent)]
+    end = Exit(27, 0, "p", signal=9, ended=times[0], clock=times[1])
+    found = searched(b"2026-11-20 08:00:00 step 1\n", silent(600), stamped=told, ends=[end])
+    assert [(each.offset, each.count) for each in found] == [(0, 1)] * silences
+
+
+def test_no_command_lacks_what_another_one_said() -> None:
+    begin = stamp("2026-11-20 08:00:00")
+    assert begin is not None
+    end = Exit(27, 0, "p", signal=9, ended=begin // 10**6 + 1000)
+    data = b"2026-11-20 08:00:00 step 1\n2026-11-20 09:00:00 begin\n2026-11-20 09:09:00 here\n"
+    assert searched(data, silent(600), stamped=told, ends=[end]) == []
+    assert len(searched(data, silent(540), stamped=told, ends=[end])) == 1
+
+
 def test_a_findings_severity_is_its_signatures() -> None:
     assert searched(b"RuntimeError: CUDA out of memory\n")[0].severity is Level.FATAL
