@@ -83,5 +83,7 @@ def _spoken(milliseconds: int) -> str:
     seconds = milliseconds / 1000
     if seconds < 100:
         return f"{seconds:.1f} s"
+    if seconds < 600:
+        return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
