@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import signal
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import field
 
 from flarelog.values import frozen
@@ -65,6 +67,12 @@ class Exit:
         return ""
 
 
+def end_of(ends: Sequence[Exit], offset: int) -> Exit | None:
+    """The end of the command that had said what stands before *offset*. *ends*: in the order of their offsets."""
+    at = bisect_left(ends, offset, key=lambda end: end.offset)
+    return ends[at] if at < len(ends) else None
+
+
 def _name(number: int) -> str:
     with contextlib.suppress(ValueError):
         return signal.Signals(number).name
@@ -75,5 +83,7 @@ def _spoken(milliseconds: int) -> str:
     seconds = milliseconds / 1000
     if seconds < 100:
         return f"{seconds:.1f} s"
+    if seconds < 600:
+        return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

@@ -109,15 +109,15 @@ def natural(name: str) -> tuple[tuple[str | int, ...], str]:
     return tuple(int(part) if number % 2 else part for number, part in enumerate(parts)), name
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The one of *known* that *name* may have been meant to be; empty where none is like it."""
+def nearest(name: str, known: Iterable[str], like: float = 0.6) -> str:
+    """The one of *known* that *name* may have been meant to be; empty where none is *like* it, 1 being the same."""
     import difflib  # for a mistake alone
 
-    found = difflib.get_close_matches(name, sorted(known, key=natural), 1)
+    found = difflib.get_close_matches(name, sorted(known, key=natural), 1, like)
     return found[0] if found else ""
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """``: did you mean ...?``, of *known*; empty where none is like *name*."""
-    found = nearest(name, known)
+def meant(name: str, known: Iterable[str], like: float = 0.6) -> str:
+    """``: did you mean ...?``, of *known*; empty where none is so much *like* it."""
+    found = nearest(name, known, like)
     return f": did you mean {found}?" if found else ""

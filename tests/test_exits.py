@@ -42,6 +42,8 @@ KILLED = replace(ENDED, signal=signal.SIGKILL)
             replace(ENDED, signal=signal.SIGSEGV, core=True), "killed by SIGSEGV, core dumped after 12.5 s", id="core"
         ),
         pytest.param(replace(ENDED, signal=99, ended=0), "killed by signal 99", id="a-signal-without-a-name"),
+        pytest.param(replace(ENDED, ended=1_000 + 100_000), "exit code 0 after 100 s", id="seconds"),
+        pytest.param(replace(ENDED, ended=1_000 + 600_000), "exit code 0 after 10 min", id="ten-minutes"),
         pytest.param(replace(ENDED, ended=1_000 + 65_000 * 60), "exit code 0 after 65 min", id="minutes"),
         pytest.param(replace(ENDED, ended=1_000 + 7_500_000 * 3), "exit code 0 after 6 h 15 min", id="hours"),
         pytest.param(replace(ENDED, started=14_000), "exit code 0", id="a-clock-that-was-set-back"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from flarelog.detect.base import Finding, Role
-from flarelog.exits import CERTAIN, LIKELY, Exit
+from flarelog.exits import CERTAIN, LIKELY, Exit, end_of
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.levels import Level
 from flarelog.render.times import SECOND
@@ -67,7 +67,7 @@ def first_root(findings: Iterable[Finding]) -> Finding | None:
 
 def _ended_well(each: Finding, ends: Sequence[Exit]) -> Finding:
     """A finding of a command that ended with 0 was no cause of anything."""
-    end = next((end for end in ends if end.offset >= each.offset + each.length), None)
+    end = end_of(ends, each.offset + each.length)
     if end is None or not end.well or each.role not in ("root", "cascade") or each.signature.startswith("exit."):
         return each
     return replace(each, role="symptom", facts={**each.facts, "exit": "the command ended with code 0"})

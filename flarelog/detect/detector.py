@@ -20,7 +20,8 @@ from flarelog.detect.speaking import denied, goes_on, is_retried, only_speaks
 from flarelog.detect.table import SIGNATURES, Absence, Table
 from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks, folded
 from flarelog.detect.tracebacks import MOST as TRACEBACK
-from flarelog.model import StreamId
+from flarelog.exits import Exit, end_of
+from flarelog.model import MAX_OFFSET, StreamId
 from flarelog.render.levels import Level, level_of
 from flarelog.render.rows import WINDOW, Line, Note
 from flarelog.render.sgr import plain
@@ -55,6 +56,7 @@ _WARNED_OF = frozenset(
 )
 """What a program that only warns of it tries again or does without: others say at a low level how a job ended."""
 _THROWN = re.compile(r"throwing an instance of '([^']{1,150})'")
+_ENDED_WELL = "ended well"  # behind the key of what only commands said that had ended well before it was said again
 _BETWEEN = "multiprocessing/"  # in its files a connection is one between processes of this machine
 _ROLES: Mapping[str, tuple[Role, str]] = {
     "KeyboardInterrupt": ("symptom", "Somebody interrupted the program, by Ctrl-C or SIGINT."),
@@ -99,7 +101,8 @@ class Settled(NamedTuple):
 
 class Detector:
     """What goes wrong in *stream*. *rank* says whose a line is, *stamped* the time of the
-    line that is a text at an offset. *known*: what another one had found before the first line.
+    line that is a text at an offset. *known*: what another one had found before the first line. *ends*: of the commands
+    whose output it is, in its order.
     """
 
     def __init__(
@@ -110,9 +113,10 @@ class Detector:
         rank: Rank = lambda line: None,
         stamped: Callable[[str, int], int | None] = lambda text, offset: None,
         known: Settled | None = None,
+        ends: Sequence[Exit] = (),
     ) -> None:
         self.stream, self.more = stream, known.more if known is not None else 0  # findings that were too many
-        self._table, self._rank, self._stamped = table, rank, stamped
+        self._table, self._rank, self._stamped, self._ends = table, rank, stamped, ends
         self._found: dict[Key, Finding] = dict(known.found) if known is not None else {}
         self._settled: Settled | None = None  # when the first of the tracebacks that are open began
         self._tracebacks = Tracebacks()
@@ -121,6 +125,7 @@ class Detector:
         self._seen: dict[int, tuple[int, Line]] = {}  # by number of absence: when its text was last there, and where
         self._missed: set[int] = set()
         self._latest: tuple[int, Line] | None = None
+        self._past = 0  # ends that stand before the latest line
 
     @property
     def findings(self) -> list[Finding]:
@@ -160,6 +165,7 @@ class Detector:
         """Nothing more comes. *now*: ns since 1970 by the site's clock, of a log that may still grow."""
         new: list[Finding] = []
         self._closed(new)
+        self._command_ended(MAX_OFFSET, new)
         if now is not None and self._latest is not None:
             self._watch(now, self._latest[1], self._latest[1].text, new, at_end=True)
         return new
@@ -183,6 +189,7 @@ class Detector:
             hits = sorted({*hits, *(number for number, line in enumerate(lines) if line.offset in self._states)})
         if self._table.absences:
             for line, text in zip(lines, texts, strict=True):
+                self._command_ended(line.offset, new)
                 time = self._told(line, text)
                 if time is not None:
                     self._watch(time, line, text, new)
@@ -327,6 +334,9 @@ class Detector:
             rank = int(facts["rank"])
         known: Key = (each.id, each.role, rank, *(facts.get(name) for name in key or each.key))
         found = self._found.get(known)
+        if found is not None and self._ended_well(found, line.offset):
+            self._put_aside(known, found)
+            found = None
         if found is not None:
             self._found[known] = found.again(line.offset)
         elif len(self._found) >= MOST:
@@ -339,6 +349,25 @@ class Detector:
                 {name: value for name, value in facts.items() if name != "rank"}, 1, line.offset,
             )  # fmt: skip
             new.append(found)
+
+    def _ended_well(self, found: Finding, before: int) -> bool:
+        """Whether the command that said *found* first had ended with 0 before an offset: then it was no cause, and may
+        be one of what comes behind.
+        """
+        end = end_of(self._ends, found.offset + found.length)
+        return end is not None and end.well and end.offset <= before
+
+    def _put_aside(self, key: Key, found: Finding) -> None:
+        """Keep *found* beside what has its *key* from here on, in one finding with all that was put aside before."""
+        aside: Key = (*key, _ENDED_WELL)
+        old, full = self._found.get(aside), len(self._found) >= MOST
+        del self._found[key]
+        if old is not None:
+            self._found[aside] = replace(old, count=old.count + found.count, last=found.last)
+        elif full:
+            self.more += 1  # what may be a cause has its place
+        else:
+            self._found[aside] = found
 
     def _told(self, line: Line, text: str) -> int | None:
         return line.time if line.time is not None else self._stamped(text, line.offset)
@@ -364,6 +393,18 @@ class Detector:
             elif time - last[0] >= absence.seconds * 1e9 and number not in self._missed:
                 self._missed.add(number)
                 self._lacks(absence, (time - last[0]) // 1_000_000_000, last[1], new)
+
+    def _command_ended(self, offset: int, new: list[Finding]) -> None:
+        """Silence lasts to the end of each command that ended up to *offset*, and of the next one it begins anew."""
+        while self._past < len(self._ends) and self._ends[self._past].offset <= offset:
+            end = self._ends[self._past]
+            self._past += 1
+            when = end.ended or end.clock  # what a sidecar sends hours later has the clock of that time
+            if self._latest is not None and when:
+                self._watch(when * 1_000_000, self._latest[1], self._latest[1].text, new, at_end=True)
+            self._seen.clear()
+            self._missed.clear()
+            self._latest = None
 
     def _lacks(self, absence: Absence, seconds: int, last: Line, new: list[Finding]) -> None:
         text = f"no line with {absence.literal!r} for {seconds} s after: {plain(last.text)}"

@@ -233,6 +233,7 @@ def _look(
         rank=lambda line: ranks.rank(str(stream), line.offset, plain(line.text)),
         stamped=stamps.time,
         known=Settled(start, progress.settled, progress.settled_more),
+        ends=info.exits,
     )
     sieved = bool(progress.plain) and not around.length and _is_short(around.data)
     marks = () if around.length else info.marks

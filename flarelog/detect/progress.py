@@ -103,7 +103,9 @@ class Progress:
 
 
 def digest_of(info: StreamInfo, found: Sequence[Finding]) -> int:
-    """A digest of what the marks of *info* tell of the lines of *found*: whose they are, and in which zone."""
+    """A digest of what the marks of *info* tell of the lines of *found*: whose they are, in which zone, and how many
+    commands had ended with 0 before the first and the last of them.
+    """
     if not found:
         return 0
     stretches, zones = known(info), list(told(info.marks))
@@ -115,4 +117,6 @@ def digest_of(info: StreamInfo, found: Sequence[Finding]) -> int:
     names = [
         (offset, ranks[rank - 1] if rank else "", zones[zone - 1][1] if zones else "") for rank, zone, offset in said
     ]
-    return crc32(repr(sorted(names)).encode())
+    well = [end.offset for end in info.exits if end.well]
+    past = [(each.offset, bisect_right(well, each.offset), bisect_right(well, each.last)) for each in found if well]
+    return crc32(repr((sorted(names), sorted(past))).encode())

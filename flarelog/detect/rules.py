@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from flarelog.detect.base import Role, Signature
-from flarelog.detect.table import Absence, Table
+from flarelog.detect.table import SIGNATURES, Absence, Table
 from flarelog.errors import FlarelogError, InvalidFile
 from flarelog.linear import compiled
 from flarelog.names import meant
@@ -34,6 +34,7 @@ from flarelog.values import frozen
 MOST = 200  # rules of one file
 LONGEST = 500  # characters of a text
 _KEYS = ("id", "literal", "pattern", "role", "severity", "meaning", "action", "absent", "for")
+_LIKE = 0.7  # of a key that is meant: most are short, and foo is not for
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
 _FOR = re.compile(r"(\d{1,6})\s?([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -94,10 +95,15 @@ def more(table: Table, text: str, name: str) -> Table:
         raise InvalidFile(f"{name}, line 1, column 1: the file has no rule: begin each with a line [[rule]]")
     if len(rules) > MOST:
         raise InvalidFile(f"{name}, line 1, column 1: the file has more than {MOST} rules: use fewer")
+    own = {each.id for each in SIGNATURES}
+    taken = {each.id for each in (*table.signatures, *(one.signature for one in table.absences))} - own
     signatures, absences = [], []
     for number, each in enumerate(rules):
         rule = _Rule(name, number, each, heads)
         made = _rule(rule)
+        if made.id in taken:
+            raise rule.wrong("id", f"another rule has the id {made.id}: give each its own")
+        taken.add(made.id)
         if "absent" in each:
             absences.append(_absence(rule, made))
         else:
@@ -108,7 +114,7 @@ def more(table: Table, text: str, name: str) -> Table:
 def _rule(rule: _Rule) -> Signature:
     for key in rule.values:
         if key not in _KEYS:
-            raise rule.wrong(key, f"a rule has no {key!r}{meant(key, _KEYS)}")
+            raise rule.wrong(key, f"a rule has no {key!r}{meant(key, _KEYS, _LIKE)}")
     id_ = rule.text("id")
     if not _ID.fullmatch(id_):
         raise rule.wrong("id", "a rule needs an id of small letters, digits, '.', '-' and '_', as in loader.slow")

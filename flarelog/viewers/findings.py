@@ -15,6 +15,7 @@ from flarelog.detect.base import Finding
 from flarelog.detect.detector import AFTER, BEFORE, Detector
 from flarelog.detect.table import Table
 from flarelog.errors import InvalidOption
+from flarelog.exits import Exit
 from flarelog.model import StreamId, StreamInfo
 from flarelog.placeholders import look_at
 from flarelog.render.container import Renderer
@@ -78,22 +79,30 @@ def first_sentences(found: Sequence[Finding], places: Mapping[StreamId, int], pl
 
 class Search:
     """A display that finds. *stamps* reads a log's times; *pipe*: where it will be told, and nothing is wanted any more
-    when the reader of that is gone.
+    when the reader of that is gone. *ends*: of a log's commands, as far as they are known.
     """
 
     terminal = False
 
     def __init__(
-        self, table: Table, ranks: RankChooser, stamps: Callable[[StreamId], Stamps], pipe: Pipe | None = None
+        self,
+        table: Table,
+        ranks: RankChooser,
+        stamps: Callable[[StreamId], Stamps],
+        pipe: Pipe | None = None,
+        *,
+        ends: Callable[[StreamId], Sequence[Exit]] = lambda stream: (),
     ) -> None:
-        self._table, self.ranks, self._stamps, self._pipe = table, ranks, stamps, pipe
+        self._table, self.ranks, self._stamps, self._pipe, self._ends = table, ranks, stamps, pipe, ends
         self._detectors: dict[StreamId, Detector] = {}
 
     def known(self, streams: Iterable[StreamId]) -> None:
         for stream in streams:
             if stream not in self._detectors:
                 clock = self._stamps(stream)
-                self._detectors[stream] = Detector(stream, self._table, rank=self._rank(stream), stamped=clock.time)
+                self._detectors[stream] = Detector(
+                    stream, self._table, rank=self._rank(stream), stamped=clock.time, ends=self._ends(stream)
+                )
 
     def _rank(self, stream: StreamId) -> Callable[[Line], int | None]:
         return lambda line: self.ranks.rank(str(stream), line.offset, plain(line.text))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from flarelog.detect.across import judged
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
+from flarelog.exits import Exit
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChooser
@@ -63,14 +64,21 @@ def searching(
         found.learn(reading.streams[stream].info.marks)
         return found
 
-    return kind(known, ranks, learned)
+    return kind(known, ranks, learned, ends=lambda stream: reading.streams[stream].info.exits)
 
 
 class Suspicious(Search):
     """A search that knows in which logs the first line that looks like an error is to be looked for."""
 
-    def __init__(self, table: Table, ranks: RankChooser, stamps: Callable[[StreamId], Stamps]) -> None:
-        super().__init__(table, ranks, stamps)
+    def __init__(
+        self,
+        table: Table,
+        ranks: RankChooser,
+        stamps: Callable[[StreamId], Stamps],
+        *,
+        ends: Callable[[StreamId], Sequence[Exit]] = lambda stream: (),
+    ) -> None:
+        super().__init__(table, ranks, stamps, ends=ends)
         self._like_error: set[StreamId] = set()
 
     def show(self, blocks: Sequence[Block]) -> None:

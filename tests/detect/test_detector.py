@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flarelog.detect.across import judged
 from flarelog.detect.base import PIECES, Finding
 from flarelog.detect.detector import AFTER, BEFORE, MOST, Detector
 from flarelog.detect.table import Absence, Table
+from flarelog.exits import Exit
+from flarelog.model import StreamInfo
 from flarelog.render.levels import Level
 from flarelog.render.rows import Line
 from flarelog.render.sieve import Sieve
@@ -165,6 +168,43 @@ def test_source_lines_of_a_traceback_are_no_findings() -> None:
     assert [each.signature for each in searched(data)] == ["python.traceback"]
 
 
+FULL = b"cp: error: No space left on device\n"
+
+
+def attempts(*said: tuple[bytes, int]) -> tuple[bytes, tuple[Exit, ...]]:
+    """The bytes of a log of commands, and their ends: what each said, and its exit code."""
+    data, ends = b"", list[Exit]()
+    for text, status in said:
+        data += text
+        ends.append(Exit(len(data), 0, f"p{len(ends)}", status=status))
+    return data, tuple(ends)
+
+
+@pytest.mark.parametrize(
+    ("codes", "found"),
+    [
+        pytest.param((0, 4), [("symptom", 1), ("root", 1)], id="good-and-bad"),
+        pytest.param((0, 0, 0, 4, 4), [("symptom", 3), ("root", 2)], id="many-good-ones-are-one"),
+        pytest.param((4, 0, 4), [("root", 3)], id="what-was-a-root-stays-one"),
+        pytest.param((0, 0), [("symptom", 1), ("symptom", 1)], id="good-ones"),
+    ],
+)
+def test_what_a_good_attempt_said_is_a_root_of_a_later_bad_one(
+    codes: tuple[int, ...], found: list[tuple[str, int]]
+) -> None:
+    data, ends = attempts(*((b"begin\n" + FULL, code) for code in codes))
+    told = judged(searched(data, ends=ends), [StreamInfo(STREAM, 0, len(data), 0, True, ends)])
+    assert [(each.role, each.count) for each in told if each.signature == "disk.full"] == found
+
+
+def test_a_bad_attempts_root_has_its_place_where_there_are_too_many_findings() -> None:
+    many = b"".join(b"Out of memory: Killed process %d (python) total-vm:1kB\n" % n for n in range(MOST - 1))
+    data, ends = attempts((FULL + many, 0), (FULL, 1))
+    found = searched(data, ends=ends)
+    assert len(found) == MOST
+    assert [each.offset for each in found if each.signature == "disk.full"] == [len(data) - len(FULL)]
+
+
 def silent(seconds: float) -> Table:
     signature = Table().signatures[0]
     return Table(absences=(Absence(signature, "step", seconds),))
@@ -187,6 +227,33 @@ def test_silence_at_the_end_of_an_open_log_counts() -> None:
     assert begin is not None
     assert detector.close(begin + 599 * 10**9) == []
     assert len(detector.close(begin + 600 * 10**9)) == 1
+
+
+@pytest.mark.parametrize(
+    ("ended", "sent", "silences"),
+    [
+        pytest.param(599, 0, 0, id="soon"),
+        pytest.param(600, 0, 1, id="late"),
+        pytest.param(599, 9000, 0, id="told-later"),
+        pytest.param(0, 0, 0, id="nobody-knows-when"),
+    ],
+)
+def test_silence_counts_up_to_the_end_of_the_command(ended: int, sent: int, silences: int) -> None:
+    begin = stamp("2026-11-20 08:00:00")
+    assert begin is not None
+    times = [seconds and begin // 10**6 + seconds * 1000 for seconds in (ended, sent)]
+    end = Exit(27, 0, "p", signal=9, ended=times[0], clock=times[1])
+    found = searched(b"2026-11-20 08:00:00 step 1\n", silent(600), stamped=told, ends=[end])
+    assert [(each.offset, each.count) for each in found] == [(0, 1)] * silences
+
+
+def test_no_command_lacks_what_another_one_said() -> None:
+    begin = stamp("2026-11-20 08:00:00")
+    assert begin is not None
+    end = Exit(27, 0, "p", signal=9, ended=begin // 10**6 + 1000)
+    data = b"2026-11-20 08:00:00 step 1\n2026-11-20 09:00:00 begin\n2026-11-20 09:09:00 here\n"
+    assert searched(data, silent(600), stamped=told, ends=[end]) == []
+    assert len(searched(data, silent(540), stamped=told, ends=[end])) == 1
 
 
 def test_a_findings_severity_is_its_signatures() -> None:

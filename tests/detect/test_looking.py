@@ -19,7 +19,7 @@ from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.sgr import plain
 from flarelog.render.zones import Stamps, zone_of
 from tests.detect.cases import STREAM, Case, cases, searched
-from tests.detect.test_detector import USUAL, a_log
+from tests.detect.test_detector import FULL, USUAL, a_log, attempts
 from tests.often import often
 from tests.rows import rows
 
@@ -106,6 +106,19 @@ def test_a_look_that_was_lost_is_made_again() -> None:
         for _ in range(killed):
             next(look)
         assert looked(kept(progress), data, len(data)).findings == expected(data)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in-order", "after-the-next-command"])
+def test_attempts_are_told_apart_when_the_log_grows(late: bool) -> None:
+    """A root of a command is one though an earlier command, which ended with 0, had said the same."""
+    data, ends = attempts((b"begin\n" * 20 + FULL, 0), (FULL, 1), (FULL, 0))
+    progress = Progress()
+    for end in ends:
+        known = [one for one in ends if one.offset <= end.offset - late]
+        progress = kept(looked(progress, data, end.offset, known))
+    progress = looked(progress, data, len(data), ends, sealed=True)
+    assert progress.findings == searched(data, stamped=stamps().time, ends=ends)
+    assert [(each.offset, each.count) for each in progress.findings] == [(120, 1), (120 + len(FULL), 2)]
 
 
 def test_what_was_looked_at_is_not_read_again() -> None:

@@ -108,6 +108,11 @@ def test_what_is_absent_is_found() -> None:
             "[[rule]]\nid = 'a'\nabsent = 'xy'\nfor = '1m'\nliteral = 'xy'\n", "line 5, column 11: a rule", id="both"
         ),
         pytest.param("[[rule]]\nid = 'a'\nliteral = 'xy'\n" * (MOST + 1), "more than", id="too-many"),
+        pytest.param(
+            "[[rule]]\nid = 'a'\nliteral = 'xy'\n[[rule]]\nid = 'a'\nabsent = 'xy'\nfor = '1m'\n",
+            "line 5, column 6: another rule has the id a",
+            id="an-id-twice",
+        ),
     ],
 )
 def test_a_bad_rule_is_told_with_its_line_and_column(text: str, said: str) -> None:
@@ -115,6 +120,23 @@ def test_a_bad_rule_is_told_with_its_line_and_column(text: str, said: str) -> No
         more(Table(), text, "rules.toml")
     assert said in str(caught.value)
     assert caught.value.exit_code == CONFIGURATION
+
+
+def test_an_id_of_another_file_is_not_taken_again() -> None:
+    absent = "[[rule]]\nid = 'a'\nabsent = 'xy'\nfor = '1m'\n"
+    with pytest.raises(InvalidFile, match=r"^more.toml, line 2, column 6: another rule has the id a"):
+        more(more(Table(), absent, "rules.toml"), absent, "more.toml")
+
+
+def test_a_rule_may_have_the_id_of_one_of_flarelogs() -> None:
+    more(Table(), "[[rule]]\nid = 'disk.full'\nliteral = 'xy'\n", "rules.toml")
+
+
+def test_a_key_that_is_like_none_has_no_hint() -> None:
+    with pytest.raises(InvalidFile, match=r"column 7: a rule has no 'foo'$"):
+        more(Table(), "[[rule]]\nfoo = 'a'\n", "rules.toml")
+    with pytest.raises(InvalidFile, match="did you mean literal"):
+        more(Table(), "[[rule]]\nlitteral = 'a'\n", "rules.toml")
 
 
 def test_without_re2_a_pattern_is_refused_with_what_is_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flarelog.detect.base import Finding
-from flarelog.detect.table import Table
+from flarelog.detect.base import Finding, Signature
+from flarelog.detect.table import Absence, Table
 from flarelog.exits import Exit
 from flarelog.model import Attributes, Generation, Receipt, StreamId
 from flarelog.render.container import Renderer
+from flarelog.render.levels import Level
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
 from flarelog.render.zones import Stamps
@@ -165,6 +166,37 @@ async def killed(root: Path) -> None:
             await appender.mark(Exit(appender.committed, appender.digest, "one", signal=9))
             await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
             await appender.close()
+
+
+async def attempted(root: Path) -> None:
+    """Two commands in one log, which say the same: the first ended with 0, the second hung and was killed."""
+    text = b"2026-11-20 08:00:00 step 1\ncp: error: No space left on device\n"
+    async with LocalStore(root, "memory") as store:
+        appender = await store.appender(StreamId(RUN, "site-1", "stderr.log"), b"producer")
+        await appender.mark(Generation(0, 0, "stderr.log", 0, "fh:1"))
+        for process, number, hour in (("one", 0, 8), ("two", 9, 9)):
+            await appender.append(appender.committed, text)
+            ended = int(datetime(2026, 11, 20, hour, tzinfo=UTC).timestamp() * 1000)
+            await appender.mark(Exit(appender.committed, appender.digest, process, signal=number, ended=ended))
+        await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
+        await appender.close()
+
+
+def test_a_search_knows_where_commands_ended(tmp_path: Path) -> None:
+    asyncio.run(attempted(tmp_path))
+    quiet = Signature("quiet", "root", Level.ERROR, (), None, "", "")
+    table = Table(absences=(Absence(quiet, "step", 1800),))
+
+    def search(reading: Reading) -> Suspicious:
+        return searching.searching(reading, table, RankChooser(RankChoice()), lambda stream: Stamps(UTC, 0), Suspicious)
+
+    reading = Reading(Told(tmp_path, None), Selection(RUN), View(notes=False), print, ordered=True)
+    (findings, _, _), _ = asyncio.run(found_in(reading, search, None))
+    assert [(each.signature, each.role) for each in findings if each.signature != "exit.code"] == [
+        ("disk.full", "symptom"),
+        ("quiet", "root"),
+        ("disk.full", "root"),
+    ]
 
 
 def test_of_a_command_that_was_killed_the_last_lines_of_all_its_logs_are_shown(tmp_path: Path) -> None:
