@@ -865,6 +865,18 @@ def test_of_a_guard_that_is_killed_no_end_is_made_up(place: Place) -> None:
     receiver.gets(b"early\nlate\n", "stdout.log", SITE, RUN)
     until(lambda: all(one["sealed"] for one in shown(place, receiver)), "it is sealed")
     assert receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"] == []
+    said = place.call("status", RUN, "--receiver", receiver.address).printed
+    assert f"exit: {RUN}/{SITE}: how the command ended is not known: flarelog run was killed" in said
+    assert said.count("exit: ") == 1
+
+
+def test_of_a_command_that_told_its_end_nothing_is_unknown(place: Place) -> None:
+    spool = place.directory / "logs"
+    for n in range(2):
+        Ran(place.directory, "--spool", str(spool), command=["sh", "-c", f"echo {n}; exit {n}"]).ends()
+    receiver = place.serve()
+    assert place.sidecar(receiver, "--once", root=spool, run=RUN, site=SITE).ends() == 0
+    assert "not known" not in place.call("status", RUN, "--receiver", receiver.address).printed
 
 
 @pytest.fixture
