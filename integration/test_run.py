@@ -719,6 +719,22 @@ def test_a_spooler_that_is_killed_again_and_again_costs_no_byte(tmp_path: Path) 
         assert ran.spooled() == said
 
 
+def test_a_sigterm_to_every_process_costs_nothing_that_is_said_after_it(tmp_path: Path) -> None:
+    text = """
+import signal
+signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1), os.write(1, b'end' * 500_000), os._exit(4)))
+os.write(1, b'up')
+while True: signal.pause()
+"""
+    ran = Ran(tmp_path, command=python(text))
+    until(lambda: ran.spooled() == b"up", "it speaks")
+    os.kill(spooler_of(ran.process.pid), signal.SIGTERM)
+    ran.process.terminate()
+    said = b"up" + b"end" * 500_000
+    assert ran.ends(20) == (4, said, b"")
+    assert ran.spooled() == said
+
+
 def test_copiers_that_are_killed_cost_nothing_that_is_kept(tmp_path: Path) -> None:
     with open(tmp_path / "out", "wb") as out:
         ran = Ran(tmp_path, command=python(PACED, "2"), stdout=out)

@@ -284,6 +284,8 @@ class Guard:
         if left:
             self._name_holders()
             if os.getpid() == 1:  # all of them end with this process
+                for stream in self._streams:
+                    stream.shared.over = 1
                 os.kill(self._spooler, signal.SIGTERM)
                 self._watch(lambda: not self._spooler, time.monotonic() + linger)
                 left = False
