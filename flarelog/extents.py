@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import field
 
 from flarelog.model import REDACTED, Ended, Generation, Mark
 from flarelog.values import frozen
+
+_SPOOLED = re.compile(r"(?<![^,])spool:([0-9a-f]{1,32}):([0-9]{1,19})(?![^,])")
 
 
 @frozen
@@ -60,3 +63,17 @@ def extents(marks: Iterable[Mark], committed: int) -> list[Extent]:
             current = None
     close(committed, None)
     return found
+
+
+@frozen
+class Spooled:
+    """Of which command's output (``flarelog run``) a generation is, and where in it the generation's file begins."""
+
+    token: str
+    base: int
+
+
+def spooled(notes: str) -> Spooled | None:
+    """What a generation's *notes* say of it."""
+    said = _SPOOLED.search(notes)
+    return None if said is None else Spooled(said[1], int(said[2]))

@@ -7,10 +7,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from flarelog.exits import Exit
-from flarelog.extents import extents
-from flarelog.model import Attributes, RunInfo, StreamInfo
+from flarelog.extents import extents, spooled
+from flarelog.model import Attributes, Generation, RunInfo, StreamInfo
 from flarelog.names import natural
 from flarelog.text import legible
+
+UNKNOWN = "how the command ended is not known: flarelog run was killed, or its log was ended before the command"
 
 
 def moment(milliseconds: int) -> str | None:
@@ -57,10 +59,25 @@ def exit_lines(found: Iterable[StreamInfo]) -> list[str]:
         for mark in info.exits:
             key = info.stream.run, info.stream.site, mark.process
             ends.setdefault(key, (mark, []))[1].append(info.stream.log)
+    unknown: dict[tuple[str, str, str], list[str]] = {}
+    for info in found:
+        for token in without_end(info):
+            unknown.setdefault((info.stream.run, info.stream.site, token), []).append(info.stream.log)
+    said = [(key, legible(mark.sentence), logs) for key, (mark, logs) in ends.items()]
+    said += [(key, UNKNOWN, logs) for key, logs in unknown.items() if key not in ends]
     return [
-        f"exit: {run}/{site}: {legible(mark.sentence)} ({', '.join(logs[:3])}{' and others' if len(logs) > 3 else ''})"
-        for (run, site, _), (mark, logs) in ends.items()
+        f"exit: {run}/{site}: {how} ({', '.join(logs[:3])}{' and others' if len(logs) > 3 else ''})"
+        for (run, site, _), how, logs in said
     ]
+
+
+def without_end(info: StreamInfo) -> list[str]:
+    """The commands of ``flarelog run`` whose output is in a log that has ended, and of which no end is known."""
+    if not info.sealed:
+        return []
+    of = (spooled(mark.notes) for mark in info.marks if isinstance(mark, Generation))
+    ended = {mark.process for mark in info.exits}
+    return list(dict.fromkeys(each.token for each in of if each is not None and each.token not in ended))
 
 
 def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:

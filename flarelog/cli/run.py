@@ -89,6 +89,11 @@ def command(
     outer = environment.outer(env)
     if outer and not _goes_its_own_way(context, env, run):
         receivers = ()
+        if not_taken := _not_taken(context):
+            say(
+                f"{', '.join(not_taken)}: not taken, because the flarelog run around this one sends the output"
+                " as its own options say; name --receiver, or another --run, to send it apart"
+            )
     if outer and not receivers and context.get_parameter_source("spool") is not ParameterSource.COMMANDLINE:
         options = replace(options, spool=None)  # the variable is the outer command's
     place = _place(options, outer, run, where, log, own=bool(receivers))
@@ -114,13 +119,22 @@ def command(
         )
     )
     status = guard.run()
-    if status is None and place is not None:
+    if place is not None and (status is None or not guard.kept):
         if receivers or not (outer or options.spool):  # the directory is this command's own
             names.discard(place)
-        sys.exit(guard.code)
-    if place is not None and not (receivers or outer or options.spool):
+    elif place is not None and not (receivers or outer or options.spool):
         say(f"the command's output is in {place.root}: neither --receiver nor --spool was given")
     sys.exit(guard.code if status is None else end_as(status))
+
+
+def _not_taken(context: click.Context) -> list[str]:
+    """The options that were given to a command whose output another one sends, and that only who sends could follow."""
+    taken = {"receivers", "run_id", "command", *RunOptions.__dataclass_fields__}
+    return [
+        param.opts[0]
+        for param in context.command.params
+        if param.name not in taken and context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+    ]
 
 
 def _goes_its_own_way(context: click.Context, env: Mapping[str, str], run: str) -> bool:

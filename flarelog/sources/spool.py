@@ -18,11 +18,11 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from flarelog.exits import Exit
+from flarelog.extents import Spooled, spooled
 from flarelog.values import frozen
 
 _MOST = 1 << 20  # bytes of such a file that are read
 _SEGMENT = re.compile(r"(.+)\.\d{8}")
-_NOTE = re.compile(r"(?<![^,])spool:([0-9a-f]{1,32}):([0-9]{1,19})(?![^,])")
 
 
 @frozen
@@ -42,14 +42,6 @@ class Segment:
         return f"spool:{self.token}:{self.base}"
 
 
-@frozen
-class Spooled:
-    """Of which command's output a generation is, and where in it the generation's file begins."""
-
-    token: str
-    base: int
-
-
 def beside(path: str) -> str:
     """Where it is written down for the segment at *path*."""
     directory, name = os.path.split(path)
@@ -65,7 +57,7 @@ def segments(path: str) -> list[Segment]:
             one = Segment(str(said["token"]), int(said["number"]), int(said["base"]), int(said["inode"]))
         except (ValueError, TypeError, KeyError):
             continue  # half of a line, or of something else
-        if one.base >= 0 and _NOTE.fullmatch(one.note):
+        if one.base >= 0 and spooled(one.note) == Spooled(one.token, one.base):
             found.append(one)
     return found
 
@@ -126,9 +118,3 @@ def _lines(path: str) -> list[Any]:
 def note(path: str, inode: int) -> str:
     """The word for a generation's notes, of the file at *path*; empty where it is no segment."""
     return next((one.note for one in reversed(segments(beside(path))) if one.inode == inode), "")
-
-
-def spooled(notes: str) -> Spooled | None:
-    """What a generation's *notes* say of it."""
-    said = _NOTE.search(notes)
-    return None if said is None else Spooled(said[1], int(said[2]))

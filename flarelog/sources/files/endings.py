@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from flarelog.exits import Exit
+from flarelog.extents import spooled
 from flarelog.model import Generation, Mark
 from flarelog.sources.files.file import SourceFile
-from flarelog.sources.spool import ending, spooled
+from flarelog.sources.spool import ending
 
 
 @dataclass(slots=True)

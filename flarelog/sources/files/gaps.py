@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flarelog.extents import spooled
 from flarelog.model import Ended, Gap, Generation, Mark
-from flarelog.sources.spool import spooled
 
 
 def missing(marks: Sequence[Mark], end: int, notes: str, position: int) -> int:

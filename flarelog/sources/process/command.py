@@ -10,6 +10,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import resource
 import signal
 import struct
@@ -20,6 +21,7 @@ from flarelog.values import frozen
 
 NOT_FOUND, NOT_STARTED = 127, 126
 _SIZE_OF_TERMINAL = "HHHH"
+ROWS, COLUMNS = 24, 80  # of a terminal whose size nobody says
 
 
 @frozen
@@ -110,24 +112,34 @@ def _is_terminal(fd: int) -> bool:
         return False
 
 
-def open_terminal() -> tuple[int, int]:
-    """(master, slave) of a terminal that passes bytes as they are written, as large as flarelog's own."""
+def open_terminal(env: Mapping[str, str]) -> tuple[int, int]:
+    """(master, slave) of a terminal that passes bytes as they are written, as large as flarelog's own; where it has
+    none, as *env* says.
+    """
     master, slave = os.openpty()
     set_up = termios.tcgetattr(slave)
     set_up[1] &= ~termios.OPOST
     termios.tcsetattr(slave, termios.TCSANOW, set_up)
-    resize(master)
+    if not resize(master):
+        rows, columns = _number(env.get("LINES", ""), ROWS), _number(env.get("COLUMNS", ""), COLUMNS)
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack(_SIZE_OF_TERMINAL, rows, columns, 0, 0))
     return master, slave
 
 
-def resize(master: int) -> None:
-    """Let the command's terminal be as large as flarelog's own, if it has one."""
+def _number(said: str, otherwise: int) -> int:
+    return int(said) if re.fullmatch(r"[1-9][0-9]{0,3}", said) else otherwise
+
+
+def resize(master: int) -> bool:
+    """Let the command's terminal be as large as flarelog's own; returns whether it has one."""
     for fd in (1, 2, 0):
         with contextlib.suppress(OSError):
             size = fcntl.ioctl(fd, termios.TIOCGWINSZ, struct.pack(_SIZE_OF_TERMINAL, 0, 0, 0, 0))
             if any(struct.unpack(_SIZE_OF_TERMINAL, size)[:2]):
                 fcntl.ioctl(master, termios.TIOCSWINSZ, size)
-                return
+                return True
+    return False
 
 
 def end_as(status: int) -> int:

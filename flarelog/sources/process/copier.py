@@ -75,17 +75,20 @@ def copy(stream: Stream) -> None:
     """Write all that is spooled to the stream's descriptor, until it has ended or nobody reads it any more."""
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     reading, shared = Reading(stream), stream.shared
+    within = False  # a line
     while not shared.gone:
         done = shared.done  # before the last look
         data = reading.piece()
         if reading.skipped:
-            told = f"[flarelog: {reading.skipped} bytes are missing in this copy]\n".encode()
+            told = f"{chr(10) if within else ''}[flarelog: {reading.skipped} bytes are missing in this copy]\n".encode()
             reading.skipped = 0
-            _write(stream, told)
+            within = _write(stream, told) > 0
         if data:
             unwritten = _write(stream, data)
             shared.copied += len(data)
             reading.skipped += unwritten
+            if unwritten < len(data):
+                within = data[len(data) - unwritten - 1] != ord("\n")
         elif done:
             return
         else:

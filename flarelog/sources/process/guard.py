@@ -66,6 +66,7 @@ class Guard:
         self.kept = plan.root is not None  # everything was spooled
         self._mask: set[int] = set()
         self._streams: list[Stream] = []
+        self._sending = plan.sending  # None where nothing is kept
         self._ends: dict[str, int] = {}  # by output: what the command writes into
         self._pid = 0
         self._own_group = False
@@ -102,8 +103,8 @@ class Guard:
             self._start_spooler()
             for stream in self._streams if self.plan.options.copy else []:
                 self._start_copier(stream)
-            if self.plan.sending is not None:
-                self.plan.sending.start(self._mask)
+            if self._sending is not None:
+                self._sending.start(self._mask)
         self._watch(lambda: self._status is not None)
         self._wind_up()
         return self._status
@@ -118,18 +119,23 @@ class Guard:
         except OSError as error:
             say(f"{error.filename or self.plan.root}: {error.strerror}; the command's output is not kept")
             for stream in self._streams:
+                stream.segments.discard()
                 os.close(stream.pipe)
             for end in set(self._ends.values()):
                 os.close(end)
-            self._streams, self._ends, self.kept = [], {}, False
+            self._streams, self._ends, self.kept, self._sending = [], {}, False, None
 
     def _stream(self, output: str, log: str) -> Stream:
         root, options, shared = self.plan.root or "", self.plan.options, Shared()
         segments = Segments(os.path.join(root, log), options.spool_max, self.plan.token, shared)
-        segments.begin()
+        try:
+            segments.begin()
+        except OSError:
+            segments.discard()
+            raise
         segments.close()
         if options.pty:
-            pipe, end = commands.open_terminal()
+            pipe, end = commands.open_terminal(self.plan.env)
         else:
             pipe, end = os.pipe2(os.O_CLOEXEC)
             for size in (PIPE, PIPE // 4):
@@ -151,8 +157,8 @@ class Guard:
         def work() -> None:
             for other in self._streams:
                 os.close(other.pipe)
-            if self.plan.sending is not None:
-                self.plan.sending.let_go()
+            if self._sending is not None:
+                self._sending.let_go()
             copy(stream)
 
         self._copiers[self._fork(work, keep=(stream.out,))] = stream
@@ -214,8 +220,8 @@ class Guard:
                 stream = self._copiers.pop(pid)
                 if os.WIFSIGNALED(status) and not self._hurried:
                     self._start_copier(stream)
-            elif self.plan.sending is not None:
-                self.plan.sending.ended(pid, status, time.monotonic())
+            elif self._sending is not None:
+                self._sending.ended(pid, status, time.monotonic())
 
     def _stop_too(self, number: int) -> None:
         """Stop as the command did, where it was told to through this process, or by the terminal of both."""
@@ -231,7 +237,7 @@ class Guard:
             now = time.monotonic()
             if now >= until or self._hurried:
                 return
-            sending = self.plan.sending
+            sending = self._sending
             due = min(until, sending.due if sending is not None else math.inf)
             if self._status is None and self._evidence is not None:
                 due = min(due, self._evidence.due)
@@ -278,17 +284,19 @@ class Guard:
         if left:
             self._name_holders()
             if os.getpid() == 1:  # all of them end with this process
+                for stream in self._streams:
+                    stream.shared.over = 1
                 os.kill(self._spooler, signal.SIGTERM)
                 self._watch(lambda: not self._spooler, time.monotonic() + linger)
                 left = False
         self._write_down()
         if not left:
             self._watch(lambda: not self._copiers)
-        if self.plan.sending is not None:
+        if (sending := self._sending) is not None:
             if not left:
-                self.plan.sending.finish()
-                self._watch(lambda: not self.plan.sending or self.plan.sending.over)
-            self.plan.sending.conclude(left=left)
+                sending.finish()
+                self._watch(lambda: sending.over)
+            sending.conclude(left=left)
         lost = {stream.name: stream.shared.lost for stream in self._streams if stream.shared.lost}
         for name, count in lost.items():
             say(f"{name}: {count} bytes could not be spooled and are lost")

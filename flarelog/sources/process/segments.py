@@ -118,11 +118,12 @@ class Segments:
         self._write_down(ending_line(how))
 
     def discard(self) -> None:
-        """The command was never started: take back what was begun, unless it stands behind another one's output."""
+        """Nothing is spooled: take back what was begun, unless it stands behind another one's output."""
         with contextlib.suppress(OSError):
-            if not self._renamed() and not os.stat(self.path).st_size:
-                os.unlink(self.path)
-                os.unlink(beside(self.path))
+            if not self._renamed() and not (os.path.lexists(self.path) and os.stat(self.path).st_size):
+                for path in (self.path, beside(self.path)):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(path)
 
     def finish(self) -> None:
         """Nothing more comes. An empty segment behind what could not be spooled tells how much that was."""
@@ -172,6 +173,8 @@ class Segments:
             os.rename(new, self.path)
         except OSError:
             os.close(fd)
+            with contextlib.suppress(OSError):
+                os.unlink(new)
             raise
         self.fd, self._size, self.shared.segment = fd, 0, number
         self._trim()

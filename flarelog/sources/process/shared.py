@@ -23,7 +23,7 @@ class _Number:
 
 
 class Shared:
-    """Numbers of one stream, in memory that forks share. The spooler writes all but the last two, the copier those."""
+    """Numbers of one stream, in memory that forks share. The spooler writes the first five, the copier the next two."""
 
     taken = _Number(0)  # bytes that left the pipe
     lost = _Number(1)  # of them, those that were not spooled
@@ -32,6 +32,7 @@ class Shared:
     trouble = _Number(4)  # the errno for which bytes are being lost, 0 while none are
     copied = _Number(5)  # bytes of the output that were written on, or passed over
     gone = _Number(6)  # 1 when nobody reads the copy
+    over = _Number(7)  # 1 when the guard lets the spooler end before the pipe has
 
     def __init__(self) -> None:
         self.page = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("Q")

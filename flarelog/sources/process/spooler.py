@@ -35,10 +35,18 @@ class Stream:
 
 
 def spool(streams: list[Stream]) -> None:
-    """Move all that comes, until every pipe has ended. SIGTERM: move what is there, and end."""
+    """Move all that comes, until every pipe has ended. SIGTERM: move what is there, and end, if the guard sent it.
+
+    Whoever stops a job sends SIGTERM to all its processes, and the command may have more to say.
+    """
     told = False
     telling = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # Python goes on waiting behind a signal's handler
-    signal.signal(signal.SIGTERM, lambda *_: os.eventfd_write(telling, 1))
+
+    def tell(*_: object) -> None:
+        if any(stream.shared.over for stream in streams):
+            os.eventfd_write(telling, 1)
+
+    signal.signal(signal.SIGTERM, tell)
     waiting = select.poll()
     waiting.register(telling, select.POLLIN)
     by_pipe = {stream.pipe: stream for stream in streams if not stream.shared.done}

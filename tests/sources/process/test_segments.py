@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.extents import spooled
 from flarelog.sources.process.segments import SMALLEST, Segments
 from flarelog.sources.process.shared import Shared
-from flarelog.sources.spool import beside, note, segments, spooled
+from flarelog.sources.spool import beside, note, segments
 
 TOKEN = "0123456789abcdef"
 MOST = 8 * SMALLEST
