@@ -61,6 +61,72 @@ def test_files_of_one_log_are_read_on_as_one_and_others_are_not(tmp_path: Path) 
     assert done.stdout == b"one line\nother\n"
 
 
+def in_order(names: list[str], *options: str) -> list[str]:
+    return view(*names, *options).stdout.decode().splitlines()
+
+
+@pytest.mark.parametrize(
+    "oldest_first",
+    [
+        pytest.param(["app.log.10", "app.log.2.gz", "app.log.1", "app.log"], id="counted"),
+        pytest.param(["app.log-20261119.gz", "app.log-20261120", "app.log"], id="dated"),
+        pytest.param(["0.log.20261119-235959.gz", "0.log.20261120-080000", "0.log"], id="of-a-container"),
+        pytest.param(["app.log.old", "app.log"], id="a-word"),
+        pytest.param(["app.log.3", "app.log.2"], id="without-the-newest"),
+    ],
+)
+def test_rotated_files_are_read_the_oldest_first_however_they_are_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, oldest_first: list[str]
+) -> None:
+    """Each line is told with the file that it is in and its offset there, and a line goes on in the next file."""
+    monkeypatch.chdir(tmp_path)
+    told = []
+    for number, name in enumerate(oldest_first):
+        lines = [f"2026-11-20 08:00:{number:02}.{of} {number}.{of}\n" for of in range(3)]
+        told += [
+            {"log.file.path": name, "offset": sum(map(len, lines[:of])), "body": lines[of][:-1]} for of in range(3)
+        ]
+        data = "".join(lines).encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    bodies = [str(each["body"]) for each in told]
+    for given in (oldest_first, oldest_first[::-1], sorted(oldest_first)):
+        for order in ("given", "time"):
+            found = [json.loads(line) for line in in_order([*given, "-o", "json", "--order", order])]
+            assert [{name: each[name] for name in told[0]} for each in found] == told
+    backwards = oldest_first[::-1]
+    assert in_order(backwards) == bodies
+    assert in_order([*backwards, "-o", "raw"]) == bodies
+    assert in_order([*backwards, "--tail", "4"]) == bodies[-4:]
+    assert in_order([*backwards, "-i", "[.]1$"]) == bodies[1::3]
+
+
+def test_files_of_which_no_name_says_that_they_are_one_log_s_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, second in (("app.log", 3), ("app.log.err", 1), ("b.log", 2)):
+        (tmp_path / name).write_text(f"2026-11-20 08:00:0{second} {name}\n")
+    names = ["app.log", "app.log.err", "b.log"]
+    assert [line.split()[-1] for line in in_order(names)] == names
+    merged = in_order([*names, "--order", "time"])
+    assert [line.split()[-1] for line in merged] == ["app.log.err", "b.log", "app.log"]
+    assert [line.split()[-1] for line in in_order(["b.log", "app.log", "b.log"])] == ["b.log", "app.log", "b.log"]
+
+
+def test_a_line_that_goes_on_in_the_next_file_is_told_with_the_file_in_which_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.log.1").write_text("one\ntw")
+    (tmp_path / "a.log").write_text("o\nthree\n")
+    found = [json.loads(line) for line in in_order(["a.log", "a.log.1", "-o", "json"])]
+    assert [(each["log.file.path"], each["offset"], each["body"]) for each in found] == [
+        ("a.log.1", 0, "one"),
+        ("a.log.1", 4, "two"),
+        ("a.log", 2, "three"),
+    ]
+
+
 def test_logs_are_merged_by_time(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("2026-11-20 08:00:01 a1\n  more\n2026-11-20 08:00:03 a3\n")
     (tmp_path / "bb.log").write_text("2026-11-20 08:00:02 b2\n")

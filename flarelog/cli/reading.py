@@ -137,8 +137,9 @@ def _read(context: click.Context, asked: Asked) -> int:
             bars=live and lines.bars == "live",
             blocks=follow and not one and shown.order == "arrival",
             ranks=None if ranks.choice.everything else lambda stream: RankedLines(ranks, str(stream), ERROR),
+            merged=shown.order == "time",
         )
-        reading = Reading(found, chosen, view, _say(console, pipe), merged=shown.order == "time")
+        reading = Reading(found, chosen, view, _say(console, pipe))
         reader = _reader(follow=follow)(reading, display, shown.order, ranks)
         if live:
             _beside(console, pipe)

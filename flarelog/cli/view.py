@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import itertools
 import os
 import re
 import select
@@ -11,10 +12,11 @@ import stat
 import sys
 import time
 import zlib
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cmp_to_key, partial
 
 import click
 
@@ -31,7 +33,7 @@ from flarelog.render.merge import by_time
 from flarelog.render.rows import Line
 from flarelog.text import legible
 from flarelog.values import frozen
-from flarelog.viewers.console import Enough, summary
+from flarelog.viewers.console import Enough, Label, summary
 
 PIECE = 64 << 10  # bytes that are read, or unpacked, at once: as lines they may take a hundred times as much
 QUIET = 0.1  # seconds without a byte after which what is complete is shown
@@ -44,8 +46,8 @@ Examples:
   flarelog view train.log
   # container formats are recognised
   flarelog view /var/log/pods/*/*/0.log -t
-  # a rotated log: its older file, then its newer one
-  flarelog view 0.log.20261120-080000.gz 0.log
+  # a rotated log: its older files, then its newer one
+  flarelog view 0.log*
   # several logs, merged by their lines' times
   flarelog view logs/run-1/*/log.txt --order time
   # like grep, with each progress bar as one line
@@ -64,7 +66,8 @@ class ViewOptions:
     cls=Switches,
     help=f"{EXAMPLES}\n\nShow logs: plain, of containers (CRI, Docker's json-file), compressed (gzip); - is stdin.\n\n"
     "view resolves carriage returns and cursor movements as a terminal does. It keeps colours, and removes every other "
-    "escape sequence. Rotated files of one log are read as one. Data goes to stdout, messages to stderr. "
+    "escape sequence. Rotated files of one log (app.log, app.log.1) are read as one, the oldest first. Data goes to "
+    "stdout, messages to stderr. "
     "Exit code 0; 1 if a file could not be read to its end, 3 if a file does not exist, 5 if one may not be read.",
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
@@ -129,7 +132,7 @@ def command(
 def _raw(files: Sequence[str], left: int | None) -> int:
     """Write their bytes, at most *left* of them."""
     troubles = _Troubles()
-    for path in files:
+    for path in itertools.chain.from_iterable(_logs(files)):
         for piece in _pieces(path, troubles):
             if piece:
                 sys.stdout.buffer.write(piece if left is None else piece[:left])
@@ -169,7 +172,9 @@ class _View:
     ) -> None:
         self._troubles = _Troubles()
         self._logs = _logs(files)
-        self._names = [legible(log[0]) for log in self._logs]
+        self._names = [legible(log[-1]) for log in self._logs]  # the newest file is called as the log is
+        # Those of its files that were begun, and where in the log each begins.
+        self._begun: list[tuple[list[int], list[Label]]] = [([], []) for _ in self._logs]
         self._name, self._encoding = _codec(encoding)
         terminal = sys.stdout.isatty() and not paged
         self._lines = lines = Lines(options, terminal=terminal)
@@ -197,29 +202,44 @@ class _View:
         return self._troubles.code
 
     def _show(self) -> None:
-        kept: deque[tuple[Line | None, str]] = deque(maxlen=self._tail)
-        show = self._console.show if self._tail is None else lambda lines, of: kept.extend((one, of) for one in lines)
+        kept: deque[tuple[Line | None, int]] = deque(maxlen=self._tail)
+        show = self._said if self._tail is None else lambda lines, of: kept.extend((one, of) for one in lines)
         choosers = [Chooser(self._choice, self._stamped) for _ in self._logs]
         if self._by_time:
-            for number, lines in by_time(dict(enumerate(map(self._read, self._logs))), self._stamped):
-                show(list(choosers[number].feed(lines)), self._names[number])
+            for number, lines in by_time(
+                {number: self._read(number) for number in range(len(self._logs))}, self._stamped
+            ):
+                show(list(choosers[number].feed(lines)), number)
         else:
-            for log, name, chooser in zip(self._logs, self._names, choosers, strict=True):
-                for lines in self._read(log):
-                    show(lines if self._choice.everything else list(chooser.feed(lines)), name)
-        for one, source in kept:
-            self._console.show([one], source)
-        for log, chooser in zip(self._logs, choosers, strict=True):
-            for note in summary(0, legible(log[0]), chooser.cut, self._lines.options.searched):
+            for number, chooser in enumerate(choosers):
+                for lines in self._read(number):
+                    show(lines if self._choice.everything else list(chooser.feed(lines)), number)
+        for one, number in kept:
+            self._said([one], number)
+        for name, chooser in zip(self._names, choosers, strict=True):
+            for note in summary(0, name, chooser.cut, self._lines.options.searched):
                 click.echo(note, err=True)
 
-    def _read(self, log: Sequence[str]) -> Iterator[list[Line]]:
-        """The lines of *log*, which is one file or several, as they come."""
-        renderer = self._lines.renderer(self._form)
-        for path in log:
+    def _said(self, lines: Sequence[Line | None], number: int) -> None:
+        """Show *lines* of a log, each as one of the file that it begins in."""
+        begins, labels = self._begun[number]
+        if len(labels) == 1:
+            self._console.show(lines, labels[0])
+            return
+        for at, some in itertools.groupby(lines, lambda line: 0 if line is None else bisect_right(begins, line.offset)):
+            self._console.show(list(some), labels[max(0, at - 1)])
+
+    def _read(self, number: int) -> Iterator[list[Line]]:
+        """The lines of a log, which is one file or several, as they come."""
+        renderer, name, size = self._lines.renderer(self._form), self._names[number], 0
+        begins, labels = self._begun[number]
+        for path in self._logs[number]:
+            begins.append(size)
+            labels.append(Label(name, {"log.file.path": legible(path)}, begin=size))
             for piece in self._decoded(path):
                 now = time.monotonic()
                 if piece is not None:
+                    size += len(piece)
                     yield renderer.feed(piece, now)
                 else:
                     yield renderer.settle()
@@ -228,7 +248,7 @@ class _View:
                     self._console.draw(renderer.open, now, last=piece is None)
             yield renderer.next_file(time.monotonic())
         yield renderer.close(time.monotonic())
-        for note in summary(renderer.replaced, legible(log[0])):
+        for note in summary(renderer.replaced, name):
             click.echo(note, err=True)
 
     def _decoded(self, path: str) -> Iterator[bytes | None]:
@@ -249,18 +269,44 @@ class _View:
 
 
 def _logs(files: Sequence[str]) -> list[list[str]]:
-    """*files*, those together that follow each other and are one log's: ``0.log.20261120-080000.gz``, ``0.log``."""
-    found: list[list[str]] = []
-    for path in files:
-        if found and path != "-" and _stem(found[-1][-1]) == _stem(path):
-            found[-1].append(path)
-        else:
-            found.append([path])
-    return found
+    """*files*, those together that are one log's, the oldest first: ``0.log.20261120-080000.gz``, ``0.log``."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for number, path in enumerate(files):
+        log = _log(path)
+        same = found.get((log, 0), [])
+        # What is named twice is shown twice.
+        found.setdefault((log, 0) if log and path not in same else (log, number + 1), []).append(path)
+    return [_by_age(log, paths) if len(paths) > 1 else paths for (log, _), paths in found.items()]
 
 
-def _stem(path: str) -> str:
-    return re.sub(r"\.log([.-].*)?$", ".log", path)
+def _log(path: str) -> str:
+    """The log of which *path* is a file; empty where its name tells of none, as those of ``-`` and ``app.log.err``."""
+    name = path.removesuffix(".gz")
+    log = re.sub(r"\.log[.-].*$", ".log", name, flags=re.DOTALL)
+    if name == log:
+        return log if log.endswith(".log") else ""
+    from flarelog.sources.files.lineage import is_rotation  # most files are not rotated
+
+    return log if is_rotation(log, name) else ""
+
+
+def _by_age(log: str, paths: list[str]) -> list[str]:
+    """As their names tell, or when they were written last."""
+    from flarelog.sources.files.lineage import Age, compare  # who views one file needs no order
+
+    ages = {path: Age(path=path.removesuffix(".gz"), modified=_modified(path)) for path in paths}
+
+    def compared(one: str, other: str) -> int:
+        return compare(log, ages[one], ages[other])
+
+    return sorted(paths, key=cmp_to_key(compared))
+
+
+def _modified(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:  # it is said where the file is read
+        return 0
 
 
 def _codec(name: str) -> tuple[str, Callable[[str], codecs.IncrementalDecoder] | None]:

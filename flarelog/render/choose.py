@@ -47,9 +47,9 @@ class Choice:
         if most is None or line is None or isinstance(line, Note) or len(plain(line.text)) <= most:
             return (line,)
         if self.split:
-            return (line._replace(text=part) for part in parts(line.text, most))
+            return (line.saying(part) for part in parts(line.text, most))
         mark = mark_of(most)
-        return (line._replace(text=next(parts(line.text, most - len(mark))) + mark),)
+        return (line.saying(next(parts(line.text, most - len(mark))) + mark),)
 
 
 @frozen

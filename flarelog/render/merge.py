@@ -1,10 +1,10 @@
 """The lines of several logs in one order, without waiting for anybody for longer than a bound.
 
 A line without a time stamp has that of the line before it in its log, so that what belongs to a line, as a traceback,
-stays behind it; and a log's own order is never changed. ``by_time`` merges what is there, ``Merge`` what arrives:
-a line is held for *hold* seconds from its arrival, and then goes out behind all that is held and earlier. So a silent
-log stalls nobody, and one whose clock is behind only comes too late for its place. A stamp that is in the future shows
-that the log's clock is ahead, by so much at least, and is taken back for the order.
+stays behind it, be that one shown or not; and a log's own order is never changed. ``by_time`` merges what is there,
+``Merge`` what arrives: a line is held for *hold* seconds from its arrival, and then goes out behind all that is held
+and earlier. So a silent log stalls nobody, and one whose clock is behind only comes too late for its place. A stamp
+that is in the future shows that the log's clock is ahead, by so much at least, and is taken back for the order.
 
 ``Blocks`` keeps the lines of a Python traceback together where logs are merged as they arrive. All are told the time.
 """
@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from flarelog.render.rows import Line
+from flarelog.render.rows import Line, Untimed
 from flarelog.render.sgr import plain
 from flarelog.render.times import SECOND, stamp
 
@@ -66,7 +66,7 @@ class ByTime(Generic[Source]):
             return
         latest, keys, stamped, ahead = self._latest[number], [], self._stamped, self._ahead[number]
         for line in lines:
-            time = line.time if line.time is not None else stamped(line.text)
+            time = line.time if line.time is not None else _said(line, stamped)
             if time is not None and time - ahead > latest:
                 latest = time - ahead
             keys.append(latest)
@@ -93,6 +93,13 @@ class ByTime(Generic[Source]):
             yield self._sources[number], lines[begin:end]
 
 
+def _said(line: Line, stamped: Stamp) -> int | None:
+    """The time of *line*, of which no time was read."""
+    if isinstance(line, Untimed) and line.said is not None:
+        return line.said
+    return stamped(line.text)
+
+
 class _Held(NamedTuple):
     arrived: float
     key: int
@@ -115,7 +122,7 @@ class Merge(Generic[Source]):
         """Take *lines* of *source*, which arrived at *now*, in seconds since 1970."""
         queue, known = self._queues.setdefault(source, deque()), self._known(source)
         for line in lines:
-            time = line.time if line.time is not None else self._stamped(line.text)
+            time = line.time if line.time is not None else _said(line, self._stamped)
             latest = self._latest.get(source)
             if time is not None:
                 time -= known

@@ -40,8 +40,29 @@ class Line(NamedTuple):
     time: int | None = None  # nanoseconds since 1970 in UTC of its first byte, where a container runtime told
     bar: bool = False  # a state that the same row has left: not its last; its time is its own
 
+    def saying(self, text: str) -> Line:
+        """The same with another text."""
+        return self._replace(text=text)
 
-class Note(Line):
+
+class Untimed(Line):
+    """A line that tells no time, where those before it may be left out: the last that tells one told *said*."""
+
+    said: int | None = None  # nanoseconds since 1970; None: nobody knows
+
+    @classmethod
+    def behind(cls, said: int, line: Line) -> Untimed:
+        found = cls(*line)
+        found.said = said
+        return found
+
+    def saying(self, text: str) -> Line:
+        found = self._replace(text=text)
+        found.said = self.said
+        return found
+
+
+class Note(Untimed):
     """A line that no log holds: what is to be known of the bytes around it. Its text is a sentence."""
 
     event: Mapping[str, object]  # the same for programs

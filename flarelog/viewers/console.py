@@ -55,6 +55,7 @@ class Label:
     style: str = ""  # of the name: SGR's parameters
     short: str = ""  # the name before its lines, where it is not the whole one
     rank: Callable[[Line], int | None] = lambda line: None  # that says a line; None: not known
+    begin: int = 0  # where the file that they are in begins, of several that are one log
 
 
 @frozen
@@ -215,7 +216,7 @@ class Console:
         """
         if isinstance(line, Note):
             event = {"event_name" if name == "event" else name: value for name, value in line.event.items()}
-            return self._dumped({**source.fields, "offset": line.offset, **event})
+            return self._dumped({**source.fields, "offset": line.offset - source.begin, **event})
         text = plain(line.text)
         level = self._levels[source.name].of(text)
         time, rank = self._time(line), source.rank(line)
@@ -223,7 +224,7 @@ class Console:
         if line.stream:
             found += f'"log.iostream": {self._dumped(line.stream)}, '
         if self._options.offsets:
-            found += f'"offset": {line.offset}, '
+            found += f'"offset": {line.offset - source.begin}, '
         if time is not None:
             found += f'"timestamp": "{shown(time, self._options.zone)}", '
         if line.bar:

@@ -19,7 +19,7 @@ from flarelog.render.container import Renderer
 from flarelog.render.edges import is_packed, tears
 from flarelog.render.merge import TRACEBACK, Blocks
 from flarelog.render.ranks import RankedLines
-from flarelog.render.rows import WINDOW, Line, Note
+from flarelog.render.rows import WINDOW, Line, Note, Untimed
 from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.times import stamp
 from flarelog.text import legible
@@ -80,11 +80,16 @@ class View:
     raw: bool = False  # nothing but the bytes
     ranks: Callable[[StreamId], RankedLines] | None = None  # what chooses a stream's lines by their ranks
     keep: Sieve | None = None  # nobody wants more than this keeps
+    merged: bool = False  # with other streams' lines, by their times
 
     @property
     def sieve(self) -> Sieve | None:
-        """What may be left out early. Not where times choose: a line that tells none has that of the line before it."""
+        """What may be left out early. Not where times choose or put in order: a line that tells none has that of the
+        line before it.
+        """
         choice = self.choice
+        if self.merged:
+            return None
         if self.keep is not None and choice.since is None and choice.until is None and choice.level is None:
             return self.keep
         if self.raw or not choice.include or choice.since is not None or choice.until is not None:
@@ -157,6 +162,9 @@ class Flow:
         self._ranked = view.ranks(stream) if view.ranks is not None else None
         self._tail = None if tail is None or until <= start else _Last(tail)
         self._until, self._over = until, over
+        # A line may be shown without the one before it, whose time it has.
+        self._leaves_out = not view.choice.everything or self._ranked is not None or self._tail is not None
+        self._said: int | None = None  # the last time that a line told
         self._packed: bool | None = None  # whether it is compressed; None: nothing has come
         self._spent = 0  # units of work
         self._fed = self._settled = float("-inf")
@@ -292,6 +300,8 @@ class Flow:
             lines = [line for line in lines if not isinstance(line, Note)]
         if self.stamps is not None:
             lines = self.stamps.timed(lines)
+        if self._view.merged and self._leaves_out:
+            lines = [self._placed(line) for line in lines]
         if self._ranked is not None:
             lines = self._ranked.feed(lines)
         items: Iterable[Item] = lines if self._view.choice.everything else self._chooser.feed(lines)
@@ -301,6 +311,17 @@ class Flow:
         if not self._blocks.held and not any(item is not None and TRACEBACK in item.text for item in items):
             return items
         return list(self._in_blocks(items, self._blocks))
+
+    def _placed(self, line: Line) -> Line:
+        """*line*, which knows its place in time without those before it."""
+        if isinstance(line, Note):
+            line.said = self._said
+            return line
+        time = self._view.stamped(line.text) if line.time is None and self.stamps is None else line.time
+        if time is None:
+            return line if self._said is None else Untimed.behind(self._said, line)
+        self._said = time
+        return line
 
     def _in_blocks(self, items: Iterable[Item], blocks: Blocks) -> Iterator[Item]:
         for item in items:
@@ -384,7 +405,9 @@ class Flow:
     def _note(self, text: str, name: str, event: dict[str, object], offset: int | None = None) -> list[Item]:
         if not self._view.notes:
             return []
-        return [Note.at(self.position if offset is None else offset, text, {"event": name, **event})]
+        note = Note.at(self.position if offset is None else offset, text, {"event": name, **event})
+        note.said = self._said
+        return [note]
 
 
 class Bytes(Flow):

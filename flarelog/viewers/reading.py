@@ -127,8 +127,7 @@ class Stream:
 class Reading:
     """*selection* of what *origin* holds, to be shown as *view* says; *say* tells people what becomes of a connection.
 
-    *merged*: all lines are wanted, since one that tells no time has that of the line before it. *ordered*: times of
-    several sites are compared.
+    *ordered*: times of several sites are compared, as they are where lines are merged.
     """
 
     def __init__(
@@ -138,12 +137,11 @@ class Reading:
         view: View,
         say: Callable[[str], None],
         *,
-        merged: bool = False,
         ordered: bool = False,
     ) -> None:
         self.origin, self.selection, self.view, self.say = origin, selection, view, say
         self.streams: dict[StreamId, Stream] = {}
-        self._sieve, self._ordered = None if merged else view.sieve, merged or ordered
+        self._sieve, self._ordered = view.sieve, view.merged or ordered
         self._clocks = Clocks()
         self._times = times_of(view.choice, time.time())
         self.away: float | None = None  # since when the connection is lost, which was said; by time.monotonic

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import random
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ import pytest
 from flarelog.errors import CannotConnect, ConnectionAged, FlarelogError, InvalidOption, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import Attributes, Buffer, Ended, Generation, Mark, Receipt, State, StreamId, StreamInfo
-from flarelog.render.choose import Choice
+from flarelog.render.choose import Choice, Chooser
 from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.rows import Line
@@ -141,8 +142,8 @@ def read(
     order: Order = "arrival",
 ) -> list[str]:
     shown = Shown()
-    view = view or View(new=partial(Renderer, "plain"), notes=False)
-    reading = Reading(origin, selection, view, pytest.fail, merged=order == "time")
+    view = replace(view or View(new=partial(Renderer, "plain"), notes=False), merged=order == "time")
+    reading = Reading(origin, selection, view, pytest.fail)
     asyncio.run((Follow if follow else Batch)(reading, shown, order).run())
     return shown.lines
 
@@ -156,6 +157,60 @@ def test_logs_come_one_after_the_other_or_in_the_order_of_time() -> None:
     for size in (1, 10, 1000):
         by_time = read(Held(TWO, size), Selection(RUN), order="time")
         assert [line.split()[-1] for line in by_time] == ["a1", "more", "b2", "a3"]
+
+
+@pytest.mark.parametrize("follow", [False, True], ids=["logs", "follow"])
+@pytest.mark.parametrize(
+    ("choice", "tail"),
+    [
+        pytest.param(Choice(include=(re.compile("k"),)), None, id="included"),
+        pytest.param(Choice(exclude=(re.compile("0"),)), None, id="not-excluded"),
+        pytest.param(Choice(include=(re.compile("k"),), shown=40), None, id="cut"),
+        pytest.param(Choice(), 3, id="the-last"),
+        pytest.param(Choice(include=(re.compile("k"),)), 3, id="the-last-of-those"),
+    ],
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_line_without_a_time_has_that_of_the_line_before_it_even_where_that_is_not_shown(
+    seed: int, choice: Choice, tail: int | None, follow: bool
+) -> None:
+    """They are as sorted by hand before any is left out."""
+    rng = random.Random(seed)
+    logs: dict[str, bytes] = {}
+    wanted: list[tuple[int, str, int, str]] = []
+    for site in "abc":
+        time, own = rng.randrange(3), list[tuple[int, str, int, str]]()
+        for number in range(40):
+            timed, word = not number or rng.random() < 0.5, rng.choice(("k", "0", ""))
+            time += rng.randrange(1, 4) if timed else 0
+            stamped = f"2026-11-20 08:{time // 60:02}:{time % 60:02}" if timed else "  goes on"
+            text = f"{stamped} {word} {site}.{number} and so on, and on"
+            own.append((time, site, number, text))
+        logs[f"{site}/log.txt"] = "".join(f"{text}\n" for *_, text in own).encode()
+        chosen = [each for each in own if choice.everything or list(Chooser(choice).feed([Line(0, 0, each[3])]))]
+        wanted += chosen if tail is None else chosen[-tail:]
+    lines = read(
+        Held(logs, 100),
+        Selection(RUN, tail=tail),
+        View(choice, partial(Renderer, "plain"), notes=False),
+        follow=follow,
+        order="time",
+    )
+    shown = [f"{site}: {each.text}" for _, site, _, text in sorted(wanted) for each in _cut(choice, text)]
+    assert lines == shown
+
+
+def _cut(choice: Choice, text: str) -> list[Line]:
+    return [each for each in choice.shortened(Line(0, 0, text)) if each is not None]
+
+
+def test_a_note_has_the_time_of_the_line_before_it_even_where_that_is_not_shown() -> None:
+    logs = {"a/log.txt": b"2026-11-20 08:00:01 k\n2026-11-20 08:00:05 a\n", "b/log.txt": b"2026-11-20 08:00:03 k\n"}
+    view = View(Choice(include=(re.compile("k"),)), partial(Renderer, "plain"))
+    found = [
+        line for line in read(Held(logs), Selection(RUN), view, order="time") if "ended" not in line or line[0] == "a"
+    ]
+    assert [line[:4] for line in found] == ["a: 2", "b: 2", "a: \u2500"]
 
 
 def test_more_logs_than_are_read_at_a_time_are_merged_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
