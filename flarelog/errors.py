@@ -186,6 +186,14 @@ class Unavailable(StoreError):
     retry_safe = True
 
 
+class Unreadable(Unavailable):
+    """What is held of a stream can no longer be read, and another try does not mend that: its file is gone, or ends
+    before what its journal vouches for.
+    """
+
+    retry_safe = False
+
+
 class StoreLocked(StoreError):
     """Another receiver has this store; *holder* is its process, 0 if that is not known."""
 

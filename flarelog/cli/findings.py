@@ -94,9 +94,9 @@ ROLE of a finding:
   advice   it helps to understand other findings
 
 COUNT tells how often the line was repeated. Messages below the table explain the earliest root: its meaning, what to
-do, and the command that shows its place. Data goes to stdout, messages to stderr. Exit code 0; 3 if there is no such
-log or nothing was found, 4 if the receiver cannot be reached, 5 if the logs may not be read, 78 if a file of rules is
-wrong.
+do, and the command that shows its place. Data goes to stdout, messages to stderr. Exit code 0; 1 if a log cannot be
+read, 3 if there is no such log or nothing was found, 4 if the receiver cannot be reached, 5 if the logs may not be
+read, 78 if a file of rules is wrong.
 """,
 )
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
@@ -162,19 +162,20 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
     if options.roots:
         found = [each for each in found if each.is_root]
     if not found:
-        say(f"flarelog: {nothing(run, reading.infos)}")
-        return NOT_FOUND
+        if reading.readable or not reading.unread:
+            say(f"flarelog: {nothing(run, reading.readable)}")
+        return FAILED if reading.unread else NOT_FOUND
     if options.output == "json":
         for each in found:
             click.echo(json.dumps(finding_record(each), ensure_ascii=True))
-        return OK
+        return FAILED if reading.unread else OK
     for line in _table(found):
         click.echo(line)
     if more:
         say(f"flarelog: {more:,} more findings are not shown: choose with --site and --log, or give --rescan")
     for sentence in (*first_sentences(found, places, place.words), *few_unread(reading.infos)):
         say(f"flarelog: {sentence}")
-    return OK
+    return FAILED if reading.unread else OK
 
 
 def _table(found: Sequence[Finding]) -> list[str]:

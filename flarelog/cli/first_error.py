@@ -19,7 +19,7 @@ from flarelog.cli.lines import Lines
 from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
-from flarelog.errors import NOT_FOUND, OK
+from flarelog.errors import FAILED, NOT_FOUND, OK
 from flarelog.model import StreamId, StreamInfo
 from flarelog.placeholders import command
 from flarelog.render.merge import BLOCK
@@ -62,24 +62,25 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     asyncio.run(_through(reading, reader))
     display.close()
     if not lines.choice.include:
-        cause = _cause(asked, chosen, lines, view, ranks, around, once)
+        cause = _cause(asked, chosen, lines, view, ranks, around, once, reading.unread)
         if cause is not None:
             _show(lines, asked, cause.lines)
             _say_cause(cause, asked)
-            return OK
+            return FAILED if reading.unread else OK
     first = display.earliest
     if first is None:
-        talk(_no_error(reading.infos, asked))
+        if reading.readable or not reading.unread:
+            talk(_no_error(reading.readable, asked))
         for note in summary(0, "these logs", reading.cut, asked.lines.searched):
             talk(note)
-        return NOT_FOUND
+        return FAILED if reading.unread else NOT_FOUND
     _show(lines, asked, {first.stream: first.lines})
     others = display.count - 1
     if others:
         talk(f"{several(others, 'other log')} of {len(reading.streams)} had errors too")
     if not lines.choice.include:
         talk("this is the earliest line that looks like an error: no known cause was found")
-    return OK
+    return FAILED if reading.unread else OK
 
 
 class _Cause(NamedTuple):
@@ -99,8 +100,9 @@ def _cause(
     ranks: RankChooser,
     around: tuple[int, int],
     say: Callable[[str], None],
+    unread: dict[StreamId, str],
 ) -> _Cause | None:
-    """Raises FlarelogError."""
+    """*unread*: as of Reading, which is added to. Raises FlarelogError."""
     choice = replace(lines.choice, before=0, after=0)
     table = Table()
     reading = Reading(
@@ -110,6 +112,7 @@ def _cause(
         say,
         ordered=True,
     )
+    reading.unread = unread
     narrowed = chosen.starts or chosen.tail is not None or not choice.everything or not ranks.choice.everything
     zone = None if narrowed or asked.lines.zones or asked.logs.rank_map else system_zone()
 

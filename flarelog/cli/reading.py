@@ -209,6 +209,8 @@ async def _shown(reading: Reading, reader: Follow | Batch, console: Console, pip
             pipe.write_out()
     for note in summary(reading.replaced, "these logs", reading.cut, asked.lines.searched):
         click.echo(note, err=True)
+    if reading.unread:
+        return FAILED
     return _status(reading.infos) if asked.shown.exit_status else OK
 
 
@@ -244,7 +246,7 @@ def _raw(found: Origin, chosen: Selection, *, follow: bool) -> int:
     display = BytesDisplay(Pipe(sys.stdout.fileno()), one=follow)
     reading = Reading(found, chosen, View(raw=True), _talk)
     asyncio.run(_through(reading, _reader(follow=follow)(reading, display)))
-    return OK
+    return FAILED if reading.unread else OK
 
 
 def _talk(text: str) -> None:

@@ -71,8 +71,8 @@ Write a report of RUN: the verdict in one sentence, the first error of all sites
 site, and the findings.
 
 The HTML file has no script and loads nothing. Its size does not depend on the size of the logs. The same store gives
-the same file. Exit code 0; 1 if the file cannot be written, 3 if there is no such run, 4 if the receiver cannot be
-reached, 5 if the logs may not be read.
+the same file. Exit code 0; 1 if the file cannot be written or a log cannot be read, 3 if there is no such run, 4 if the
+receiver cannot be reached, 5 if the logs may not be read.
 """,
 )
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
@@ -151,10 +151,13 @@ def _report(run: str, place: Place, options: ReportOptions) -> int:
     lines = Lines(LineOptions(zones=options.zones), terminal=False)
     zone = None if options.rules or options.zones else system_zone()
     report = asyncio.run(gathered(origin(place), run_name(run), lines.stamps, options.rules, zone))
+    for sentence in report.unread:
+        say(f"flarelog: {sentence}; the report is of the other logs")
+    whole = FAILED if report.unread else OK
     if options.output == "-":
         if sys.stdout is None:  # closed by whoever started this
             return FAILED
         sys.stdout.buffer.write(made(report, form))
         sys.stdout.buffer.flush()
-        return OK
-    return OK if written(report, options.output, form) else FAILED
+        return whole
+    return whole if written(report, options.output, form) else FAILED

@@ -28,7 +28,7 @@ from typing import Literal, NamedTuple, Protocol, Self
 
 from flarelog.delivery.receiver import Holder
 from flarelog.delivery.shares import Footprint
-from flarelog.errors import NotFound, Unavailable
+from flarelog.errors import NotFound, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.model import MAX_OFFSET, Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
 from flarelog.stores.fares import Point
@@ -295,11 +295,11 @@ def in_use(run: str, site: str, streams: int) -> str:
 
 
 def pieces(stream: StreamId, read: Bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """What *read* gives of *stream* from *start* to *end*, as is committed. Raises Unavailable."""
+    """What *read* gives of *stream* from *start* to *end*, as is committed. Raises Unreadable."""
     while start < end:
         data = read(min(PIECE, end - start), start)
         if not data:
-            raise Unavailable(f"{stream} ends at offset {start}, but its journal says {end}")
+            raise Unreadable(f"{stream} cannot be read: it ends at offset {start}, but its journal says {end}")
         yield start, data
         start += len(data)
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable
 from typing import Any
 
-from flarelog.errors import NotFound
+from flarelog.errors import NotFound, Unreadable
 from flarelog.model import Buffer, Mark, StreamId
 from flarelog.render.merge import ByTime
 from flarelog.render.ranks import RankChoice, RankChooser
@@ -79,10 +79,13 @@ class Batch:
                 self._asked[each.info.stream] = asyncio.ensure_future(anext(pieces, None)), pieces
 
     async def _pieces(self, each: Stream) -> AsyncGenerator[_Piece, None]:
-        await self._reading.begin(each)
-        async with contextlib.aclosing(self._reading.pieces(each)) as pieces:
-            async for found in pieces:
-                yield found
+        try:
+            await self._reading.begin(each)
+            async with contextlib.aclosing(self._reading.pieces(each)) as pieces:
+                async for found in pieces:
+                    yield found
+        except Unreadable as error:
+            self._reading.leave_out(each.info.stream, error)
 
     async def _shown(self, each: Stream, most: int) -> bool:
         """Show what there is of a stream to its end; False where it took more than *most* units before. 0: no limit."""
@@ -115,7 +118,7 @@ class Batch:
 
     def _rest(self, each: Stream) -> list[Item]:
         return each.flow.close(time.monotonic()) + (
-            each.flow.end(True, each.info.committed) if each.info.sealed else []
+            each.flow.end(True, each.info.committed) if each.info.sealed and not each.unread else []
         )
 
     async def _by_time(self) -> None:
@@ -148,7 +151,16 @@ class Batch:
 
     async def _lines(self, each: Stream) -> AsyncGenerator[list[Line], None]:
         """What is there of a stream; a call is not left open where there are too many for that."""
-        await self._reading.begin(each)
+        try:
+            await self._reading.begin(each)
+            async with contextlib.aclosing(self._lines_of_pieces(each)) as found:
+                async for lines in found:
+                    yield lines
+        except Unreadable as error:
+            self._reading.leave_out(each.info.stream, error)
+        yield [item for item in self._rest(each) if item is not None]
+
+    async def _lines_of_pieces(self, each: Stream) -> AsyncGenerator[list[Line], None]:
         more = True
         while more:
             more = False
@@ -165,7 +177,6 @@ class Batch:
                     if len(self._reading.streams) > LIVE_READS:
                         more = True
                         break
-        yield [item for item in self._rest(each) if item is not None]
 
 
 async def _cancelled(asked: Collection[asyncio.Future[Any]]) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from flarelog.errors import FlarelogError
+from flarelog.errors import FlarelogError, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, State, StreamId, StreamInfo
 from flarelog.receiver import phases
@@ -162,7 +162,7 @@ class Follow:
                 each.info = replace(each.info, committed=max(each.info.committed, info.committed), state=info.state)
                 self._grew.add(info.stream)
         for each in [streams[stream] for stream in self._grew]:
-            if self._over or (each.reading is not None and not each.done):
+            if self._over or each.unread or (each.reading is not None and not each.done):
                 continue
             self._grew.discard(each.info.stream)
             held = self._ranks.readable(str(each.info.stream), each.received) == each.received
@@ -199,6 +199,8 @@ class Follow:
             if each.flow.unsettled or (each.info.sealed and not each.ended):
                 self._unsettled[each.info.stream] = None
             behind = each.received < each.info.committed
+            if each.unread:
+                continue
             if self._ranks.readable(str(each.info.stream), each.received) == each.received:
                 continue  # until its rank is known
             if over and not each.last and (behind or not each.done):
@@ -217,9 +219,12 @@ class Follow:
         async with contextlib.AsyncExitStack() as stack:
             if not follow:
                 await stack.enter_async_context(self._places)
-            await self._reading.begin(each)
-            while not await self._pass_on(each, follow=follow):
-                pass
+            try:
+                await self._reading.begin(each)
+                while not await self._pass_on(each, follow=follow):
+                    pass
+            except Unreadable as error:
+                self._reading.leave_out(each.info.stream, error)
 
     async def _put(self, each: Stream, number: int, what: Buffer | Mark | _Skip) -> None:
         """Let *what* be shown in its turn; wait while too much of the stream is not shown yet."""
@@ -302,7 +307,7 @@ class Follow:
 
     def _caught_up(self) -> bool:
         return bool(self._reading.streams) and all(
-            each.flow.position >= each.first or not self._display.wants(stream)
+            each.flow.position >= each.first or each.unread or not self._display.wants(stream)
             for stream, each in self._reading.streams.items()
         )
 
@@ -366,7 +371,8 @@ class Follow:
     def _end(self, each: Stream) -> None:
         if not each.ended:
             each.ended = True
-            self._give(each, each.flow.close(time.monotonic()) + each.flow.end(each.info.sealed, each.info.committed))
+            note = [] if each.unread else each.flow.end(each.info.sealed, each.info.committed)
+            self._give(each, each.flow.close(time.monotonic()) + note)
 
     def _give(self, each: Stream, items: list[Item]) -> None:
         if not items:

@@ -1,6 +1,7 @@
 """The streams of a run that are read, each at an offset of its own.
 
 A connection that is lost is tried again at the same offset: what is shown is complete, and nothing is shown twice.
+A log that cannot be read is said, and keeps no other one from being shown.
 Lines that cannot match are left out where they are read, unless a container runtime wrote them.
 """
 
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from flarelog import globs
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
-from flarelog.errors import ConnectionAged, FlarelogError
+from flarelog.errors import ConnectionAged, FlarelogError, Unreadable
 from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
 from flarelog.records import ordered
 from flarelog.render.container import may_be_records
@@ -83,6 +84,7 @@ class Stream:
         self._paid, self._paid_at = 0.0, now  # units of work, and when they were
         self.over = False  # no more of it will be shown than there was when it was found
         self.ended = False  # and it was said
+        self.unread = False  # it cannot be read: no more of it comes
         flow.learn(0, info.marks)
         self.known = len(info.marks)
 
@@ -120,8 +122,8 @@ class Stream:
 
     @property
     def complete(self) -> bool:
-        """Whether everything was shown that was there when it was looked at."""
-        return self.done and self.flow.position >= self.info.committed
+        """Whether everything was shown that was there when it was looked at, and can be read."""
+        return self.done and (self.unread or self.flow.position >= self.info.committed)
 
 
 class Reading:
@@ -141,6 +143,7 @@ class Reading:
     ) -> None:
         self.origin, self.selection, self.view, self.say = origin, selection, view, say
         self.streams: dict[StreamId, Stream] = {}
+        self.unread: dict[StreamId, str] = {}  # why a log cannot be read
         self._sieve, self._ordered = view.sieve, view.merged or ordered
         self._clocks = Clocks()
         self._times = times_of(view.choice, time.time())
@@ -150,6 +153,11 @@ class Reading:
     def infos(self) -> list[StreamInfo]:
         """What was found, as it was when it was last looked at."""
         return [each.info for each in self.streams.values()]
+
+    @property
+    def readable(self) -> list[StreamInfo]:
+        """Of ``infos`` those of logs that can be read, as far as anybody has tried."""
+        return [info for info in self.infos if info.stream not in self.unread]
 
     @property
     def replaced(self) -> int:
@@ -357,6 +365,7 @@ class Reading:
     ) -> AsyncGenerator[tuple[int, Buffer | Mark], None]:
         """As ``Origin.find``, tried again at the same offset when the connection is lost."""
         failures, since = 0, time.monotonic()
+        ended = -1  # where no more could be read
         while True:
             try:
                 found = self.origin.find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop)
@@ -369,6 +378,12 @@ class Reading:
                         else:
                             first_mark = number + 1
                         yield number, what
+            except Unreadable:
+                # Its run may have been removed just now, which the next try tells; and over NFS a file that is open
+                # may seem to end where it ended some seconds ago.
+                if ended == start:
+                    raise
+                ended = start
             except FlarelogError as error:
                 if not error.retry_safe or (not follow and time.monotonic() - since > PATIENCE):
                     raise
@@ -378,6 +393,15 @@ class Reading:
                 return
             await asyncio.sleep(delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
             failures += 1
+
+    def leave_out(self, stream: StreamId, error: Unreadable) -> None:
+        """Say, once, that *stream* cannot be read."""
+        if stream in self.unread:
+            return
+        self.unread[stream] = str(error)
+        if stream in self.streams:
+            self.streams[stream].unread = True
+        self.say(f"{error}; the other logs are shown" if len(self.streams) > 1 else str(error))
 
     def lost(self, error: FlarelogError) -> None:
         """Say so, once."""

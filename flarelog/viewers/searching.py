@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from flarelog.detect.across import judged
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
+from flarelog.errors import Unreadable
 from flarelog.exits import Exit
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer
@@ -160,6 +161,7 @@ async def found_in(
         reading.add(info, over=True)
     starts = {(info.stream.site, info.stream.log): 0 for info in rest}
     part = Reading(reading.origin, replace(reading.selection, starts=starts), reading.view, reading.say, ordered=True)
+    part.unread = reading.unread
     search = new(part)
     search.ranks.learn(infos)
     if rest:
@@ -222,7 +224,12 @@ async def places_of(reading: Reading, found: Finding) -> dict[StreamId, int]:
     FlarelogError.
     """
     ends = of_command(found, reading.infos)
-    starts = {stream: await reading.line_start(stream, end, AROUND[0]) for stream, end in ends.items()}
+    starts: dict[StreamId, int] = {}
+    for stream, end in ends.items():
+        try:
+            starts[stream] = await reading.line_start(stream, end, AROUND[0])
+        except Unreadable as error:
+            reading.leave_out(stream, error)
     return starts or {found.stream: found.offset}
 
 
@@ -243,15 +250,18 @@ async def _near(
     reading: Reading, stream: StreamId, offset: int, length: int, new: Callable[[], Renderer], around: tuple[int, int]
 ) -> list[Line]:
     end = offset + length
-    start = await reading.line_start(stream, offset, around[0])
     renderer = new()
-    renderer.jump(start)
     shown: list[Line] = []
-    pieces = reading.origin.find(stream, start, sys.maxsize, follow=False, stop=end + BEHIND)
-    async with contextlib.aclosing(pieces):
-        async for at, what in pieces:
-            if isinstance(what, Buffer) and at < end + BEHIND:
-                shown += renderer.feed(bytes(what[: end + BEHIND - at]))
+    try:
+        start = await reading.line_start(stream, offset, around[0])
+        renderer.jump(start)
+        pieces = reading.origin.find(stream, start, sys.maxsize, follow=False, stop=end + BEHIND)
+        async with contextlib.aclosing(pieces):
+            async for at, what in pieces:
+                if isinstance(what, Buffer) and at < end + BEHIND:
+                    shown += renderer.feed(bytes(what[: end + BEHIND - at]))
+    except Unreadable as error:
+        reading.leave_out(stream, error)
     shown += renderer.close()
     before = [line for line in shown if line.offset < offset]
     inside = [line for line in shown if offset <= line.offset < end]

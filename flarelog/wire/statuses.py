@@ -17,6 +17,7 @@ from flarelog.errors import (
     StreamRejected,
     TimedOut,
     Unavailable,
+    Unreadable,
 )
 from flarelog.late import late
 from flarelog.text import legible
@@ -31,6 +32,7 @@ _STATUS: dict[type[FlarelogError], grpc.StatusCode] = {
     NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
     # To be asked again: a producer that took it for an empty answer would begin from 0.
     Full: grpc.StatusCode.UNAVAILABLE,
+    Unreadable: grpc.StatusCode.DATA_LOSS,  # an older reader takes it for a lost connection, and tries again
     Unavailable: grpc.StatusCode.UNAVAILABLE,
 }
 
@@ -56,6 +58,8 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
             return InvalidName(details)
         case grpc.StatusCode.FAILED_PRECONDITION:
             return InUse(details)
+        case grpc.StatusCode.DATA_LOSS:
+            return Unreadable(details)
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return TimedOut(f"{address} did not answer in time")
         case grpc.StatusCode.UNIMPLEMENTED:

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from flarelog.errors import CannotConnect, ConnectionAged, FlarelogError, InvalidOption, NotFound
+from flarelog.cli import main
+from flarelog.errors import CannotConnect, ConnectionAged, FlarelogError, InvalidOption, NotFound, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.model import Attributes, Buffer, Ended, Generation, Mark, Receipt, State, StreamId, StreamInfo
 from flarelog.render.choose import Choice, Chooser
@@ -593,6 +594,99 @@ def test_what_is_said_of_a_connection_that_is_followed_by_another(error: Flarelo
     asyncio.run(Follow(Reading(origin, Selection(RUN), view, heard.append), shown).run())
     assert [line.split()[-1] for line in shown.lines] == ["a1", "more", "a3"]
     assert heard == said
+
+
+async def _damaged(root: Path, missing: bool) -> None:
+    """Three sites' logs of a run that has ended; that of b can no longer be read."""
+    async with LocalStore(root, "memory") as store:
+        await store.set_run(RUN, RunState.RUNNING)
+        for site in "abc":
+            appender = await store.appender(StreamId(RUN, site, "log.txt"), b"x" * 16)
+            await appender.append(0, b"2026-11-20 08:00:00 ERROR of %b\n" % site.encode())
+            await appender.seal(Receipt(appender.committed, appender.digest, 0))
+            await appender.close()
+        await store.set_run(RUN, RunState.ENDED)
+    path = root / RUN / "b" / "log.txt"
+    if missing:
+        path.unlink()
+    else:
+        os.truncate(path, 24)
+
+
+@pytest.mark.parametrize("notes", [False, True])
+@pytest.mark.parametrize("missing", [True, False])
+@pytest.mark.parametrize("order", ["arrival", "time"])
+@pytest.mark.parametrize("kind", [Batch, Follow])
+def test_a_log_that_cannot_be_read_keeps_no_other_from_being_shown(
+    kind: type[Batch | Follow],
+    order: Order,
+    missing: bool,
+    notes: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reads, "FIRST_PAUSE", 0.0)
+    heard: list[str] = []
+    shown, view = Shown(), View(new=partial(Renderer, "plain"), notes=notes)
+
+    async def go() -> Reading:
+        await _damaged(tmp_path, missing)
+        reading = Reading(StoreOrigin(tmp_path), Selection(RUN), view, heard.append, merged=order == "time")
+        async with asyncio.timeout(5):
+            await kind(reading, shown, order).run()
+        return reading
+
+    reading = asyncio.run(go())
+    why = "No such file or directory" if missing else "it ends at offset 24, but its journal says 31"
+    assert heard == [f"{RUN}/b/log.txt cannot be read: {why}; the other logs are shown"]
+    assert list(reading.unread) == [StreamId(RUN, "b", "log.txt")]
+    whole = [line for line in shown.lines if line.startswith(("a: 2026", "c: 2026"))]
+    assert sorted(whole) == ["a: 2026-11-20 08:00:00 ERROR of a", "c: 2026-11-20 08:00:00 ERROR of c"]
+    assert not any(line.startswith("b:") and "ended at" in line for line in shown.lines)
+    assert [info.stream.site for info in reading.readable] == ["a", "c"]
+
+
+class Late(Held):
+    """One whose log ends too early at the first read: over NFS a file may seem to, which was opened some time ago."""
+
+    async def find(
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
+    ) -> AsyncGenerator[Found, None]:
+        again = bool(self.asked)
+        found = super().find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop if again else 24)
+        async for piece in found:
+            yield piece
+        if not again:
+            raise Unreadable("it ends at offset 24")
+
+
+def test_a_log_that_can_be_read_at_the_next_try_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads, "FIRST_PAUSE", 0.0)
+    lines = read(Late({"a/log.txt": TWO["a/log.txt"]}), Selection(RUN), follow=True)
+    assert [line.split()[-1] for line in lines] == ["a1", "more", "a3"]
+
+
+@pytest.mark.parametrize("command", ["logs", "raw", "follow", "first-error", "findings", "report"])
+def test_a_command_that_could_not_read_a_log_says_so_in_its_exit_code(
+    command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(_damaged(tmp_path, missing=True))
+    words = {
+        "logs": ["logs", RUN],
+        "raw": ["logs", RUN, "-o", "raw"],
+        "follow": ["follow", RUN],
+        "first-error": ["logs", RUN, "--first-error"],
+        "findings": ["findings", RUN],
+        "report": ["report", RUN, "-o", "-", "--format", "md"],
+    }[command]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--store", str(tmp_path)], standalone_mode=False)
+    out, err = capfd.readouterr()
+    assert ended.value.code == 1
+    assert err.count(f"{RUN}/b/log.txt cannot be read: No such file or directory") == 1
+    assert command == "findings" or "ERROR of a" in out
+    assert command != "report" or f"issing: {RUN}/b/log.txt cannot be read" in out.replace("\\", "")
+    assert "connected again" not in err
 
 
 def test_nothing_there_is_said() -> None:

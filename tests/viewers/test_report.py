@@ -120,6 +120,7 @@ LOST = Stretch(BEGIN + 5000, BEGIN + HOUR, "lost link", "gone")
 STANDS = [
     pytest.param(SiteFacts("a", 2, 2), None, True, Stands.COMPLETE, id="sealed"),
     pytest.param(SiteFacts("a", 2, 2, gaps=1), None, True, Stands.GAP, id="a-gap-is-worst"),
+    pytest.param(SiteFacts("a", 2, 2, unread=1), None, True, Stands.UNREAD, id="one-log-cannot-be-read"),
     pytest.param(SiteFacts("a", 2, 1), lane("a"), True, Stands.CLOSED, id="over-and-not-sealed"),
     pytest.param(SiteFacts("a", 2, 1), lane("a", over=False), False, Stands.SENDING, id="goes-on"),
     pytest.param(SiteFacts("a", 1), lane("a", over=False, stretches=[LOST]), False, Stands.LOST, id="lost"),
@@ -376,6 +377,24 @@ def test_a_store_tells_everything_and_the_same_each_time(tmp_path: Path) -> None
     for form in (page, markdown, picture):
         assert form(found) == form(again)
     assert "oslo ended: killed by SIGKILL" in found.verdict()
+
+
+def test_a_log_that_cannot_be_read_is_told_and_the_others_are_looked_at(tmp_path: Path) -> None:
+    asyncio.run(filled(tmp_path))
+    whole = gathered(tmp_path)
+    (tmp_path / "run-1" / "server" / "log.txt").unlink()
+    found = gathered(tmp_path)
+    sentence = "run-1/server/log.txt cannot be read: No such file or directory"
+    assert found.unread == (sentence,)
+    assert f"missing: {sentence}" in found.notes
+    assert "server has 1 log that cannot be read" in found.verdict()
+    assert "unreadable" in markdown(found)
+    by_site = {one.site: one for one in found.sites}
+    assert (by_site["server"].stands, by_site["server"].lines, by_site["server"].last) == (Stands.UNREAD, None, "")
+    assert [one for one in found.sites if one.site != "server"] == [one for one in whole.sites if one.site != "server"]
+    assert found.findings == whole.findings
+    assert page(found)
+    assert picture(found)
 
 
 def test_an_error_of_which_no_cause_is_known_is_shown_as_such(tmp_path: Path) -> None:

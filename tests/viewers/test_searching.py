@@ -138,6 +138,23 @@ def test_what_is_waited_for_is_said(tmp_path: Path, name: str, monkeypatch: Any)
     assert said == ([] if name == "all" else [waits, f"reading the logs of run {RUN}"])
 
 
+def test_what_is_kept_of_a_log_that_can_no_longer_be_read_is_told_without_its_lines(tmp_path: Path) -> None:
+    asyncio.run(filled(tmp_path))
+    origin, said = told(tmp_path, CHANGES["all"]), list[str]()
+    reading = Reading(origin, Selection(RUN), View(notes=False, keep=kept(Table())), said.append, ordered=True)
+
+    async def look() -> None:
+        found, _ = await found_in(reading, new, "UTC")
+        root = found.findings[0]
+        (tmp_path / str(root.stream)).unlink()
+        assert await lines_around(reading, root, Renderer) == {root.stream: []}
+        assert await places_of(reading, root) == {root.stream: root.offset}
+        assert list(reading.unread) == [root.stream]
+        assert said == [f"{root.stream} cannot be read: No such file or directory; the other logs are shown"]
+
+    asyncio.run(look())
+
+
 def test_of_a_part_of_a_run_the_same_part_is_taken(tmp_path: Path) -> None:
     asyncio.run(filled(tmp_path))
     selection = Selection(RUN, ("site-1", "site-2"), ("rank-0.log",))

@@ -22,6 +22,7 @@ from flarelog.errors import (
     StreamRejected,
     TimedOut,
     Unavailable,
+    Unreadable,
 )
 from flarelog.exits import Exit
 from flarelog.model import (
@@ -485,6 +486,8 @@ def test_an_answer_that_is_no_reply_is_a_value_because_grpc_would_log_an_excepti
         (Malformed("bad"), grpc.StatusCode.INVALID_ARGUMENT),
         (NotFound("gone"), grpc.StatusCode.NOT_FOUND),
         (InUse("open"), grpc.StatusCode.FAILED_PRECONDITION),
+        (Unavailable("hangs"), grpc.StatusCode.UNAVAILABLE),
+        (Unreadable("its file is gone"), grpc.StatusCode.DATA_LOSS),
         (NotAllowed("no"), grpc.StatusCode.PERMISSION_DENIED),
         (StreamRejected("no", offset=3), grpc.StatusCode.INTERNAL),
     ],
@@ -562,6 +565,7 @@ def test_the_cause_of_a_failed_call_is_told_whole(details: str, cause: str) -> N
         (grpc.StatusCode.UNAVAILABLE, "Socket closed", CannotConnect, True),
         (grpc.StatusCode.PERMISSION_DENIED, "no", NotAllowed, False),
         (grpc.StatusCode.NOT_FOUND, "gone", NotFound, False),
+        (grpc.StatusCode.DATA_LOSS, "its file is gone", Unreadable, False),
     ],
 )
 def test_which_failed_calls_are_made_again(

@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 
-from flarelog.errors import NotFound
+from flarelog.errors import NotFound, Unavailable, Unreadable
 from flarelog.model import StreamId, StreamInfo
 from flarelog.stores.base import Bytes
 from flarelog.stores.directory import meaning
@@ -21,6 +21,7 @@ from flarelog.stores.local.layout import Layout
 from flarelog.stores.local.listing import Listing
 
 _POLL = 0.2  # seconds between two looks at a journal that another process writes
+_FOR_GOOD = (FileNotFoundError, NotADirectoryError, PermissionError)  # what another try does not mend
 
 
 class Followers:
@@ -65,6 +66,10 @@ class Followers:
                     try:
                         with self._layout.directory(stream) as directory:
                             fd = directory.open(stream.log.rpartition("/")[2], os.O_RDONLY)
+                    except Unavailable as error:
+                        raise Unreadable(f"{stream} cannot be read: {error}") from error
+                    except _FOR_GOOD as error:
+                        raise Unreadable(f"{stream} cannot be read: {os.strerror(error.errno or 0)}") from error
                     except OSError as error:
                         raise meaning(error, f"{stream} could not be read") from error
                     read = partial(os.pread, fd)

@@ -27,6 +27,7 @@ class Stands(enum.StrEnum):
 
     GAP = "gap"
     FAILED = "failed"
+    UNREAD = "unreadable"
     CLOSED = "no receipt"
     SILENT = "silent"
     LOST = "lost link"
@@ -36,7 +37,7 @@ class Stands(enum.StrEnum):
 
 
 WORST = tuple(Stands)
-_BAD = (Stands.GAP, Stands.FAILED, Stands.CLOSED, Stands.SILENT, Stands.LOST)
+_BAD = (Stands.GAP, Stands.FAILED, Stands.UNREAD, Stands.CLOSED, Stands.SILENT, Stands.LOST)
 
 
 @frozen
@@ -71,6 +72,7 @@ class SiteFacts:
     stands: Stands = Stands.SENDING
     since: int = 0  # milliseconds since 1970
     why: str = ""
+    unread: int = 0  # of its logs: that cannot be read
 
 
 @frozen
@@ -104,6 +106,7 @@ class Report:
     findings: tuple[Finding, ...] = ()
     more: int = 0  # findings that were too many to keep
     notes: tuple[str, ...] = ()  # what could not be told, and why
+    unread: tuple[str, ...] = ()  # a sentence for each log that cannot be read
 
     @property
     def begin(self) -> int:
@@ -148,6 +151,8 @@ class Report:
                 return f"lost {one.lost:,} bytes" if one.lost else "lost bytes"
             case Stands.FAILED:
                 return f"ended: {next(each.sentence for each in one.endings if not each.well).partition(';')[0]}"
+            case Stands.UNREAD:
+                return f"has {several(one.unread, 'log')} that cannot be read"
             case Stands.CLOSED:
                 return "ended without a receipt"
             case Stands.SENDING:
@@ -158,7 +163,11 @@ class Report:
     def _more(self, stands: Stands, those: Sequence[SiteFacts]) -> str:
         if stands is Stands.GAP:
             return f"lost {sum(one.lost for one in those):,} bytes"
-        words = {Stands.FAILED: "did not end well", Stands.CLOSED: "ended without a receipt"}
+        words = {
+            Stands.FAILED: "did not end well",
+            Stands.UNREAD: "have logs that cannot be read",
+            Stands.CLOSED: "ended without a receipt",
+        }
         return words.get(stands, "have not ended" if stands is Stands.SENDING else f"{stands}")
 
     def clock(self, at: int, *, seconds: bool = False) -> str:
@@ -217,6 +226,8 @@ def placed(facts: SiteFacts, lane: Lane | None, *, over: bool, end: int) -> tupl
         return Stands.GAP, 0, ""
     if any(not one.well for one in facts.endings):
         return Stands.FAILED, 0, ""
+    if facts.unread:
+        return Stands.UNREAD, 0, ""
     if facts.logs and facts.agreed == facts.logs:
         return Stands.COMPLETE, 0, ""
     latest = lane.stretches[-1] if lane is not None and lane.stretches else None

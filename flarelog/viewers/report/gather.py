@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -17,7 +17,7 @@ from itertools import groupby
 from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
-from flarelog.errors import FlarelogError
+from flarelog.errors import FlarelogError, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
 from flarelog.records import ordered
@@ -95,20 +95,22 @@ async def gather(
     (found, more, _), search = await found_in(reading, new, zone, None if over else lanes.end * 1_000_000)
     first = await _first(reading, found, search, stamps)
     rounds = await rounds_of(origin, infos, moments, stamps, reading.ahead)
-    ends = await _ends(origin, infos, notes)
+    ends = await _ends(reading, infos, notes)
     files = ((run, one.site, what) for one in moments if one.health is not None for what in one.health.unread)
+    notes += [f"missing: {sentence}" for sentence in reading.unread.values()]
     notes += [f"missing: {sentence}" for sentence in dict.fromkeys((*unread(infos), *unreadable(files, infos)))]
     return Report(
         run,
         state.value,
         over,
-        _sites(infos, lanes, ends, over=over),
+        _sites(infos, lanes, ends, reading.unread, over=over),
         lanes,
         first,
         tuple(rounds),
         tuple(found),
         more,
         tuple(notes),
+        tuple(reading.unread.values()),
     )
 
 
@@ -155,6 +157,7 @@ async def _first(
     choice = Choice((ERROR,), before=AROUND[0], after=max(AROUND[1], BLOCK))
     selection = Selection(reading.selection.run, starts=suspects)
     looking = _reading(reading.origin, selection, View(choice, notes=False, stamps=stamps))
+    looking.unread = reading.unread
     display = FirstError((ERROR,), *AROUND, stamp, ahead=looking.ahead)
     await Batch(looking, display).run()
     display.close()
@@ -175,8 +178,9 @@ def _shown(line: Line) -> str:
 # --- what the bytes tell
 
 
-async def _ends(origin: Origin, infos: Sequence[StreamInfo], notes: list[str]) -> dict[str, _Ends]:
-    """Of each site its number of lines, and the last of them."""
+async def _ends(reading: Reading, infos: Sequence[StreamInfo], notes: list[str]) -> dict[str, _Ends]:
+    """Of each site its number of lines, and the last of them, if all its logs can be read."""
+    origin = reading.origin
     most = COUNTED_HERE if isinstance(origin, StoreOrigin) else COUNTED_THERE
     size = sum(info.committed for info in infos)
     counted = size <= most
@@ -186,11 +190,17 @@ async def _ends(origin: Origin, infos: Sequence[StreamInfo], notes: list[str]) -
     for site, group in groupby(infos, lambda info: info.stream.site):
         logs = list(group)
         now = found[site] = _Ends(0 if counted else None)
-        latest = max((info for info in logs if info.committed), key=lambda info: info.grown, default=None)
+        readable = (info for info in logs if info.committed and info.stream not in reading.unread)
+        latest = max(readable, key=lambda info: info.grown, default=None)
         for info in logs if counted else [latest]:
             if info is None or not info.committed:
                 continue
-            count, tail = await _read(origin, info, whole=counted)
+            try:
+                count, tail = await _read(origin, info, whole=counted)
+            except Unreadable as error:
+                reading.leave_out(info.stream, error)
+                now.lines = None
+                continue
             if now.lines is not None:
                 now.lines += count
             if info is latest:
@@ -232,19 +242,29 @@ def last_of(tail: bytes, start: int) -> tuple[str, str]:
 # --- the sites
 
 
-def _sites(infos: Iterable[StreamInfo], lanes: Lanes, ends: dict[str, _Ends], *, over: bool) -> tuple[SiteFacts, ...]:
+def _sites(
+    infos: Iterable[StreamInfo], lanes: Lanes, ends: dict[str, _Ends], unread: Collection[StreamId], *, over: bool
+) -> tuple[SiteFacts, ...]:
     clocks = Clocks()
     every = list(infos)
     clocks.learn(every)
     by_site = {lane.site: lane for lane in lanes.lanes}
     return tuple(
-        _site(site, list(group), by_site.get(site), ends[site], clocks, over=over, end=lanes.end)
+        _site(site, list(group), by_site.get(site), ends[site], clocks, unread, over=over, end=lanes.end)
         for site, group in groupby(every, lambda info: info.stream.site)
     )
 
 
 def _site(
-    site: str, infos: Sequence[StreamInfo], lane: Lane | None, ends: _Ends, clocks: Clocks, *, over: bool, end: int
+    site: str,
+    infos: Sequence[StreamInfo],
+    lane: Lane | None,
+    ends: _Ends,
+    clocks: Clocks,
+    unread: Collection[StreamId],
+    *,
+    over: bool,
+    end: int,
 ) -> SiteFacts:
     gaps = [gap for info in infos for gap in info.gaps]
     masked = [info.redacted.bytes for info in infos if info.redacted is not None]
@@ -272,6 +292,7 @@ def _site(
         ends.log,
         ends.bar,
         tuple(endings.values()),
+        unread=sum(info.stream in unread for info in infos),
     )
     stands, since, why = placed(facts, lane, over=over, end=end)
     return replace(facts, stands=stands, since=since, why=why)

@@ -30,6 +30,7 @@ ICONS = {
     Stands.PAUSED: "‖",
     Stands.LOST: "⇠",
     Stands.SILENT: "○",
+    Stands.UNREAD: "✕",
     Stands.CLOSED: "✕",
     Stands.FAILED: "✕",
     Stands.GAP: "▲",
