@@ -399,6 +399,16 @@ def test_a_time_that_was_copied_from_the_screen_chooses_its_line(
     assert [line.split()[-1] for line in capfd.readouterr().out.splitlines()] == shown
 
 
+@pytest.mark.parametrize(("count", "shown"), [("-1", "one\ntwo\n"), ("1", "two\n"), ("0", "")])
+def test_the_last_lines_of_a_file_or_all(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], count: str, shown: str
+) -> None:
+    (tmp_path / "log.txt").write_text("one\ntwo\n")
+    with pytest.raises(SystemExit):
+        main(["view", str(tmp_path / "log.txt"), "-n", count])
+    assert capfd.readouterr().out == shown
+
+
 @pytest.mark.parametrize("text", ["24:00", "13:60", "12345678901", "-5", "tomorrow", "1:2:3:4"])
 def test_what_is_no_time_of_anything(text: str) -> None:
     with pytest.raises(InvalidOption, match="is not a time: give"):

@@ -78,6 +78,16 @@ def test_what_is_complete_is_shown_when_nothing_more_comes() -> None:
             id="a-gap-tears-its-line",
         ),
         pytest.param(
+            [Gap(8, 0, 30_888_907, "at least 30888907 bytes were truncated before they were read")],
+            [*("one", "two"), "── gap: at least 30,888,907 bytes were truncated before they were read ──", "three"],
+            id="a-gap-whose-reason-tells-its-length",
+        ),
+        pytest.param(
+            [Gap(8, 0, 7, "17 bytes were there")],
+            ["one", "two", "── gap: 7 bytes are lost: 17 bytes were there ──", "three"],
+            id="a-gap-whose-reason-tells-another-length",
+        ),
+        pytest.param(
             [Ended(6, 0, "rotated")],
             ["one", "── the file ended here: rotated ──", "two", "three"],
             id="a-rotation-does-not",
@@ -134,6 +144,16 @@ def test_the_end_says_whether_it_was_agreed_on() -> None:
     flow.feed(0, b"one\n", 0)
     assert texts(flow.end(True)) == ["── ended at 4 bytes, its receipt is complete ──"]
     assert texts(flow.end(False))[0].startswith("── ended at 4 bytes, without a receipt")
+
+
+@pytest.mark.parametrize("tail", [None, 1])
+def test_the_end_tells_of_gaps_that_are_not_shown(tail: int | None) -> None:
+    flow = Flow(STREAM, PLAIN, 0 if tail else 8, tail=tail, until=8 if tail else 0)
+    flow.learn(0, [Gap(0, 0, 1204, "truncated"), Gap(4, 0, 0, "unread")])
+    flow.feed(0, b"one\ntwo\n", 0)
+    flow.close(0)
+    told = "── ended at 8 bytes, its receipt is complete; 2 gaps: at least 1,204 bytes are lost ──"
+    assert texts(flow.end(True)) == [told]
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
