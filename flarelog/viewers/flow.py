@@ -387,9 +387,10 @@ class Flow:
         return {self._last.identity} if isinstance(self._last, Generation) else set()
 
     def _note(self, text: str, name: str, event: dict[str, object], offset: int | None = None) -> list[Item]:
-        if not self._view.notes:
+        at = self.position if offset is None else offset
+        if not self._view.notes or (self._ranked is not None and not self._ranked.concerns(at)):
             return []
-        return [Note.at(self.position if offset is None else offset, text, {"event": name, **event})]
+        return [Note.at(at, text, {"event": name, **event})]
 
 
 def gap_sentence(mark: Gap) -> str:
