@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
@@ -29,6 +29,14 @@ def moment(milliseconds: int) -> str | None:
 def ordered(infos: Iterable[StreamInfo]) -> list[StreamInfo]:
     """*infos* as they are shown, by run, site and log: ``rank-2`` before ``rank-10``."""
     return sorted(infos, key=lambda info: tuple(map(natural, (info.stream.run, info.stream.site, info.stream.log))))
+
+
+def gaps_text(lengths: Sequence[int]) -> str:
+    """Gaps of *lengths* in bytes, 0 where it is not known: ``2 gaps: 30,907 bytes are lost``; nothing of none."""
+    if not lengths:
+        return ""
+    count, least = f"{len(lengths):,} gap{'s' if len(lengths) > 1 else ''}", "" if all(lengths) else "at least "
+    return f"{count}: {f'{least}{sum(lengths):,} bytes' if any(lengths) else 'bytes of unknown number'} are lost"
 
 
 def exit_record(mark: Exit) -> dict[str, object]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from flarelog.errors import NotFound, Unavailable
 from flarelog.extents import Extent, extents
 from flarelog.model import EMPTY_DIGEST, REDACTED, Generation, Redaction, StreamId, StreamInfo, extend
+from flarelog.records import gaps_text
 from flarelog.sources.files.identity import identity, inode
 from flarelog.sources.files.lineage import born_of, is_numbered, is_surely_rotation, names_of
 from flarelog.stores.base import Evidence, Reader
@@ -40,6 +41,8 @@ class Verdict:
     first: int | None = None  # the first offset that differs, or the begin of the range in which it lies
     text: str = "ok"
     redacted: Redaction | None = None  # as the receipt said
+    gaps: int = 0  # places where bytes are known to be lost
+    damaged: int = 0  # lines of the journal that cannot be read
 
 
 class Files:
@@ -103,7 +106,8 @@ def _compared(store: Reader, stream: StreamId, files: Files | None) -> tuple[Ver
         found = _against_store(held)
         if found.first is None and files is not None:
             found = _against_source(held, files, found.text)
-    return replace(found, redacted=held.info.redacted), held.info
+    info = held.info
+    return replace(found, redacted=info.redacted, gaps=len(info.gaps), damaged=held.damaged), info
 
 
 def _against_store(held: Evidence) -> Verdict:
@@ -122,9 +126,13 @@ def _against_store(held: Evidence) -> Verdict:
             text = f"differs from the committed bytes between offset {begin} and {end}"
             return Verdict(stream, committed, 0, begin, text)
         begin = end
-    behind = size - committed
+    lines = f"{held.damaged} line{'s' if held.damaged > 1 else ''} of its journal"
+    text = f"{lines} cannot be read, but the bytes agree with the others" if held.damaged else "ok"
+    if held.info.gaps:
+        text += f", {gaps_text([gap.length for gap in held.info.gaps])}"
     # No difference: a receiver that is at work commits them soon, and one that starts cuts them off.
-    return Verdict(stream, committed, 0, text=f"ok, and {behind} bytes are not committed yet" if behind else "ok")
+    behind = size - committed
+    return Verdict(stream, committed, 0, text=f"{text}, and {behind} bytes are not committed yet" if behind else text)
 
 
 def _against_source(held: Evidence, files: Files, text: str) -> Verdict:

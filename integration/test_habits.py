@@ -86,7 +86,7 @@ def test_a_run_without_its_name(held: Receiver, store: bool) -> None:
     assert program.ends() == 2
     assert f"has 2 runs, {RUN}, exp-42: name one, or give --latest" in program.said
     latest = shown(held, "logs", "--latest", "-n", "1", "--notes", "off", store=store)
-    assert (latest.ends(), latest.printed) == (0, "site-1/log.txt │ INFO went on\n")
+    assert (latest.ends(), latest.printed) == (0, "INFO went on\n")
     assert shown(held, "rm", "exp-42", "--yes").ends() == 0
     only = shown(held, "logs", "-n", "1", "--notes", "off", store=store)
     assert (only.ends(), only.printed) == (0, latest.printed)

@@ -220,7 +220,9 @@ def test_what_an_older_copy_of_the_store_lacks_and_the_source_as_well_is_a_gap(p
     for log, data in after.items():
         (gap,) = receiver.holds(HEAD + data, log)["gaps"]
         assert (gap["offset"], gap["length"]) == (len(HEAD), len(TAIL))
-    agrees(receiver)
+    code, text = verified(receiver, "--source", str(place.root))
+    lost = f": ok, 1 gap: {len(TAIL):,} bytes are lost"
+    assert (code, all(line.endswith(lost) for line in text.splitlines())) == (6, True), text
 
 
 def test_a_copy_that_was_taken_while_the_receiver_wrote_is_good_for_what_it_holds(place: Place) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.model import Ended, Generation, Receipt, Redaction, StreamId, extend
+from flarelog.cli import main
+from flarelog.model import Ended, Gap, Generation, Receipt, Redaction, StreamId, extend
 from flarelog.sources.files.identity import head, identity
 from flarelog.stores.local.store import LocalStore
 from flarelog.verify import Verdict, verify
@@ -232,3 +233,98 @@ def test_a_file_that_has_the_name_of_another_log_by_now_is_said_and_no_differenc
     assert found["a.log"].text == (
         "ok, and 4 bytes from offset 0 on come from the file that is now named b.log, like another log"
     )
+
+
+# --- what the command says
+
+
+@pytest.fixture
+def command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[object, str]]:
+    """Verifies a run of one sealed log, which is in the directory *site*, with *gaps* of so many bytes; exit code and
+    words, for what *change* did to the store.
+    """
+
+    async def fill(gaps: Sequence[int]) -> None:
+        async with LocalStore(tmp_path / "store", "memory") as store:
+            appender = await store.appender(STREAM, b"producer")
+            await appender.mark(Generation(0, 0, "log.txt", 0, "1:2:3"))
+            for number, data in enumerate((b"one\n", b"two\n", b"three\n")):
+                await appender.append(appender.committed, data)
+                if number < len(gaps):
+                    await appender.mark(Gap(appender.committed, appender.digest, gaps[number], "truncated"))
+                await appender.sync()
+            await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
+            await appender.close()
+
+    def run(change: Callable[[Path], object] = lambda site: None, gaps: Sequence[int] = ()) -> tuple[object, str]:
+        asyncio.run(fill(gaps))
+        change(tmp_path / "store" / "run-1" / "site-1")
+        with pytest.raises(SystemExit) as ended:
+            main(["verify", "run-1", "--store", str(tmp_path / "store")])
+        return ended.value.code or 0, capfd.readouterr().out
+
+    return run
+
+
+def spoil_a_line(site: Path, number: int = 1) -> None:
+    journal = site / ".log.txt.journal"
+    change(journal, sum(map(len, journal.read_bytes().splitlines(keepends=True)[:number])) + 20)
+
+
+def test_of_a_good_log_the_command_says_ok(command: Callable[..., tuple[object, str]]) -> None:
+    assert command() == (0, "run-1/site-1/log.txt: 14 bytes: ok\n")
+
+
+def test_a_damaged_journal_is_not_ok(command: Callable[..., tuple[object, str]]) -> None:
+    code, said = command(lambda site: spoil_a_line(site, 2))
+    assert (code, "1 line of its journal cannot be read" in said, ": ok" in said) == (1, True, False)
+
+
+def test_a_line_that_a_receiver_is_writing_is_no_damage(command: Callable[..., tuple[object, str]]) -> None:
+    def half_a_line(site: Path) -> None:
+        with open(site / ".log.txt.journal", "ab") as journal:
+            journal.write(b'0123abcd {"t":"len')
+
+    assert command(half_a_line)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("gaps", "said"),
+    [
+        ([30_888_907], "ok, 1 gap: 30,888,907 bytes are lost"),
+        ([1000, 5], "ok, 2 gaps: 1,005 bytes are lost"),
+        ([0], "ok, 1 gap: bytes of unknown number are lost"),
+        ([7, 0], "ok, 2 gaps: at least 7 bytes are lost"),
+    ],
+)
+def test_gaps_are_said_and_end_with_6(command: Callable[..., tuple[object, str]], gaps: list[int], said: str) -> None:
+    assert command(gaps=gaps) == (6, f"run-1/site-1/log.txt: 14 bytes: {said}\n")
+
+
+def without_its_journal(site: Path) -> None:
+    (site / ".log.txt.journal").unlink()
+
+
+def a_link(site: Path) -> None:
+    (site / "link.txt").symlink_to(site / "log.txt")
+
+
+def a_stray_file(site: Path) -> None:
+    (site / "below").mkdir()
+    (site / "below" / "stray.txt").write_bytes(b"by hand\n")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (without_its_journal, "log.txt has no journal, so nothing vouches for its bytes"),
+        (a_link, "link.txt is a symbolic link"),
+        (a_stray_file, "below/stray.txt has no journal, so nothing vouches for its bytes"),
+    ],
+)
+def test_what_nothing_vouches_for_is_named(
+    command: Callable[..., tuple[object, str]], spoil: Callable[[Path], None], said: str
+) -> None:
+    code, printed = command(spoil)
+    assert code == 1
+    assert f"/run-1/site-1/{said}" in printed

@@ -50,7 +50,7 @@ class ShownOptions:
     )
     prefix: str = typed(
         "auto",
-        "Begin each line with SITE/LOG. auto: only for several logs, and shortened on a terminal.",
+        "Begin each line with SITE/LOG. auto: for several logs, or live if more may come; short on terminals.",
         choices=("auto", *SWITCH),
         older="no-prefix",
     )

@@ -59,7 +59,11 @@ class LineOptions:
         flag="zone",
         metavar="[SITE=]ZONE",
     )
-    tz: str = option("utc", "Time zone of the shown times: utc, local, Europe/Berlin, +02:00.", metavar="ZONE")
+    tz: str = option(
+        "utc",
+        "Time zone of shown times, and of dates in --since and --until: utc, local, Europe/Berlin, +02:00.",
+        metavar="ZONE",
+    )
     output: str = typed(
         "text",
         "Form of the output. json: one object a line. raw: the exact bytes.",
@@ -112,9 +116,9 @@ class Lines:
         made = partial(patterns, fixed=options.fixed_strings, ignore_case=options.ignore_case)
         self.highlight = (*made(options.highlight), *made(options.include))
         around = options.context or 0
-        clock = _clock(options.tz)
-        since = moment(options.since, now, clock) if options.since else None
-        until = ending(options.until, now, since, clock) if options.until else None
+        clock, dates = _clock(options.tz), zone(options.tz)
+        since = moment(options.since, now, clock, dates) if options.since else None
+        until = ending(options.until, now, since, clock, dates) if options.until else None
         if since is not None and until is not None and since >= until:
             raise InvalidOption(
                 f"--since {options.since} is not before --until {options.until}, and no line is between them: give an"

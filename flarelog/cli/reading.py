@@ -105,7 +105,8 @@ def _read(context: click.Context, asked: Asked) -> int:
         pipe = Pipe(pager.fd)
         console = lines.console(pipe, live=live, template=shown.template)
         one = names_one(chosen)
-        prefix = None if one and shown.template is None else shown.template is None
+        # Of one log alone there may be none to tell apart; follow knows only what it was asked for.
+        prefix = False if shown.template is not None else None if one or not follow else True
         ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
 
         def rank(stream: StreamId, line: Line) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import click
 from flarelog.cli.completion import complete_run
 from flarelog.cli.options import option
 from flarelog.cli.running import redaction_text, run
+from flarelog.errors import FAILED, GAPS
 from flarelog.names import run_name
 from flarelog.stores import choose
 from flarelog.verify import Verdict, verify
@@ -29,27 +31,33 @@ from flarelog.viewers.origin import StoreOrigin
 def command(run_id: str, store: str, source: str | None) -> None:
     """Read the logs of RUN again, and compare them with their journals and with their source files.
 
-    The output shows the first offset that differs. Exit code 1 means that a log differs, or that something in the
-    store, such as a link, is not a log and was left out.
+    The output shows the first offset that differs, and how many bytes are known to be lost. Exit code 1 means that a
+    log differs, that its journal is damaged, or that something in the store, such as a link or a file without a
+    journal, is not a log and was left out. Otherwise exit code 6 means that a log has gaps.
 
     \b
     Example: flarelog verify job-1 --store logs
     """
-    verdicts, left_out = run(_verify(run_id, Path(store), Path(source) if source else None))
+    verdicts, unvouched, left_out = run(_verify(run_id, Path(store), Path(source) if source else None))
     for verdict in verdicts:
         compared = f", {verdict.compared:,} compared with their source" if source else ""
         redacted = f", {redaction_text(verdict.redacted)}" if verdict.redacted is not None else ""
         click.echo(f"{verdict.stream}: {verdict.length:,} bytes{compared}{redacted}: {verdict.text}")
-    if left_out or any(verdict.first is not None for verdict in verdicts):
-        sys.exit(1)
+    for sentence in unvouched:
+        click.echo(sentence)
+    if unvouched or left_out or any(verdict.first is not None or verdict.damaged for verdict in verdicts):
+        sys.exit(FAILED)
+    if any(verdict.gaps for verdict in verdicts):
+        sys.exit(GAPS)
 
 
-async def _verify(run_id: str, root: Path, source: Path | None) -> tuple[list[Verdict], set[str]]:
+async def _verify(run_id: str, root: Path, source: Path | None) -> tuple[list[Verdict], Sequence[str], set[str]]:
     run_name(run_id)
     store = choose.reader(root)
     streams = [info.stream async for info in store.list(f"{run_id}/")]
-    if not streams:
+    unvouched = [each for each in await store.strangers(run_id) if each not in store.left_out]
+    if not streams and not unvouched:
         from flarelog.viewers.missing import said, without  # for a mistake alone
 
         raise said(*await without(StoreOrigin(root), run_id))
-    return verify(store, streams, source), store.left_out
+    return verify(store, streams, source), unvouched, store.left_out

@@ -72,7 +72,7 @@ class ViewOptions:
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @asks(lines=LineOptions, own=ViewOptions)
-@click.option("-n", "--tail", type=Whole(0), metavar="N", help="Show the last N lines.")
+@click.option("-n", "--tail", type=Whole(-1), metavar="N", help="Show the last N lines; -1: all lines.")
 @click.option("--order", type=click.Choice(["given", "time"]), default="given", show_default=True,
               help="Order of the lines: one file after the other, or by the times in the lines.")  # fmt: skip
 @click.option(
@@ -101,6 +101,7 @@ def command(
         sys.exit(FAILED)
     many_lines()
     options = lines()
+    tail = None if tail == -1 else tail
 
     def work() -> int:
         if options.output == "raw":

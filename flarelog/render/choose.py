@@ -172,9 +172,10 @@ def patterns(texts: Sequence[str], *, fixed: bool = False, ignore_case: bool = F
     return tuple(found)
 
 
-def moment(text: str, now: int, zone: tzinfo | None = None) -> int:
+def moment(text: str, now: int, zone: tzinfo | None = None, dates: tzinfo | None = None) -> int:
     """The time that *text* tells: RFC 3339, a date, how long ago (``5m``, ``2h30m``, ``90`` seconds), or by the clock
-    and the calendar of *zone*, None being UTC, ``13:50`` (the last time that it was), ``today`` and ``yesterday``.
+    and the calendar of *zone*, ``13:50`` (the last time that it was), ``today`` and ``yesterday``. A date without a
+    zone is one of *dates*. None: UTC.
 
     Raises InvalidOption.
     """
@@ -186,22 +187,31 @@ def moment(text: str, now: int, zone: tzinfo | None = None) -> int:
         return now if text == "now" else _of_the_day(text, clock, datetime.fromtimestamp(now // SECOND, zone or UTC))
     if re.fullmatch(r"(\d{1,9}[smhdw])+", text, re.ASCII):
         return now - sum(int(count) * _UNITS[unit] for count, unit in re.findall(r"(\d+)([smhdw])", text)) * SECOND
-    for candidate in (text, f"{text}Z", f"{text}:00Z", f"{text}T00:00:00Z"):
-        time = rfc3339(candidate.replace(" ", "T"))
-        if time is not None:
-            return time
+    said = text.replace(" ", "T")
+    if (time := rfc3339(said)) is not None:
+        return time
+    for candidate in (f"{said}Z", f"{said}:00Z", f"{said}T00:00:00Z"):
+        if (time := rfc3339(candidate)) is not None:
+            return time if dates is None else _shown_by(dates, time)
     raise InvalidOption(
         f"{text!r} is not a time: give 2026-11-20T08:00:00Z, 13:50 or yesterday, or an age such as 5m or 2h30m"
     )
 
 
-def ending(text: str, now: int, since: int | None, zone: tzinfo | None = None) -> int:
+def _shown_by(zone: tzinfo, time: int) -> int:
+    """When the clocks of *zone* show what those of UTC show at *time*."""
+    seconds, fraction = divmod(time, SECOND)
+    local = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=zone)
+    return int(local.timestamp()) * SECOND + fraction
+
+
+def ending(text: str, now: int, since: int | None, zone: tzinfo | None = None, dates: tzinfo | None = None) -> int:
     """As ``moment``, of a time that ends what began *since* then: ``13:50`` is the first such time behind that;
     today's, be it still to come, where no beginning is known.
     """
     clock = _CLOCK.fullmatch(text)
     if clock is None:
-        return moment(text, now, zone)
+        return moment(text, now, zone, dates)
     begin = datetime.fromtimestamp((now if since is None else since) // SECOND, zone or UTC)
     found = _at(clock, begin)
     if since is not None and found <= begin:

@@ -286,6 +286,11 @@ class RankChooser:
         found = self._of(stream, stretch, rank)
         return self._others() if found is Verdict.WAIT else found
 
+    def concerns(self, stream: str, offset: int) -> bool:
+        """Whether a note at *offset* of *stream* is shown: not in a log whose rank is known and not wanted."""
+        stretch = self.stretch(stream, offset)
+        return stretch.rank is None or self._of(stream, stretch, stretch.rank) is not Verdict.HIDE
+
     def rank(self, stream: str, offset: int, text: str) -> int | None:
         """The rank that says the line; None when it is not known."""
         return rank_of(self.stretch(stream, offset), text)
@@ -333,6 +338,10 @@ class RankedLines:
                 found += self.settle()
                 found.append(line)
         return found
+
+    def concerns(self, offset: int) -> bool:
+        """Whether a note at *offset* is shown."""
+        return self._chooser.concerns(self._stream, offset)
 
     @property
     def first(self) -> Line | None:

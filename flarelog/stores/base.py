@@ -71,6 +71,7 @@ class Evidence(NamedTuple):
     lengths: Sequence[tuple[int, int]]  # (length, digest) of prefixes, growing; the last is what is committed
     size: int  # bytes that are there, committed or not
     read: Bytes
+    damaged: int = 0  # records that were lost: lines of a journal
 
 
 class AtHand(NamedTuple):
@@ -202,6 +203,9 @@ class Reader(Protocol):
 
     def evidence(self, stream: StreamId) -> AbstractContextManager[Evidence]:
         """What can be compared of *stream*, while that is entered. Raises NotFound, Unavailable."""
+
+    async def strangers(self, run: str) -> Sequence[str]:
+        """A sentence for each thing in *run* that looks like a log and that nothing vouches for. Raises InvalidName."""
 
     def path(self, stream: StreamId) -> Path:
         """The file of the bytes of *stream*, for others that take files. Raises NotFound where the store has none."""

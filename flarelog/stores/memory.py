@@ -272,6 +272,10 @@ class MemoryStore:
         lengths = [(log.info.committed, log.info.digest)] if log.data else []
         yield Evidence(log.told(), lengths, len(log.data), log.read)
 
+    async def strangers(self, run: str) -> Sequence[str]:
+        run_name(run)
+        return ()
+
     def path(self, stream: StreamId) -> Path:
         raise NotFound(f"{stream} is in memory, and no file")
 

@@ -6,6 +6,7 @@ difference, and a piece that comes twice is shown once.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from flarelog.exits import Exit
 from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId
-from flarelog.records import exit_record
+from flarelog.records import exit_record, gaps_text
 from flarelog.render.choose import UNKNOWN, Arrived, Choice, Chooser
 from flarelog.render.container import Renderer
 from flarelog.render.edges import is_packed, tears
@@ -157,6 +158,7 @@ class Flow:
         self._chooser = Chooser(view.choice, view.stamped, arrived, ahead)
         self._blocks = Blocks() if view.blocks else None
         self._pending: deque[Mark] = deque()
+        self._lost: list[int] = []  # bytes of each gap, shown or not
         self._last: Mark | None = None
         self._identities: set[str] = set()
         self._ranked = view.ranks(stream) if view.ranks is not None else None
@@ -210,6 +212,7 @@ class Flow:
         """Marks of the stream, from number *first* on; those that are known already are passed over."""
         if first <= self.marks:
             self._pending.extend(marks[self.marks - first :])
+            self._lost += [mark.length for mark in marks[self.marks - first :] if isinstance(mark, Gap)]
             if self.stamps is not None:
                 self.stamps.learn(marks[self.marks - first :])
             self.marks = max(self.marks, first + len(marks))
@@ -288,9 +291,12 @@ class Flow:
         return self._note(text, "later", {})
 
     def end(self, sealed: bool, length: int | None = None) -> list[Item]:
-        """The note that nothing more will come; *length*: bytes of the stream, whatever was asked for."""
+        """The note that nothing more will come, with all gaps of the log. *length*: bytes of the stream, whatever was
+        asked for.
+        """
         at = self.position if length is None else min(self.position, length)
         how = "its receipt is complete" if sealed else "without a receipt: its last bytes may be missing"
+        how += f"; {gaps_text(self._lost)}" if self._lost else ""
         return self._note(f"ended at {at:,} bytes, {how}", "ended", {"sealed": sealed}, at)
 
     # --- what is shown
@@ -375,8 +381,7 @@ class Flow:
         event: dict[str, object]
         match mark:
             case Gap():
-                many = f"{mark.length:,} bytes are lost" if mark.length else "bytes of unknown number are lost"
-                text, name = f"gap: {many}: {legible(mark.reason)}", "gap"
+                text, name = f"gap: {gap_sentence(mark)}", "gap"
                 event = {"length": mark.length, "reason": legible(mark.reason)}
             case Exit():
                 text, name = f"the command ended: {legible(mark.sentence)}", "exit"
@@ -403,11 +408,20 @@ class Flow:
         return {self._last.identity} if isinstance(self._last, Generation) else set()
 
     def _note(self, text: str, name: str, event: dict[str, object], offset: int | None = None) -> list[Item]:
-        if not self._view.notes:
+        at = self.position if offset is None else offset
+        if not self._view.notes or (self._ranked is not None and not self._ranked.concerns(at)):
             return []
-        note = Note.at(self.position if offset is None else offset, text, {"event": name, **event})
+        note = Note.at(at, text, {"event": name, **event})
         note.said = self._said
         return [note]
+
+
+def gap_sentence(mark: Gap) -> str:
+    """What *mark* says: its length once, where its reason tells it too."""
+    reason, length = legible(mark.reason), f"{mark.length} bytes "
+    if mark.length and re.search(rf"\b{length}", reason):
+        return re.sub(rf"\b{length}", f"{mark.length:,} bytes ", reason)
+    return f"{f'{mark.length:,} bytes' if mark.length else 'bytes of unknown number'} are lost: {reason}"
 
 
 class Bytes(Flow):

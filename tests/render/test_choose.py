@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from flarelog.cli import main
 from flarelog.errors import InvalidOption
 from flarelog.render.choose import Arrived, Choice, Chooser, ending, moment, patterns
 from flarelog.render.container import Renderer
@@ -366,6 +367,46 @@ def test_a_time_that_ends_lies_behind_the_one_that_begins(text: str, since: str 
     now = rfc3339("2026-11-20T13:55:00Z")
     assert now is not None
     assert ending(text, now, rfc3339(since) if since else None) == rfc3339(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("2026-11-20T17:00:30", "2026-11-20T08:00:30Z"),
+        ("2026-11-20 17:00", "2026-11-20T08:00:00Z"),
+        ("2026-11-20T17:00:30.25", "2026-11-20T08:00:30.25Z"),
+        ("2026-11-20", "2026-11-19T15:00:00Z"),
+        ("2026-11-20T17:00:30Z", "2026-11-20T17:00:30Z"),
+        ("2026-11-20T17:00:30+01:00", "2026-11-20T16:00:30Z"),
+    ],
+)
+def test_a_date_without_a_zone_is_in_the_zone_that_people_read(text: str, found: str) -> None:
+    tokyo = timezone(timedelta(hours=9))
+    assert moment(text, NOW, dates=tokyo) == ending(text, NOW, None, dates=tokyo) == rfc3339(found)
+
+
+@pytest.mark.parametrize(("tz", "shown"), [("Asia/Tokyo", ["b", "c"]), ("+09:00", ["b", "c"]), ("utc", []), (None, [])])
+def test_a_time_that_was_copied_from_the_screen_chooses_its_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], tz: str | None, shown: list[str]
+) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text(
+        "".join(f"2026-11-20T08:00:{second}Z {name}\n" for second, name in ((29, "a"), (30, "b"), (31, "c")))
+    )
+    zone = ["--tz", tz] if tz else []
+    with pytest.raises(SystemExit):
+        main(["view", str(log), "--since", "2026-11-20T17:00:30", *zone])
+    assert [line.split()[-1] for line in capfd.readouterr().out.splitlines()] == shown
+
+
+@pytest.mark.parametrize(("count", "shown"), [("-1", "one\ntwo\n"), ("1", "two\n"), ("0", "")])
+def test_the_last_lines_of_a_file_or_all(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], count: str, shown: str
+) -> None:
+    (tmp_path / "log.txt").write_text("one\ntwo\n")
+    with pytest.raises(SystemExit):
+        main(["view", str(tmp_path / "log.txt"), "-n", count])
+    assert capfd.readouterr().out == shown
 
 
 @pytest.mark.parametrize("text", ["24:00", "13:60", "12345678901", "-5", "tomorrow", "1:2:3:4"])

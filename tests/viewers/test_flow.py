@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gzip
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from flarelog.model import Ended, Gap, Generation, Mark, StreamId
+from flarelog.model import Ended, Gap, Generation, Mark, StreamId, StreamInfo
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
+from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.rows import Note
 from flarelog.viewers.flow import QUIET, Bytes, Flow, Item, View
 
@@ -78,6 +80,16 @@ def test_what_is_complete_is_shown_when_nothing_more_comes() -> None:
             id="a-gap-tears-its-line",
         ),
         pytest.param(
+            [Gap(8, 0, 30_888_907, "at least 30888907 bytes were truncated before they were read")],
+            [*("one", "two"), "── gap: at least 30,888,907 bytes were truncated before they were read ──", "three"],
+            id="a-gap-whose-reason-tells-its-length",
+        ),
+        pytest.param(
+            [Gap(8, 0, 7, "17 bytes were there")],
+            ["one", "two", "── gap: 7 bytes are lost: 17 bytes were there ──", "three"],
+            id="a-gap-whose-reason-tells-another-length",
+        ),
+        pytest.param(
             [Ended(6, 0, "rotated")],
             ["one", "── the file ended here: rotated ──", "two", "three"],
             id="a-rotation-does-not",
@@ -134,6 +146,35 @@ def test_the_end_says_whether_it_was_agreed_on() -> None:
     flow.feed(0, b"one\n", 0)
     assert texts(flow.end(True)) == ["── ended at 4 bytes, its receipt is complete ──"]
     assert texts(flow.end(False))[0].startswith("── ended at 4 bytes, without a receipt")
+
+
+@pytest.mark.parametrize(
+    ("log", "wanted", "shown"),
+    [
+        ("rank-0.log", "2", []),
+        ("rank-2.log", "2", ["one", "── gap: 7 bytes are lost: lost ──", "ended"]),
+        ("log.txt", "2", ["── gap: 7 bytes are lost: lost ──", "ended"]),  # it may concern any rank
+    ],
+)
+def test_of_a_rank_that_is_not_wanted_no_notes_are_shown(log: str, wanted: str, shown: list[str]) -> None:
+    stream = StreamId("run-1", "site-1", log)
+    marks = (begins(0, "a"), Gap(4, 0, 7, "lost"))
+    ranks = RankChooser(RankChoice.of([wanted], "", []))
+    ranks.learn([StreamInfo(stream, 0, 4, 0, True, marks)], over=True)
+    flow = Flow(stream, replace(PLAIN, ranks=lambda of: RankedLines(ranks, str(of), re.compile("Error"))))
+    flow.learn(0, marks)
+    found = texts(flow.feed(0, b"one\n", 0) + flow.close(0) + flow.end(True))
+    assert ["ended" if "ended at 4" in text else text for text in found] == shown
+
+
+@pytest.mark.parametrize("tail", [None, 1])
+def test_the_end_tells_of_gaps_that_are_not_shown(tail: int | None) -> None:
+    flow = Flow(STREAM, PLAIN, 0 if tail else 8, tail=tail, until=8 if tail else 0)
+    flow.learn(0, [Gap(0, 0, 1204, "truncated"), Gap(4, 0, 0, "unread")])
+    flow.feed(0, b"one\ntwo\n", 0)
+    flow.close(0)
+    told = "── ended at 8 bytes, its receipt is complete; 2 gaps: at least 1,204 bytes are lost ──"
+    assert texts(flow.end(True)) == [told]
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])

@@ -278,6 +278,13 @@ def replay(raw: bytes) -> Journal:
     return _settled(journal)
 
 
+def damage(raw: bytes) -> int:
+    """How many lines of the journal *raw* are damaged; the last may be half written, and is none of them."""
+    journal = Journal()
+    _take(journal, raw[: raw.rfind(b"\n") + 1])
+    return journal.damaged
+
+
 def _take(journal: Journal, raw: bytes) -> None:
     for record in records(raw):
         if record is None:

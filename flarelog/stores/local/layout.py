@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import stat
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,10 +28,14 @@ from flarelog.errors import InvalidName, Unavailable
 from flarelog.model import StreamId
 from flarelog.names import MAX_PARTS
 from flarelog.stores.directory import Directory, link, unless_gone
+from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_OWN = re.compile(r"\..+\.(?:journal(?:\.\w+)?|quarantine\.\d+(?:\.old-journal)?)")
+"""What a site's directory has beside its logs: their journals, and what was set aside with a warning."""
 
 
 class Layout:
@@ -115,6 +120,19 @@ class Layout:
             if is_link:
                 self.leave_out(link(parent / name))
         return [name for name, _, is_directory in found if is_directory]
+
+    def strangers(self, run: str) -> Sequence[str]:
+        """A sentence for each file below the sites of *run* that is a link, or has no journal to vouch for it."""
+        found = []
+        for site in self.names(run):
+            for directory, _, files in os.walk(f"{self.root}/{run}/{site}", onerror=unless_gone):
+                for name in sorted(files):
+                    path = os.path.join(directory, name)
+                    if os.path.islink(path):
+                        found.append(str(link(Path(path))))
+                    elif not _OWN.fullmatch(name) and not os.path.lexists(f"{directory}/.{name}.journal"):
+                        found.append(f"{legible(path)} has no journal, so nothing vouches for its bytes: move it away")
+        return found
 
     def raw(self, parts: Sequence[str], name: str) -> bytes:
         """What the file *name* in the directory *parts* holds; nothing where it cannot be read."""

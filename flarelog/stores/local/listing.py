@@ -152,7 +152,8 @@ class Listing:
         log = stream.log.rpartition("/")[2]
         try:
             with self._layout.directory(stream) as directory:
-                journal = journals.replay(directory.read(f".{log}.journal"))
+                raw = directory.read(f".{log}.journal")
+                journal = journals.replay(raw)
                 fd = directory.open(log, os.O_RDONLY)
         except FileNotFoundError:
             raise NotFound(f"the store has no stream {stream}") from None
@@ -160,7 +161,7 @@ class Listing:
             raise meaning(error, f"{stream} could not be read") from error
         try:
             size = os.fstat(fd).st_size
-            yield Evidence(journal.told(stream), journal.lengths, size, partial(os.pread, fd))
+            yield Evidence(journal.told(stream), journal.lengths, size, partial(os.pread, fd), journals.damage(raw))
         finally:
             os.close(fd)
 

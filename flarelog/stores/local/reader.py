@@ -139,6 +139,9 @@ class LocalReader:
     def evidence(self, stream: StreamId) -> AbstractContextManager[Evidence]:
         return self._listing.evidence(stream)
 
+    async def strangers(self, run: str) -> Sequence[str]:
+        return await self.aside(partial(self.layout.strangers, run_name(run)))
+
     def path(self, stream: StreamId) -> Path:
         return self.layout.path(stream)
 
