@@ -627,11 +627,11 @@ def test_a_log_that_cannot_be_read_keeps_no_other_from_being_shown(
 ) -> None:
     monkeypatch.setattr(reads, "FIRST_PAUSE", 0.0)
     heard: list[str] = []
-    shown, view = Shown(), View(new=partial(Renderer, "plain"), notes=notes)
+    shown, view = Shown(), View(new=partial(Renderer, "plain"), notes=notes, merged=order == "time")
 
     async def go() -> Reading:
         await _damaged(tmp_path, missing)
-        reading = Reading(StoreOrigin(tmp_path), Selection(RUN), view, heard.append, merged=order == "time")
+        reading = Reading(StoreOrigin(tmp_path), Selection(RUN), view, heard.append)
         async with asyncio.timeout(5):
             await kind(reading, shown, order).run()
         return reading
