@@ -462,11 +462,30 @@ def test_an_empty_word_is_a_wrong_one(tmp_path: Path, args: list[str], command: 
     assert err.endswith(said)
 
 
-def test_a_command_that_cannot_be_started_leaves_no_spool_behind(tmp_path: Path) -> None:
-    of_its_own = ("--receiver", "127.0.0.1:9", "--run", RUN, "--site", SITE)
-    ran = Ran(tmp_path, *of_its_own, command=["no-such-command"])
-    assert ran.ends()[0] == 127
+@pytest.mark.parametrize("outputs", [(), ("--merge",), ("--pty",), ("--copy", "off"), ("--capture", "stdout")])
+def test_that_a_command_cannot_be_started_is_told_at_the_receiver(place: Place, outputs: tuple[str, ...]) -> None:
+    receiver = place.serve()
+    to_it = ("--receiver", receiver.address, "--run", RUN, "--site", SITE, *outputs)
+    ran = Ran(place.directory, *to_it, command=["no-such-command"])
+    code, out, err = ran.ends()
+    said = b"flarelog: no-such-command: No such file or directory\n"
+    assert (code, out + err) == (127, said)
     assert list(ran.spool.iterdir()) == []
+    log = "output.log" if outputs and outputs[0] in ("--merge", "--pty") else "stderr.log"
+    if "stdout" in outputs:
+        log, said = "stdout.log", b""
+    receiver.gets(said, log, SITE, RUN)
+    [end] = receiver.streams(RUN)[f"{SITE}/{log}"]["exits"]
+    assert end["sentence"].startswith("exit code 127 ")
+
+
+def test_a_command_that_cannot_be_started_leaves_no_spool_behind(tmp_path: Path) -> None:
+    run = f"{RUN}-{tmp_path.name}"
+    ended = subprocess.run(
+        [*FLARELOG, "run", "--run", run, "--", "no-such-command"], env=environment(), timeout=PATIENCE
+    )
+    assert ended.returncode == 127
+    assert not (Path(f"/var/tmp/flarelog-{os.getuid()}") / run).exists()
     earlier = Ran(tmp_path, command=["echo", "earlier"])
     assert earlier.ends()[0] == 0
     assert Ran(tmp_path, command=["no-such-command"]).ends()[0] == 127
