@@ -243,6 +243,10 @@ def test_what_has_ended_is_followed_to_its_end() -> None:
         pytest.param(Selection(RUN, ("[ac]", "x*")), {"a/log.txt"}, id="globs"),
         pytest.param(Selection(RUN, (), ("*.log", "x")), {"b/rank-0/err.log"}, id="logs"),
         pytest.param(Selection(RUN, starts={("b", "log.txt"): 0}), {"b/log.txt"}, id="from"),
+        pytest.param(Selection(RUN, ("a",), (), {("b", "log.txt"): 0}), {"a/log.txt", "b/log.txt"}, id="from-and-site"),
+        pytest.param(
+            Selection(RUN, (), ("rank-0/*",), {("b", "log.txt"): 0}), {"b/log.txt", "b/rank-0/err.log"}, id="from-and-log"
+        ),
     ],
 )
 def test_which_streams_are_read(selection: Selection, chosen: set[str]) -> None:
