@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.extents import extents, spooled
 from flarelog.model import Attributes, Generation, RunInfo, StreamInfo
 from flarelog.names import natural

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 
 from flarelog.detect.base import Finding, Role
-from flarelog.exits import CERTAIN, LIKELY, Exit, end_of
+from flarelog.exit_marks import CERTAIN, LIKELY, Exit, end_of
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.levels import Level
 from flarelog.render.times import SECOND

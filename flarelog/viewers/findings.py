@@ -15,7 +15,7 @@ from flarelog.detect.base import Finding
 from flarelog.detect.detector import AFTER, BEFORE, Detector
 from flarelog.detect.table import Table
 from flarelog.errors import InvalidOption
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import StreamId, StreamInfo
 from flarelog.placeholders import look_at
 from flarelog.render.container import Renderer

@@ -9,7 +9,7 @@ import pytest
 
 from flarelog.detect.across import first_root, judged
 from flarelog.detect.base import Finding
-from flarelog.exits import LIKELY, Exit
+from flarelog.exit_marks import LIKELY, Exit
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.times import SECOND
 from tests.detect.cases import searched

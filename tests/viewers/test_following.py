@@ -245,7 +245,9 @@ def test_what_has_ended_is_followed_to_its_end() -> None:
         pytest.param(Selection(RUN, starts={("b", "log.txt"): 0}), {"b/log.txt"}, id="from"),
         pytest.param(Selection(RUN, ("a",), (), {("b", "log.txt"): 0}), {"a/log.txt", "b/log.txt"}, id="from-and-site"),
         pytest.param(
-            Selection(RUN, (), ("rank-0/*",), {("b", "log.txt"): 0}), {"b/log.txt", "b/rank-0/err.log"}, id="from-and-log"
+            Selection(RUN, (), ("rank-0/*",), {("b", "log.txt"): 0}),
+            {"b/log.txt", "b/rank-0/err.log"},
+            id="from-and-log",
         ),
     ],
 )

@@ -24,7 +24,7 @@ from flarelog.errors import (
     Unavailable,
     Unreadable,
 )
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import (
     Attributes,
     Chunk,

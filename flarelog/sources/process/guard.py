@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.sources.process import command as commands
 from flarelog.sources.process.bounding import Bounding, bounding
 from flarelog.sources.process.copier import copy
