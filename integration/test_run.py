@@ -754,6 +754,25 @@ while True: signal.pause()
     assert ran.spooled() == said
 
 
+def test_after_a_sigterm_to_every_process_its_last_words_and_its_end_are_sent(place: Place) -> None:
+    receiver = place.serve()
+    text = """
+import signal
+signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1), os.write(1, b'end'), os._exit(4)))
+os.write(1, b'up')
+while True: signal.pause()
+"""
+    to_it = ("--receiver", receiver.address, "--run", RUN, "--site", SITE)
+    ran = Ran(place.directory, *to_it, command=python(text))
+    receiver.gets(b"up", "stdout.log", SITE, RUN)
+    for pid in (*children(ran.process.pid), ran.process.pid):
+        os.kill(pid, signal.SIGTERM)
+    assert ran.ends(20) == (4, b"upend", b"")
+    receiver.gets(b"upend", "stdout.log", SITE, RUN)
+    [end] = receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"]
+    assert end["code"] == 4
+
+
 def test_copiers_that_are_killed_cost_nothing_that_is_kept(tmp_path: Path) -> None:
     with open(tmp_path / "out", "wb") as out:
         ran = Ran(tmp_path, command=python(PACED, "2"), stdout=out)
