@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -205,6 +206,18 @@ def test_a_receiver_is_needed_neither_to_start_nor_to_end_and_may_come_later(pla
     second = Ran(place.directory, *named, "--linger", "5", command=["sh", "-c", "echo second"])
     assert second.ends()[:2] == (0, b"second\n")
     receiver.gets(b"first\nsecond\n", "stdout.log", SITE, RUN)
+
+
+def test_the_command_that_is_told_sends_what_is_left_and_removes_it(place: Place) -> None:
+    address = free_address()
+    named = ("--receiver", address, "--run", RUN, "--site", SITE, "--linger", "0.5")
+    first = Ran(place.directory, *named, command=["echo", "first"])
+    told = first.ends()[2].decode().rpartition(" this command sends and removes it: flarelog ")[2]
+    assert told
+    receiver = place.serve(listen=address)
+    subprocess.run(f"{shlex.join(FLARELOG)} {told}", shell=True, check=True, env=environment(), timeout=PATIENCE)
+    receiver.gets(b"first\n", "stdout.log", SITE, RUN)
+    assert not (first.spool / RUN / SITE / "run").exists()
 
 
 def test_a_sidecar_beside_it_sends_what_it_says(place: Place) -> None:
