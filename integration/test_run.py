@@ -938,6 +938,7 @@ def test_of_a_guard_that_is_killed_no_end_is_made_up(place: Place) -> None:
     for reader in (["findings", RUN], ["logs", RUN, "--first-error"], ["report", RUN, "-o", "-", "--format", "md"]):
         said = place.call(*reader, "--receiver", receiver.address).talk()
         assert said.count("how the command ended is not known") == 1, said
+    assert "does not tell how its command ended" in said
 
 
 def test_of_a_command_that_told_its_end_nothing_is_unknown(place: Place) -> None:

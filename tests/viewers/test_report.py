@@ -108,6 +108,12 @@ VERDICTS = [
         "the site is complete; the first cause is cuda.oom in kyoto/log.txt",
         id="all-bytes-are-there-and-something-went-wrong",
     ),
+    pytest.param(
+        report(replace(complete("a"), unended=1), *(replace(complete(f"s{n}"), unended=2) for n in range(3))),
+        "all 4 sites complete; a does not tell how its command ended; s0 does not tell how 2 commands ended;"
+        " s1 does not tell how 2 commands ended; of 1 more sites it is not known how their commands ended",
+        id="all-bytes-are-there-and-an-end-is-unknown",
+    ),
 ]
 
 

@@ -73,6 +73,7 @@ class SiteFacts:
     since: int = 0  # milliseconds since 1970
     why: str = ""
     unread: int = 0  # of its logs: that cannot be read
+    unended: int = 0  # of its commands: of which it is not known how they ended
 
 
 @frozen
@@ -123,7 +124,7 @@ class Report:
     @property
     def bad(self) -> bool:
         """Whether something went wrong."""
-        return any(one.stands in _BAD for one in self.sites) or (
+        return any(one.stands in _BAD or one.unended for one in self.sites) or (
             self.first is not None and self.first.finding is not None
         )
 
@@ -140,6 +141,13 @@ class Report:
             parts += [f"{one.site} {self._said(one)}" for one in those[:NAMED]]
             if len(those) > NAMED:
                 parts.append(f"{len(those) - NAMED} more {self._more(stands, those[NAMED:])}")
+        unended = [one for one in self.sites if one.unended]
+        parts += [
+            f"{one.site} does not tell how {'its command' if one.unended == 1 else f'{one.unended:,} commands'} ended"
+            for one in unended[:NAMED]
+        ]
+        if len(unended) > NAMED:
+            parts.append(f"of {len(unended) - NAMED} more sites it is not known how their commands ended")
         if self.first is not None and self.first.finding is not None:
             where = f"{self.first.stream.site}/{self.first.stream.log}"
             parts.append(f"the first cause is {self.first.finding.signature} in {where}")

@@ -294,6 +294,7 @@ def _site(
         ends.bar,
         tuple(endings.values()),
         unread=sum(info.stream in unread for info in infos),
+        unended=len(unknown_ends(infos)),
     )
     stands, since, why = placed(facts, lane, over=over, end=end)
     return replace(facts, stands=stands, since=since, why=why)
