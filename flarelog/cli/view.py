@@ -176,7 +176,7 @@ class _View:
         self._names = [legible(log[-1]) for log in self._logs]  # the newest file is called as the log is
         # Those of its files that were begun, and where in the log each begins.
         self._begun: list[tuple[list[int], list[Label]]] = [([], []) for _ in self._logs]
-        self._name, self._encoding = _codec(encoding)
+        self._name, self._encoding = codec(encoding)
         terminal = sys.stdout.isatty() and not paged
         self._lines = lines = Lines(options, terminal=terminal)
         self._form = form
@@ -310,7 +310,7 @@ def _modified(path: str) -> int:
         return 0
 
 
-def _codec(name: str) -> tuple[str, Callable[[str], codecs.IncrementalDecoder] | None]:
+def codec(name: str) -> tuple[str, Callable[[str], codecs.IncrementalDecoder] | None]:
     """Python's name of the encoding *name*, and its decoder; None for UTF-8, which is a view's own.
 
     Raises InvalidOption, also for what cannot replace a byte that means nothing: names of domains, no encoding at all.
