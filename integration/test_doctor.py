@@ -33,12 +33,14 @@ def test_all_is_well(place: Place) -> None:
         *("round trip", "store", "writing", "letters", "space", "inodes"),
     ]
     assert "a receiver is using it" in found["store"][1]
-    stored = receiver.stored("doctor.log", run="flarelog-doctor")
-    assert stored.endswith(b": a test record\n")
     assert not receiver.stored()  # of the site's own logs nothing is sent
     table = place.call("doctor", *arguments)
     assert table.printed.count("\nok    ") == 9
+    assert "; the record was removed\n" in table.printed
     assert table.said == ""
+    assert place.call("runs", "--receiver", receiver.address).printed.count("\n") <= 1, "it leaves no run behind"
+    rows(place.call("doctor", *arguments, "--run", "job-1", "-o", "json"), 0)
+    assert receiver.stored("doctor.log", run="job-1").endswith(b": a test record\n")
 
 
 def test_each_trouble_has_its_row_and_its_cure(place: Place) -> None:
