@@ -13,7 +13,8 @@ export function goTo(page) {
   const dialog = card("Go to", h("p", {}, page.stream ? "A line, @ and an offset in bytes, a share in %, or a time in UTC." : "A time in UTC."), form);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const wanted = place(input.value, page.list.seen()?.first.row[5] ?? Date.now());
+    const rows = [page.list.seen()?.first.row, ...page.list.lines.rows]; // lines that tell no time are of no day
+    const wanted = place(input.value, rows.find((row) => row?.[5])?.[5] ?? Date.now());
     if (!wanted || (!page.stream && wanted.time === undefined)) return say(said, page.stream ? "This is no line, offset, share or time." : "Merged logs have times alone.");
     dialog.close();
     page.clear();
