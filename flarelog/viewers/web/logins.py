@@ -28,6 +28,7 @@ WRONG = 1.0  # seconds after which a wrong login is answered
 WRONG_AT_ONCE = 16
 LONGEST_TOKEN = 4096
 ASK_EVERY = 2.0  # seconds between two looks at whether a token still holds
+SOON = 2.0  # seconds within which a receiver says whether it knows the page
 PATIENCE = 10.0  # seconds that a request waits for its turn among those of its session
 MOST = {"tail": 2, "window": 4, "search": 1, "raw": 2}
 """What a session may have under way at once."""
@@ -78,13 +79,26 @@ class Logins:
         asked = await said(request)
         secret, token = asked.get("secret"), asked.get("token")
         if isinstance(secret, str) and self._secrets.takes(secret, self._clock()):
-            rights, who = await self._origins.own(), "link"
+            rights, who = await self._by_link(), "link"
         elif isinstance(token, str) and 0 < len(token) <= LONGEST_TOKEN and token.isascii() and token.isprintable():
             rights, who = await self._by_token(token), "token"
         else:
             raise await self._wrong_login("this login has expired or was used: flarelog web login prints a new one")
         value, session = self._sessions.open(who, rights, self._clock())
         return answer(self._about(session), {"set-cookie": cookie(value, int(self._lasting), secure=self._secure)})
+
+    async def _by_link(self) -> Rights:
+        rights = await self._origins.own()
+        held = True
+        with contextlib.suppress(TimeoutError):  # the page of a receiver that does not answer says so itself
+            async with asyncio.timeout(SOON):
+                held = await holds(rights.origin)
+        if not held:
+            await self._origins.leave(rights)
+            raise Refused(
+                403, "the page itself may not read at its receiver: start it with --token-file, or give a token here"
+            )
+        return rights
 
     async def _by_token(self, token: str) -> Rights:
         rights = await self._origins.of_token(token)
