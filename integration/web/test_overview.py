@@ -61,6 +61,17 @@ def test_the_newest_wish_for_an_error_wins(tab: Tab) -> None:
     expect(page).to_have_url(address)
 
 
+def test_a_browser_stays_logged_in_at_two_pages_of_one_host(browser: Browser, place: Place) -> None:
+    receiver = filled(place, {"kyoto/app.log": numbered(5)})
+    first, second = (Web(place, "--receiver", receiver.address) for _ in range(2))
+    with tab_of(browser, first) as tab:
+        tab.page.goto(second.login())
+        for web in (second, first):
+            tab.page.goto(web.url("/"))
+            expect(tab.page.get_by_role("link", name="run-1")).to_be_visible()
+            expect(tab.page.get_by_role("dialog")).to_have_count(0)
+
+
 def asks_for_errors(route: Route) -> bool:
     return '"level":"error"' in (route.request.post_data or "")
 

@@ -21,7 +21,7 @@ from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.asking import Refused, answer, said
 from flarelog.viewers.web.options import WebOptions
 from flarelog.viewers.web.origins import Origins, Rights, Sources
-from flarelog.viewers.web.safety import cookie, cookie_of
+from flarelog.viewers.web.safety import cookie, cookie_name, cookie_of
 from flarelog.viewers.web.sessions import Secrets, Session, Sessions
 
 WRONG = 1.0  # seconds after which a wrong login is answered
@@ -45,7 +45,7 @@ class Logins:
         self, sources: Sources, options: WebOptions, key: bytes, clock: Callable[[], float] = time.time
     ) -> None:
         self.name = sources.name
-        self._clock, self._secure = clock, options.secure
+        self._clock, self._secure, self._cookie = clock, options.secure, cookie_name(options)
         self._lasting = options.session_hours * 3600
         self._secrets, self._sessions = Secrets(key), Sessions[Rights](self._lasting)
         self._origins = Origins(sources)
@@ -70,7 +70,7 @@ class Logins:
 
     def session_of(self, request: Request) -> User:
         """Whose session the request bears. Raises Refused."""
-        found = self._sessions.of(cookie_of(request.headers, secure=self._secure), self._clock())
+        found = self._sessions.of(cookie_of(request.headers, self._cookie), self._clock())
         if found is None:
             raise Refused(401, "nobody is logged in: open the address that flarelog web login prints, or give a token")
         return found
@@ -85,7 +85,7 @@ class Logins:
         else:
             raise await self._wrong_login("this login has expired or was used: flarelog web login prints a new one")
         value, session = self._sessions.open(who, rights, self._clock())
-        return answer(self._about(session), {"set-cookie": cookie(value, int(self._lasting), secure=self._secure)})
+        return answer(self._about(session), {"set-cookie": self._set(value, int(self._lasting))})
 
     async def _by_link(self) -> Rights:
         rights = await self._origins.own()
@@ -123,7 +123,10 @@ class Logins:
 
     async def logout(self, request: Request) -> Response:
         await self._end(request.state.session)
-        return answer({}, {"set-cookie": cookie("", 0, secure=self._secure)})
+        return answer({}, {"set-cookie": self._set("", 0)})
+
+    def _set(self, value: str, seconds: int) -> str:
+        return cookie(self._cookie, value, seconds, secure=self._secure)
 
     async def me(self, request: Request) -> Response:
         return answer(self._about(request.state.session))
