@@ -15,7 +15,7 @@ from flarelog.render.times import SECOND, shown
 from flarelog.render.zones import Stamps
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.origin import Found, StoreOrigin
-from flarelog.viewers.web.when import When
+from flarelog.viewers.web.when import When, written_by
 from flarelog.viewers.web.windows import Windows, info_of
 
 STREAM = StreamId("run-1", "kyoto", "log.txt")
@@ -97,6 +97,22 @@ def test_a_time_is_at_the_first_line_that_tells_it_whenever_it_came(tmp_path: Pa
         )
         came = {"later": 0, "as written": min(len(data), place + 1000), "before": len(data)}[arrived]
         assert gone_to(tmp_path / f"{second}", data, second - 0.5, came)[0] == place, second
+
+
+def test_by_a_clock_that_is_behind_the_logs_the_time_is_at_a_later_line(tmp_path: Path) -> None:
+    data = lines(9000)
+
+    async def play() -> list[int]:
+        async with LocalStore(tmp_path, "memory") as held:
+            appender = await held.appender(STREAM, b"producer")
+            await appender.append(0, data)
+            await appender.close()
+        async with StoreOrigin(str(tmp_path)) as origin:
+            infos = [await info_of(origin, STREAM)]
+            asked = (BEGIN + 5000 * SECOND) // 1_000_000
+            return await written_by(Windows(), origin, infos, stamps, asked, lambda stream: 30 * SECOND)
+
+    assert asyncio.run(play()) == [data.index(line(5030))]
 
 
 def test_a_time_behind_all_lines_is_at_the_end(tmp_path: Path) -> None:
