@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.container import parse
-from flarelog.render.times import rfc3339
+from flarelog.render.times import may_tell, rfc3339
 from flarelog.render.zones import Stamps
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.windows import Windows, gathered
@@ -68,15 +68,17 @@ class When:
         first, end = self._info.first, self._info.committed
         arrived = max(first, min(arrived, end))
         low, middle = first, min(first + PIECE, end)
-        while (told := await self._told(middle)) is None:  # its beginning may tell none
+        while (told := await self._told(middle, PIECE)) is None:  # its beginning may tell none
             if middle >= end:
                 return arrived
             low, middle = middle, min(first + 4 * (middle - first), end)
         low, high = (low, middle) if told >= time else (middle, end)
+        most = FAR
         while high - low > PIECE:
             near = (arrived, arrived - NEAR, arrived + NEAR)
             middle = next((place for place in near if low < place < high), (low + high) // 2)
-            told = await self._told(middle)
+            told = await self._told(middle, most)
+            most = PIECE if told is None else most  # looking farther costs too much where it is in vain
             if told >= time if told is not None else low < arrived <= middle:
                 high = middle
             else:
@@ -90,13 +92,13 @@ class When:
             begin = behind
         return arrived if low < arrived <= high else high
 
-    async def _told(self, end: int) -> int | None:
-        """The last time that the lines tell that end shortly before *end*; None where none tells one."""
+    async def _told(self, end: int, most: int) -> int | None:
+        """The last time that the lines tell that end before *end*; None where those of *most* bytes tell none."""
         size = PIECE
         while True:
             begin, lines = await self._lines(max(self._info.first, end - size), end)
             told = await asyncio.to_thread(self._last, begin, lines)
-            if told is not None or size >= min(FAR, end - self._info.first):
+            if told is not None or size >= min(most, end - self._info.first):
                 return told
             size *= 4
 
@@ -124,4 +126,4 @@ class When:
         record = None if self._plain else parse(line)
         if record is not None and record.time is not None:
             return rfc3339(record.time)
-        return stamps.time(line[:HEAD].decode(errors="replace"), offset)
+        return stamps.time(line[:HEAD].decode(errors="replace"), offset) if may_tell(line) else None
