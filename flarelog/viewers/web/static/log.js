@@ -41,11 +41,7 @@ export class LogPage extends Choosing {
 
   disconnectedCallback() {
     this.gone.abort();
-    this.asking?.abort();
-    this.quiet();
-    clearTimeout(this.glance);
-    clearTimeout(this.counting);
-    clearTimeout(this.again);
+    this.stay.end();
     this.matching = null;
     this.unkey();
     document.removeEventListener("copy", this.oncopy);
@@ -87,7 +83,7 @@ export class LogPage extends Choosing {
   hear() {
     this.list.addEventListener("drawn", () => this.drawn());
     this.list.addEventListener("follow", () => this.stopped());
-    this.list.addEventListener("bottom", () => (this.live || this.source.sealed ? this.resumed() : null));
+    this.list.addEventListener("bottom", () => this.stay.settled && this.source.ends(this.list.lines) && this.resumed());
     this.list.addEventListener("choose", ({ detail }) => this.choose(detail.item, detail.more));
     this.map.addEventListener("drag", ({ detail }) => this.drag(detail));
     this.map.addEventListener("wheeled", ({ detail }) => this.list.scrollBy(0, detail));
