@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from integration.harness.places import PATIENCE, append, new_place
+from integration.harness.places import PATIENCE, Place, Receiver, append, new_place
 from integration.web.browsing import Lines, Web, filled, numbered, tab_of
 
 LOG = Lines(numbered(20_000))
@@ -96,4 +96,42 @@ def test_rows_of_one_place_never_come_among_those_of_another(browser: Browser, w
             LOG.drawn(page)
         reads_on(page, LOG, wheel, 1, 2500)
         reads_on(page, LOG, wheel, -1, 100)
+        tab.is_clean()
+
+
+@pytest.fixture(scope="module")
+def grave() -> Iterator[tuple[Place, Receiver, Web]]:
+    """A log that goes on, whose three errors are far from its end; and from each other."""
+    lines = LOG.data.splitlines(keepends=True) * 12
+    for number in (10, 90_000, 150_000):
+        lines[number] = b"ERROR %d\n" % number
+    with new_place() as place:
+        receiver = place.serve()
+        append(place.log, b"".join(lines))
+        place.sidecar(receiver)
+        receiver.gets(b"".join(lines))
+        yield place, receiver, Web(place, "--receiver", receiver.address)
+
+
+def test_the_last_errors_are_shown_however_far_they_are_with_their_numbers_and_so_are_new_ones(
+    browser: Browser, grave: tuple[Place, Receiver, Web]
+) -> None:
+    place, _, web = grave
+    with tab_of(browser, web) as tab:
+        page = tab.show(PATH)
+        page.get_by_label("Level").select_option("error")
+        rows = page.locator("log-list .row", has_text="ERROR")
+        expect(rows.locator(".text")).to_have_text(["ERROR 10", "ERROR 90000", "ERROR 150000"])
+        append(place.log, b"one more\nERROR 240001\nand more\n" + b"more\n" * 10 + b"ERROR 240013\n")
+        expect(rows.locator(".text")).to_have_text(
+            ["ERROR 10", "ERROR 90000", "ERROR 150000", "ERROR 240001", "ERROR 240013"]
+        )
+        expect(rows.locator(".number")).to_have_text(["11", "90,001", "150,001", "240,002", "240,014"])
+        page.get_by_label("Level").select_option("warning")
+        expect(rows.locator(".number")).to_have_text(["11", "90,001", "150,001", "240,002", "240,014"])
+        page.get_by_label("Level").select_option("")
+        to(page, "120000")
+        expect(page.locator("log-list .row .number", has_text="120,000")).to_be_in_viewport()
+        page.get_by_label("Level").select_option("error")
+        expect(rows.locator(".number")).to_have_text(["11", "90,001", "150,001", "240,002", "240,014"])
         tab.is_clean()

@@ -88,7 +88,7 @@ class Reads:
                 "sealed": info.sealed,
                 "line": number,
                 "about": about or number is None,
-                "looked": [drawn.looked, drawn.end],
+                **({"left": drawn.left} if drawn.left else {}),
             },
             Encoder().rows(drawn.rows),
             begin=drawn.begin,
@@ -169,6 +169,8 @@ def _page(
         count += 1
     if count < len(rows):
         end, opened = int(rows[count][: rows[count].index(",")]), ()
+        if "left" in head:
+            head["left"] = head["left"][: count + 1]
     head |= {"at": at, "from": begin, "to": end}
     body = json.dumps(head, ensure_ascii=False)[:-1]
     every = numbered(0, "\n".join(rows[:count]))

@@ -123,7 +123,10 @@ export class LogPage extends Choosing {
   drawn() {
     const { list, source } = this;
     const seen = list.seen();
-    if (!seen) return say(this.where, source.sealed ? "This log is empty." : "No line yet.");
+    if (!seen) {
+      say(this.where, this.stay.settled ? this.nothing() : "");
+      return this.more();
+    }
     const [first, last] = [seen.first.row, seen.last.row];
     const share = source.share(seen.behind ? last[1] : last[2]);
     if (share !== null && !this.map.held) this.map.show(source.share(first[1]), Math.max(share, list.follow ? 1 : 0));
@@ -140,6 +143,14 @@ export class LogPage extends Choosing {
     this.tellNews();
     this.light();
     this.more();
+  }
+
+  /** What is said where no row is shown. */
+  nothing() {
+    const { source, list } = this;
+    if (!source.level) return source.sealed ? "This log is empty." : "No line yet.";
+    const left = source.unseen(list.lines);
+    return left ? `Looking for ${this.level.selectedOptions[0].text.toLowerCase()} \u2026 ${bytes(left)} to go` : `No ${this.level.value} ${source.sealed ? "in this log" : "yet"}.`;
   }
 
   tellNews() {

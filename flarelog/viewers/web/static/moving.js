@@ -107,16 +107,13 @@ export class Moving extends HTMLElement {
     const { stay } = this;
     const { lines } = this.list;
     const row = lines.rows.find((one) => !(one[4] & NOTE));
-    if (!this.stream || !row || (lines.number !== null && !lines.about) || this.source.level) return;
+    if (!this.stream || !row || (lines.number !== null && !lines.about)) return;
     try {
       const number = await stay.got(this.source.line(row[1], stay.signal));
-      const at = lines.rows.indexOf(row);
-      if (number === null || at < 0) stay.later("count", () => this.count(), COUNTED);
+      if (number === null || !lines.rows.includes(row)) stay.later("count", () => this.count(), COUNTED);
       else if (stay.guess?.first === this.list.seen()?.first.row[1]) this.go(stay.guess.where);
       else {
-        lines.number = number - lines.rows.slice(0, at).filter((one) => !(one[4] & NOTE)).length;
-        lines.about = false;
-        lines.changed();
+        lines.counted(row, number);
         this.list.draw();
       }
     } catch {
@@ -148,22 +145,26 @@ export class Moving extends HTMLElement {
 
   async more() {
     const { list, source, stay } = this;
-    const seen = list.seen();
-    if (!seen || !stay.settled || stay.loading || this.dragged) return;
+    if (!stay.settled || stay.loading || this.dragged) return;
     const lines = list.lines;
+    const seen = list.seen() ?? { before: 0, behind: 0 }; // the level may leave out all that was looked at
     try {
       stay.loading = true;
       if (seen.before < NEAR && (!list.follow || list.whole < 2 * list.clientHeight)) {
         const answer = await stay.got(source.earlier(lines, stay.signal));
         if (answer) {
+          const first = !lines.rows.length;
           list.prepend(answer.rows, answer);
+          if (first) this.count();
           if (lines.trimTail()) this.behind();
         }
       }
       if (seen.behind < NEAR && !this.live) {
         const answer = await stay.got(source.later(lines, stay.signal));
         if (answer) {
-          lines.append(answer.rows);
+          const first = !lines.rows.length;
+          lines.append(answer.rows, answer.left);
+          if (first) this.count();
           for (const row of answer.open ?? []) lines.reopen(row[0], answer.open.filter((one) => one[0] === row[0]));
           lines.whole = Boolean(answer.open?.length);
           if (answer.to !== undefined) lines.to = Math.max(lines.to, answer.to);

@@ -193,9 +193,8 @@ export async function nextError(stream, offset) {
   for (let at = offset; ; ) {
     const answer = await ask("/api/window", { stream, at, rows: 1, level: "error" });
     const found = answer.rows.find((row) => row[1] >= offset && !(row[4] & 2));
-    const to = Math.max(answer.to, answer.looked?.[1] ?? 0);
-    if (found || to <= at || to >= answer.committed) return found ?? null;
-    at = to;
+    if (found || answer.to <= at || answer.to >= answer.committed) return found ?? null;
+    at = answer.to;
   }
 }
 
