@@ -90,6 +90,7 @@ export class LogPage extends Choosing {
     this.gone = new AbortController();
     const { signal } = this.gone; // the search goes on over several pages
     this.search.addEventListener("found", () => this.ticks(), { signal });
+    this.search.addEventListener("asked", () => this.list.focus({ preventScroll: true }), { signal });
     this.search.addEventListener("closed", () => {
       this.ticks();
       this.list.highlight([]);
@@ -130,7 +131,8 @@ export class LogPage extends Choosing {
     const [first, last] = [seen.first.row, seen.last.row];
     const share = source.share(seen.behind ? last[1] : last[2]);
     if (share !== null && !this.map.held) this.map.show(source.share(first[1]), Math.max(share, list.follow ? 1 : 0));
-    this.search.dataset.at = String(this.cursor()?.row[1] ?? first[1] - 1);
+    const marked = this.cursor();
+    this.search.place = { at: (marked?.row ?? first)[1], on: marked !== null };
     const number = seen.last.number;
     const parts = [];
     if (number !== null) parts.push(`line ${list.lines.about ? "\u2248 " : ""}${count(number)}`);
