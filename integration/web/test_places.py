@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -134,4 +135,17 @@ def test_the_last_errors_are_shown_however_far_they_are_with_their_numbers_and_s
         expect(page.locator("log-list .row .number", has_text="120,000")).to_be_in_viewport()
         page.get_by_label("Level").select_option("error")
         expect(rows.locator(".number")).to_have_text(["11", "90,001", "150,001", "240,002", "240,014"])
+        tab.is_clean()
+
+
+@pytest.mark.parametrize("web", ["growing"], indirect=True)
+def test_the_button_shows_how_many_bytes_are_below_the_screen(browser: Browser, web: Web) -> None:
+    with tab_of(browser, web) as tab:
+        page = tab.show(PATH)
+        page.keyboard.press("g")
+        expect(page.locator("log-list .row", has_text="000000 step").first).to_be_in_viewport()
+        page.wait_for_timeout(500)  # rows below the screen come
+        where = page.locator(".status .where").inner_text()
+        at, of = (int(number.replace(",", "")) for number in re.findall(r"byte ([\d,]+) of ([\d,]+)", where)[0])
+        expect(page.locator(".news")).to_have_text(f"{(of - at) / 1e3:.0f} kB more \u2193")
         tab.is_clean()

@@ -8,7 +8,7 @@ import { goTo, link } from "./cards.js";
 import { Choosing } from "./choosing.js";
 import { h, say } from "./dom.js";
 import { help, listen } from "./keys.js";
-import { ERROR, TRACE, WARNING } from "./lines.js";
+import { ERROR, NOTE, TRACE, WARNING } from "./lines.js";
 import "./list.js";
 import { Endless } from "./matching.js";
 import "./minimap.js";
@@ -133,10 +133,11 @@ export class LogPage extends Choosing {
     if (share !== null && !this.map.held) this.map.show(source.share(first[1]), Math.max(share, list.follow ? 1 : 0));
     const marked = this.cursor();
     this.search.place = { at: (marked?.row ?? first)[1], on: marked !== null };
-    const number = seen.last.number;
+    const number = seen.last.number === null ? null : seen.last.number - (last[4] & NOTE ? 1 : 0); // a note stands before a line
+    const at = !seen.behind && source.ends(list.lines) ? source.state?.committed : last[2];
     const parts = [];
-    if (number !== null) parts.push(`line ${list.lines.about ? "\u2248 " : ""}${count(number)}`);
-    if (this.stream) parts.push(`byte ${count(Math.min(last[2], source.state.committed))} of ${count(source.state.committed)}`, `${list.follow ? 100 : Math.floor(share * 100)} %`);
+    if (number) parts.push(`line ${list.lines.about ? "\u2248 " : ""}${count(number)}`);
+    if (this.stream) parts.push(`byte ${count(Math.min(at, source.state.committed))} of ${count(source.state.committed)}`, `${list.follow ? 100 : Math.floor(share * 100)} %`);
     else parts.push(`${several(source.streams.length, "log")} by ${source.wanted.order}`);
     if (last[5]) parts.push(`${clock(last[5])} UTC`);
     say(this.where, parts.join(" \u00b7 "));
@@ -157,7 +158,8 @@ export class LogPage extends Choosing {
 
   tellNews() {
     const { list, source } = this;
-    const missing = this.stream && !this.live ? source.state.committed - list.lines.to : 0;
+    const seen = list.seen();
+    const missing = this.stream && !this.live && seen ? source.state.committed - seen.last.row[2] : 0;
     this.news.hidden = list.follow || (!this.fresh && missing <= 0) || (source.sealed && !this.fresh);
     if (!this.news.hidden) say(this.news, missing > 0 ? `${bytes(missing)} more \u2193` : `${several(this.fresh, "new line")} \u2193`);
   }

@@ -7,7 +7,7 @@ import { Refused } from "./api.js";
 import { say } from "./dom.js";
 import { NOTE, key } from "./lines.js";
 import { Tail } from "./tail.js";
-import { apart, several, short } from "./words.js";
+import { apart, count, several, short } from "./words.js";
 
 const COUNTED = 300; // ms after which it is asked again whether the lines are counted
 const AGAIN = 1000; // ms after which a question that nobody answered is asked again
@@ -98,6 +98,8 @@ export class Moving extends HTMLElement {
     if (live && !this.map.held) this.listen();
     else this.watch();
     this.pressed();
+    const beyond = where.line !== undefined ? !answer.about && answer.at >= answer.committed : where.at > answer.committed;
+    if (beyond) say(this.told, `The log ends before ${where.line !== undefined ? `line ${count(where.line)}` : `byte ${count(where.at)}`}.`);
     this.stay.guess = where.line !== undefined && answer.about ? { where, first: list.seen()?.first.row[1] } : null;
     this.count();
   }
