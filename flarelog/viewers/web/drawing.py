@@ -163,7 +163,10 @@ class Drawing:
         found.end = rest[0].offset if rest else place
         found.open = [] if rest else found.open
         if self.filtered:
-            found.begin = found.begin if first else self._began
+            if not self._wanted.before:
+                found.begin = min(found.begin, self._wanted.at)  # what is drawn before it is in another window
+            elif not first:
+                found.begin = self._began
             found.left = self._left_out(found)
         return found
 
