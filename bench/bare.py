@@ -1,16 +1,18 @@
 """Bare gRPC: what a line, and bulk, can have at best where grpcio carries them both ways in one call.
 
-The sender follows one file with inotify, and sends what was added to it as it is, at most 2 MiB a message, in a
-bidirectional call of ``grpc.aio``; the receiver writes that to its file and answers each message with its length. No
-protobuf, no checksum, no journal, no other file, nothing that is checked: what flarelog does beside is not here.
+The sender follows files with inotify, and sends what was added to them as it is, in turns of at most 2 MiB, each a
+message, in a bidirectional call of ``grpc.aio``; the receiver writes that to its files and answers each message with
+its length. No protobuf, no checksum, no journal, nothing that is checked: what flarelog does beside is not here. Of
+one file a message is the bytes; of several the number of the file, one byte, stands before them.
 
-    python -m bench.bare serve READY-FILE FILE
-    python -m bench.bare send HOST:PORT FILE
+    python -m bench.bare serve READY-FILE FILE [FILE]
+    python -m bench.bare send HOST:PORT FILE [FILE]
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import signal
@@ -25,12 +27,15 @@ _LARGE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_lengt
 _MODIFY = 2  # of inotify
 
 
-async def serve(ready: str, path: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640)
+async def serve(ready: str, *paths: str) -> None:
+    fds = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640) for path in paths]
 
     async def push(_: Any, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
         while isinstance(data := await context.read(), bytes):
-            os.write(fd, data)
+            if len(fds) > 1:
+                os.write(fds[data[0]], memoryview(data)[1:])
+            else:
+                os.write(fds[0], data)
             await context.write(len(data).to_bytes(4, "big"))
 
     service, method = METHOD[1:].split("/")
@@ -48,25 +53,35 @@ async def serve(ready: str, path: str) -> None:
     await server.stop(None)
 
 
-async def send(receiver: str, path: str) -> None:
+async def send(receiver: str, *paths: str) -> None:
     loop, added = asyncio.get_running_loop(), asyncio.Event()
     libc = ctypes.CDLL(None, use_errno=True)
     watch = libc.inotify_init1(os.O_NONBLOCK)
-    libc.inotify_add_watch(watch, os.fsencode(path), _MODIFY)
+    for path in paths:
+        libc.inotify_add_watch(watch, os.fsencode(path), _MODIFY)
 
     def modified() -> None:
         os.read(watch, 1 << 16)
         added.set()
 
+    def several(data: bytes, number: int) -> bytes:
+        return number.to_bytes(1, "big") + data if len(paths) > 1 else data
+
     loop.add_reader(watch, modified)
     async with grpc.aio.insecure_channel(receiver, options=_LARGE) as channel:
         call: Any = channel.stream_stream(METHOD)()
         answers = asyncio.create_task(_heard(call))
-        with open(path, "rb", buffering=0) as file:
+        with contextlib.ExitStack() as opened:
+            files = [opened.enter_context(open(path, "rb", buffering=0)) for path in paths]
             while not answers.done():
                 added.clear()
-                while data := file.read(PIECE):
-                    await call.write(data)
+                more = True
+                while more:
+                    more = False
+                    for number, file in enumerate(files):
+                        if data := file.read(PIECE):
+                            await call.write(several(data, number))
+                            more = True
                 await added.wait()
 
 

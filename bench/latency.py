@@ -6,7 +6,7 @@ that is late does not delay the next one. The pause between two looks is about 0
 
 ``idle``: nothing else goes on; against the peers, in turn. ``under_load``: a process of its own appends to another log
 of the same site, at a part of the rate of the bulk rounds that were taken right before; the copying that this process
-does is more work for the same cores.
+does is more work for the same cores. Bare gRPC has the same load.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ LINES = [
 ]  # to the peers a line is what has ended
 _PAUSE = 0.00005
 _LONGEST = 30.0  # seconds of a line
-_LOG = "log.txt"
+_LOG, _BULK = "log.txt", "bulk.txt"
 _SHARES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 LOADS = (25, 50, 75)  # percent of the bulk rate
+_Followed = tuple[int, Path, int, Path]  # a log's descriptor, the stored file, its length, and the log's directory
 PEERS = (peers.TCP, peers.RELP, peers.NG, peers.NG_OFTEN)
 
 
@@ -63,14 +64,21 @@ def under_load(source: Path, places: processes.Places, lines: int, rounds: int) 
         places.memory, min(rounds, 3), lambda work: bulk.flarelog(source, work, places, "memory")
     )
     found: dict[int, list[list[float]]] = {load: [] for load in LOADS}
+    bare: dict[int, list[list[float]]] = {load: [] for load in LOADS}
     rates: dict[int, list[float]] = {load: [] for load in LOADS}
     for _ in range(rounds):
         for load in LOADS:
-            latencies, rate = _loaded(places.memory, lines, bulk.rate(full) * 1e6 * load / 100)
+            target = bulk.rate(full) * 1e6 * load / 100
+            latencies, rate = _loaded(_site, places.memory, lines, target)
             found[load].append(latencies)
             rates[load].append(rate / 1e6)
+            bare[load].append(_loaded(_bare_site, places.memory, lines, target)[0])
     rows = []
     for load in LOADS:
+        for share in ("p50", "p99"):
+            of_it = {"flarelog / this": _median(found[load], share) / _median(bare[load], share)}
+            name = f"bare gRPC, {load} %, {share}"
+            rows.append(Row("latency under load", name, "ms", _of(bare[load], share), ratios=of_it))
         rows += [Row("latency under load", f"{load} %, {share}", "ms", _of(found[load], share)) for share in _SHARES]
         ratios = {"stored / written": statistics.median(rates[load]) / (bulk.rate(full) * load / 100)}
         rows.append(Row("latency under load", f"{load} %, the bulk", "MB/s", rates[load], ratios=ratios))
@@ -95,7 +103,7 @@ def _round(parent: Path, lines: int) -> list[float]:
 
 
 @contextlib.contextmanager
-def _site(work: Path) -> Iterator[tuple[int, Path, int, Path]]:
+def _site(work: Path) -> Iterator[_Followed]:
     """The log's descriptor, the stored file, its length, and the root, where a sidecar follows the log by now."""
     root, store = work / "root", work / "store"
     root.mkdir()
@@ -114,12 +122,14 @@ def _site(work: Path) -> Iterator[tuple[int, Path, int, Path]]:
         os.close(fd)
 
 
-def _loaded(parent: Path, lines: int, target: float) -> tuple[list[float], float]:
+def _loaded(
+    site: Callable[[Path], contextlib.AbstractContextManager[_Followed]], parent: Path, lines: int, target: float
+) -> tuple[list[float], float]:
     """The latencies, and how many bytes of the bulk were stored a second."""
-    with processes.scratch(parent) as work, _site(work) as (fd, stored, written, root):
-        bulky = stored.with_name("bulk.txt")
+    with processes.scratch(parent) as work, site(work) as (fd, stored, written, root):
+        bulky = stored.with_name(_BULK)
         processes.touch(work, int(target * 2 * (lines * EVERY + 2))).unlink()
-        with processes.python("bench.pace", root / "bulk.txt", str(int(target)), talk=work / "pace.err") as writer:
+        with processes.python("bench.pace", root / _BULK, str(int(target)), talk=work / "pace.err") as writer:
             processes.wait_for(lambda: processes.size(bulky) > 0, 30, "the bulk beside it", writer)
             time.sleep(0.5)
             begin, before = time.perf_counter(), processes.size(bulky)
@@ -149,6 +159,29 @@ def _bare(work: Path, source: Path) -> Iterator[peers.Started]:
         address = processes.address(receiver, ready)
         with processes.python("bench.bare", "send", address, source, talk=work / "send.err") as sender:
             yield sender, receiver, stored
+
+
+@contextlib.contextmanager
+def _bare_site(work: Path) -> Iterator[_Followed]:
+    """As ``_site``, of bare gRPC, with a file for the bulk beside the log."""
+    root, store, ready = work / "root", work / "store", work / "ready"
+    root.mkdir()
+    store.mkdir()
+    both = [directory / name for directory in (store, root) for name in (_LOG, _BULK)]
+    for path in both:
+        path.touch()
+    fd = os.open(root / _LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+    try:
+        with processes.python("bench.bare", "serve", ready, *both[:2], talk=work / "serve.err") as receiver:
+            address = processes.address(receiver, ready)
+            with processes.python("bench.bare", "send", address, *both[2:], talk=work / "send.err") as sender:
+                written = os.write(fd, LINES[0])
+                stored = store / _LOG
+                processes.wait_for(lambda: processes.size(stored) == written, 30, "the first line", receiver, sender)
+                time.sleep(0.5)
+                yield fd, stored, written, root
+    finally:
+        os.close(fd)
 
 
 class _Missing(Exception):

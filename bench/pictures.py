@@ -157,13 +157,11 @@ def _latency(there: _Medians) -> str:
     lines = []
     for share in ("p50", "p99"):
         idle = there.get(("latency of a line", f"flarelog, {share}"))
-        points = [(0.0, idle)] if idle is not None else []
-        points += [
-            (float(of.split()[0]), value)
-            for (what, of), value in there.items()
-            if what == "latency under load" and of.endswith(share)
-        ]
+        points: list[tuple[float | None, float]] = [(0.0, idle)] if idle is not None else []
+        points += _loaded(there, "", share)
         lines.append(Line(f"flarelog, {share}", points))
+        if bare := _loaded(there, "bare gRPC, ", share):
+            lines.append(Line(f"bare gRPC, {share}", bare))
         if ("latency of a line", f"rsyslog, TCP, {share}") in there:
             level = there["latency of a line", f"rsyslog, TCP, {share}"]
             lines.append(Line(f"rsyslog, TCP, {share}, idle", [(None, level)]))
@@ -172,6 +170,16 @@ def _latency(there: _Medians) -> str:
     x = Axis("bulk beside it, % of the rate that it reaches alone", 0, 100, ticks=[0, 25, 50, 75, 100])
     y = logarithmic("ms", [value for line in lines for _, value in line.points])
     return chart("Latency of a line against load", x, y, lines)
+
+
+def _loaded(there: _Medians, whose: str, share: str) -> list[tuple[float | None, float]]:
+    """Points (percent, ms) of the rows of *whose* latency under load."""
+    return [
+        (float(of.removeprefix(whose).split()[0]), value)
+        for (what, of), value in there.items()
+        if what == "latency under load" and of.startswith(whose) and of.removeprefix(whose)[0].isdigit()
+        if of.endswith(share)
+    ]
 
 
 def _growth(there: _Medians, title: str, unit: str, of_receiver: str, of_sidecar: str) -> str:

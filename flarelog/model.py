@@ -11,7 +11,7 @@ import enum
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.names import log_name, run_name, site_name
 from flarelog.values import frozen
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.extents import extents, spooled
 from flarelog.model import Attributes, Generation, RunInfo, StreamInfo
 from flarelog.names import natural
@@ -60,23 +60,29 @@ def exit_record(mark: Exit) -> dict[str, object]:
     }
 
 
-def exit_lines(found: Iterable[StreamInfo]) -> list[str]:
+def exit_lines(found: Collection[StreamInfo]) -> list[str]:
     """A line for each command of which there is an end: its logs, and how it ended."""
     ends: dict[tuple[str, str, str], tuple[Exit, list[str]]] = {}
     for info in found:
         for mark in info.exits:
             key = info.stream.run, info.stream.site, mark.process
             ends.setdefault(key, (mark, []))[1].append(info.stream.log)
+    said = [_end_of(key, legible(mark.sentence), logs) for key, (mark, logs) in ends.items()]
+    return [f"exit: {sentence}" for sentence in (*said, *unknown_ends(found))]
+
+
+def unknown_ends(found: Collection[StreamInfo]) -> list[str]:
+    """A sentence for each command of ``flarelog run`` whose logs have ended, and of which no end is known."""
+    ended = {(info.stream.run, info.stream.site, mark.process) for info in found for mark in info.exits}
     unknown: dict[tuple[str, str, str], list[str]] = {}
     for info in found:
         for token in without_end(info):
             unknown.setdefault((info.stream.run, info.stream.site, token), []).append(info.stream.log)
-    said = [(key, legible(mark.sentence), logs) for key, (mark, logs) in ends.items()]
-    said += [(key, UNKNOWN, logs) for key, logs in unknown.items() if key not in ends]
-    return [
-        f"exit: {run}/{site}: {how} ({', '.join(logs[:3])}{' and others' if len(logs) > 3 else ''})"
-        for (run, site, _), how, logs in said
-    ]
+    return [_end_of(key, UNKNOWN, logs) for key, logs in unknown.items() if key not in ended]
+
+
+def _end_of(key: tuple[str, str, str], how: str, logs: Sequence[str]) -> str:
+    return f"{key[0]}/{key[1]}: {how} ({', '.join(logs[:3])}{' and others' if len(logs) > 3 else ''})"
 
 
 def without_end(info: StreamInfo) -> list[str]:

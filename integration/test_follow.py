@@ -416,23 +416,27 @@ def interrupted(terminal: Terminal) -> list[str]:
     return command
 
 
-def test_ctrl_c_on_a_terminal_tells_how_to_go_on(place: Place) -> None:
+@pytest.mark.parametrize("chosen", [("--site", "site-*"), ()])
+def test_ctrl_c_on_a_terminal_tells_how_to_go_on(place: Place, chosen: tuple[str, ...]) -> None:
     receiver = place.serve()
     programs = sites(place, receiver, site1=b"one\ntwo\nhalf of a line", site2=b"")
     until(lambda: receiver.file("log.txt", "site-2").exists(), "the log without a byte is there")
-    options = ("--receiver", receiver.address, "--site", "site-*", "--tail", "7", "--no-notes", "-H", "it's \\d", "-t")
+    options = ("--receiver", receiver.address, *chosen, "--tail", "7", "--no-notes", "-H", "it's \\d", "-t")
     terminal = Terminal("follow", RUN, *options)
     terminal.sees("half of a line")
     command = interrupted(terminal)
     assert command[:2] == ["follow", RUN]
     assert command[-2:] == ["--from=site-1/log.txt:8", "--from=site-2/log.txt:0"]
     assert {"--no-notes", "--highlight", "it's \\d"} <= {*command}
-    assert not {"--tail", "--site"} & {*command}
+    assert "--tail" not in command
     append(log(place, "site-1"), b" and all of it\nthree\n")
+    append(log(place, "site-2").with_name("later.log"), b"a log that begins later\n")
+    receiver.gets(b"a log that begins later\n", "later.log", "site-2")
     end(place, receiver, programs)
     again = place.start(*command)
     assert again.ends() == 0
     assert of(again, "site-1") == ["half of a line and all of it", "three"]
+    assert "a log that begins later\n" in again.printed
 
 
 def test_with_many_logs_it_goes_on_from_that_moment(place: Place) -> None:

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -205,6 +206,18 @@ def test_a_receiver_is_needed_neither_to_start_nor_to_end_and_may_come_later(pla
     second = Ran(place.directory, *named, "--linger", "5", command=["sh", "-c", "echo second"])
     assert second.ends()[:2] == (0, b"second\n")
     receiver.gets(b"first\nsecond\n", "stdout.log", SITE, RUN)
+
+
+def test_the_command_that_is_told_sends_what_is_left_and_removes_it(place: Place) -> None:
+    address = free_address()
+    named = ("--receiver", address, "--run", RUN, "--site", SITE, "--linger", "0.5")
+    first = Ran(place.directory, *named, command=["echo", "first"])
+    told = first.ends()[2].decode().rpartition(" this command sends and removes it: flarelog ")[2]
+    assert told
+    receiver = place.serve(listen=address)
+    subprocess.run(f"{shlex.join(FLARELOG)} {told}", shell=True, check=True, env=environment(), timeout=PATIENCE)
+    receiver.gets(b"first\n", "stdout.log", SITE, RUN)
+    assert not (first.spool / RUN / SITE / "run").exists()
 
 
 def test_a_sidecar_beside_it_sends_what_it_says(place: Place) -> None:
@@ -462,11 +475,30 @@ def test_an_empty_word_is_a_wrong_one(tmp_path: Path, args: list[str], command: 
     assert err.endswith(said)
 
 
-def test_a_command_that_cannot_be_started_leaves_no_spool_behind(tmp_path: Path) -> None:
-    of_its_own = ("--receiver", "127.0.0.1:9", "--run", RUN, "--site", SITE)
-    ran = Ran(tmp_path, *of_its_own, command=["no-such-command"])
-    assert ran.ends()[0] == 127
+@pytest.mark.parametrize("outputs", [(), ("--merge",), ("--pty",), ("--copy", "off"), ("--capture", "stdout")])
+def test_that_a_command_cannot_be_started_is_told_at_the_receiver(place: Place, outputs: tuple[str, ...]) -> None:
+    receiver = place.serve()
+    to_it = ("--receiver", receiver.address, "--run", RUN, "--site", SITE, *outputs)
+    ran = Ran(place.directory, *to_it, command=["no-such-command"])
+    code, out, err = ran.ends()
+    said = b"flarelog: no-such-command: No such file or directory\n"
+    assert (code, out + err) == (127, said)
     assert list(ran.spool.iterdir()) == []
+    log = "output.log" if outputs and outputs[0] in ("--merge", "--pty") else "stderr.log"
+    if "stdout" in outputs:
+        log, said = "stdout.log", b""
+    receiver.gets(said, log, SITE, RUN)
+    [end] = receiver.streams(RUN)[f"{SITE}/{log}"]["exits"]
+    assert end["sentence"].startswith("exit code 127 ")
+
+
+def test_a_command_that_cannot_be_started_leaves_no_spool_behind(tmp_path: Path) -> None:
+    run = f"{RUN}-{tmp_path.name}"
+    ended = subprocess.run(
+        [*FLARELOG, "run", "--run", run, "--", "no-such-command"], env=environment(), timeout=PATIENCE
+    )
+    assert ended.returncode == 127
+    assert not (Path(f"/var/tmp/flarelog-{os.getuid()}") / run).exists()
     earlier = Ran(tmp_path, command=["echo", "earlier"])
     assert earlier.ends()[0] == 0
     assert Ran(tmp_path, command=["no-such-command"]).ends()[0] == 127
@@ -735,6 +767,25 @@ while True: signal.pause()
     assert ran.spooled() == said
 
 
+def test_after_a_sigterm_to_every_process_its_last_words_and_its_end_are_sent(place: Place) -> None:
+    receiver = place.serve()
+    text = """
+import signal
+signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1), os.write(1, b'end'), os._exit(4)))
+os.write(1, b'up')
+while True: signal.pause()
+"""
+    to_it = ("--receiver", receiver.address, "--run", RUN, "--site", SITE)
+    ran = Ran(place.directory, *to_it, command=python(text))
+    receiver.gets(b"up", "stdout.log", SITE, RUN)
+    for pid in (*children(ran.process.pid), ran.process.pid):
+        os.kill(pid, signal.SIGTERM)
+    assert ran.ends(20) == (4, b"upend", b"")
+    receiver.gets(b"upend", "stdout.log", SITE, RUN)
+    [end] = receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"]
+    assert end["code"] == 4
+
+
 def test_copiers_that_are_killed_cost_nothing_that_is_kept(tmp_path: Path) -> None:
     with open(tmp_path / "out", "wb") as out:
         ran = Ran(tmp_path, command=python(PACED, "2"), stdout=out)
@@ -884,6 +935,9 @@ def test_of_a_guard_that_is_killed_no_end_is_made_up(place: Place) -> None:
     said = place.call("status", RUN, "--receiver", receiver.address).printed
     assert f"exit: {RUN}/{SITE}: how the command ended is not known: flarelog run was killed" in said
     assert said.count("exit: ") == 1
+    for reader in (["findings", RUN], ["logs", RUN, "--first-error"], ["report", RUN, "-o", "-", "--format", "md"]):
+        said = place.call(*reader, "--receiver", receiver.address).talk()
+        assert said.count("how the command ended is not known") == 1, said
 
 
 def test_of_a_command_that_told_its_end_nothing_is_unknown(place: Place) -> None:

@@ -39,7 +39,7 @@ def own(tls: Tls, end: Literal["server", "client"]) -> Iterator[Row]:
 def revoked(tls: Tls, crl: str) -> Row:
     fix = "make a new list with the CA (flarelog certs revoke), and name its file"
     try:
-        from flarelog.security.certificate import revocations
+        from flarelog.security.revocation import revocations
 
         count, end = revocations(tls.ca, crl)
     except FlarelogError as error:

@@ -37,7 +37,10 @@ class LogOptions:
     )
     latest: bool = typed(False, "Show the run that began last.")
     starts: tuple[str, ...] = typed(
-        (), "Show only this log, from this byte on. Repeatable.", flag="from", metavar="SITE/LOG:OFFSET"
+        (),
+        "Show this log from this byte on, and no others but those of --site and --log. Repeatable.",
+        flag="from",
+        metavar="SITE/LOG:OFFSET",
     )
 
 

@@ -34,7 +34,7 @@ from flarelog.text import legible
 from flarelog.values import frozen
 from flarelog.viewers.findings import Search, drawn, first_sentences, kept, nothing
 from flarelog.viewers.flow import View
-from flarelog.viewers.health import few_unread
+from flarelog.viewers.health import few_missing
 from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.searching import Told, found_in, places_of, searching
 
@@ -173,7 +173,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         click.echo(line)
     if more:
         say(f"flarelog: {more:,} more findings are not shown: choose with --site and --log, or give --rescan")
-    for sentence in (*first_sentences(found, places, place.words), *few_unread(reading.infos)):
+    for sentence in (*first_sentences(found, places, place.words), *few_missing(reading.infos)):
         say(f"flarelog: {sentence}")
     return FAILED if reading.unread else OK
 

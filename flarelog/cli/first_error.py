@@ -33,7 +33,7 @@ from flarelog.viewers.display import ERROR, STYLES, FirstError, label
 from flarelog.viewers.findings import Search, cause_sentences, drawn, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
-from flarelog.viewers.health import few_unread
+from flarelog.viewers.health import few_missing
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.searching import AROUND, found_in, lines_around, places_of, searching
@@ -179,7 +179,7 @@ def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
     going_on = sum(not info.sealed for info in infos)
     if going_on:
         said.append(f"{going_on} of them {'have' if going_on > 1 else 'has'} not ended")
-    return "; ".join([*said, *few_unread(infos)])
+    return "; ".join([*said, *few_missing(infos)])
 
 
 async def _through(reading: Reading, reader: Follow | Batch) -> None:

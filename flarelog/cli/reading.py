@@ -45,7 +45,7 @@ NAMED = 2  # logs that are named each where somebody is told how to go on
 def names_one(chosen: Selection) -> bool:
     """Whether no second stream is to be expected: a log's name without a directory may be that of several."""
     if chosen.starts:
-        return len(chosen.starts) == 1
+        return chosen.starts_alone and len(chosen.starts) == 1
     return all(len(globs) == 1 and not _GLOB & set(globs[0]) for globs in (chosen.sites, chosen.logs))
 
 
@@ -174,7 +174,7 @@ def _again(context: click.Context, run: str, places: Mapping[StreamId, int]) -> 
     import shlex  # most readers end without it
 
     few = len(places) <= NAMED
-    changed = {"from", "tail", "since", "latest", *(("site", "log") if few else ())}
+    changed = {"from", "tail", "since", "latest"}
     words = [*context.command_path.split(), run]
     for each in context.command.params:
         name = each.name or ""
@@ -189,6 +189,8 @@ def _again(context: click.Context, run: str, places: Mapping[StreamId, int]) -> 
         else:
             words += [word for one in (value if each.multiple else (value,)) for word in (long, str(one))]
     if few:
+        if not any(context.params.get(name) for name in ("from", "site", "log")):
+            words.append("--site=*")  # logs that begin later
         words += [f"--from={stream.site}/{stream.log}:{place}" for stream, place in places.items()]
     else:
         words.append(f"--since={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")

@@ -101,6 +101,7 @@ def command(
     if place is not None and receivers:
         sending = _sending(context, env, receivers, run, where, options, place)
     root = place.root if place is not None else None
+    wanted = bool(receivers or outer or options.spool)
     guard = Guard(
         Plan(
             command,
@@ -116,15 +117,16 @@ def command(
             _logs(options, place.log) if place is not None else {},
             os.urandom(8).hex(),
             sending,
+            wanted,
         )
     )
     status = guard.run()
-    if place is not None and (status is None or not guard.kept):
-        if receivers or not (outer or options.spool):  # the directory is this command's own
+    if place is not None and not guard.kept:
+        if receivers or not wanted:  # the directory is this command's own
             names.discard(place)
-    elif place is not None and not (receivers or outer or options.spool):
+    elif place is not None and not wanted:
         say(f"the command's output is in {place.root}: neither --receiver nor --spool was given")
-    sys.exit(guard.code if status is None else end_as(status))
+    sys.exit(end_as(status))
 
 
 def _not_taken(context: click.Context) -> list[str]:
@@ -191,7 +193,7 @@ def _sending(
 
     if file := context.meta.get("flarelog.config"):
         asked += ["--config", str(file)]
-    later = shlex.join(["flarelog", *asked, "--once"])
+    later = f"{shlex.join(['flarelog', *asked, '--once'])} && {shlex.join(['rm', '-r', place.root])}"
     argv = [*python(), "--log-level", "warning", *asked, "--until-stdin-ends"]
     argv += ["--drain-timeout", str(max(options.linger, 0.1))]
     meant_for_it = {name: value for name, value in env.items() if name not in _SERVICES}

@@ -134,6 +134,12 @@ def on_stop(first: Callable[[], object], at_once: Callable[[], object] = lambda:
         loop.add_signal_handler(number, stop, number)
 
 
+def ignore_stops() -> None:
+    """SIGTERM and SIGINT do nothing."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+
+
 def on_hangup(again: Callable[[], object]) -> None:
     """SIGHUP calls *again*, to read files again; it never ends the process."""
     import asyncio

@@ -13,7 +13,7 @@ import click
 
 from flarelog.cli.notify import Service
 from flarelog.cli.options import option
-from flarelog.cli.running import on_end_of_stdin, on_hangup, on_stop
+from flarelog.cli.running import ignore_stops, on_end_of_stdin, on_hangup, on_stop
 from flarelog.cli.tuning import give_memory_back
 from flarelog.errors import NOT_ALLOWED, OK
 
@@ -52,6 +52,9 @@ async def until_stopped(
 ) -> list[T_co]:
     """How each sender ended: by itself, or drained by SIGTERM. *who* they are, for what is logged. *make* is called in
     the event loop, to which connections belong.
+
+    *until_stdin_ends*: drained by that alone. Whoever stops a job sends SIGTERM to all its processes, and the command
+    whose output is sent may have more to say.
     """
     service, senders = Service(), make()
 
@@ -64,9 +67,11 @@ async def until_stopped(
         if not [sender for sender in senders if sender.reread()]:
             log.info("SIGHUP has nothing to read again: this %s has no certificates", who)
 
-    on_stop(stop)
     if until_stdin_ends:
         on_end_of_stdin(stop)
+        ignore_stops()
+    else:
+        on_stop(stop)
     on_hangup(reread)
     give_memory_back()
     service.ready()

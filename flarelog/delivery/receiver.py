@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Sequence
 
 from flarelog.errors import Fenced, FlarelogError
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import (
     EMPTY_DIGEST,
     MAX_CHUNK,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from flarelog.detect.base import Finding, Role
-from flarelog.exits import CERTAIN, LIKELY, Exit, end_of
+from flarelog.exit_marks import CERTAIN, LIKELY, Exit, end_of
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.levels import Level
 from flarelog.render.times import SECOND
@@ -74,13 +76,31 @@ def _ended_well(each: Finding, ends: Sequence[Exit]) -> Finding:
 
 
 def exits(infos: Iterable[StreamInfo]) -> list[Finding]:
-    """What the records of commands' ends tell, each once."""
-    found: dict[str, Finding] = {}
+    """What the records of commands' ends tell, each once. Of commands within another of their site that ended alike,
+    as where one ``flarelog run`` has another below it, the inner ones may be causes.
+    """
+    found: dict[str, tuple[StreamId, Exit]] = {}
     for info in infos:
         for end in info.exits:
-            if not end.well and end.process not in found:
-                found[end.process] = _of_exit(info.stream, end)
-    return list(found.values())
+            if not end.well:
+                found.setdefault(end.process, (info.stream, end))
+    by_site: dict[tuple[str, str], list[Exit]] = defaultdict(list)
+    for stream, end in sorted(found.values(), key=lambda one: one[1].started):
+        by_site[stream.run, stream.site].append(end)
+    out = []
+    for stream, end in found.values():
+        each, ends = _of_exit(stream, end), by_site[stream.run, stream.site]
+        first, last = (bisect(ends, when, key=lambda one: one.started) for when in (end.started, end.ended))
+        passed_on = any(_passed_on(inner, end) for inner in islice(ends, first, last))
+        out.append(replace(each, role="symptom") if passed_on else each)
+    return out
+
+
+def _passed_on(inner: Exit, outer: Exit) -> bool:
+    """Whether *outer* ran all the time that *inner* did, and ended as it had, or as a shell tells of it."""
+    within = outer.started < inner.started <= inner.ended <= outer.ended and inner.boot_id == outer.boot_id
+    alike = (inner.status, inner.signal) == (outer.status, outer.signal)
+    return within and (alike or (inner.signal > 0 and outer.status == 128 + inner.signal))
 
 
 def _of_exit(stream: StreamId, end: Exit) -> Finding:

@@ -20,7 +20,7 @@ from flarelog.detect.speaking import denied, goes_on, is_retried, only_speaks
 from flarelog.detect.table import SIGNATURES, Absence, Table
 from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks, folded
 from flarelog.detect.tracebacks import MOST as TRACEBACK
-from flarelog.exits import Exit, end_of
+from flarelog.exit_marks import Exit, end_of
 from flarelog.model import MAX_OFFSET, StreamId
 from flarelog.render.levels import Level, level_of
 from flarelog.render.rows import WINDOW, Line, Note

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from flarelog.bus import Bus, Notice
 from flarelog.errors import FlarelogError, TimedOut
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.integrations.background import Background, Stopped
 from flarelog.integrations.embedded import EXIT_TIMEOUT, JOIN_TIMEOUT, MARGIN, REGISTER_TIMEOUT, Embedded, Found
 from flarelog.lifecycle import Event

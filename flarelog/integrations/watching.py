@@ -12,7 +12,7 @@ import os
 import threading
 import time
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.sources.process.evidence import Evidence
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import Ended, Gap, Mark
 
 GZIP = b"\x1f\x8b\x08"  # what a compressed file begins with

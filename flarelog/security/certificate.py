@@ -11,23 +11,20 @@ import base64
 import hashlib
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import cast
 
-from flarelog.contents import contents
-from flarelog.errors import InvalidFile, NotAllowed, NotAuthenticated, NotInstalled, Unavailable
+from flarelog.errors import NotAllowed, NotInstalled, Unavailable
 from flarelog.policy import NOBODY, Identity
 from flarelog.security.callers import name_of
+from flarelog.security.revocation import BROKEN, Revoked, anchors_of, day, lists
 from flarelog.values import frozen
 
 try:
     from cryptography import x509
-    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPublicKeyTypes
-    from cryptography.x509.oid import ExtensionOID, NameOID
+    from cryptography.x509.oid import NameOID
 except ImportError as error:
     raise NotInstalled(
         "the receiver needs the cryptography package to read certificates: pip install 'flarelog[tls]'"
@@ -35,21 +32,9 @@ except ImportError as error:
 
 MAX_PEM = 256 << 10  # bytes of a certificate with its chain; a handshake has at most 100 kB of them
 MAX_CHAIN = 8  # certificates between a peer's and its CA's
-MAX_CRL = 64 << 20  # bytes; some 800,000 revoked certificates
 KNOWN = 4096  # certificates of which is remembered what was found
 
 _PEM_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
-_PEM_CRL = re.compile(rb"-----BEGIN X509 CRL-----.+?-----END X509 CRL-----\r?\n?", re.DOTALL)
-# What is wrong with bytes that are no certificate, or with those of one: cryptography parses when it is asked.
-_BROKEN = (
-    *(ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension),
-    x509.UnsupportedGeneralNameType,
-)
-_KNOWN_IN_CRL = {
-    ExtensionOID.AUTHORITY_KEY_IDENTIFIER,
-    ExtensionOID.CRL_NUMBER,
-    ExtensionOID.ISSUER_ALTERNATIVE_NAME,
-}  # by which a list is not made to say less than it seems to
 
 
 @frozen
@@ -142,28 +127,8 @@ def _named(certificate: x509.Certificate) -> Identity:
 # --- whether it is believed
 
 
-class Revoked(NotAuthenticated):
-    """A certificate that a revocation list names."""
-
-
 class Outdated(Unavailable):
     """A certificate that was believed once: its peer may have a newer one, and should connect again."""
-
-
-@frozen
-class RevocationList:
-    """A CRL that one of the CAs signed."""
-
-    issuer: x509.Name
-    listed: x509.CertificateRevocationList
-    until: float  # seconds since 1970, when a newer one is due
-
-    def names(self, certificate: x509.Certificate) -> bool:
-        serial = certificate.serial_number
-        return (
-            certificate.issuer == self.issuer
-            and self.listed.get_revoked_certificate_by_serial_number(serial) is not None
-        )
 
 
 class Trust:
@@ -172,11 +137,8 @@ class Trust:
     def __init__(self, ca: str, crl: str = "") -> None:
         self._ca = ca
         self._crl = crl
-        try:
-            self._anchors = x509.load_pem_x509_certificates(_contents(ca))
-        except _BROKEN as error:
-            raise InvalidFile(f"{ca} holds no CA certificate in PEM") from error
-        self._lists = tuple(_lists(crl, self._anchors)) if crl else ()
+        self._anchors = anchors_of(ca)
+        self._lists = tuple(lists(crl, self._anchors)) if crl else ()
         self._found: dict[Presented, float | None] = {}
 
     def check(self, presented: Presented, now: float) -> None:
@@ -207,7 +169,7 @@ class Trust:
         """A sentence where a list in force should have been replaced before *now*; else nothing."""
         late = [one.until for one in self._lists if one.until < now]
         return (
-            f"the revocation list in {self._crl} expired on {_day(min(late))}; it stays"
+            f"the revocation list in {self._crl} expired on {day(min(late))}; it stays"
             " in force, but later revocations are unknown: make a new list with the CA"
             if late
             else ""
@@ -228,62 +190,10 @@ class Trust:
         return min(own, max(ways)) if ways else None
 
 
-def revocations(ca: str, crl: str) -> tuple[int, float]:
-    """How many certificates the lists in the file *crl* name, and when the first of them expires (seconds since 1970).
-
-    Raises InvalidFile.
-    """
-    try:
-        anchors = x509.load_pem_x509_certificates(_contents(ca))
-    except _BROKEN as error:
-        raise InvalidFile(f"{ca} holds no CA certificate in PEM") from error
-    found = list(_lists(crl, anchors))
-    return sum(len(one.listed) for one in found), min(one.until for one in found)
-
-
-def _lists(crl: str, anchors: Sequence[x509.Certificate]) -> Iterator[RevocationList]:
-    """The lists in the file *crl*, at least one. Raises InvalidFile."""
-    raw = _contents(crl)
-    found = _PEM_CRL.findall(raw)
-    if not found or len(raw) > MAX_CRL:
-        raise InvalidFile(f"{crl} holds no revocation list (X509 CRL) in PEM of at most {MAX_CRL >> 20} MiB")
-    for pem in found:
-        try:
-            listed = x509.load_pem_x509_crl(pem)
-            until = listed.next_update_utc
-            strange = [one.oid for one in listed.extensions if one.critical and one.oid not in _KNOWN_IN_CRL]
-            issuers = [one for one in anchors if one.subject == listed.issuer and _vouches(one, listed)]
-        except _BROKEN as error:
-            raise InvalidFile(f"{crl} holds an unreadable revocation list: make a new one with the CA") from error
-        if strange:
-            raise InvalidFile(
-                f"{crl} holds a revocation list of an unknown kind"
-                f" ({strange[0].dotted_string}): give a full list of its CA"
-            )
-        if not issuers:
-            raise InvalidFile(f"{crl} holds a revocation list that no CA of --tls-ca signed: give a list of theirs")
-        yield RevocationList(listed.issuer, listed, until.timestamp() if until is not None else float("inf"))
-
-
-def demand_current(ca: str, crl: str, now: float) -> None:
-    """Raises InvalidFile where a list in the file *crl* has expired at *now*: it is no news to begin with."""
-    _, until = revocations(ca, crl)
-    if until < now:
-        raise InvalidFile(f"the revocation list in {crl} expired on {_day(until)}: make a new one with the CA")
-
-
-def _day(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
-
-
-def _vouches(ca: x509.Certificate, listed: x509.CertificateRevocationList) -> bool:
-    return listed.is_signature_valid(cast(CertificateIssuerPublicKeyTypes, ca.public_key()))
-
-
 def _signed(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(ca)
-    except (InvalidSignature, *_BROKEN):
+    except (InvalidSignature, *BROKEN):
         return False
     return True
 
@@ -291,12 +201,5 @@ def _signed(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
 def _is_ca(certificate: x509.Certificate) -> bool:
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except (x509.ExtensionNotFound, *_BROKEN):
+    except (x509.ExtensionNotFound, *BROKEN):
         return False
-
-
-def _contents(path: str) -> bytes:
-    try:
-        return contents(path, MAX_CRL, regular=True)[1]
-    except OSError as error:
-        raise InvalidFile(f"{path} cannot be read: {error.strerror}") from error

@@ -232,10 +232,8 @@ class ServerCertificates:
     """
 
     def __init__(self, tls: Tls) -> None:
-        from flarelog.security.certificate import (  # wants a package that only receivers with TLS need
-            Trust,
-            demand_current,
-        )
+        from flarelog.security.certificate import Trust  # wants a package that only receivers with TLS need
+        from flarelog.security.revocation import demand_current
 
         if tls.crl:
             demand_current(tls.ca, tls.crl, time.time())

@@ -15,7 +15,7 @@ from dataclasses import replace
 import grpc
 
 from flarelog.bus import Bus
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.security.tls import Tls, why
 from flarelog.sender.link import Channels
 from flarelog.sender.options import SidecarOptions

@@ -27,7 +27,7 @@ from flarelog.errors import (
     StreamFenced,
     TimedOut,
 )
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Health, StreamId
 from flarelog.sender.consents import Consents

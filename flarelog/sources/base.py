@@ -47,7 +47,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import Activity, Mark, Redaction, StreamInfo
 from flarelog.sources.consent import Consent
 from flarelog.values import frozen

@@ -17,7 +17,7 @@ import re
 from dataclasses import asdict, fields
 from typing import Any
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.extents import Spooled, spooled
 from flarelog.values import frozen
 

@@ -15,7 +15,7 @@ from flarelog.detect.base import Finding
 from flarelog.detect.detector import AFTER, BEFORE, Detector
 from flarelog.detect.table import Table
 from flarelog.errors import InvalidOption
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import StreamId, StreamInfo
 from flarelog.placeholders import look_at
 from flarelog.render.container import Renderer
@@ -26,7 +26,7 @@ from flarelog.render.sieve import Sieve
 from flarelog.render.zones import Stamps
 from flarelog.text import several
 from flarelog.viewers.flow import Block
-from flarelog.viewers.health import few_unread
+from flarelog.viewers.health import few_missing
 from flarelog.viewers.pipe import Pipe
 
 
@@ -56,7 +56,7 @@ def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
         size = sum(gap.length for gap in gaps)
         said += f"; {f'{size:,} bytes' if size else 'bytes'} of them are missing"
     said += f"; {open_} of them {'have' if open_ > 1 else 'has'} not ended" if open_ else ""
-    return "; ".join([said, *few_unread(infos)])
+    return "; ".join([said, *few_missing(infos)])
 
 
 def cause_sentences(root: Finding, places: Mapping[StreamId, int], place: Sequence[str]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId
 from flarelog.records import exit_record, gaps_text
 from flarelog.render.choose import UNKNOWN, Arrived, Choice, Chooser

@@ -8,6 +8,7 @@ from typing import Any
 
 from flarelog.model import CANNOT_BE_READ, Health, StreamInfo
 from flarelog.receiver.phases import spoken
+from flarelog.records import unknown_ends
 from flarelog.text import legible
 
 _FULL = 0.95  # of the memory
@@ -96,11 +97,16 @@ def unread(infos: Collection[StreamInfo]) -> list[str]:
     return unreadable(said, infos)
 
 
-def few_unread(infos: Collection[StreamInfo]) -> list[str]:
-    """The first of ``unread``, and how many more there are."""
-    found = unread(infos)
-    more = len(found) - FEW
-    return [*found[:FEW], *([f"{more:,} more files cannot be read: flarelog status names them"] if more > 0 else [])]
+def few_missing(infos: Collection[StreamInfo]) -> list[str]:
+    """The first of ``unread`` and of ``unknown_ends``, and how many more there are."""
+    found, ends = unread(infos), unknown_ends(infos)
+    more, others = len(found) - FEW, len(ends) - FEW
+    return [
+        *found[:FEW],
+        *([f"{more:,} more files cannot be read: flarelog status names them"] if more > 0 else []),
+        *ends[:FEW],
+        *([f"the ends of {others:,} more commands are not known: flarelog status names them"] if others > 0 else []),
+    ]
 
 
 def unreadable(said: Iterable[tuple[str, str, str]], infos: Iterable[StreamInfo]) -> list[str]:

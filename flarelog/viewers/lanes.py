@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import Ended, Gap, Health
 from flarelog.names import natural
 from flarelog.receiver.phases import QUIET_AFTER

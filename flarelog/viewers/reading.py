@@ -48,7 +48,8 @@ class Selection:
     run: str
     sites: tuple[str, ...] = ()  # globs; none: all
     logs: tuple[str, ...] = ()
-    starts: Mapping[tuple[str, str], int] = field(default_factory=dict)  # of (site, log); not empty: these alone
+    starts: Mapping[tuple[str, str], int] = field(default_factory=dict)  # of (site, log); not empty: no others but
+    # those that are called by *sites* or *logs*
     tail: int | None = None
 
     def __post_init__(self) -> None:
@@ -57,11 +58,19 @@ class Selection:
     @property
     def named(self) -> tuple[str, ...]:
         """The sites, if each has its name: nothing of others need be looked at."""
-        return globs.plain([site for site, _ in self.starts] if self.starts else self.sites)
+        if self.starts and (self.sites or not self.logs):
+            return globs.plain([*dict.fromkeys(site for site, _ in self.starts), *self.sites])
+        return globs.plain(self.sites)
+
+    @property
+    def starts_alone(self) -> bool:
+        return bool(self.starts) and not self.sites and not self.logs
 
     def has(self, stream: StreamId) -> bool:
-        if self.starts:
-            return (stream.site, stream.log) in self.starts
+        if (stream.site, stream.log) in self.starts:
+            return True
+        if self.starts_alone:
+            return False
         called = not self.sites or globs.any_of(self.sites, stream.site)
         return called and (not self.logs or globs.any_of(self.logs, stream.log))
 

@@ -19,7 +19,7 @@ from flarelog.detect.across import judged
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
 from flarelog.errors import Unreadable
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChooser

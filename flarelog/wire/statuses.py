@@ -79,7 +79,8 @@ _WRAPPING = late(
 _RESOLVING = late(r"errors resolving \S+: \[field:hostname lookup error:(.*)\]")
 
 NO_GRPC = "the program at this port does not speak gRPC: check the port"
-_CLOSED = ("Socket closed", "Stream removed", "Stream removed (Socket closed)")
+_CLOSED = ("Socket closed", "Stream removed")
+_CLOSING = late(r"(?:Stream removed|Delayed close due to in-progress write) \((.*)\)|recvmsg: ?(.*)|sendmsg: ?(.*)")
 
 
 def _cause(details: str) -> str:
@@ -90,4 +91,7 @@ def _cause(details: str) -> str:
     at = 0
     while wrapping := _WRAPPING.match(details, at):
         at = wrapping.end()
-    return "the connection was closed" if details[at:] in _CLOSED else details[at:]
+    cause = details[at:]
+    while closing := _CLOSING.fullmatch(cause):
+        cause = closing[closing.lastindex or 0]
+    return "the connection was closed" if cause in _CLOSED else cause

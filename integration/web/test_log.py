@@ -114,6 +114,25 @@ def test_the_link_s_command_shows_the_same_lines(tab: Tab) -> None:
     assert shown.stdout == b"000150 step\n000151 step\n000152 step\n", shown.stderr
 
 
+def test_the_link_of_merged_logs_without_a_mark_is_that_of_the_first_line_on_the_screen(tab: Tab) -> None:
+    page = tab.show("/run/run-1?merged=arrival")
+    expect(row(page, "000099 step").last).to_be_in_viewport()
+    first = page.evaluate(
+        """() => {
+            const top = document.querySelector("log-list").getBoundingClientRect().top;
+            const rows = [...document.querySelectorAll("log-list .row:not(.note)")];
+            const below = (row) => row.getBoundingClientRect().bottom - top;
+            const seen = rows.filter((row) => below(row) > 0).sort((a, b) => below(a) - below(b));
+            return seen[0].text.textContent;
+        }"""
+    )
+    page.keyboard.press("c")
+    link = page.locator("dialog code").first.inner_text()
+    found = re.search(r"/run/run-1/lyon/long.log#bytes=(\d+)-(\d+)$", link)
+    assert found, link
+    assert LOGS["lyon/long.log"][int(found[1]) : int(found[2])].decode() == f"{first}\n"
+
+
 def test_a_long_line_is_opened_and_wraps_alone(tab: Tab) -> None:
     page = tab.open("/run/run-1/lyon/long.log#bytes=0-6")
     expect(page.locator(".row.marked")).to_have_count(1)  # the log's begin is there, and nothing more is on its way

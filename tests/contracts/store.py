@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from flarelog.errors import Fenced, Full, Hole, InUse, InvalidName, NotFound, Unavailable
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.lifecycle import RunState
 from flarelog.model import (
     Attributes,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from flarelog.detect.across import first_root, judged
 from flarelog.detect.base import Finding
-from flarelog.exits import LIKELY, Exit
+from flarelog.exit_marks import LIKELY, Exit
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.times import SECOND
 from tests.detect.cases import searched
@@ -108,6 +109,30 @@ def test_an_exit_record_is_evidence(end: Exit, name: str, role: str) -> None:
 def test_an_exit_code_behind_a_root_is_a_symptom() -> None:
     found = judged([at(1, OOM)], [info(Exit(900, 0, "p", status=1, ended=5000))])
     assert [(each.signature, each.role) for each in found] == [("cuda.oom", "root"), ("exit.code", "symptom")]
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "roles"),
+    [
+        pytest.param({"status": 3}, {"status": 3}, ["root", "symptom"], id="as-it-ended"),
+        pytest.param({"signal": 9}, {"status": 137}, ["root", "symptom"], id="as-a-shell-tells-it"),
+        pytest.param({"status": 3}, {"status": 2}, ["root", "root"], id="otherwise"),
+        pytest.param({"status": 3, "started": 10}, {"status": 3}, ["root", "root"], id="that-began-at-the-same-time"),
+        pytest.param({"status": 3, "ended": 99}, {"status": 3}, ["root", "root"], id="that-ended-later"),
+        pytest.param({"status": 3, "boot_id": "other"}, {"status": 3}, ["root", "root"], id="of-another-machine"),
+    ],
+)
+def test_a_command_that_passes_on_how_another_within_it_ended_is_a_symptom(
+    inner: dict[str, Any], outer: dict[str, Any], roles: list[str]
+) -> None:
+    ends = [
+        Exit(9, 0, "inner", **{"started": 20, "ended": 30, **inner}),
+        Exit(9, 0, "outer", **{"started": 10, "ended": 40, **outer}),
+    ]
+    for each in (ends, ends[::-1]):
+        other = StreamId("run-1", "site-1", "other.log")
+        found = judged([], [info(each[0]), replace(info(each[1]), stream=other)])
+        assert [one.role for one in sorted(found, key=lambda one: one.time or 0)] == roles
 
 
 def states(*enqueued: int, world: int = 0) -> list[Finding]:

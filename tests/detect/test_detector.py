@@ -13,7 +13,7 @@ from flarelog.detect.across import judged
 from flarelog.detect.base import PIECES, Finding
 from flarelog.detect.detector import AFTER, BEFORE, MOST, Detector
 from flarelog.detect.table import Absence, Table
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import StreamInfo
 from flarelog.render.levels import Level
 from flarelog.render.rows import Line

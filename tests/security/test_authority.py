@@ -24,7 +24,7 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 from flarelog.cli import main
 from flarelog.cli.certs import command
 from flarelog.errors import FlarelogError, InvalidName, InvalidOption, NotAllowed, NotFound
-from flarelog.security import authority, certificate
+from flarelog.security import authority, certificate, revocation
 from flarelog.security.authority import Issued, Role
 
 NOW = datetime.now(UTC).replace(microsecond=0)  # OpenSSL asks the machine's clock
@@ -512,10 +512,10 @@ def test_what_is_revoked_is_on_the_list_and_receivers_believe_it(ca: Path) -> No
         one, path = authority.revoke(directory, name, now=NOW)
         assert (one.name, path) == (name, directory / "ca.crl")
     trust, now = certificate.Trust(str(directory / "ca.crt"), str(directory / "ca.crl")), NOW.timestamp()
-    assert certificate.revocations(str(directory / "ca.crt"), str(directory / "ca.crl"))[0] == 2
+    assert revocation.revocations(str(directory / "ca.crt"), str(directory / "ca.crl"))[0] == 2
     trust.check(shown["site-3"], now)
     for name in ("site-1", "site-2"):
-        with pytest.raises(certificate.Revoked):
+        with pytest.raises(revocation.Revoked):
             trust.check(shown[name], now)
     states = {one.name: one.state(NOW) for one in authority.issued(directory)[0]}
     assert [states[name] for name in ("site-1", "site-2", "site-3")] == ["revoked", "revoked", "valid"]

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.model import Action
 from flarelog.policy import NOBODY, Identity, Policy, site_of
-from flarelog.security.certificate import Outdated, Presented, Revoked, Trust, demand_current, identity, revocations
+from flarelog.security.certificate import Outdated, Presented, Trust, identity
+from flarelog.security.revocation import Revoked, demand_current, revocations
 from flarelog.security.tls import Tls
 from tests.certificates import Authority, Named, kit, nvflare_kits, pem_of
 

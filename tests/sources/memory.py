@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, Redaction, StreamInfo
 from flarelog.sources.consent import Consent
 

@@ -243,6 +243,12 @@ def test_what_has_ended_is_followed_to_its_end() -> None:
         pytest.param(Selection(RUN, ("[ac]", "x*")), {"a/log.txt"}, id="globs"),
         pytest.param(Selection(RUN, (), ("*.log", "x")), {"b/rank-0/err.log"}, id="logs"),
         pytest.param(Selection(RUN, starts={("b", "log.txt"): 0}), {"b/log.txt"}, id="from"),
+        pytest.param(Selection(RUN, ("a",), (), {("b", "log.txt"): 0}), {"a/log.txt", "b/log.txt"}, id="from-and-site"),
+        pytest.param(
+            Selection(RUN, (), ("rank-0/*",), {("b", "log.txt"): 0}),
+            {"b/log.txt", "b/rank-0/err.log"},
+            id="from-and-log",
+        ),
     ],
 )
 def test_which_streams_are_read(selection: Selection, chosen: set[str]) -> None:
@@ -627,11 +633,11 @@ def test_a_log_that_cannot_be_read_keeps_no_other_from_being_shown(
 ) -> None:
     monkeypatch.setattr(reads, "FIRST_PAUSE", 0.0)
     heard: list[str] = []
-    shown, view = Shown(), View(new=partial(Renderer, "plain"), notes=notes)
+    shown, view = Shown(), View(new=partial(Renderer, "plain"), notes=notes, merged=order == "time")
 
     async def go() -> Reading:
         await _damaged(tmp_path, missing)
-        reading = Reading(StoreOrigin(tmp_path), Selection(RUN), view, heard.append, merged=order == "time")
+        reading = Reading(StoreOrigin(tmp_path), Selection(RUN), view, heard.append)
         async with asyncio.timeout(5):
             await kind(reading, shown, order).run()
         return reading

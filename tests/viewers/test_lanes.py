@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import Ended, Gap, Health
 from flarelog.stores.moments import Happening, Moment
 from flarelog.viewers.lanes import Lane, Sign, Stretch, gathered, joined, lanes_of, lanes_record

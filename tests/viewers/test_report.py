@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from flarelog.detect.base import Finding
 from flarelog.errors import NotFound
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.lifecycle import RunState
 from flarelog.model import Attributes, Gap, Generation, Health, Receipt, StreamId
 from flarelog.render.levels import Level

@@ -13,7 +13,7 @@ import pytest
 
 from flarelog.detect.base import Finding, Signature
 from flarelog.detect.table import Absence, Table
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import Attributes, Generation, Receipt, StreamId
 from flarelog.render.container import Renderer
 from flarelog.render.levels import Level

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import Attributes, Ended, Gap, Generation, Health
 from flarelog.stores.moments import HAPPENINGS, Happening, Moment
 from flarelog.v1 import log_pb2 as pb

@@ -24,7 +24,7 @@ from flarelog.errors import (
     Unavailable,
     Unreadable,
 )
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import (
     Attributes,
     Chunk,
@@ -528,6 +528,14 @@ NO_HOST = "address lookup failed for r:1: Domain name not found"
         ),
         pytest.param("Stream removed (Socket closed)", "the connection was closed", id="a-connection-that-breaks"),
         pytest.param(
+            "Stream removed (Delayed close due to in-progress write (Socket closed))",
+            "the connection was closed",
+            id="a-connection-that-breaks-while-it-writes",
+        ),
+        pytest.param(
+            "Stream removed (recvmsg:Connection reset by peer)", "Connection reset by peer", id="a-connection-reset"
+        ),
+        pytest.param(
             "failed to connect to all addresses; last error: UNKNOWN: unix:/run/r.sock: No such file or directory",
             "No such file or directory",
             id="a-socket",
@@ -539,7 +547,7 @@ NO_HOST = "address lookup failed for r:1: Domain name not found"
             "the program at this port does not speak gRPC: check the port",
             id="a-web-server",
         ),
-        pytest.param("recvmsg: connection: reset", "recvmsg: connection: reset", id="what-nobody-knows"),
+        pytest.param("connection: reset", "connection: reset", id="what-nobody-knows"),
         pytest.param("a\x1b]0;b\x07\nc", r"a\x1b]0;b\x07\nc", id="what-drives-a-terminal"),
         pytest.param("", "UNAVAILABLE", id="nothing"),
     ],

@@ -17,7 +17,7 @@ from typing import Any
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.job_launcher_spec import JobHandleSpec, JobLauncherSpec
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.integrations.watching import Watching
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from nvflare.apis.fl_component import FLComponent
 from nvflare.apis.fl_context import FLContext
 
 from flarelog.bus import Bus
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.integrations.nvflare.told import (
     ALLOWED,
     allows,

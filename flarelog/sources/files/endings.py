@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.extents import spooled
 from flarelog.model import Generation, Mark
 from flarelog.sources.files.file import SourceFile

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import Redaction, StreamInfo
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.discovery import Discovery

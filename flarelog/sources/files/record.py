@@ -10,7 +10,7 @@ import logging
 import os
 from dataclasses import dataclass, field, replace
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, StreamInfo, extend, suffix_digest
 from flarelog.sources.files.file import MARKER, SourceFile
 from flarelog.sources.redaction.mask import Rules

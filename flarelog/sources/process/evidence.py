@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flarelog.exits import CERTAIN, LIKELY, NONE, OTHERS, Exit
+from flarelog.exit_marks import CERTAIN, LIKELY, NONE, OTHERS, Exit
 from flarelog.sources.process.environment import machine
 
 EVERY = 1.0  # seconds between two looks at the counter

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.sources.process import command as commands
 from flarelog.sources.process.bounding import Bounding, bounding
 from flarelog.sources.process.copier import copy
@@ -55,14 +55,14 @@ class Plan:
     logs: Mapping[str, str] = field(default_factory=dict)  # by output (stdout, stderr or both): its log's name
     token: str = ""
     sending: Sending | None = None
+    wanted: bool = True  # somebody was named who gets what is kept
 
 
 class Guard:
-    """Runs one command. ``run`` returns its wait status, or None and ``code`` where it could not be started."""
+    """Runs one command. ``run`` returns its wait status; of one that cannot be started that which a shell has then."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.code = 0
         self.kept = plan.root is not None  # everything was spooled
         self._mask: set[int] = set()
         self._streams: list[Stream] = []
@@ -80,34 +80,45 @@ class Guard:
         self._hurried = False  # the command has ended, and a signal says that nothing more is to be waited for
         self._stopping = False
 
-    def run(self) -> int | None:
+    def run(self) -> int:
         _open_outputs()
         self._mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED))
         self._open()
         env = dict(self.plan.env)
         out, err = (self._ends.get(name, self._ends.get("both", fd)) for name, fd in (("stdout", 1), ("stderr", 2)))
         began = commands.start(self.plan.command, env, out, err, self._mask, self.plan.options.pty and self.kept)
-        for end in set(self._ends.values()):
-            os.close(end)
-        if began.trouble is not None:
-            say(f"{self.plan.command[0]}: {began.trouble.strerror}")
-            self.code = began.code
-            for stream in self._streams:
-                stream.segments.discard()
-            return None
         self._pid, self._own_group = began.pid, began.own_group
         self._evidence = Evidence(time.monotonic())
+        if began.trouble is not None:
+            self._not_started(f"{self.plan.command[0]}: {began.trouble.strerror}", began.code, err)
+        for end in set(self._ends.values()):
+            os.close(end)
         self._bounding = bounding(env, self.plan.root, self.plan.options.spool_max, time.monotonic())
         if self._streams:
-            self._name_command()
+            if self._pid:
+                self._name_command()
             self._start_spooler()
             for stream in self._streams if self.plan.options.copy else []:
                 self._start_copier(stream)
             if self._sending is not None:
                 self._sending.start(self._mask)
-        self._watch(lambda: self._status is not None)
+        while self._status is None:
+            self._watch(lambda: self._status is not None)
         self._wind_up()
         return self._status
+
+    def _not_started(self, why: str, code: int, err: int) -> None:
+        """The command is one that said *why* and ended with *code*: who reads its logs is to know of it."""
+        self._status = code << 8
+        if self._evidence is not None:
+            self._exit = self._evidence.end(self.plan.token, 0, self._status, None, time.monotonic())
+        spooled = self.plan.wanted and err in self._ends.values()
+        if spooled:
+            os.write(err, f"flarelog: {why}\n".encode(errors="replace"))
+        if not spooled or not self.plan.options.copy:
+            say(why)
+        if not self.plan.wanted:
+            self._keep_nothing()
 
     # --- what is there before the command
 
@@ -118,12 +129,15 @@ class Guard:
                 self._streams.append(self._stream(output, log))
         except OSError as error:
             say(f"{error.filename or self.plan.root}: {error.strerror}; the command's output is not kept")
-            for stream in self._streams:
-                stream.segments.discard()
-                os.close(stream.pipe)
-            for end in set(self._ends.values()):
-                os.close(end)
-            self._streams, self._ends, self.kept, self._sending = [], {}, False, None
+            self._keep_nothing()
+
+    def _keep_nothing(self) -> None:
+        for stream in self._streams:
+            stream.segments.discard()
+            os.close(stream.pipe)
+        for end in set(self._ends.values()):
+            os.close(end)
+        self._streams, self._ends, self.kept, self._sending = [], {}, False, None
 
     def _stream(self, output: str, log: str) -> Stream:
         root, options, shared = self.plan.root or "", self.plan.options, Shared()

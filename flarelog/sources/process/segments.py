@@ -12,7 +12,7 @@ import errno
 import os
 import re
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.replace import make_directory
 from flarelog.sources.process.shared import Shared
 from flarelog.sources.spool import Segment, beside, command_line, ending_line, segments

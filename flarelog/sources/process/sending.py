@@ -107,5 +107,5 @@ class Sending:
         else:
             self._say(
                 f"the receiver does not have all of it; {self._root} keeps the rest, and this"
-                f" command sends it: {self._later}"
+                f" command sends and removes it: {self._later}"
             )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from flarelog.delivery.receiver import MAX_MARKS, Holder
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import (
     EMPTY_DIGEST,
     MAX_OFFSET,
@@ -31,7 +31,7 @@ from flarelog.model import (
     StreamInfo,
     extend,
 )
-from flarelog.stores.local import exits
+from flarelog.stores.local import exit_marks
 from flarelog.stores.local.lines import is_good, line, number, records, text
 from flarelog.stores.moments import thinned
 from flarelog.text import legible
@@ -109,7 +109,7 @@ class Journal:
             case "mark":
                 mark = _mark(record["kind"], {**record["mark"], "at": at, "clock": record.get("clock", 0)})
                 if "exit" in record:
-                    mark = exits.exit_of(mark.offset, mark.digest, record["exit"], mark.clock, at)
+                    mark = exit_marks.exit_of(mark.offset, mark.digest, record["exit"], mark.clock, at)
                 if record["i"] == MAX_MARKS:
                     raise ValueError("one mark too many")
                 self._expect_marks(record["i"])
@@ -243,7 +243,7 @@ def mark_line(index: int, mark: Mark) -> bytes:
     if isinstance(mark, Exit):
         shell = Attributes(mark.offset, mark.digest, "")
         said = {name: getattr(shell, name) for name in _SAID[Attributes]}
-        record = {"t": "mark", "i": index, "kind": "attributes", "mark": said, "exit": exits.said(mark)}
+        record = {"t": "mark", "i": index, "kind": "attributes", "mark": said, "exit": exit_marks.said(mark)}
         record |= _timed(mark.at)
         return line({**record, "clock": mark.clock} if mark.clock else record)
     said = {name: getattr(mark, name) for name in _SAID[type(mark)]}

@@ -20,7 +20,7 @@ from flarelog.detect.table import Table
 from flarelog.errors import FlarelogError, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
-from flarelog.records import ordered
+from flarelog.records import ordered, unknown_ends
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.merge import BLOCK
@@ -99,6 +99,7 @@ async def gather(
     files = ((run, one.site, what) for one in moments if one.health is not None for what in one.health.unread)
     notes += [f"missing: {sentence}" for sentence in reading.unread.values()]
     notes += [f"missing: {sentence}" for sentence in dict.fromkeys((*unread(infos), *unreadable(files, infos)))]
+    notes += [f"exit: {sentence}" for sentence in unknown_ends(infos)]
     return Report(
         run,
         state.value,

@@ -17,6 +17,7 @@ from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.levels import NAMES, Level
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
+from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.display import ERROR
 from flarelog.viewers.flow import View
 from flarelog.viewers.web import merged
@@ -28,6 +29,7 @@ from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.rows import Encoder, bar, numbered
 from flarelog.viewers.web.timelines import Timelines, arrivals
 from flarelog.viewers.web.trouble import stamps_here
+from flarelog.viewers.web.when import arrived_by, written_by
 from flarelog.viewers.web.windows import ANSWER, MOST_ROWS, Place, Windows, offset_at
 
 
@@ -69,13 +71,14 @@ class Reads:
         session = request.state.session
         origin = session.of.origin
         info = await self._lists.one(session.of, stream(asked.get("stream")))
-        line = whole(asked, "line")
+        line, time = whole(asked, "line"), whole(asked, "time")
         about = False
         if line is not None:
             at, about = await self._indexes.offset_of(origin, info, max(1, line))
+        elif time is not None:
+            (at,) = await written_by(self.windows, origin, (info,), self._stamps, time)
         else:
-            place = Place(whole(asked, "at"), share(asked, "share"), whole(asked, "time"), bool(asked.get("end")))
-            at = await offset_at(origin, info, place)
+            at = offset_at(info, Place(whole(asked, "at"), share(asked, "share"), bool(asked.get("end"))))
         rows, before = (min(MOST_ROWS, whole(asked, name) or 0) for name in ("rows", "before"))
         view = await self._view_of(request, asked, info)
         drawn = await self.windows.drawn(origin, info, Wanted(at, rows, min(before, MOST_ROWS - rows)), view)
@@ -152,9 +155,11 @@ class Reads:
         at = whole(asked, "time")
         if at is None:
             return [2 * info.committed + 1 if asked.get("end") else 0 for info in infos]
-        sites = tuple(dict.fromkeys(info.stream.site for info in infos))
-        lengths = {one.stream: one.lengths for one in await origin.streams(infos[0].stream.run, sites, (at,))}
-        return [2 * min((*lengths.get(info.stream, ()), info.committed)) for info in infos]
+        if text(asked, "order") == "arrival":
+            return [2 * place for place in await arrived_by(origin, infos, at)]
+        clocks = Clocks()
+        clocks.learn(infos)
+        return [2 * place for place in await written_by(self.windows, origin, infos, self._stamps, at, clocks.ahead)]
 
 
 def _page(

@@ -73,13 +73,18 @@ class Query:
         try:
             python = re.compile(regex, re.IGNORECASE if ignore else 0)
         except (re.error, OverflowError, RecursionError) as error:
-            raise InvalidOption(f"{regex!r} is not a regular expression: {error}") from error
+            raise InvalidOption(
+                f"the page's server cannot read the pattern {regex!r}: {error}; use what JavaScript and Python share"
+            ) from error
         keep = sieve((python,))
         try:
-            found = compiled(
-                f"(?i){regex}" if ignore else regex, "patterns without a text of two letters", of_bytes=False
-            )
-        except InvalidOption:
+            found = compiled(regex, "patterns", of_bytes=False, ignore_case=ignore)
+        except InvalidOption as error:
+            if keep is None and isinstance(error.__cause__, ImportError):
+                raise InvalidOption(
+                    f"the pattern {regex!r} needs google-re2 on the machine of the page (pip install 'flarelog[re2]');"
+                    " without it a pattern needs a text of two letters or more that each match has, as in 'loss \\d'"
+                ) from error
             if keep is None:
                 raise
             texts = [text.decode().lower() if ignore else text.decode() for text in keep.any_of]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import MAX_OFFSET, Attributes, Generation, Mark, StreamInfo
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.codec.base import Malformed, parse, redaction_of, set_redaction, set_stream, stream_of, text_of

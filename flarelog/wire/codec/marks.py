@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from flarelog.exits import OOMS, Exit
+from flarelog.exit_marks import OOMS, Exit
 from flarelog.model import MAX_OFFSET, Attributes, Ended, Gap, Generation, Mark
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.codec.base import MAX_TEXT, Malformed, text_of

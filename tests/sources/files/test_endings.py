@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import Gap, Generation
 from tests.sources.files.tailing import Site
 from tests.sources.process.test_segments import Spool

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.exits import CERTAIN, LIKELY, NONE, OTHERS
+from flarelog.exit_marks import CERTAIN, LIKELY, NONE, OTHERS
 from flarelog.sources.process.evidence import Counter, judged, names
 
 KILL, TERM = signal.SIGKILL, signal.SIGTERM

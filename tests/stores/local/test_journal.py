@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flarelog.delivery.receiver import KNOWN, MAX_MARKS, Holder
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 from flarelog.model import Ended, Gap, Generation, Mark, Redaction, StreamId, extend
 from flarelog.stores.local.journal import (
     LOST,

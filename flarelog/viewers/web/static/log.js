@@ -41,6 +41,7 @@ export class LogPage extends Choosing {
 
   disconnectedCallback() {
     this.gone.abort();
+    this.looking?.abort();
     this.stay.end();
     this.matching = null;
     this.unkey();
@@ -195,22 +196,28 @@ export class LogPage extends Choosing {
     if (!this.stream) return this.firstError();
     const from = this.cursor()?.row[2] ?? this.list.seen()?.first.row[1] ?? 0;
     try {
-      const row = await nextError(this.stream, from);
+      const row = await nextError(this.stream, from, this.looks());
       if (row) this.show({ ...this.stream, offset: row[1], end: row[2] });
       else say(this.told, "There is no error behind this place.");
     } catch (error) {
-      this.lost("error", error);
+      if (error.name !== "AbortError") this.lost("error", error);
     }
   }
 
   async firstError() {
     try {
-      const { found, looking } = await ask(`/api/first-error?${query({ run: this.run })}`);
+      const { found, looking } = await ask(`/api/first-error?${query({ run: this.run })}`, undefined, { signal: this.looks() });
       if (found) this.show({ ...found.stream, offset: found.offset, end: found.end });
       else say(this.told, looking ? "No error so far; the logs are still being read." : "There is no error in this run.");
     } catch (error) {
-      this.lost("error", error);
+      if (error.name !== "AbortError") this.lost("error", error);
     }
+  }
+
+  /** The signal of a new look for an error: one that is still under way is given up. */
+  looks() {
+    this.looking?.abort();
+    return (this.looking = new AbortController()).signal;
   }
 
   filter() {

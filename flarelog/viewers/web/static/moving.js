@@ -90,8 +90,8 @@ export class Moving extends HTMLElement {
     list.follow = Boolean(where.end) && live;
     const offset = answer.at ?? null;
     if (list.marked && where.at !== undefined) lines.unfold(where.at, list.marked[0]);
-    let index = where.end ? lines.view().length
-      : where.time !== undefined ? lines.view().findIndex((item) => item.row[5] >= where.time) : offset === null ? 0 : lines.find(offset);
+    let index = where.end || answer.past ? lines.view().length
+      : where.time !== undefined ? lines.view().findIndex((item) => item.row[1] >= offset) : offset === null ? 0 : lines.find(offset);
     if (index < 0) index = where.time !== undefined ? Math.max(0, lines.view().length - 1) : 0;
     if (where.at !== undefined && list.marked && lines.view()[index]) list.current = key(lines.view()[index].row);
     list.reveal(index, where.end ? 1 : where.share !== undefined ? where.share : share);

@@ -278,9 +278,9 @@ export class SearchBar extends HTMLElement {
 }
 
 /** The next row of a log with an error, from *offset* on; null where there is none. */
-export async function nextError(stream, offset) {
+export async function nextError(stream, offset, signal) {
   for (let at = offset; ; ) {
-    const answer = await ask("/api/window", { stream, at, rows: 1, level: "error" });
+    const answer = await ask("/api/window", { stream, at, rows: 1, level: "error" }, { signal });
     const found = answer.rows.find((row) => row[1] >= offset && !(row[4] & 2));
     if (found || answer.to <= at || answer.to >= answer.committed) return found ?? null;
     at = answer.to;

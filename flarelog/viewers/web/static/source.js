@@ -111,6 +111,7 @@ export class Merged {
     await this.choose(signal);
     const at = where.time !== undefined ? { time: where.time } : where.start ? {} : { end: true };
     const answer = await this.merged({ ...at, rows: PAGE }, signal);
+    if (where.time !== undefined && !answer.rows.length) return { ...(await this.open({ end: true }, signal)), past: true };
     this.streams = answer.streams.map((stream) => ({ run: this.wanted.run, ...stream }));
     this.before = answer.before;
     this.after = this.offsets = answer.after;

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from flarelog.exits import OOMS, Exit
+from flarelog.exit_marks import OOMS, Exit
 from flarelog.text import legible
 
 _TEXTS = ("process", "boot_id", "cgroup", "oom")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from flarelog.exits import Exit
+from flarelog.exit_marks import Exit
 
 ENDED = Exit(0, 0, "aa", started=1_000, ended=13_500)
 KILLED = replace(ENDED, signal=signal.SIGKILL)
