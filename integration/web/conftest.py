@@ -30,8 +30,6 @@ LOGS = {
     "berlin/train.log": numbered(200) + TRACEBACK + numbered(3000, 200),
     "kyoto/colours.log": COLOURS.encode(),
     "kyoto/rank-1.log": numbered(50, 0, "of rank 1"),
-    "kyoto/short.log": b"all of 16 bytes.",
-    "lyon/hundred.log": numbered(100),
     "lyon/long.log": b"short\n" + b"long " * 4000 + b"END\n" + numbered(100),
 }
 

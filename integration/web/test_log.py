@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
-from integration.web.browsing import Tab, comes_true, held, texts
+from integration.harness.places import Place
+from integration.web.browsing import Tab, Web, comes_true, filled, held, numbered, tab_of, texts
 from integration.web.conftest import LOGS
 
 BERLIN = "/run/run-1/berlin/train.log"
@@ -258,12 +259,14 @@ def test_what_is_no_place_is_said(tab: Tab, place: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "said"),
+    ("data", "said"),
     [
-        ("kyoto/short.log", "line 1 · byte 16 of 16 · 100 %"),
-        ("lyon/hundred.log", "line 100 · byte 1,200 of 1,200 · 100 %"),
+        (b"all of 16 bytes.", "line 1 · byte 16 of 16 · 100 %"),
+        (numbered(100), "line 100 · byte 1,200 of 1,200 · 100 %"),
     ],
 )
-def test_the_last_screen_is_at_the_last_line_and_byte(tab: Tab, log: str, said: str) -> None:
-    page = tab.show(f"/run/run-1/{log}")
-    expect(page.locator(".status .where")).to_have_text(said)
+def test_the_last_screen_is_at_the_last_line_and_byte(browser: Browser, place: Place, data: bytes, said: str) -> None:
+    receiver = filled(place, {"site-1/app.log": data})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show("/run/run-1/site-1/app.log")
+        expect(page.locator(".status .where")).to_have_text(said)
