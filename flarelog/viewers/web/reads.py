@@ -62,9 +62,9 @@ class Reads:
         session = request.state.session
         async with self._logins.place(session, "window"):
             asked = await said(request)
-            # Who asks for one row asks for its number, which counting tells.
-            alone = whole(asked, "rows") == 1 and not asked.get("before")
-            with contextlib.nullcontext() if alone else self._indexes.still():
+            # Who asks for one row asks for its number, which counting tells; and so it does where a line is.
+            counts = asked.get("line") is not None or (whole(asked, "rows") == 1 and not asked.get("before"))
+            with contextlib.nullcontext() if counts else self._indexes.still():
                 return await self._window(request, asked)
 
     async def _window(self, request: Request, asked: Mapping[str, Any]) -> Response:
@@ -91,7 +91,7 @@ class Reads:
                 "sealed": info.sealed,
                 "line": number,
                 "about": about or number is None,
-                "looked": [drawn.looked, drawn.end],
+                **({"left": drawn.left} if drawn.left else {}),
             },
             Encoder().rows(drawn.rows),
             begin=drawn.begin,
@@ -174,7 +174,9 @@ def _page(
         count += 1
     if count < len(rows):
         end, opened = int(rows[count][: rows[count].index(",")]), ()
-    head |= {"from": begin, "to": end, "at": at}
+        if "left" in head:
+            head["left"] = head["left"][: count + 1]
+    head |= {"at": at, "from": begin, "to": end}
     body = json.dumps(head, ensure_ascii=False)[:-1]
     every = numbered(0, "\n".join(rows[:count]))
     return _json(f'{body},"rows":[{every}],"open":[{numbered(0, chr(10).join(opened))}]}}')
