@@ -18,13 +18,12 @@ from flarelog.backoff import delay
 from flarelog.errors import FlarelogError, InvalidOption
 from flarelog.names import parse_address
 from flarelog.security.tls import Tls
-from flarelog.security.tokens import MAX_LIFETIME, Tokens
+from flarelog.security.tokens import MAX_LIFETIME, PAGES, Tokens
 
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a page that has ended is started again
 LASTS = 30.0  # seconds after which a page that ends is no failed start
-NAME = "serve--web"  # the name of the page's token
 END_WITHIN = 10.0  # seconds, after which a page that was told to end is killed
 _ANY = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "": "127.0.0.1"}  # noqa: S104  where a receiver listens everywhere
 
@@ -72,7 +71,7 @@ class Beside:
         """The secret of a new token; empty where there can be none."""
         try:
             _shut_out(tokens)  # a receiver that was killed has left its own
-            return tokens.create(NAME, lifetime=MAX_LIFETIME, now=time.time())[1]
+            return tokens.create(PAGES, lifetime=MAX_LIFETIME, now=time.time())[1]
         except FlarelogError as error:
             log.error("the page has no token, and its own logins read nothing: %s", error)
             return ""
@@ -106,5 +105,5 @@ class Beside:
 
 def _shut_out(tokens: Tokens) -> None:
     for token in tokens.all():
-        if token.name == NAME:
+        if token.name == PAGES:
             tokens.revoke(token.id)
