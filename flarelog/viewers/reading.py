@@ -157,6 +157,7 @@ class Reading:
         self.streams: dict[StreamId, Stream] = {}
         self.unread: dict[StreamId, str] = {}  # why a log cannot be read
         self._sieve, self._ordered = view.sieve, view.merged or ordered
+        self._chosen = view.choice.since is not None or view.choice.until is not None
         self.clocks = Clocks()
         self._times = times_of(view.choice, time.time())
         self.away: float | None = None  # since when the connection is lost, which was said; by time.monotonic
@@ -246,7 +247,7 @@ class Reading:
         )
         flow.know(info)
         if flow.stamps is not None:
-            notes = self.clocks.notes(info.stream, flow.stamps.unknown, ordered=self._ordered)
+            notes = self.clocks.notes(info.stream, flow.stamps.unknown, ordered=self._ordered, chosen=self._chosen)
             for sentence in notes:
                 self.say(sentence)
         return flow
