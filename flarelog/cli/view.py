@@ -182,6 +182,7 @@ class _View:
         self._form = form
         self._stamped, self._choice = lines.stamped, lines.choice
         self._tail, self._by_time = tail, by_time
+        self._timed = options.timed or by_time
         self._live = lines.bars == "live" and terminal and self._tail is None and not self._by_time
         self._console = lines.console(
             sys.stdout.buffer,
@@ -231,6 +232,11 @@ class _View:
             self._console.show(list(some), labels[max(0, at - 1)])
 
     def _read(self, number: int) -> Iterator[list[Line]]:
+        """The lines of a log, with their times where anybody wants them."""
+        lines = self._drawn(number)
+        return map(self._lines.stamps().timed, lines) if self._timed else lines
+
+    def _drawn(self, number: int) -> Iterator[list[Line]]:
         """The lines of a log, which is one file or several, as they come."""
         renderer, name, size = self._lines.renderer(self._form), self._names[number], 0
         begins, labels = self._begun[number]

@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flarelog.exit_marks import Exit
-from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId
+from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId, StreamInfo
 from flarelog.records import exit_record, gaps_text
 from flarelog.render.choose import UNKNOWN, Arrived, Choice, Chooser
 from flarelog.render.container import Renderer
@@ -207,6 +207,12 @@ class Flow:
     def open(self, most: int = WINDOW) -> list[str]:
         """The last *most* rows that may change, as they are now."""
         return self._renderer.open(most)
+
+    def know(self, info: StreamInfo) -> None:
+        """Take in what is known of the stream."""
+        self.learn(0, info.marks)
+        if self.stamps is not None:
+            self.stamps.came(info)
 
     def learn(self, first: int, marks: Sequence[Mark]) -> None:
         """Marks of the stream, from number *first* on; those that are known already are passed over."""

@@ -95,7 +95,7 @@ class Drawing:
         self._flow = flow = Flow(
             self._info.stream, self._view, offset + start, over=True, plain=self.plain, style=goes_on
         )
-        flow.learn(0, self._info.marks)
+        flow.know(self._info)
         self._take(data[start:], offset + start)
         self._at = self._index()
         return offset == 0 or at >= BEFORE or self._is_sure(data, offset, start)
