@@ -8,6 +8,7 @@ and none twice.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import math
 import os
@@ -27,11 +28,12 @@ from flarelog.sources.files.openers import Inode
 from flarelog.sources.files.owner import Owner
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.stored import Stored
-from flarelog.sources.files.strangers import Strangers, Troubles
+from flarelog.sources.files.strangers import Strangers
 from flarelog.sources.files.tail import Tail
-from flarelog.sources.files.walk import Look, Walk, directory_of
+from flarelog.sources.files.walk import Look, Troubles, Walk, directory_of
 from flarelog.sources.files.watch import Change, Watch, What
 from flarelog.sources.redaction.file import RedactedFile
+from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +68,7 @@ class Discovery:
 
     def __post_init__(self) -> None:
         self._ledger = Ledger(Links(self.options.root), zone=self.options.zone)
-        self._walk = Walk(self.options.root, self.watch, self._ledger.links, self.troubles.tell, self.options.goes)
+        self._walk = Walk(self.options.root, self.watch, self._ledger.links, self.troubles, self.options.goes)
         self._owner = Owner(self.options, self._ledger, self.troubles.tell)
         self._descriptors = Descriptors(self._walk, self._ledger, self.options.rules())
         self._strangers = Strangers(
@@ -246,7 +248,7 @@ class Discovery:
         left: dict[str, Sight] = {}
         grown: list[tuple[Tail, SourceFile, str]] = []
         ledger, origins, matches = self._ledger, self._ledger.renames.origins, self._owner.matches
-        listed = self._walk.entries(only, look.scanned, self._unread, self._owner.wanted, ledger.paths)
+        listed = self._walk.entries(only, look.scanned, self._unread, self._owner.wanted, ledger.paths, self._closed_to)
         for path, found, is_link in listed:
             wanted = matches(path) and (not is_link or self._owner.may_be_followed(path))
             if wanted:
@@ -274,6 +276,12 @@ class Discovery:
             if path in origins:
                 ledger.renamed(file, path)
         return left, grown
+
+    def _closed_to(self, link: str) -> None:
+        """*link* leads where this user may not go."""
+        if self._owner.names_log(link) and self._owner.may_be_followed(link):
+            full = os.path.join(self.options.root, link)
+            self.troubles.tell(link, f"{legible(full)} cannot be read: {os.strerror(errno.EACCES)}")
 
     def _place_all(self, look: Look, *, everywhere: bool) -> set[str]:
         """Note where each known file stands as *look* has shown it; returns the logs of which one has gone."""

@@ -6,7 +6,6 @@ what goes wrong with one file is that file's alone.
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import time
@@ -23,21 +22,8 @@ from flarelog.sources.files.links import outside
 from flarelog.sources.files.owner import Owner
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.record import take_back
-from flarelog.sources.files.walk import NO_DESCRIPTOR, Look, directory_of
+from flarelog.sources.files.walk import NO_DESCRIPTOR, Look, Troubles, directory_of
 from flarelog.text import legible
-
-log = logging.getLogger(__name__)
-
-
-class Troubles(dict[str, str]):
-    """By path: a sentence, for each file that cannot be sent."""
-
-    def tell(self, path: str, sentence: str, bug: Exception | None = None) -> None:
-        """Say it once."""
-        if path not in self:
-            self[path] = sentence
-            level = logging.WARNING if bug is None else logging.ERROR
-            log.log(level, "%s; the other files continue", sentence, exc_info=bug)
 
 
 @dataclass(slots=True)
