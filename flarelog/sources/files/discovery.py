@@ -92,6 +92,11 @@ class Discovery:
         return self._descriptors.waiting
 
     @property
+    def passing(self) -> bool:
+        """Whether there are links that have just come: ``apply`` is to be called soon, though nothing changes."""
+        return bool(self._strangers.passing.links)
+
+    @property
     def draining(self) -> bool:
         return self._ledger.draining
 
@@ -105,7 +110,7 @@ class Discovery:
     def apply(self, changes: list[Change], now: float) -> set[str]:
         """Take in what a watch reported, and all that it has to report by now."""
         touched, dirty = self._note(changes)
-        touched |= self._settle(dirty, now)
+        touched |= self._settle(dirty, now) | self._strangers.name_links(Look(), now)
         if dirty:
             self._ask_for_writers(now)
         return touched
@@ -183,6 +188,7 @@ class Discovery:
         touched: set[str] = set()
         dirty: set[str] = set()
         ledger, renames, links = self._ledger, self._ledger.renames, self._ledger.links
+        passing = self._strangers.passing
         for change in changes:
             directory = self._walk.relative[change.directory]
             if change.what is What.SHIFTED:
@@ -194,6 +200,7 @@ class Discovery:
             if outside(path) and not links.called(path):
                 continue
             renames.note(change, path)
+            passing.note(change, path)
             if change.what in (What.MODIFIED, What.CLOSED):
                 file = ledger.paths.get(path)
                 known = ledger.known.get(file.identity) if file is not None else None
@@ -201,11 +208,13 @@ class Discovery:
                     file.closed = change.what is What.CLOSED
                     if change.what is What.MODIFIED or len(known[0].files) > 1:
                         touched.add(known[0].log)
-                elif known is not None or self._owner.matches(path):
+                elif known is not None or (self._owner.matches(path) and not passing.has(path)):
                     dirty.add(directory)
                 continue
             if change.what in (What.DELETED, What.MOVED_FROM):
                 self._walk.lost(path)
+                if path not in ledger.tails:
+                    links.drop(path)  # what is reported of the file that it led to is of another link
             dirty.add(directory)
         return touched, dirty
 
@@ -405,4 +414,5 @@ class Discovery:
     def close(self) -> None:
         for tail in self.tails.values():
             tail.close()
+        self._strangers.passing.close()
         self.watch.close()
