@@ -93,6 +93,20 @@ def test_logs_that_may_not_be_read(place: Place) -> None:
     assert "setfacl" in found["root"][2]
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o000])
+def test_directories_that_are_closed(place: Place, mode: int) -> None:
+    for path in ("closed/a.log", "closed/deep/b.log", "open/c.log"):
+        (place.root / path).parent.mkdir(parents=True, exist_ok=True)
+        append(place.root / path, b"x")
+    (place.root / "link.log").symlink_to("closed/a.log")
+    (place.root / "link.pt").symlink_to("closed/a.log")
+    (place.root / "closed").chmod(mode)
+    found = rows(place.call("doctor", "--root", str(place.root), "-o", "json", plain=True), 1)
+    (place.root / "closed").chmod(0o700)
+    closed = f"{place.root}/closed"
+    assert found["root"][:2] == ("fail", f"link.log, {closed} cannot be read by this user")
+
+
 def test_a_site_that_lets_nothing_go(place: Place) -> None:
     policy = place.directory / "consent.toml"
     policy.write_text("allow_log_streaming = false\n")

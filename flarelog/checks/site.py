@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -74,12 +75,24 @@ def _walked(source: SourceOptions) -> tuple[int, int, list[str], list[str], list
     alike: list[str] = []
     closed: list[str] = []
     unnamed: list[str] = []
-    for directory, _, names in os.walk(source.root, onerror=lambda error: closed.append(str(error.filename))):
+    for directory, below, names in os.walk(source.root, onerror=lambda error: closed.append(str(error.filename))):
         directories += 1
+        if not os.access(directory, os.X_OK):  # its names may be read, and nothing be opened by them
+            closed.append(directory)
+            below.clear()
+            continue
         for name in names:
             path = os.path.join(directory, name)
             relative = os.path.relpath(path, source.root)
-            if not source.matches(relative) or not os.path.isfile(path):
+            if not source.matches(relative):
+                continue
+            try:
+                if not stat.S_ISREG(os.stat(path).st_mode):
+                    continue
+            except PermissionError:  # a link leads where this user may not go
+                closed.append(relative)
+                continue
+            except OSError:
                 continue
             files += 1
             if (other := letters.setdefault(relative.lower(), relative)) != relative:
