@@ -695,6 +695,128 @@ def test_a_command_that_could_not_read_a_log_says_so_in_its_exit_code(
     assert "connected again" not in err
 
 
+class Removed(Held):
+    """Logs of sites that are removed, one after the other, while somebody reads: *removed*, of which *sealed* had ended
+    before. A read of one tells so with *error*. The last site is given one line more when they are gone.
+    """
+
+    def __init__(self, removed: str, sealed: str = "", error: str = "the store has no stream") -> None:
+        super().__init__({f"{site}/log.txt": b"hello %b\n" % site.encode() for site in "abc"}, sealed=False)
+        self._removed, self._ended, self._error = removed, sealed, error
+        self._looks = 0
+        self._gone = asyncio.Event()
+        self.begin_anew = False
+
+    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+        found = [replace(info, sealed=info.stream.site in self._ended) for info in await super().streams(run)]
+        self._looks += 1
+        if self._looks == 3:
+            for stream in [stream for stream in self._logs if stream.site in self._removed]:
+                del self._logs[stream]
+            self._gone.set()
+        if self._looks == 6 and self.begin_anew:
+            self._logs[StreamId(RUN, "a", "log.txt")] = b"begun anew\n"
+        return found
+
+    async def state(self, run: str) -> RunState:
+        return RunState.ENDED if self._looks >= 9 else RunState.RUNNING if self._logs else RunState.UNKNOWN
+
+    async def find(
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
+    ) -> AsyncGenerator[Found, None]:
+        if stream not in self._logs:
+            raise NotFound(self._error)
+        yield start, self._logs[stream][start:]
+        if not follow or stream.site in self._ended:
+            return
+        await self._gone.wait()
+        if stream.site in self._removed and not start and self._looks < 6:
+            raise NotFound(self._error)
+        if stream.site == "c":
+            yield len(b"hello c\n"), b"more\n"
+            self._logs[stream] = b"hello c\nmore\n"
+        await asyncio.Event().wait()
+
+
+HELLO = ["a: hello a", "b: hello b", "c: hello c"]
+
+
+@pytest.mark.parametrize("error", ["the store has no stream", "run-1/a/log.txt was removed"])
+@pytest.mark.parametrize("order", ["arrival", "time"])
+@pytest.mark.parametrize(
+    ("removed", "sealed", "said"),
+    [
+        pytest.param("a", "", "run-1/a/log.txt was removed; the other logs are shown", id="one"),
+        pytest.param("ab", "", "run-1/a/log.txt and run-1/b/log.txt were removed; the other logs are shown", id="two"),
+        pytest.param("a", "a", "run-1/a/log.txt was removed; the other logs are shown", id="one-that-had-ended"),
+    ],
+)
+def test_a_log_that_is_removed_ends_no_other(
+    removed: str, sealed: str, said: str, order: Order, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.01)
+    heard: list[str] = []
+    shown = Shown()
+    reading = Reading(
+        Removed(removed, sealed, error), Selection(RUN), replace(PLAIN, merged=order == "time"), heard.append
+    )
+    following = Follow(reading, shown, order)
+    asyncio.run(following.run())
+    assert sorted(shown.lines) == [*HELLO, "c: more"]
+    assert heard == [said]
+    assert not reading.unread
+    assert {stream.site for stream in following.places} == set("abc") - set(removed)
+
+
+@pytest.mark.parametrize("sealed", ["", "a", "abc"])
+def test_who_follows_ends_when_all_logs_were_removed(sealed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.01)
+    shown = Shown()
+    reading = Reading(Removed("abc", sealed), Selection(RUN), PLAIN, pytest.fail)
+    gone = "run-1/a/log.txt, run-1/b/log.txt and run-1/c/log.txt were removed"
+    with pytest.raises(NotFound, match=gone):
+        asyncio.run(asyncio.wait_for(Follow(reading, shown).run(), 5))
+    assert sorted(shown.lines) == HELLO
+
+
+def test_a_log_that_was_removed_may_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.2)  # of which one is made when a log is removed
+    heard: list[str] = []
+    origin, shown = Removed("a"), Shown()
+    origin.begin_anew = True
+    asyncio.run(Follow(Reading(origin, Selection(RUN), PLAIN, heard.append), shown).run())
+    assert sorted(shown.lines) == ["a: begun anew", *HELLO, "c: more"]
+    assert len(heard) == 1
+
+
+@pytest.mark.parametrize("order", ["arrival", "time"])
+def test_a_log_that_is_removed_before_its_turn_keeps_no_other_from_being_shown(order: Order) -> None:
+    class Once(Held):
+        async def find(
+            self,
+            stream: StreamId,
+            start: int,
+            first_mark: int,
+            *,
+            follow: bool,
+            sieve: Sieve | None = None,
+            stop: int = 0,
+        ) -> AsyncGenerator[Found, None]:
+            if stream.site in "ab":
+                raise NotFound("the store has no stream")
+            async for found in super().find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop):
+                yield found
+
+    heard: list[str] = []
+    shown = Shown()
+    logs = {f"{site}/log.txt": b"hello %b\n" % site.encode() for site in "abc"}
+    reading = Reading(Once(logs), Selection(RUN), replace(PLAIN, merged=order == "time"), heard.append)
+    asyncio.run(Batch(reading, shown, order).run())
+    assert shown.lines == ["c: hello c"]
+    assert heard == [f"run-1/{site}/log.txt was removed; the other logs are shown" for site in "ab"]
+    assert list(reading.unread) == [StreamId(RUN, site, "log.txt") for site in "ab"]
+
+
 def test_nothing_there_is_said() -> None:
     with pytest.raises(NotFound, match="here has no log of run run-1"):
         read(Held({}), Selection(RUN))
