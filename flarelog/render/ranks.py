@@ -18,9 +18,9 @@ from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
 from flarelog.late import late
 from flarelog.model import Attributes, Ended, Generation, StreamInfo
-from flarelog.render.merge import Blocks
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
+from flarelog.render.tracebacks import Tracebacks
 from flarelog.values import frozen
 
 # Strict: these forms alone, in a part of a log's name with or without an ending, are believed to name a rank.
@@ -320,22 +320,20 @@ class RankChooser:
 
 
 class RankedLines:
-    """The lines of one *stream* that are shown: those of the ranks that are wanted and, of others, the blocks (a line,
-    or a whole traceback) that *error* matches.
+    """The lines of one *stream* that are shown: those of the ranks that are wanted and, of others, those that *error*
+    matches, and whole tracebacks.
     """
 
     def __init__(self, chooser: RankChooser, stream: str, error: re.Pattern[str]) -> None:
         self._chooser, self._stream, self._error = chooser, stream, error
-        self._blocks = Blocks()
+        self._tracebacks = Tracebacks()
 
     def feed(self, lines: Iterable[Line]) -> list[Line]:
         found: list[Line] = []
         for line in lines:
-            verdict = self._chooser.line(self._stream, line.offset, plain(line.text))
-            if verdict is Verdict.ERRORS:
-                found += self._wrong(self._blocks.feed((line,)))
-            elif verdict is Verdict.SHOW:
-                found += self.settle()
+            text = plain(line.text)
+            verdict = self._chooser.line(self._stream, line.offset, text)
+            if verdict is Verdict.SHOW or (verdict is Verdict.ERRORS and self._is_wrong(text)):
                 found.append(line)
         return found
 
@@ -343,14 +341,6 @@ class RankedLines:
         """Whether a note at *offset* is shown."""
         return self._chooser.concerns(self._stream, offset)
 
-    @property
-    def first(self) -> Line | None:
-        """The first line of a block that has not ended."""
-        return self._blocks.first
-
-    def settle(self) -> list[Line]:
-        """Nothing more comes for now: a block that may have gone on is whole."""
-        return self._wrong(self._blocks.settle())
-
-    def _wrong(self, blocks: Iterable[list[Line]]) -> list[Line]:
-        return [line for block in blocks if any(self._error.search(plain(one.text)) for one in block) for line in block]
+    def _is_wrong(self, text: str) -> bool:
+        of_one = self._tracebacks.begins(text) or self._tracebacks.goes_on(text)
+        return of_one or self._error.search(text) is not None

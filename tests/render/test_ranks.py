@@ -178,12 +178,27 @@ def test_of_other_ranks_whole_tracebacks_are_shown() -> None:
     lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream), re.compile("Traceback|Error"))
     texts = ["step 1", "Traceback (most recent call last):", '  File "a.py", line 1, in f', "    f()", "ValueError: no",
              "step 2", "ERROR", "an Error in one line"]  # fmt: skip
-    found = lines.feed(Line(n, 0, text) for n, text in enumerate(texts)) + lines.settle()
+    found = lines.feed(Line(n, 0, text) for n, text in enumerate(texts))
     assert [line.text for line in found] == [*texts[1:5], texts[7]]
     shown = RankedLines(chooser(log, globs=("1",)), str(log.stream), re.compile("Error"))
     assert [line.text for line in shown.feed(Line(n, 0, text) for n, text in enumerate(texts))] == texts
     hidden = RankedLines(chooser(log, globs=("2",)), str(log.stream), re.compile("Error"))
-    assert hidden.feed(Line(n, 0, text) for n, text in enumerate(texts)) + hidden.settle() == []
+    assert hidden.feed(Line(n, 0, text) for n, text in enumerate(texts)) == []
+
+
+@pytest.mark.parametrize("prefix", ["[rank{}]: ", "[default{}]:"])
+def test_tracebacks_of_other_ranks_are_whole_where_they_are_mixed(prefix: str) -> None:
+    log = written("ranks:0=0+1=1+2=2+3=3,world-size:4")
+    lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream), re.compile("Traceback|Error"))
+    said = {
+        0: ["step 1", "step 2", "step 3", "step 4", "step 5"],
+        1: ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "    f()", "", "ValueError: zero"],
+        2: ["Traceback (most recent call last):", '  File "b.py", line 2, in g', "    g()", "", "Died"],
+    }
+    texts = [f"{prefix.format(rank)}{own[n]}" for n in range(5) for rank, own in said.items()]
+    hidden = [f"{prefix.format(rank)}step 9" for rank in (1, 2)]
+    found = lines.feed(Line(n, 0, text) for n, text in enumerate([*texts, *hidden]))
+    assert [line.text for line in found] == texts
 
 
 @pytest.mark.parametrize("words", ["rank:x", "rank:-1", "rank:99999999", "ranks:0=+=1", "rank", "", ":,:", "rank:1+2"])
