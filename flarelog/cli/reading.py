@@ -18,7 +18,7 @@ from flarelog.cli.pager import Pager
 from flarelog.cli.running import ended_by, say, sentence
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
-from flarelog.errors import FAILED, GAPS, OK, TIMEOUT, FlarelogError
+from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.sgr import plain
@@ -144,7 +144,7 @@ def _read(context: click.Context, asked: Asked) -> int:
         if live:
             _beside(console, pipe)
         try:
-            return asyncio.run(_shown(reading, reader, console, pipe, asked))
+            return asyncio.run(_shown(reading, reader, console, pipe, asked, ranks))
         except KeyboardInterrupt:
             if isinstance(reader, Follow) and reading.streams and sys.stderr.isatty():
                 places = {(stream.site, stream.log): place for stream, place in reader.places.items()}
@@ -212,7 +212,9 @@ async def _through(reading: Reading, reader: Follow | Batch) -> None:
         await reader.run()
 
 
-async def _shown(reading: Reading, reader: Follow | Batch, console: Console, pipe: Pipe, asked: Asked) -> int:
+async def _shown(
+    reading: Reading, reader: Follow | Batch, console: Console, pipe: Pipe, asked: Asked, ranks: RankChooser
+) -> int:
     try:
         await _through(reading, reader)
     finally:
@@ -221,8 +223,15 @@ async def _shown(reading: Reading, reader: Follow | Batch, console: Console, pip
             pipe.write_out()
     for note in summary(reading.replaced, "these logs", reading.cut, asked.lines.searched):
         click.echo(note, err=True)
+    whole = reading.view.sieve is None and reading.view.choice.since is None  # else lines were left out unseen
+    if not ranks.choice.everything and whole and (why := ranks.unmatched()):
+        _talk(why)
+    else:
+        why = ""
     if reading.unread:
         return FAILED
+    if why and not ranks.shown:
+        return NOT_FOUND
     return _status(reading.infos) if asked.shown.exit_status else OK
 
 

@@ -32,6 +32,8 @@ _PREFIX = late(r"\[rank(\d{1,7})\]:")
 _MAP = late(r"(?P<glob>[^=]+?)(?::(?P<local>\d{1,7}))?=(?P<rank>\d{1,7})")
 _WORDS = ("rank", "local-rank", "group-rank", "world-size", "ranks")  # of Attributes, which may hold others
 _PAIR = late(r"(\d{1,7})=(\d{1,7})")
+_SEEN = 10_000  # ranks that are remembered of lines
+_SPANS = 8  # of ranks that are named
 
 
 @frozen
@@ -238,6 +240,10 @@ class RankChooser:
         self._known: dict[str, list[Known]] = {}
         self._largest: dict[tuple[str, str], int] = {}  # by run and site: of those that were told by people and names
         self._over = False
+        self._seen = set[int]()  # of lines
+        self._nameless = False  # nobody knew the rank of a line
+        self._matched = False  # a line was of a rank that is wanted
+        self.shown = False  # any line was
 
     def learn(self, infos: Iterable[StreamInfo], *, over: bool = False) -> None:
         """Take in what all streams of a run are by now. *over*: nothing more will be known."""
@@ -281,15 +287,40 @@ class RankChooser:
         """Whether the line *text*, without its colours, at *offset* of *stream* is shown: SHOW, ERRORS or HIDE."""
         stretch = self.stretch(stream, offset)
         rank = rank_of(stretch, text)
-        if self.choice.everything or rank is None:
-            return Verdict.SHOW if self.choice.everything else self._others()
+        if self.choice.everything:
+            return Verdict.SHOW
+        if rank is None:
+            self._nameless = True
+            return self._others()
+        if len(self._seen) < _SEEN:
+            self._seen.add(rank)
         found = self._of(stream, stretch, rank)
+        self._matched = self._matched or found is Verdict.SHOW
         return self._others() if found is Verdict.WAIT else found
 
     def concerns(self, stream: str, offset: int) -> bool:
         """Whether a note at *offset* of *stream* is shown: not in a log whose rank is known and not wanted."""
         stretch = self.stretch(stream, offset)
         return stretch.rank is None or self._of(stream, stretch, stretch.rank) is not Verdict.HIDE
+
+    def unmatched(self) -> str:
+        """Why no line was of a rank that is wanted; empty where one was, or none was there."""
+        known_ = [
+            (stream, stretch, rank)
+            for stream, stretches in self._known.items()
+            for stretch in stretches
+            for rank in (stretch.rank, *stretch.locals.values())
+            if rank is not None
+        ]
+        ranks = self._seen.union(rank for _, _, rank in known_)
+        if self._matched or any(self._of(*each) in (Verdict.SHOW, Verdict.WAIT) for each in known_):
+            return ""
+        if not ranks:
+            how = "--rank-map tells them, as in --rank-map 'site-1/**=0'"
+            return f"the ranks of these logs are not known: {how}" if self._nameless else ""
+        choice = self.choice
+        wanted = [*choice.globs, *(["0"] if choice.first else []), *(["last"] if choice.last else [])]
+        return f"no log has rank {' or '.join(wanted)}: known are {_spans(sorted(ranks))}"
 
     def rank(self, stream: str, offset: int, text: str) -> int | None:
         """The rank that says the line; None when it is not known."""
@@ -335,6 +366,7 @@ class RankedLines:
             verdict = self._chooser.line(self._stream, line.offset, text)
             if verdict is Verdict.SHOW or (verdict is Verdict.ERRORS and self._is_wrong(text)):
                 found.append(line)
+        self._chooser.shown = self._chooser.shown or bool(found)
         return found
 
     def concerns(self, offset: int) -> bool:
@@ -344,3 +376,15 @@ class RankedLines:
     def _is_wrong(self, text: str) -> bool:
         of_one = self._tracebacks.begins(text) or self._tracebacks.goes_on(text)
         return of_one or self._error.search(text) is not None
+
+
+def _spans(ranks: Sequence[int]) -> str:
+    """``0 to 3, 7``, the first few where there are many."""
+    spans: list[tuple[int, int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1] = spans[-1][0], rank
+        else:
+            spans.append((rank, rank))
+    said = [str(first) if first == last else f"{first} to {last}" for first, last in spans]
+    return ", ".join([*said[:_SPANS], *(["..."] if len(said) > _SPANS else [])])

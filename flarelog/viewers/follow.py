@@ -42,6 +42,7 @@ AT_ONCE = 32  # pieces that are shown before they are handed on
 SLOW = 1.0  # seconds that a terminal may hold up a stream before it skips something
 BEHIND = 512 << 10  # bytes by which it must be behind then
 SKIPPED_TO = 40  # lines before the end that are shown then
+RANKS_WITHIN = 10.0  # seconds in which a sidecar has told a log's rank; what is still waited for then is told
 TOGETHER = 0.1  # seconds within which the readers of logs that are removed together have heard of it
 
 
@@ -73,6 +74,7 @@ class Follow:
         self._removed = asyncio.Event()  # a stream was, and nobody was told
         self._told_removed = set[StreamId]()
         self._said = False  # which sites of those that are named have not come
+        self._ranks_due = float("inf")  # when people are told that ranks are waited for
 
     @property
     def places(self) -> dict[StreamId, int]:
@@ -238,7 +240,7 @@ class Follow:
             each.marks = max(each.marks, list(info.marks), key=len)
         self._ranks.learn([each.as_known for each in self._reading.streams.values()], over=over)
         self._display.known(self._reading.streams)
-        many = len(self._reading.streams) > LIVE_READS
+        many, held = len(self._reading.streams) > LIVE_READS, 0
         for each in self._reading.streams.values():
             each.flow.learn(0, each.info.marks)
             if each.flow.unsettled or (each.info.sealed and not each.ended):
@@ -247,6 +249,7 @@ class Follow:
             if each.unread:
                 continue
             if self._ranks.readable(str(each.info.stream), each.received) == each.received:
+                held += 1
                 continue  # until its rank is known
             if over and not each.last and (behind or not each.done):
                 if each.reading is not None:
@@ -258,6 +261,12 @@ class Follow:
                 each.reading = group.create_task(self._read(each, follow=not (many or over)))
             elif many and behind:
                 self._grew.add(each.info.stream)
+        if held and not self._looked:
+            self._ranks_due = time.monotonic() + RANKS_WITHIN
+        elif held and time.monotonic() >= self._ranks_due:
+            self._ranks_due = float("inf")
+            what = f"the ranks of {held} logs are" if held > 1 else "the rank of a log is"
+            self._reading.say(f"{what} not known yet: waiting (--rank-map tells ranks)")
         self._over, self._looked = over, True
 
     async def _read(self, each: Stream, *, follow: bool) -> None:

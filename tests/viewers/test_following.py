@@ -566,6 +566,23 @@ def test_a_log_is_read_as_far_as_its_rank_is_known(
     assert origin.read_at[:3] == [1, 2, 3]
 
 
+def test_who_waits_for_ranks_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unknown(Held):
+        looks = 0
+
+        async def state(self, run: str) -> RunState:
+            self.looks += 1
+            return RunState.ENDED if self.looks > 5 else RunState.RUNNING
+
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(live, "RANKS_WITHIN", 0.0)
+    heard: list[str] = []
+    chooser = RankChooser(RankChoice.of(["0"], "", []))
+    origin = Unknown(TWO, sealed=False)
+    asyncio.run(Follow(Reading(origin, Selection(RUN), PLAIN, heard.append), Shown(), ranks=chooser).run())
+    assert heard == ["the ranks of 2 logs are not known yet: waiting (--rank-map tells ranks)"]
+
+
 class Cut(Held):
     """One whose reads end at first, after a piece of each, with *error*."""
 
@@ -602,8 +619,8 @@ def test_what_is_said_of_a_connection_that_is_followed_by_another(error: Flarelo
     assert heard == said
 
 
-async def _damaged(root: Path, missing: bool) -> None:
-    """Three sites' logs of a run that has ended; that of b can no longer be read."""
+async def _sealed(root: Path) -> None:
+    """Three sites' logs of a run that has ended."""
     async with LocalStore(root, "memory") as store:
         await store.set_run(RUN, RunState.RUNNING)
         for site in "abc":
@@ -612,6 +629,11 @@ async def _damaged(root: Path, missing: bool) -> None:
             await appender.seal(Receipt(appender.committed, appender.digest, 0))
             await appender.close()
         await store.set_run(RUN, RunState.ENDED)
+
+
+async def _damaged(root: Path, missing: bool) -> None:
+    """The same; that of b can no longer be read."""
+    await _sealed(root)
     path = root / RUN / "b" / "log.txt"
     if missing:
         path.unlink()
@@ -815,6 +837,29 @@ def test_a_log_that_is_removed_before_its_turn_keeps_no_other_from_being_shown(o
     assert shown.lines == ["c: hello c"]
     assert heard == [f"run-1/{site}/log.txt was removed; the other logs are shown" for site in "ab"]
     assert list(reading.unread) == [StreamId(RUN, site, "log.txt") for site in "ab"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--rank", "0"], 3, "flarelog: the ranks of these logs are not known: --rank-map tells them"),
+        (["--rank", "0", "--rank-map", "a/**=0"], 0, ""),
+        (["--rank", "9", "--rank-map", "[a-b]/**=0", "--rank-map", "c/**=1"], 3, "no log has rank 9: known are 0 to 1"),
+        (["--ranks", "first"], 0, "flarelog: the ranks of these logs are not known"),  # errors are shown
+        (["--ranks", "first", "-i", "nothing"], 0, ""),
+    ],
+)
+@pytest.mark.parametrize("command", ["logs", "follow"])
+def test_a_rank_that_no_line_is_of_is_told(
+    command: str, words: list[str], code: int, said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(_sealed(tmp_path))
+    with pytest.raises(SystemExit) as ended:
+        main([command, RUN, "--store", str(tmp_path), "--notes", "off", *words], standalone_mode=False)
+    out, err = capfd.readouterr()
+    assert (ended.value.code, bool(out)) == (code, code == 0 and "-i" not in words)
+    assert err.count("\n") == bool(said)
+    assert said in err
 
 
 def test_nothing_there_is_said() -> None:
