@@ -439,6 +439,43 @@ def test_ctrl_c_on_a_terminal_tells_how_to_go_on(place: Place, chosen: tuple[str
     assert "a log that begins later\n" in again.printed
 
 
+@pytest.mark.parametrize("count", [3, 30])
+@pytest.mark.parametrize("order", ["arrival", "time"])
+def test_what_comes_after_ctrl_c_is_shown_however_old_its_times_are_and_however_many_logs_there_are(
+    place: Place, count: int, order: str
+) -> None:
+    """The times in the lines were compared with that of Ctrl-C, where there were three logs or more."""
+    receiver = place.serve()
+    root, old = place.directory / "many", b"2020-01-01 00:00:%02d line\n"
+    root.mkdir()
+    files = [root / f"{number}.log" for number in range(count)]
+    for file in files:
+        append(file, old % 1)
+    sidecar = place.sidecar(receiver, root=root)
+    for file in files:
+        receiver.gets(old % 1, file.name)
+    terminal = Terminal("follow", RUN, "--receiver", receiver.address, "--order", order, "-o", "json")
+    for file in files if order == "arrival" else files[:1]:  # others are held back
+        terminal.sees(f'"{file.name}"')
+    command = interrupted(terminal)
+    before = [json.loads(line) for line in terminal.seen.decode().splitlines() if line.startswith("{")]
+    assert ("--from=@" in "".join(command)) is (count == 30)
+    for file in files:
+        append(file, old % 2)
+    append(root / "later.log", old % 3)
+    receiver.gets(old % 3, "later.log")
+    place.call("run-end", RUN, "--receiver", receiver.address)
+    assert sidecar.ends() == 0
+    again = place.start(*command)
+    assert again.ends() == 0
+    shown = [(each["log"], each["body"]) for each in [*before, *again.records()] if "body" in each]
+    wanted = [(file.name, old % number) for file in files for number in (1, 2)] + [("later.log", old % 3)]
+    assert sorted(shown) == sorted((name, line.decode().strip()) for name, line in wanted)
+    for word in command:
+        if word.startswith("--from=@"):
+            Path(word.removeprefix("--from=@")).unlink()
+
+
 def test_with_many_logs_it_goes_on_from_that_moment(place: Place) -> None:
     receiver = place.serve()
     for name in "abc":

@@ -12,12 +12,15 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.lines import LineOptions
 from flarelog.cli.options import SWITCH, F, Place, asks, place_options
 from flarelog.cli.there import origin
-from flarelog.errors import InvalidOption
+from flarelog.contents import contents
+from flarelog.errors import InvalidFile, InvalidOption
 from flarelog.names import log_name, run_name, site_name
 from flarelog.options import declared, typed
 from flarelog.values import frozen
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Selection
+
+MAX_PLACES = 32 << 20  # bytes of a file that names places in logs
 
 
 @frozen
@@ -38,7 +41,7 @@ class LogOptions:
     latest: bool = typed(False, "Show the run that began last.")
     starts: tuple[str, ...] = typed(
         (),
-        "Show this log from this byte on, and no others but those of --site and --log. Repeatable.",
+        "Show this log from this byte on; others only by --site and --log. @FILE: one a line. Repeatable.",
         flag="from",
         metavar="SITE/LOG:OFFSET",
     )
@@ -92,11 +95,26 @@ class Asked:
 
     def selection(self, tail: int | None) -> Selection:
         """Raises InvalidName, InvalidOption."""
-        starts = {}
-        for text in self.logs.starts:
-            log, offset = position(text)
-            starts[log] = offset
+        starts = dict(found for text in self.logs.starts for found in positions(text))
         return Selection(run_name(self.run), self.logs.sites, self.logs.logs, starts, tail)
+
+
+def positions(text: str) -> list[tuple[tuple[str, str], int]]:
+    """What ``--from`` names: the place that *text* is, or those in the file of ``@FILE``. Raises InvalidName,
+    InvalidOption.
+    """
+    return [position(one) for one in (_lines(text[1:]) if text.startswith("@") else (text,))]
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        raw = contents(path, MAX_PLACES)[1]
+        if len(raw) > MAX_PLACES:
+            raise ValueError(f"it has more than {MAX_PLACES:,} bytes")
+        return raw.decode().split()
+    except (OSError, ValueError) as error:
+        why = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise InvalidFile(f"--from @{path} cannot be read: {why}") from error
 
 
 def position(text: str) -> tuple[tuple[str, str], int]:

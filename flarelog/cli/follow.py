@@ -64,9 +64,9 @@ which --site and --log choose.
 
 A site or a log of which nothing has come is waited for until RUN has ended.
 
-Data goes to stdout, messages to stderr. Exit code 0; 1 if a log cannot be read, 3 if --first-error finds nothing or
-nothing has come, 4 if the receiver cannot be reached, 5 if the logs may not be read, 130 after Ctrl-C. On a terminal,
-Ctrl-C prints the command that continues from the same place.
+Data goes to stdout, messages to stderr. Exit code 0; 1 if a log cannot be read, 3 if --first-error finds nothing,
+nothing has come or no log has the rank, 4 if the receiver cannot be reached, 5 if the logs may not be read, 130 after
+Ctrl-C. On a terminal, Ctrl-C prints the command that continues from the same place.
 """,
 )
 @reads(FollowOptions)

@@ -54,8 +54,8 @@ a log ends; --notes off leaves them out. -o raw writes the exact bytes, one log 
 names.
 
 With -i the receiver leaves out text that cannot match. Data goes to stdout, messages to stderr.
-Exit code 0; 1 if a log cannot be read, 3 if there is no such log or --first-error finds nothing, 4 if the receiver
-cannot be reached, 5 if the logs may not be read.
+Exit code 0; 1 if a log cannot be read, 3 if there is no such log or rank, or --first-error finds nothing, 4 if the
+receiver cannot be reached, 5 if the logs may not be read.
 """,
 )
 @reads(LogsOptions)

@@ -1,4 +1,7 @@
-"""The user's pager: FLARELOG_PAGER, PAGER, or less. ``cat``, or nothing, is none; a dumb terminal gets none."""
+"""The user's pager: FLARELOG_PAGER, PAGER, or less. ``cat``, or nothing, is none; a dumb terminal gets none.
+
+A pager that does not exist hides nothing: it is told, and what was for it goes to the terminal.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,12 @@ import signal
 import subprocess
 import sys
 
+from flarelog.cli.running import say
+from flarelog.errors import FlarelogError
+
 _LESS = "less"
+_BEGINS_OTHERWISE = set("=$`(){}|&;<>*?~!")  # in the first word of a shell's command: it names no program
+_NOT_STARTED = 126, 127  # a shell's exit codes of a command that is none
 
 
 class Pager:
@@ -17,7 +25,7 @@ class Pager:
     """
 
     def __init__(self, *, wanted: bool) -> None:
-        command = _pager_command() if wanted else ""
+        command = self._command = _pager_command() if wanted else ""
         environment = {"LESS": "FRX", "LV": "-c", **os.environ}
         self._process = (
             subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environment)  # noqa: S602  # as git does
@@ -42,15 +50,33 @@ class Pager:
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         self._process.wait()
+        if self._process.returncode in _NOT_STARTED:
+            raise FlarelogError(f"the pager {self._command!r} could not be started: give --pager off")
         return kind is not None and issubclass(kind, BrokenPipeError)
 
 
 def _pager_command() -> str:
     if os.environ.get("TERM", "dumb") == "dumb":  # it has no cursor: a pager would warn, and wait for a key
         return ""
+    import shutil  # as in lines: for a terminal alone
+
     chosen = next((os.environ[name] for name in ("FLARELOG_PAGER", "PAGER") if name in os.environ), None)
     if chosen is None:
-        import shutil  # as in lines: for a terminal alone
-
         return _LESS if shutil.which(_LESS) else ""
-    return "" if chosen.strip() in ("", "cat") else chosen
+    if chosen.strip() in ("", "cat"):
+        return ""
+    if (program := _program(chosen)) and not shutil.which(program):
+        say(f"flarelog: there is no pager {program}: this is shown without one")
+        return ""
+    return chosen
+
+
+def _program(command: str) -> str:
+    """The program that a shell starts first for *command*; empty where that is not plain to see."""
+    import shlex  # as above
+
+    try:
+        first = next(iter(shlex.split(command)), "")
+    except ValueError:
+        return ""
+    return "" if _BEGINS_OTHERWISE & set(first) else first

@@ -7,7 +7,6 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +18,7 @@ from flarelog.cli.pager import Pager
 from flarelog.cli.running import ended_by, say, sentence
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
-from flarelog.errors import FAILED, GAPS, OK, TIMEOUT, FlarelogError
+from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.sgr import plain
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 _GLOB = set("*?[")
 TUNE_AFTER = 0.5  # seconds
 LAST = 100  # lines of each log that a terminal shows first
-NAMED = 2  # logs that are named each where somebody is told how to go on
+NAMED = 20  # logs that are named each where somebody is told how to go on; the places of more are in a file
 
 
 def names_one(chosen: Selection) -> bool:
@@ -145,12 +144,11 @@ def _read(context: click.Context, asked: Asked) -> int:
         if live:
             _beside(console, pipe)
         try:
-            return asyncio.run(_shown(reading, reader, console, pipe, asked))
+            return asyncio.run(_shown(reading, reader, console, pipe, asked, ranks))
         except KeyboardInterrupt:
             if isinstance(reader, Follow) and reading.streams and sys.stderr.isatty():
-                if len(reader.places) > NAMED:
-                    _talk("of so many logs the next command goes on by time, and may show some lines again")
-                _talk(f"continue with: {_again(context, asked.run, reader.places)}")
+                places = {(stream.site, stream.log): place for stream, place in reader.places.items()}
+                _talk(f"continue with: {_again(context, asked.run, {**chosen.starts, **places})}")
             raise
     return OK  # the user has left the pager
 
@@ -169,11 +167,10 @@ def _signatures() -> Table:
     return Table()
 
 
-def _again(context: click.Context, run: str, places: Mapping[StreamId, int]) -> str:
-    """The command that goes on where this one ends: at *places*, or from this moment on where those are many."""
+def _again(context: click.Context, run: str, places: Mapping[tuple[str, str], int]) -> str:
+    """The command that goes on where this one ends: at *places*, by site and log."""
     import shlex  # most readers end without it
 
-    few = len(places) <= NAMED
     changed = {"from", "tail", "since", "latest"}
     words = [*context.command_path.split(), run]
     for each in context.command.params:
@@ -188,13 +185,25 @@ def _again(context: click.Context, run: str, places: Mapping[StreamId, int]) -> 
             words.append(long if value else max(each.secondary_opts, key=len, default=long))
         else:
             words += [word for one in (value if each.multiple else (value,)) for word in (long, str(one))]
-    if few:
-        if not any(context.params.get(name) for name in ("from", "site", "log")):
-            words.append("--site=*")  # logs that begin later
-        words += [f"--from={stream.site}/{stream.log}:{place}" for stream, place in places.items()]
-    else:
-        words.append(f"--since={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
-    return shlex.join(words)
+    if not any(context.params.get(name) for name in ("from", "site", "log")):
+        words.append("--site=*")  # logs that begin later
+    return shlex.join([*words, *(f"--from={place}" for place in _named(run, places))])
+
+
+def _named(run: str, places: Mapping[tuple[str, str], int]) -> list[str]:
+    """*places* as ``--from`` takes them: many are in a file. A time would not do: lines with older times may come."""
+    named = [f"{site}/{log}:{place}" for (site, log), place in places.items()]
+    if len(named) <= NAMED:
+        return named
+    import tempfile  # as above
+
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix=f"flarelog-{run}-", suffix=".places", delete=False) as file:
+            file.write("".join(f"{one}\n" for one in named))
+    except OSError:  # no room for it
+        return named
+    _talk(f"{file.name} has the places of {len(named)} logs, from which the next command continues")
+    return [f"@{file.name}"]
 
 
 async def _through(reading: Reading, reader: Follow | Batch) -> None:
@@ -203,7 +212,9 @@ async def _through(reading: Reading, reader: Follow | Batch) -> None:
         await reader.run()
 
 
-async def _shown(reading: Reading, reader: Follow | Batch, console: Console, pipe: Pipe, asked: Asked) -> int:
+async def _shown(
+    reading: Reading, reader: Follow | Batch, console: Console, pipe: Pipe, asked: Asked, ranks: RankChooser
+) -> int:
     try:
         await _through(reading, reader)
     finally:
@@ -212,8 +223,15 @@ async def _shown(reading: Reading, reader: Follow | Batch, console: Console, pip
             pipe.write_out()
     for note in summary(reading.replaced, "these logs", reading.cut, asked.lines.searched):
         click.echo(note, err=True)
+    whole = reading.view.sieve is None and reading.view.choice.since is None  # else lines were left out unseen
+    if not ranks.choice.everything and whole and (why := ranks.unmatched()):
+        _talk(why)
+    else:
+        why = ""
     if reading.unread:
         return FAILED
+    if why and not ranks.shown:
+        return NOT_FOUND
     return _status(reading.infos) if asked.shown.exit_status else OK
 
 

@@ -329,7 +329,7 @@ def _refused(
 def _own_check(param: click.Option) -> Callable[[Any], object] | None:
     """What a command does with one value of *param* before it begins. It raises FlarelogError."""
     from flarelog.cli import lines  # who reads a file alone needs none of these
-    from flarelog.cli.asked import position
+    from flarelog.cli.asked import positions
     from flarelog.cli.findings import table
     from flarelog.cli.view import codec
     from flarelog.receiver.workers import place
@@ -343,7 +343,7 @@ def _own_check(param: click.Option) -> Callable[[Any], object] | None:
         "--tz": lines.zone,
         "--zone": lambda text: lines.zones([text]),
         "--encoding": codec,
-        "--from": position,
+        "--from": positions,
         "--format": Template,
         "--ranks": lambda text: RankChoice.of((), text, ()),
         "--rank-map": lambda text: RankChoice.of((), "", (text,)),

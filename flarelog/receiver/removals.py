@@ -52,16 +52,15 @@ class Removals:
         self._store, self._runs, self._sessions, self._states = store, runs, sessions, states
         self._workers, self._forget, self._spawn, self._lately = workers, forget, spawn, lately
         self._one = asyncio.Lock()
-        self._barred: OrderedDict[tuple[str, str, bytes], None] = OrderedDict()
+        self._barred: OrderedDict[tuple[str, str, bytes], str] = OrderedDict()  # and what was removed
 
     def check(self, opened: Open) -> None:
         """Let pass whoever does not send what was removed while he had it. Raises Refused."""
         stream = opened.stream
         if (stream.run, stream.site, opened.producer) in self._barred:
-            raise Refused(
-                Code.REJECTED,
-                f"run {stream.run} was removed at the receiver while site {stream.site} sent it; {AGAIN}",
-            )
+            what = self._barred[stream.run, stream.site, opened.producer]
+            sent = f"while site {stream.site} sent it" if what == _named(stream.run) else "while it sent"
+            raise Refused(Code.REJECTED, f"{what} was removed at the receiver {sent}; {AGAIN}")
 
     async def remove(
         self, run: str, site: str = "", *, force: bool = False, barred: bool = True, was: Extent | None = None
@@ -110,7 +109,7 @@ class Removals:
         store, clock = self._store, asyncio.get_running_loop().time
         store.hold(run, site)
         if force:
-            why = f"run {run} was removed at the receiver; {AGAIN}"
+            why = f"{_named(run, site)} was removed at the receiver; {AGAIN}"
             sessions = list(self._sessions.of(run, site))
             if sessions and not self._lately.said(why):  # once, and not of each log
                 log.warning("%s; %d of its logs were open", why, len(sessions))
@@ -125,7 +124,7 @@ class Removals:
         """It may be opened again; if it was *removed*, as if it had never been."""
         if removed:
             for producer in self._states.producers(run, site) if barred else ():
-                self._barred[producer] = None
+                self._barred[producer] = _named(run, site)
             while len(self._barred) > REMEMBERED:
                 self._barred.popitem(last=False)
             self._store.forget_run(run, site)
@@ -138,3 +137,7 @@ class Removals:
             await self._store.clear()
         except FlarelogError as error:
             log.warning("%s; the receiver retries when the next run is removed", error)
+
+
+def _named(run: str, site: str = "") -> str:
+    return f"site {site} of run {run}" if site else f"run {run}"

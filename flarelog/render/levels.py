@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from flarelog.late import late
-from flarelog.render.merge import GOES_ON, TRACEBACK, before_traceback
+from flarelog.render.tracebacks import TRACEBACK, Tracebacks
 
 _HEAD = 256  # characters that are looked at
 
@@ -116,19 +116,17 @@ class Levels:
 
     def __init__(self) -> None:
         self._last: Level | None = None
-        self._prefix = self._begin = ""  # before each line of a traceback, and before an empty one
-        self._inside = self._behind = False  # a traceback; the exception that it ended with
+        self._tracebacks = Tracebacks()
         self.within = False  # the last line goes on with a traceback
         self._like, self._end = b"", 0  # the shape of what told the level of the line before, and how long that is
 
     def of(self, text: str) -> Level | None:
         """The level of *text*, without colours; None: nobody knows."""
         self.within = False
-        if TRACEBACK in text and (began := before_traceback(text)) is not None:
-            self._inside, self._behind, self._last = True, False, Level.ERROR
-            self._prefix, self._begin, self._end = began, began.rstrip(), 0
+        if TRACEBACK in text and self._tracebacks.begins(text):
+            self._last, self._end = Level.ERROR, 0
             return Level.ERROR
-        if (self._inside or self._behind) and self._belongs(text):
+        if self._tracebacks.open and self._tracebacks.goes_on(text):
             self.within = True
             return Level.ERROR
         if self._end and text[: self._end].encode(errors="replace").translate(_DIGITS) == self._like:
@@ -139,18 +137,3 @@ class Levels:
             return self._last
         self._last = own
         return own
-
-    def _belongs(self, text: str) -> bool:
-        """Whether *text* goes on with the traceback."""
-        rest = text[len(self._prefix) :]
-        if not text.startswith(self._begin):
-            self._inside = self._behind = False
-        elif rest.startswith(GOES_ON) or not rest.strip():
-            return True
-        elif self._inside:
-            self._inside = rest[0] in " \t"
-            self._behind = not self._inside
-            return True
-        else:
-            self._behind = False
-        return False

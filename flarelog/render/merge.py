@@ -20,6 +20,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from flarelog.render.rows import Line, Untimed
 from flarelog.render.sgr import plain
 from flarelog.render.times import SECOND, stamp
+from flarelog.render.tracebacks import Traceback, before_traceback
 
 HOLD = 2.0  # seconds
 MOST = 100_000  # lines that are held at once
@@ -166,26 +167,6 @@ class Merge(Generic[Source]):
         return self.release(0.0)
 
 
-TRACEBACK = "Traceback (most recent call last):"  # in the first line of a block
-GOES_ON = ("The above exception was", "During handling of the above")  # between two tracebacks of a block
-_GROUP = "Exception Group "
-_RULES = ("  + ", "  | ")  # before the lines of an exception group, one for each that it is in
-
-
-def before_traceback(text: str) -> str | None:
-    """What stands before the traceback that begins in *text*, and before each of its lines; None: none begins there.
-
-    A pattern that takes whatever stands before any number of rules is quadratic.
-    """
-    end = text.find(TRACEBACK)
-    if end < 0:
-        return None
-    end -= len(_GROUP) if text.endswith(_GROUP, 0, end) else 0
-    while text.endswith(_RULES, 0, end):
-        end -= len(_RULES[0])
-    return text[:end]
-
-
 class Blocks:
     """One log's lines in blocks that belong together: a Python traceback is one, every other line is one by itself.
 
@@ -195,8 +176,7 @@ class Blocks:
     def __init__(self) -> None:
         self._block: list[Line] = []
         self._size = 0  # characters of it
-        self._prefix = self._begin = ""  # before each line, and before an empty one
-        self._ended = False  # the exception's own line was there; another may follow that it caused
+        self._traceback: Traceback | None = None
 
     @property
     def held(self) -> bool:
@@ -213,7 +193,7 @@ class Blocks:
             text = plain(line.text)
             began = before_traceback(text)
             fits = len(self._block) < BLOCK and self._size < BLOCK_TEXT
-            if self._block and self._belongs(text, began is not None) and fits:
+            if self._traceback is not None and self._traceback.takes(text, began) and fits:
                 self._block.append(line)
                 self._size += len(line.text)
             else:
@@ -221,29 +201,10 @@ class Blocks:
                 if began is None:
                     yield [line]
                 else:
-                    self._block, self._prefix, self._ended = [line], began, False
-                    self._begin = began.rstrip()
+                    self._block, self._traceback = [line], Traceback(text, began)
                     self._size = len(line.text)
 
     def settle(self) -> Iterator[list[Line]]:
         if self._block:
             yield self._block
-            self._block = []
-
-    def _belongs(self, text: str, begins: bool) -> bool:
-        if not text.startswith(self._begin):
-            return False
-        rest = text[len(self._prefix) :]
-        if begins or rest.startswith(GOES_ON):
-            self._ended = False
-            return True
-        if rest.strip() == "":
-            return True
-        if rest.lstrip(" ")[:2] in ("| ", "+-"):  # an exception group, to its closing line
-            self._ended = not rest.strip(" +-")
-            return True
-        if rest[0] in " \t" and not self._ended:
-            return True
-        # The exception, and, where its message has several lines, none of them: they look like any others.
-        self._ended, ended = True, self._ended
-        return not ended
+            self._block, self._traceback = [], None

@@ -18,9 +18,9 @@ from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
 from flarelog.late import late
 from flarelog.model import Attributes, Ended, Generation, StreamInfo
-from flarelog.render.merge import Blocks
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
+from flarelog.render.tracebacks import Tracebacks
 from flarelog.values import frozen
 
 # Strict: these forms alone, in a part of a log's name with or without an ending, are believed to name a rank.
@@ -32,6 +32,8 @@ _PREFIX = late(r"\[rank(\d{1,7})\]:")
 _MAP = late(r"(?P<glob>[^=]+?)(?::(?P<local>\d{1,7}))?=(?P<rank>\d{1,7})")
 _WORDS = ("rank", "local-rank", "group-rank", "world-size", "ranks")  # of Attributes, which may hold others
 _PAIR = late(r"(\d{1,7})=(\d{1,7})")
+_SEEN = 10_000  # ranks that are remembered of lines
+_SPANS = 8  # of ranks that are named
 
 
 @frozen
@@ -238,6 +240,10 @@ class RankChooser:
         self._known: dict[str, list[Known]] = {}
         self._largest: dict[tuple[str, str], int] = {}  # by run and site: of those that were told by people and names
         self._over = False
+        self._seen = set[int]()  # of lines
+        self._nameless = False  # nobody knew the rank of a line
+        self._matched = False  # a line was of a rank that is wanted
+        self.shown = False  # any line was
 
     def learn(self, infos: Iterable[StreamInfo], *, over: bool = False) -> None:
         """Take in what all streams of a run are by now. *over*: nothing more will be known."""
@@ -281,15 +287,40 @@ class RankChooser:
         """Whether the line *text*, without its colours, at *offset* of *stream* is shown: SHOW, ERRORS or HIDE."""
         stretch = self.stretch(stream, offset)
         rank = rank_of(stretch, text)
-        if self.choice.everything or rank is None:
-            return Verdict.SHOW if self.choice.everything else self._others()
+        if self.choice.everything:
+            return Verdict.SHOW
+        if rank is None:
+            self._nameless = True
+            return self._others()
+        if len(self._seen) < _SEEN:
+            self._seen.add(rank)
         found = self._of(stream, stretch, rank)
+        self._matched = self._matched or found is Verdict.SHOW
         return self._others() if found is Verdict.WAIT else found
 
     def concerns(self, stream: str, offset: int) -> bool:
         """Whether a note at *offset* of *stream* is shown: not in a log whose rank is known and not wanted."""
         stretch = self.stretch(stream, offset)
         return stretch.rank is None or self._of(stream, stretch, stretch.rank) is not Verdict.HIDE
+
+    def unmatched(self) -> str:
+        """Why no line was of a rank that is wanted; empty where one was, or none was there."""
+        known_ = [
+            (stream, stretch, rank)
+            for stream, stretches in self._known.items()
+            for stretch in stretches
+            for rank in (stretch.rank, *stretch.locals.values())
+            if rank is not None
+        ]
+        ranks = self._seen.union(rank for _, _, rank in known_)
+        if self._matched or any(self._of(*each) in (Verdict.SHOW, Verdict.WAIT) for each in known_):
+            return ""
+        if not ranks:
+            how = "--rank-map tells them, as in --rank-map 'site-1/**=0'"
+            return f"the ranks of these logs are not known: {how}" if self._nameless else ""
+        choice = self.choice
+        wanted = [*choice.globs, *(["0"] if choice.first else []), *(["last"] if choice.last else [])]
+        return f"no log has rank {' or '.join(wanted)}: known are {_spans(sorted(ranks))}"
 
     def rank(self, stream: str, offset: int, text: str) -> int | None:
         """The rank that says the line; None when it is not known."""
@@ -320,37 +351,40 @@ class RankChooser:
 
 
 class RankedLines:
-    """The lines of one *stream* that are shown: those of the ranks that are wanted and, of others, the blocks (a line,
-    or a whole traceback) that *error* matches.
+    """The lines of one *stream* that are shown: those of the ranks that are wanted and, of others, those that *error*
+    matches, and whole tracebacks.
     """
 
     def __init__(self, chooser: RankChooser, stream: str, error: re.Pattern[str]) -> None:
         self._chooser, self._stream, self._error = chooser, stream, error
-        self._blocks = Blocks()
+        self._tracebacks = Tracebacks()
 
     def feed(self, lines: Iterable[Line]) -> list[Line]:
         found: list[Line] = []
         for line in lines:
-            verdict = self._chooser.line(self._stream, line.offset, plain(line.text))
-            if verdict is Verdict.ERRORS:
-                found += self._wrong(self._blocks.feed((line,)))
-            elif verdict is Verdict.SHOW:
-                found += self.settle()
+            text = plain(line.text)
+            verdict = self._chooser.line(self._stream, line.offset, text)
+            if verdict is Verdict.SHOW or (verdict is Verdict.ERRORS and self._is_wrong(text)):
                 found.append(line)
+        self._chooser.shown = self._chooser.shown or bool(found)
         return found
 
     def concerns(self, offset: int) -> bool:
         """Whether a note at *offset* is shown."""
         return self._chooser.concerns(self._stream, offset)
 
-    @property
-    def first(self) -> Line | None:
-        """The first line of a block that has not ended."""
-        return self._blocks.first
+    def _is_wrong(self, text: str) -> bool:
+        of_one = self._tracebacks.begins(text) or self._tracebacks.goes_on(text)
+        return of_one or self._error.search(text) is not None
 
-    def settle(self) -> list[Line]:
-        """Nothing more comes for now: a block that may have gone on is whole."""
-        return self._wrong(self._blocks.settle())
 
-    def _wrong(self, blocks: Iterable[list[Line]]) -> list[Line]:
-        return [line for block in blocks if any(self._error.search(plain(one.text)) for one in block) for line in block]
+def _spans(ranks: Sequence[int]) -> str:
+    """``0 to 3, 7``, the first few where there are many."""
+    spans: list[tuple[int, int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1] = spans[-1][0], rank
+        else:
+            spans.append((rank, rank))
+    said = [str(first) if first == last else f"{first} to {last}" for first, last in spans]
+    return ", ".join([*said[:_SPANS], *(["..."] if len(said) > _SPANS else [])])

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable
 from typing import Any
 
-from flarelog.errors import NotFound, Unreadable
+from flarelog.errors import FlarelogError, NotFound
 from flarelog.model import Buffer, Mark, StreamId
 from flarelog.render.merge import ByTime
 from flarelog.render.ranks import RankChoice, RankChooser
@@ -21,7 +21,7 @@ from flarelog.render.rows import Line
 from flarelog.viewers.flow import Block, Display, Item
 from flarelog.viewers.follow import LIVE_READS, Order
 from flarelog.viewers.missing import absent
-from flarelog.viewers.reading import SLICE, Reading, Stream
+from flarelog.viewers.reading import LEFT_OUT, SLICE, Reading, Stream
 
 SHOWN_AT_ONCE = 2000  # lines that are merged before they are handed on
 LINES_AT_ONCE, LEAST_AT_ONCE = 1 << 20, 4 << 10  # bytes that are made lines of at once: of all streams, of one
@@ -84,8 +84,14 @@ class Batch:
             async with contextlib.aclosing(self._reading.pieces(each)) as pieces:
                 async for found in pieces:
                     yield found
-        except Unreadable as error:
-            self._reading.leave_out(each.info.stream, error)
+        except LEFT_OUT as error:
+            await self._leave_out(each, error)
+
+    async def _leave_out(self, each: Stream, error: FlarelogError) -> None:
+        """Say so, where others can still be read. Raises *error* where all were removed meanwhile."""
+        if isinstance(error, NotFound) and not await self._reading.listed():
+            raise error
+        self._reading.leave_out(each.info.stream, error)
 
     async def _shown(self, each: Stream, most: int) -> bool:
         """Show what there is of a stream to its end; False where it took more than *most* units before. 0: no limit."""
@@ -156,8 +162,8 @@ class Batch:
             async with contextlib.aclosing(self._lines_of_pieces(each)) as found:
                 async for lines in found:
                     yield lines
-        except Unreadable as error:
-            self._reading.leave_out(each.info.stream, error)
+        except LEFT_OUT as error:
+            await self._leave_out(each, error)
         yield [item for item in self._rest(each) if item is not None]
 
     async def _lines_of_pieces(self, each: Stream) -> AsyncGenerator[list[Line], None]:

@@ -18,11 +18,12 @@ from flarelog.records import exit_record, gaps_text
 from flarelog.render.choose import UNKNOWN, Arrived, Choice, Chooser
 from flarelog.render.container import Renderer
 from flarelog.render.edges import is_packed, tears
-from flarelog.render.merge import TRACEBACK, Blocks
+from flarelog.render.merge import Blocks
 from flarelog.render.ranks import RankedLines
 from flarelog.render.rows import WINDOW, Line, Note, Untimed
 from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.times import stamp
+from flarelog.render.tracebacks import TRACEBACK
 from flarelog.text import legible
 from flarelog.values import frozen
 
@@ -201,8 +202,8 @@ class Flow:
         """Where to go on another time: what lies before it was shown, of a line all or nothing."""
         if self._tail is not None:
             return self._start
-        held = [blocks.first for blocks in (self._blocks, self._ranked) if blocks is not None]
-        return min([self._renderer.first_open, *(line.offset for line in held if line is not None)])
+        held = None if self._blocks is None else self._blocks.first
+        return self._renderer.first_open if held is None else min(self._renderer.first_open, held.offset)
 
     def open(self, most: int = WINDOW) -> list[str]:
         """The last *most* rows that may change, as they are now."""
@@ -347,13 +348,7 @@ class Flow:
 
     def _whole(self) -> list[Item]:
         """The block that has not ended."""
-        out: list[Item] = []
-        if self._ranked is not None:
-            ranked, lines = self._ranked, self._ranked.settle()
-            self._ranked = None  # what it gives now was chosen
-            out = self._chosen(lines)
-            self._ranked = ranked
-        return out + ([line for block in self._blocks.settle() for line in block] if self._blocks is not None else [])
+        return [line for block in self._blocks.settle() for line in block] if self._blocks is not None else []
 
     def _given(self, items: list[Item]) -> list[Item]:
         if self._tail is None:

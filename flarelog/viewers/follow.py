@@ -11,11 +11,11 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from flarelog.errors import FlarelogError, Unreadable
+from flarelog.errors import FlarelogError, NotFound, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, State, StreamId, StreamInfo
 from flarelog.receiver import phases
@@ -23,7 +23,7 @@ from flarelog.render.merge import Merge
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
 from flarelog.viewers.flow import Display, Item
-from flarelog.viewers.missing import missing, said
+from flarelog.viewers.missing import NAMED, missing, said
 from flarelog.viewers.reading import SLICE, Reading, Stream
 from flarelog.viewers.turns import TURN, Turns
 
@@ -42,6 +42,8 @@ AT_ONCE = 32  # pieces that are shown before they are handed on
 SLOW = 1.0  # seconds that a terminal may hold up a stream before it skips something
 BEHIND = 512 << 10  # bytes by which it must be behind then
 SKIPPED_TO = 40  # lines before the end that are shown then
+RANKS_WITHIN = 10.0  # seconds in which a sidecar has told a log's rank; what is still waited for then is told
+TOGETHER = 0.1  # seconds within which the readers of logs that are removed together have heard of it
 
 
 class _Skip(NamedTuple):
@@ -69,13 +71,18 @@ class Follow:
         self._over = False  # the run has ended: there will be no more than what was listed
         self._looked = False  # what is found from now on is new
         self._waiting = False  # for a first stream, and it was said
+        self._removed = asyncio.Event()  # a stream was, and nobody was told
+        self._told_removed = set[StreamId]()
         self._said = False  # which sites of those that are named have not come
+        self._ranks_due = float("inf")  # when people are told that ranks are waited for
 
     @property
     def places(self) -> dict[StreamId, int]:
         """Where to go on with each stream another time."""
         found = {}
         for stream, each in self._reading.streams.items():
+            if each.removed is not None:
+                continue
             held = None if self._merge is None else self._merge.first(stream)
             found[stream] = each.flow.place if held is None else min(each.flow.place, held.offset)
         return found
@@ -93,6 +100,7 @@ class Follow:
                         each.reading.cancel()
         except ExceptionGroup as errors:
             raise _first(errors) from None
+        self._demand_any(())
 
     async def _look(self, group: asyncio.TaskGroup) -> None:
         """Find streams, and the run's end."""
@@ -113,14 +121,53 @@ class Follow:
                 self._reading.back()
                 if state is RunState.ENDED and not infos and not self._reading.streams:
                     await self._nothing_comes()
+                self._tell_removed(infos)
+                infos = [info for info in infos if self._is_there(info, began)]
                 self._found(infos, group, over=state is RunState.ENDED)
-                if not infos and not self._waiting and not self._over:
+                if not self._reading.streams and not self._waiting and not self._over:
                     self._waiting = True
                     await self._say_waiting()
                 elif infos and not (self._said or self._over or self._display.terminal):
                     self._said = True
                     self._say_missing(infos)
-            await asyncio.sleep(pause)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._removed.wait()
+                await asyncio.sleep(TOGETHER)
+
+    def _tell_removed(self, infos: Sequence[StreamInfo]) -> None:
+        """Say which logs were removed, once, of which *infos* were listed after that. Raises NotFound where none is
+        left.
+        """
+        self._removed.clear()
+        streams, listed = self._reading.streams, {info.stream for info in infos}
+        for stream, each in streams.items():
+            if each.done and not each.unread and stream not in listed:  # nobody reads it who could hear of it
+                self._reading.remove(stream)
+        self._demand_any(infos)
+        gone = [stream for stream, each in streams.items() if each.removed is not None]
+        new = [stream for stream in gone if stream not in self._told_removed]
+        if new:
+            self._told_removed.update(new)
+            self._reading.say(f"{_were_removed(new)}; the other logs are shown")
+
+    def _demand_any(self, infos: Sequence[StreamInfo]) -> None:
+        """Raises NotFound where all logs that were found were removed; *infos*: what there is now."""
+        streams = self._reading.streams
+        if streams and not infos and all(each.removed is not None for each in streams.values()):
+            raise NotFound(_were_removed(list(streams)))
+
+    def _is_there(self, info: StreamInfo, asked: float) -> bool:
+        """Whether *info*, which was *asked* for, is of a stream that is shown: one that was removed may begin anew."""
+        each = self._reading.streams.get(info.stream)
+        if each is None or each.removed is None:
+            return True
+        if asked <= each.removed or self._turns.waits(info.stream):
+            return False
+        self._end(each)
+        self._told_removed.discard(info.stream)
+        self._reading.add(info, late=True)
+        return True
 
     async def _nothing_comes(self) -> None:
         """Raises NotFound where the run has ended and nothing that is wanted has come."""
@@ -193,7 +240,7 @@ class Follow:
             each.marks = max(each.marks, list(info.marks), key=len)
         self._ranks.learn([each.as_known for each in self._reading.streams.values()], over=over)
         self._display.known(self._reading.streams)
-        many = len(self._reading.streams) > LIVE_READS
+        many, held = len(self._reading.streams) > LIVE_READS, 0
         for each in self._reading.streams.values():
             each.flow.know(each.info)
             if each.flow.unsettled or (each.info.sealed and not each.ended):
@@ -202,6 +249,7 @@ class Follow:
             if each.unread:
                 continue
             if self._ranks.readable(str(each.info.stream), each.received) == each.received:
+                held += 1
                 continue  # until its rank is known
             if over and not each.last and (behind or not each.done):
                 if each.reading is not None:
@@ -213,6 +261,12 @@ class Follow:
                 each.reading = group.create_task(self._read(each, follow=not (many or over)))
             elif many and behind:
                 self._grew.add(each.info.stream)
+        if held and not self._looked:
+            self._ranks_due = time.monotonic() + RANKS_WITHIN
+        elif held and time.monotonic() >= self._ranks_due:
+            self._ranks_due = float("inf")
+            what = f"the ranks of {held} logs are" if held > 1 else "the rank of a log is"
+            self._reading.say(f"{what} not known yet: waiting (--rank-map tells ranks)")
         self._over, self._looked = over, True
 
     async def _read(self, each: Stream, *, follow: bool) -> None:
@@ -225,6 +279,9 @@ class Follow:
                     pass
             except Unreadable as error:
                 self._reading.leave_out(each.info.stream, error)
+            except NotFound:
+                self._reading.remove(each.info.stream)
+                self._removed.set()
 
     async def _put(self, each: Stream, number: int, what: Buffer | Mark | _Skip) -> None:
         """Let *what* be shown in its turn; wait while too much of the stream is not shown yet."""
@@ -356,6 +413,8 @@ class Follow:
         """What may be drawn: the open rows of each stream that is live, and the state of the sites."""
         rows, infos = [], []
         for stream, each in self._reading.streams.items():
+            if each.removed is not None:
+                continue
             if self._reading.view.bars and not each.ended and self._reading.view.choice.everything:
                 rows += [self._display.before(stream) + text for text in each.flow.open() if text.strip()]
             known = each.info.state
@@ -385,6 +444,14 @@ class Follow:
     def _grouped(self, found: Iterable[tuple[StreamId, Line]]) -> None:
         blocks = itertools.groupby(found, key=lambda each: each[0])
         self._display.show([(stream, [line for _, line in lines]) for stream, lines in blocks])
+
+
+def _were_removed(streams: Sequence[StreamId]) -> str:
+    if len(streams) == 1:
+        return f"{streams[0]} was removed"
+    rest = streams[NAMED:]
+    names = [str(stream) for stream in streams[:NAMED]] + ([f"{len(rest)} more"] if rest else [])
+    return f"{', '.join(names[:-1])} and {names[-1]} were removed"
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

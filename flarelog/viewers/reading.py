@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from flarelog import globs
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
-from flarelog.errors import ConnectionAged, FlarelogError, Unreadable
+from flarelog.errors import ConnectionAged, FlarelogError, NotFound, Unreadable
 from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
 from flarelog.records import ordered
 from flarelog.render.container import may_be_records
@@ -40,6 +40,7 @@ TAIL_WINDOW, TAIL_MOST = 64 << 10, 8 << 20  # bytes
 TAIL_MORE = WINDOW  # rows that a cursor can reach: so many more lines than are wanted are read
 _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 PATIENCE = 30.0  # seconds for which a read that is to end is tried again
+LEFT_OUT = Unreadable, NotFound  # what becomes of one log, and of no other: it is damaged, or was removed
 
 
 @frozen
@@ -95,6 +96,7 @@ class Stream:
         self.over = False  # no more of it will be shown than there was when it was found
         self.ended = False  # and it was said
         self.unread = False  # it cannot be read: no more of it comes
+        self.removed: float | None = None  # when that was found out
         flow.know(info)
         self.known = len(info.marks)
         self.timed, self.doubted = 0, False  # the end of what was read, and lines before that were left out
@@ -201,14 +203,15 @@ class Reading:
         the others were found, and all of it is new.
         """
         stream, tail = info.stream, None if late else self.selection.tail
-        start = self.selection.starts.get((stream.site, stream.log), 0)
+        anew = stream in self.streams  # it was removed: what it has now are other bytes
+        start = 0 if anew else self.selection.starts.get((stream.site, stream.log), 0)
         over = over or info.sealed
         flow = self._flow(info, start, tail, info.committed, over=over)
         found = self.streams[stream] = Stream(info, flow, time.monotonic(), tail)
         if info.lengths and self.view.choice.since is not None:
             found.old = info.lengths[-1]
         found.over = over
-        if sentence := self.beyond(info):
+        if not anew and (sentence := self.beyond(info)):
             self.say(sentence)
         return found
 
@@ -439,14 +442,26 @@ class Reading:
             await asyncio.sleep(delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
             failures += 1
 
-    def leave_out(self, stream: StreamId, error: Unreadable) -> None:
-        """Say, once, that *stream* cannot be read."""
+    def leave_out(self, stream: StreamId, error: FlarelogError) -> None:
+        """Say, once, that *stream* cannot be read: it is damaged, or was removed."""
         if stream in self.unread:
             return
+        if isinstance(error, NotFound):
+            self.remove(stream)
+            error = NotFound(f"{stream} was removed")
         self.unread[stream] = str(error)
         if stream in self.streams:
             self.streams[stream].unread = True
         self.say(f"{error}; the other logs are shown" if len(self.streams) > 1 else str(error))
+
+    def remove(self, stream: StreamId) -> None:
+        """No more of *stream* comes: it was removed. One of which not all was received that was there is unread."""
+        each = self.streams.get(stream)
+        if each is None or each.removed is not None:
+            return
+        each.removed, each.unread = time.monotonic(), True
+        if each.received < each.info.committed:
+            self.unread[stream] = f"{stream} was removed"
 
     def lost(self, error: FlarelogError) -> None:
         """Say so, once."""

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from flarelog.detect.across import judged
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
-from flarelog.errors import Unreadable
 from flarelog.exit_marks import Exit
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer
@@ -34,7 +33,7 @@ from flarelog.viewers.display import ERROR
 from flarelog.viewers.findings import Search
 from flarelog.viewers.flow import Block, View
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.reading import HEAD, Reading, Selection
+from flarelog.viewers.reading import HEAD, LEFT_OUT, Reading, Selection
 from flarelog.viewers.rounds import SIEVE, Round, RoundSearch, tellers
 
 if TYPE_CHECKING:  # who reads a store needs no gRPC
@@ -218,7 +217,7 @@ async def places_of(reading: Reading, found: Finding) -> dict[StreamId, int]:
     for stream, end in ends.items():
         try:
             starts[stream] = await reading.line_start(stream, end, AROUND[0])
-        except Unreadable as error:
+        except LEFT_OUT as error:
             reading.leave_out(stream, error)
     return starts or {found.stream: found.offset}
 
@@ -250,7 +249,7 @@ async def _near(
             async for at, what in pieces:
                 if isinstance(what, Buffer) and at < end + BEHIND:
                     shown += renderer.feed(bytes(what[: end + BEHIND - at]))
-    except Unreadable as error:
+    except LEFT_OUT as error:
         reading.leave_out(stream, error)
     shown += renderer.close()
     before = [line for line in shown if line.offset < offset]

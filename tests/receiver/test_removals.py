@@ -79,6 +79,27 @@ def test_whoever_is_away_while_his_run_is_removed_does_not_bring_it_back_and_who
     play(tmp_path, act)
 
 
+def test_a_producer_is_told_whether_its_run_was_removed_or_its_site_alone(tmp_path: Path) -> None:
+    async def act(server: Server) -> None:
+        call = Staying([OPEN, CHUNK])
+        pushing = asyncio.create_task(server.push(None, call))
+        while len(call.replies) < 2:
+            await asyncio.sleep(0)
+        await server.removals.remove("run-1", "site-1", force=True)
+        what, again = (
+            "site site-1 of run run-1 was removed at the receiver",
+            "to send it again, start the sidecar by hand",
+        )
+        assert call.replies[-1].reason == f"{what}; {again}"
+        pushing.cancel()
+        await asyncio.gather(pushing, return_exceptions=True)
+        later = Call([OPEN])
+        await server.push(None, later)
+        assert later.replies[-1].reason == f"{what} while it sent; {again}"
+
+    play(tmp_path, act)
+
+
 def test_runs_that_were_removed_make_room_for_others(tmp_path: Path) -> None:
     async def act(server: Server) -> None:
         for run in ("run-1", "run-2"):

@@ -102,7 +102,86 @@ def test_a_line_behind_a_traceback_takes_no_time_for_what_stood_before_that() ->
     """Blanks were taken off two million characters for each line, which took minutes."""
     levels = Levels()
     assert levels.of(" " * (2 << 20) + "Traceback (most recent call last):") is Level.ERROR
-    assert {levels.of("x") for _ in range(20_000)} == {Level.ERROR}
+    assert {levels.of("x") for _ in range(20_000)} == {None}
+
+
+FRAMES = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "    f()"]
+GROUP = [
+    "  + Exception Group Traceback (most recent call last):",
+    '  |   File "c.py", line 3',
+    "  | ExceptionGroup: two (2 sub-exceptions)",
+    "  +-+---------------- 1 ----------------",
+    "    | Traceback (most recent call last):",
+    '    |   File "c.py", line 1, in <module>',
+    "    | ValueError: 1",
+    "    +---------------- 2 ----------------",
+    "    | KeyError: 2",
+    "    +------------------------------------",
+]
+OTHERS = {
+    "2026-11-20 08:00:03 INFO other thread": Level.INFO,
+    "[INFO] x": Level.INFO,
+    "INFO: x": Level.INFO,
+    '{"level":"info","msg":"x"}': Level.INFO,
+    "W1120 08:07:57.833000 13383 torch/run.py:766] x": Level.WARNING,
+    "hello world": None,
+    "epoch 3: done": None,
+}
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank1]: "])
+@pytest.mark.parametrize("block", [FRAMES, GROUP], ids=["a-traceback", "a-group"])
+@pytest.mark.parametrize(("text", "level"), OTHERS.items(), ids=list(OTHERS))
+def test_a_line_behind_a_traceback_that_is_not_its_exception_has_its_own_level(
+    text: str, level: Level | None, block: list[str], prefix: str
+) -> None:
+    levels = Levels()
+    assert {levels.of(prefix + one) for one in block} == {Level.ERROR}
+    assert levels.of(prefix + text) == level
+    assert not levels.within
+
+
+@pytest.mark.parametrize("text", ["hello", "done:", "x: 1"])
+def test_nothing_but_its_closing_line_ends_an_exception_group(text: str) -> None:
+    levels = Levels()
+    assert {levels.of(one) for one in GROUP} == {Level.ERROR}
+    assert levels.of(text) is None
+
+
+def test_a_line_of_another_thread_does_not_end_a_traceback() -> None:
+    levels = Levels()
+    texts = [
+        *FRAMES,
+        "INFO of another",
+        "  thread",
+        '  File "a.py", line 2, in g',
+        "    g()",
+        "a.b.<locals>.MyError: x",
+    ]
+    found = [levels.of(text) for text in texts]
+    assert found == [*[Level.ERROR] * 3, Level.INFO, Level.INFO, *[Level.ERROR] * 3]
+    assert levels.within
+    assert levels.of("hello") is None
+
+
+@pytest.mark.parametrize("prefix", ["[rank{}]: ", "[default{}]:"])
+def test_tracebacks_of_several_ranks_that_are_mixed_are_errors_to_their_ends(prefix: str) -> None:
+    levels = Levels()
+    for text in [*FRAMES, "KeyboardInterrupt"]:
+        assert [levels.of(prefix.format(rank) + text) for rank in range(3)] == [Level.ERROR] * 3
+        assert levels.of("INFO the launcher") is Level.INFO
+    assert [levels.of(prefix.format(rank) + "step 2") for rank in range(3)] == [None] * 3
+
+
+def test_tracebacks_that_never_end_are_forgotten() -> None:
+    levels = Levels()
+    for rank in range(1000):
+        assert levels.of(f"[rank{rank}]: {FRAMES[0]}") is Level.ERROR
+    assert levels.of("[rank999]:   File") is Level.ERROR
+    assert levels.of("[rank1]:   File") is None
+    for _ in range(1000):
+        levels.of("INFO x")
+    assert levels.of("[rank999]:   File") is None
 
 
 PARTS = ("1", "2", "[INFO] ", "08:12:0", "3 ", "[1] ", "E0101 08:08:08 ", "INFO", "ERROR", "DEBUG", " ", "_", "x", ": ",
@@ -113,8 +192,9 @@ PARTS = ("1", "2", "[INFO] ", "08:12:0", "3 ", "[1] ", "E0101 08:08:08 ", "INFO"
 
 def test_a_line_has_the_level_that_it_has_whatever_line_was_before_it() -> None:
     """What is remembered of the line before is used for lines of the same shape alone."""
-    rng, levels = random.Random(7), Levels()
+    rng = random.Random(7)
     for _ in range(3000):
+        levels = Levels()
         begin = rng.choice(("1", "[1] ", "")) + "".join(rng.choices(PARTS, k=rng.randint(1, 4)))
         before, text = (f"{each}{rng.choice(PARTS)}" for each in (begin, begin.replace("1", "2")))
         if "Traceback" in before or text[:1] in (" ", "\t"):
@@ -122,6 +202,7 @@ def test_a_line_has_the_level_that_it_has_whatever_line_was_before_it() -> None:
         levels.of("x")
         levels.of(before)
         assert levels.of(text) == Levels().of(text), (before, text)
+    levels = Levels()
     repeated = ["1 INFO a", "Traceback (most recent call last):", "E: x", "1 INFO b", "  of b", "z", "2 INFO c"]
     found = [levels.of(text) for text in repeated]
     assert found == [Level.INFO, *[Level.ERROR] * 2, Level.INFO, Level.INFO, None, Level.INFO]

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flarelog.render.merge import TRACEBACK as BEGINS
-from flarelog.render.merge import Blocks, Merge, before_traceback, by_time
+from flarelog.render.merge import Blocks, Merge, by_time
 from flarelog.render.rows import Line
 from flarelog.render.times import SECOND
+from flarelog.render.tracebacks import TRACEBACK as BEGINS
+from flarelog.render.tracebacks import before_traceback
 from tests.often import tried
 
 NOON = 1_795_176_000  # 2026-11-20T12:00:00Z
@@ -151,6 +152,15 @@ def test_a_traceback_is_one_block(block: str) -> None:
     found = [[each.text for each in one] for text in given for one in blocks.feed([line(text)])]
     found += [[each.text for each in one] for one in blocks.settle()]
     assert found == [["before"], wanted, ["after"], ["after"]]
+
+
+@pytest.mark.parametrize("other", ["2026-11-20 08:00:03 INFO of another thread", "[INFO] x", "hello world"])
+def test_a_line_that_is_no_exception_is_of_no_block(other: str) -> None:
+    for begun in (TRACEBACK.splitlines()[:3], GROUP.splitlines()):
+        prefix = begun[0].partition("Tr")[0] if begun[0].startswith("[") else ""
+        blocks, given = Blocks(), [*begun, prefix + other]
+        found = [[each.text for each in one] for text in given for one in blocks.feed([line(text)])]
+        assert found == [begun, [prefix + other]]
 
 
 def test_a_block_is_bounded_and_given_out_when_nothing_more_comes() -> None:

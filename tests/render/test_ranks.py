@@ -155,6 +155,39 @@ def test_each_site_may_have_a_gang_of_its_own() -> None:
     assert [found.verdict(str(log.stream), 0) for log in logs] == [Verdict.SHOW, Verdict.ERRORS]
 
 
+UNKNOWN = "the ranks of these logs are not known: --rank-map tells them, as in --rank-map 'site-1/**=0'"
+
+
+@pytest.mark.parametrize(
+    ("logs", "lines", "globs", "ranks", "why"),
+    [
+        (["log.txt"], ["step 1"], ("0",), "", UNKNOWN),
+        (["log.txt"], ["[default0]:step 1"], ("0",), "", UNKNOWN),
+        (["log.txt"], ["step 1"], (), "first", UNKNOWN),
+        (["log.txt"], [], ("0",), "", ""),
+        (["log.txt"], ["[rank3]: x"], ("3",), "", ""),
+        (["log.txt"], ["[rank3]: x", "y"], ("0",), "", "no log has rank 0: known are 3"),
+        (["rank-0.log", "rank-1.log", "rank-7.log"], ["x"], ("9", "8?"), "",
+         "no log has rank 9 or 8?: known are 0 to 1, 7"),
+        (["rank-0.log"], [], ("0",), "", ""),
+        (["rank-1.log"], ["x"], (), "first", "no log has rank 0: known are 1"),
+        (["rank-1.log"], ["x"], (), "last", ""),  # another may come
+        (["log.txt"], ["x"], (), "", ""),
+        ([f"rank-{n}.log" for n in range(1, 40, 2)], ["x"], ("0",), "",
+         "no log has rank 0: known are 1, 3, 5, 7, 9, 11, 13, 15, ..."),
+    ],
+)  # fmt: skip
+def test_why_no_line_is_of_a_rank_that_is_wanted(
+    logs: list[str], lines: list[str], globs: tuple[str, ...], ranks: str, why: str
+) -> None:
+    infos = [info(log) for log in logs]
+    found = chooser(*infos, globs=globs, ranks=ranks)
+    for one in infos:
+        shown = RankedLines(found, str(one.stream), re.compile("Error"))
+        shown.feed(Line(n, n + 1, text) for n, text in enumerate(lines))
+    assert found.unmatched() == why
+
+
 def test_without_a_choice_everything_is_shown() -> None:
     log = info()
     assert chooser(log).verdict(str(log.stream), 0) is Verdict.SHOW
@@ -178,12 +211,27 @@ def test_of_other_ranks_whole_tracebacks_are_shown() -> None:
     lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream), re.compile("Traceback|Error"))
     texts = ["step 1", "Traceback (most recent call last):", '  File "a.py", line 1, in f', "    f()", "ValueError: no",
              "step 2", "ERROR", "an Error in one line"]  # fmt: skip
-    found = lines.feed(Line(n, 0, text) for n, text in enumerate(texts)) + lines.settle()
+    found = lines.feed(Line(n, 0, text) for n, text in enumerate(texts))
     assert [line.text for line in found] == [*texts[1:5], texts[7]]
     shown = RankedLines(chooser(log, globs=("1",)), str(log.stream), re.compile("Error"))
     assert [line.text for line in shown.feed(Line(n, 0, text) for n, text in enumerate(texts))] == texts
     hidden = RankedLines(chooser(log, globs=("2",)), str(log.stream), re.compile("Error"))
-    assert hidden.feed(Line(n, 0, text) for n, text in enumerate(texts)) + hidden.settle() == []
+    assert hidden.feed(Line(n, 0, text) for n, text in enumerate(texts)) == []
+
+
+@pytest.mark.parametrize("prefix", ["[rank{}]: ", "[default{}]:"])
+def test_tracebacks_of_other_ranks_are_whole_where_they_are_mixed(prefix: str) -> None:
+    log = written("ranks:0=0+1=1+2=2+3=3,world-size:4")
+    lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream), re.compile("Traceback|Error"))
+    said = {
+        0: ["step 1", "step 2", "step 3", "step 4", "step 5"],
+        1: ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "    f()", "", "ValueError: zero"],
+        2: ["Traceback (most recent call last):", '  File "b.py", line 2, in g', "    g()", "", "Died"],
+    }
+    texts = [f"{prefix.format(rank)}{own[n]}" for n in range(5) for rank, own in said.items()]
+    hidden = [f"{prefix.format(rank)}step 9" for rank in (1, 2)]
+    found = lines.feed(Line(n, 0, text) for n, text in enumerate([*texts, *hidden]))
+    assert [line.text for line in found] == texts
 
 
 @pytest.mark.parametrize("words", ["rank:x", "rank:-1", "rank:99999999", "ranks:0=+=1", "rank", "", ":,:", "rank:1+2"])

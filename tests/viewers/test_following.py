@@ -617,6 +617,23 @@ def test_a_log_is_read_as_far_as_its_rank_is_known(
     assert origin.read_at[:3] == [1, 2, 3]
 
 
+def test_who_waits_for_ranks_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unknown(Held):
+        looks = 0
+
+        async def state(self, run: str) -> RunState:
+            self.looks += 1
+            return RunState.ENDED if self.looks > 5 else RunState.RUNNING
+
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(live, "RANKS_WITHIN", 0.0)
+    heard: list[str] = []
+    chooser = RankChooser(RankChoice.of(["0"], "", []))
+    origin = Unknown(TWO, sealed=False)
+    asyncio.run(Follow(Reading(origin, Selection(RUN), PLAIN, heard.append), Shown(), ranks=chooser).run())
+    assert heard == ["the ranks of 2 logs are not known yet: waiting (--rank-map tells ranks)"]
+
+
 class Cut(Held):
     """One whose reads end at first, after a piece of each, with *error*."""
 
@@ -653,8 +670,8 @@ def test_what_is_said_of_a_connection_that_is_followed_by_another(error: Flarelo
     assert heard == said
 
 
-async def _damaged(root: Path, missing: bool) -> None:
-    """Three sites' logs of a run that has ended; that of b can no longer be read."""
+async def _sealed(root: Path) -> None:
+    """Three sites' logs of a run that has ended."""
     async with LocalStore(root, "memory") as store:
         await store.set_run(RUN, RunState.RUNNING)
         for site in "abc":
@@ -663,6 +680,11 @@ async def _damaged(root: Path, missing: bool) -> None:
             await appender.seal(Receipt(appender.committed, appender.digest, 0))
             await appender.close()
         await store.set_run(RUN, RunState.ENDED)
+
+
+async def _damaged(root: Path, missing: bool) -> None:
+    """The same; that of b can no longer be read."""
+    await _sealed(root)
     path = root / RUN / "b" / "log.txt"
     if missing:
         path.unlink()
@@ -744,6 +766,151 @@ def test_a_command_that_could_not_read_a_log_says_so_in_its_exit_code(
     assert command == "findings" or "ERROR of a" in out
     assert command != "report" or f"issing: {RUN}/b/log.txt cannot be read" in out.replace("\\", "")
     assert "connected again" not in err
+
+
+class Removed(Held):
+    """Logs of sites that are removed, one after the other, while somebody reads: *removed*, of which *sealed* had ended
+    before. A read of one tells so with *error*. The last site is given one line more when they are gone.
+    """
+
+    def __init__(self, removed: str, sealed: str = "", error: str = "the store has no stream") -> None:
+        super().__init__({f"{site}/log.txt": b"hello %b\n" % site.encode() for site in "abc"}, sealed=False)
+        self._removed, self._ended, self._error = removed, sealed, error
+        self._looks = 0
+        self._gone = asyncio.Event()
+        self.begin_anew = False
+
+    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+        found = [replace(info, sealed=info.stream.site in self._ended) for info in await super().streams(run)]
+        self._looks += 1
+        if self._looks == 3:
+            for stream in [stream for stream in self._logs if stream.site in self._removed]:
+                del self._logs[stream]
+            self._gone.set()
+        if self._looks == 6 and self.begin_anew:
+            self._logs[StreamId(RUN, "a", "log.txt")] = b"begun anew\n"
+        return found
+
+    async def state(self, run: str) -> RunState:
+        return RunState.ENDED if self._looks >= 9 else RunState.RUNNING if self._logs else RunState.UNKNOWN
+
+    async def find(
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
+    ) -> AsyncGenerator[Found, None]:
+        if stream not in self._logs:
+            raise NotFound(self._error)
+        yield start, self._logs[stream][start:]
+        if not follow or stream.site in self._ended:
+            return
+        await self._gone.wait()
+        if stream.site in self._removed and not start and self._looks < 6:
+            raise NotFound(self._error)
+        if stream.site == "c":
+            yield len(b"hello c\n"), b"more\n"
+            self._logs[stream] = b"hello c\nmore\n"
+        await asyncio.Event().wait()
+
+
+HELLO = ["a: hello a", "b: hello b", "c: hello c"]
+
+
+@pytest.mark.parametrize("error", ["the store has no stream", "run-1/a/log.txt was removed"])
+@pytest.mark.parametrize("order", ["arrival", "time"])
+@pytest.mark.parametrize(
+    ("removed", "sealed", "said"),
+    [
+        pytest.param("a", "", "run-1/a/log.txt was removed; the other logs are shown", id="one"),
+        pytest.param("ab", "", "run-1/a/log.txt and run-1/b/log.txt were removed; the other logs are shown", id="two"),
+        pytest.param("a", "a", "run-1/a/log.txt was removed; the other logs are shown", id="one-that-had-ended"),
+    ],
+)
+def test_a_log_that_is_removed_ends_no_other(
+    removed: str, sealed: str, said: str, order: Order, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.01)
+    heard: list[str] = []
+    shown = Shown()
+    reading = Reading(
+        Removed(removed, sealed, error), Selection(RUN), replace(PLAIN, merged=order == "time"), heard.append
+    )
+    following = Follow(reading, shown, order)
+    asyncio.run(following.run())
+    assert sorted(shown.lines) == [*HELLO, "c: more"]
+    assert heard == [said]
+    assert not reading.unread
+    assert {stream.site for stream in following.places} == set("abc") - set(removed)
+
+
+@pytest.mark.parametrize("sealed", ["", "a", "abc"])
+def test_who_follows_ends_when_all_logs_were_removed(sealed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.01)
+    shown = Shown()
+    reading = Reading(Removed("abc", sealed), Selection(RUN), PLAIN, pytest.fail)
+    gone = "run-1/a/log.txt, run-1/b/log.txt and run-1/c/log.txt were removed"
+    with pytest.raises(NotFound, match=gone):
+        asyncio.run(asyncio.wait_for(Follow(reading, shown).run(), 5))
+    assert sorted(shown.lines) == HELLO
+
+
+def test_a_log_that_was_removed_may_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.2)  # of which one is made when a log is removed
+    heard: list[str] = []
+    origin, shown = Removed("a"), Shown()
+    origin.begin_anew = True
+    asyncio.run(Follow(Reading(origin, Selection(RUN), PLAIN, heard.append), shown).run())
+    assert sorted(shown.lines) == ["a: begun anew", *HELLO, "c: more"]
+    assert len(heard) == 1
+
+
+@pytest.mark.parametrize("order", ["arrival", "time"])
+def test_a_log_that_is_removed_before_its_turn_keeps_no_other_from_being_shown(order: Order) -> None:
+    class Once(Held):
+        async def find(
+            self,
+            stream: StreamId,
+            start: int,
+            first_mark: int,
+            *,
+            follow: bool,
+            sieve: Sieve | None = None,
+            stop: int = 0,
+        ) -> AsyncGenerator[Found, None]:
+            if stream.site in "ab":
+                raise NotFound("the store has no stream")
+            async for found in super().find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop):
+                yield found
+
+    heard: list[str] = []
+    shown = Shown()
+    logs = {f"{site}/log.txt": b"hello %b\n" % site.encode() for site in "abc"}
+    reading = Reading(Once(logs), Selection(RUN), replace(PLAIN, merged=order == "time"), heard.append)
+    asyncio.run(Batch(reading, shown, order).run())
+    assert shown.lines == ["c: hello c"]
+    assert heard == [f"run-1/{site}/log.txt was removed; the other logs are shown" for site in "ab"]
+    assert list(reading.unread) == [StreamId(RUN, site, "log.txt") for site in "ab"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--rank", "0"], 3, "flarelog: the ranks of these logs are not known: --rank-map tells them"),
+        (["--rank", "0", "--rank-map", "a/**=0"], 0, ""),
+        (["--rank", "9", "--rank-map", "[a-b]/**=0", "--rank-map", "c/**=1"], 3, "no log has rank 9: known are 0 to 1"),
+        (["--ranks", "first"], 0, "flarelog: the ranks of these logs are not known"),  # errors are shown
+        (["--ranks", "first", "-i", "nothing"], 0, ""),
+    ],
+)
+@pytest.mark.parametrize("command", ["logs", "follow"])
+def test_a_rank_that_no_line_is_of_is_told(
+    command: str, words: list[str], code: int, said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(_sealed(tmp_path))
+    with pytest.raises(SystemExit) as ended:
+        main([command, RUN, "--store", str(tmp_path), "--notes", "off", *words], standalone_mode=False)
+    out, err = capfd.readouterr()
+    assert (ended.value.code, bool(out)) == (code, code == 0 and "-i" not in words)
+    assert err.count("\n") == bool(said)
+    assert said in err
 
 
 def test_nothing_there_is_said() -> None:

@@ -17,7 +17,7 @@ from itertools import groupby
 from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
-from flarelog.errors import FlarelogError, Unreadable
+from flarelog.errors import FlarelogError
 from flarelog.lifecycle import RunState
 from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
 from flarelog.records import ordered, unknown_ends
@@ -41,7 +41,7 @@ from flarelog.viewers.health import unread, unreadable
 from flarelog.viewers.lanes import BUCKETS, Lane, Lanes, lanes_of
 from flarelog.viewers.missing import absent
 from flarelog.viewers.origin import Origin, StoreOrigin
-from flarelog.viewers.reading import Reading, Selection
+from flarelog.viewers.reading import LEFT_OUT, Reading, Selection
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
 from flarelog.viewers.searching import AROUND, Suspicious, found_in, lines_around, places_of, rounds_of, searching
 
@@ -198,7 +198,7 @@ async def _ends(reading: Reading, infos: Sequence[StreamInfo], notes: list[str])
                 continue
             try:
                 count, tail = await _read(origin, info, whole=counted)
-            except Unreadable as error:
+            except LEFT_OUT as error:
                 reading.leave_out(info.stream, error)
                 now.lines = None
                 continue

@@ -1,0 +1,116 @@
+"""Which lines of one log are of a Python traceback, also where those of several writers are mixed.
+
+A traceback is told apart by what stands before each of its lines (``[rank3]: ``). It goes on to its exception, or to
+the closing line of an exception group, and on where a sentence says that another one follows from it. A line of another
+writer in between is none of it, and does not end it.
+"""
+
+from __future__ import annotations
+
+from flarelog.late import late
+
+TRACEBACK = "Traceback (most recent call last):"  # in the first line of a block
+_GOES_ON = ("The above exception was", "During handling of the above")  # between two tracebacks of a block
+_GROUP = "Exception Group "
+_RULES = ("  + ", "  | ")  # before the lines of an exception group, one for each that it is in
+_EXCEPTION = late(r"(?!(?i:trace|debug|info|notice|note|warn|warning)\b)(?P<type>[^\W\d][\w.<>]{0,200})(?::\s|:?\s*$)")
+OPEN = 64  # tracebacks that are open at once
+MOST = 300  # lines of others behind which one that brings nothing is over
+PREFIX = 1000  # characters before each line that are compared
+
+
+def before_traceback(text: str) -> str | None:
+    """What stands before the traceback that begins in *text*, and before each of its lines; None: none begins there.
+
+    A pattern that takes whatever stands before any number of rules is quadratic.
+    """
+    end = text.find(TRACEBACK)
+    if end < 0:
+        return None
+    end -= len(_GROUP) if text.endswith(_GROUP, 0, end) else 0
+    while text.endswith(_RULES, 0, end):
+        end -= len(_RULES[0])
+    return text[:end]
+
+
+class Traceback:
+    """One that began in *first*, with *prefix* before it."""
+
+    __slots__ = ("_begin", "_between", "_group", "_open", "at", "prefix")
+
+    def __init__(self, first: str, prefix: str, at: int = 0) -> None:
+        self.prefix = prefix
+        self.at = at  # the number of its latest line
+        self._begin = prefix.rstrip()  # before an empty line
+        self._group = not first.startswith(TRACEBACK, len(prefix))
+        self._open = True  # its exception has not come
+        self._between = False  # a line of another writer with the same prefix came behind its latest one
+
+    def takes(self, text: str, began: str | None = None) -> bool | None:
+        """Whether *text* goes on with it; None: it is another writer's, and more may come. *began*: as
+        ``before_traceback`` tells of *text*.
+        """
+        if text.startswith(self.prefix):
+            rest = text[len(self.prefix) :]
+        elif text.startswith(self._begin) and not text[len(self._begin) :].strip():
+            return True
+        else:
+            return None
+        inner = rest.lstrip(" ")
+        grouped = self._group and inner.startswith(("|", "+-"))
+        if began is not None and not grouped and began != self.prefix:
+            return None
+        found = self._goes_on(rest, inner, begins=began is not None, grouped=grouped)
+        self._between = not found
+        return found if found or not self._open else None
+
+    def _goes_on(self, rest: str, inner: str, *, begins: bool, grouped: bool) -> bool:
+        if begins or rest.startswith(_GOES_ON):
+            self._open = True
+            return True
+        if not inner.strip():
+            return not self._between
+        if grouped:
+            self._open = bool(inner.strip(" +-"))
+            return True
+        if not self._open:
+            return False
+        if rest[0] in " \t":
+            return not self._between or inner.startswith('File "')
+        found = _EXCEPTION.match(rest)
+        if found is None or (self._between and not found["type"].endswith(("Error", "Exception", "Interrupt", "Exit"))):
+            return False
+        self._open = False
+        return True
+
+
+class Tracebacks:
+    """Those of one log. Feed it all lines in their order, each to ``begins`` first."""
+
+    def __init__(self) -> None:
+        self.open: list[Traceback] = []  # those of the longest prefixes first
+        self._number = 0
+
+    def begins(self, text: str) -> bool:
+        """Whether one begins in *text*."""
+        began = before_traceback(text)
+        if began is None:
+            return False
+        if not self.goes_on(text, began) and len(began) <= PREFIX:
+            if len(self.open) >= OPEN:
+                self.open.remove(min(self.open, key=lambda one: one.at))
+            self.open.append(Traceback(text, began, self._number))
+            self.open.sort(key=lambda one: -len(one.prefix))
+        return True
+
+    def goes_on(self, text: str, began: str | None = None) -> bool:
+        """Whether *text* goes on with one of them."""
+        self._number += 1
+        for one in self.open:
+            takes = one.takes(text, began)
+            if takes:
+                one.at = self._number
+                return True
+            if takes is False or self._number - one.at > MOST:
+                self.open = [other for other in self.open if other is not one]
+        return False
