@@ -95,7 +95,7 @@ class Intake:
         self.states.opened(stream, session.producer)
         if stream not in self.happenings.paused:
             self.happenings.note(stream, OPENED)
-        log.info("%s: opened at offset %d", stream, committed, extra=each("are open"))
+        log.info("%s: opened at offset %d", stream, committed, extra=each("are open", stream))
         self._bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
 
     def left(self, session: Session, sealed: bool) -> None:
@@ -117,7 +117,7 @@ class Intake:
             self.happenings.note(stream, LEFT, session.left_because)
         self._quota.holds(stream, committed)
         if sealed:
-            log.info("%s: sealed at offset %d", stream, committed, extra=each("are sealed"))
+            log.info("%s: sealed at offset %d", stream, committed, extra=each("are sealed", stream))
             self._bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text="sealed by a receipt")
         else:
             loop = asyncio.get_running_loop()

@@ -151,7 +151,7 @@ class Log:
                     self._trouble = str(trouble)
                 failures = delivery.ended(trouble, self._site.link.moves, time.monotonic())
                 if failures is not None:
-                    await self._site.link.pause(trouble, failures)
+                    await self._site.link.pause(trouble, failures, self.stream)
         except FlarelogError as error:
             self.error = error
         except Exception as bug:
@@ -210,7 +210,7 @@ class Log:
         stream.check()
         link.answers(delivery.producer.epoch)
         if not self._silent:
-            log.info("%s: sending from offset %d", self.stream, self.acked, extra=each("are being sent"))
+            log.info("%s: sending from offset %d", self.stream, self.acked, extra=each("are being sent", self.stream))
         if delivery.unknown:
             record = [info for info in await link.record() if info.stream == self.stream]
             self._site.finder.resume(record, time.monotonic())

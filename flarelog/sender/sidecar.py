@@ -300,7 +300,7 @@ class Sidecar:
         self._failed += error is not None
         self._fenced += isinstance(error, StreamFenced)
         if error is None:
-            log.info("%s: sealed at offset %d", stream, ended.acked, extra=each("are sealed"))
+            log.info("%s: sealed at offset %d", stream, ended.acked, extra=each("are sealed", stream))
         elif not isinstance(error, StreamFenced) or self._fenced == 1:
             log.error("%s: %s", stream, error, exc_info=traced(error))
         self.brought()
