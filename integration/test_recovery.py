@@ -261,6 +261,29 @@ def test_a_store_that_is_deleted_under_a_sidecar_with_rotated_files_gets_all_tha
     assert receiver.holds(data)["gaps"] == []
 
 
+@pytest.mark.parametrize(
+    ("harm", "what"),
+    [
+        pytest.param(lambda file: shutil.rmtree(file.parents[1]), " is gone", id="removed"),
+        pytest.param(lambda file: os.truncate(file, 100), " ends at offset 100, but had ", id="truncated"),
+    ],
+)
+def test_what_was_taken_from_the_store_below_a_running_receiver_is_not_sealed_but_sent_again(
+    place: Place, harm: Callable[[Path], None], what: str
+) -> None:
+    receiver = place.serve()
+    data = append(place.log, HEAD)
+    sidecar = place.sidecar(receiver)
+    receiver.gets(data)
+    committed(receiver, data)
+    harm(receiver.file())
+    assert sidecar.stop() == 0, sidecar.talk()
+    receiver.holds(data)
+    agrees(receiver)
+    assert receiver.program.said.count(f"{receiver.file()}{what}") == 1, receiver.program.said
+    assert f"the receiver lost {len(data)} bytes that it had acknowledged" in sidecar.said
+
+
 @pytest.mark.parametrize("length", [1000, len(HEAD), len(HEAD) + 1000], ids=["shorter", "as-long", "longer"])
 def test_a_store_with_other_bytes_is_never_gone_on_with_as_if_they_were_these(place: Place, length: int) -> None:
     """The stream of another receiver: what is this site's is stored whole, behind what was found."""
