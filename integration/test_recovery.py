@@ -175,7 +175,7 @@ def test_what_an_older_copy_of_the_store_lacks_is_sent_again_and_said(place: Pla
         data += append(place.log, NEXT)
     receiver.gets(data)
     receiver = restored(receiver, copy)
-    sidecar.says(f"the receiver lost {len(data) - len(HEAD)} bytes that it had acknowledged; the producer resends them")
+    sidecar.says(f"the receiver lost {len(data) - len(HEAD)} bytes that it had acknowledged; the producer resends what")
     receiver.gets(data)
     data += append(place.log, NEXT)
     receiver.gets(data)
@@ -212,7 +212,7 @@ def test_what_an_older_copy_of_the_store_lacks_and_the_source_as_well_is_a_gap(p
     for log, data in after.items():
         receiver.gets(HEAD + TAIL + data, log)
     receiver = restored(receiver, copy)
-    sidecar.says(f"{len(TAIL)} bytes are lost for good and become a gap", times=3)
+    sidecar.says(f": gap at offset {len(HEAD)}: {len(TAIL):,} bytes were ", times=3)
     for log, data in after.items():
         receiver.gets(HEAD + data, log)
     assert sidecar.stop() == 6, sidecar.talk()

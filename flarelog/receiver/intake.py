@@ -14,7 +14,7 @@ from flarelog.bus import Bus
 from flarelog.delivery.quota import Quota
 from flarelog.delivery.receiver import Refused, size_of
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import Action, Code, Mark, News, Open, StreamId
+from flarelog.model import Action, Code, Gap, Mark, News, Open, StreamId
 from flarelog.receiver.admission import Admission
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.happenings import Happenings
@@ -25,6 +25,7 @@ from flarelog.receiver.session import Session
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.states import States
 from flarelog.receiver.windows import Lately, Pressure
+from flarelog.records import gap_sentence
 from flarelog.stores.base import Appender
 from flarelog.stores.moments import CLOSED, LEFT, OPENED
 from flarelog.talk import each
@@ -167,6 +168,9 @@ class Intake:
     def note(self, session: Session, mark: Mark) -> None:
         self._quota.note(session.stream, size_of(mark))
         self._admission.writes(session.stream, session.appender)
+        if isinstance(mark, Gap):
+            stream, sentence = session.stream, gap_sentence(mark)
+            log.warning("%s: gap at offset %d: %s", stream, mark.offset, sentence, extra=each("have gaps", stream))
 
     def grew(self, stream: StreamId) -> None:
         self._grew(stream)

@@ -34,6 +34,7 @@ from flarelog.model import (
     StreamId,
     StreamInfo,
 )
+from flarelog.records import gap_sentence
 from flarelog.sender.consents import Consents
 from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
@@ -216,16 +217,11 @@ class Log:
             self._site.finder.resume(record, time.monotonic())
             delivery.learned(shown=bool(record))
         if lost := delivery.producer.went_backwards - backwards:
-            gone = delivery.gone()
             log.warning(
-                "%s: the receiver lost %d bytes that it had acknowledged; %s from offset %d",
-                self.stream,
-                lost,
-                f"{gone} bytes are lost for good and become a gap; the producer resends the rest"
-                if gone
-                else "the producer resends them",
-                self.acked,
-            )
+                "%s: the receiver lost %d bytes that it had acknowledged; the producer resends what its files still"
+                " hold from offset %d",
+                self.stream, lost, self.acked,
+            )  # fmt: skip
 
     async def _sent(self, stream: Stream) -> None:
         """Return when the stream is sealed; what it says meanwhile the call asks for."""
@@ -311,6 +307,7 @@ class Log:
             return said, False
         while len(said) < _MARKS:
             item = delivery.next(now, wall, room)
+            self._say_gaps()
             if not said and (news := self._news(now, wall)):
                 said.append(news)
             if item is None:
@@ -325,6 +322,12 @@ class Log:
                 self._receipt = item
             said.append(item)
         return said, True
+
+    def _say_gaps(self) -> None:
+        for gap in self.delivery.gaps:
+            sentence, extra = gap_sentence(gap), each("have gaps", self.stream)
+            log.warning("%s: gap at offset %d: %s", self.stream, gap.offset, sentence, extra=extra)
+        self.delivery.gaps.clear()
 
     def _news(self, now: float, wall: float) -> News | None:
         news, health = self.delivery.news(now, wall), self._site.health()
