@@ -50,20 +50,23 @@ class Each(NamedTuple):
 
     kind: str  # what becomes of these logs: are sealed, have gaps
     log: str
+    whose: str = ""  # what begins the sentence
 
 
 @dataclass(slots=True)
 class _Kind:
     """The records of a kind in a minute."""
 
+    what: str
     level: int
     said: set[str] = field(default_factory=set)  # logs of which one was said
     others: set[str] = field(default_factory=set)
     count: int = 0
 
-    def rest(self, kind: str) -> str:
+    @property
+    def rest(self) -> str:
         """What was held back."""
-        logs, lines = len(self.others), self.count - MOST - len(self.others)
+        kind, logs, lines = self.what, len(self.others), self.count - MOST - len(self.others)
         found = []
         if logs:
             found.append(f"{several(logs, 'more log')} {_of_one(kind) if logs == 1 else kind}")
@@ -77,12 +80,12 @@ class Gathered:
 
     def __init__(self) -> None:
         self._began: float | None = None
-        self._kinds: dict[str, _Kind] = {}
+        self._kinds: dict[tuple[str, str], _Kind] = {}
 
     def says(self, one: Each, now: float, level: int = logging.INFO) -> bool:
         """Whether a record of *one* at *now* is said by itself; otherwise it is one of the ``rest``."""
         self._began = now if self._began is None else self._began
-        kind = self._kinds.setdefault(one.kind, _Kind(level))
+        kind = self._kinds.setdefault((one.whose, one.kind), _Kind(one.kind, level))
         kind.count += 1
         if kind.count <= MOST:
             kind.said.add(one.log)
@@ -104,14 +107,16 @@ class Gathered:
         """The level and a sentence for each kind of which records were held back; a new minute begins with the next
         record.
         """
-        found = [(kind.level, kind.rest(name)) for name, kind in self._kinds.items() if kind.count > MOST]
+        found = [(kind.level, f"{whose}{kind.rest}") for (whose, _), kind in self._kinds.items() if kind.count > MOST]
         self._began, self._kinds = None, {}
         return found
 
 
-def each(kind: str, log: object) -> dict[str, Each]:
-    """The *extra* of a record that there is one of for each log; *kind* says what becomes of them: ``are sealed``."""
-    return {"each_log": Each(kind, str(log))}
+def each(kind: str, log: object, whose: str = "") -> dict[str, Each]:
+    """The *extra* of a record that there is one of for each log; *kind* says what becomes of them: ``are sealed``.
+    *whose* begins the sentence for those that are held back.
+    """
+    return {"each_log": Each(kind, str(log), whose)}
 
 
 def _of_one(kind: str) -> str:

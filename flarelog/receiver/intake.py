@@ -94,9 +94,9 @@ class Intake:
         elif before is not None:
             before.refuse(Refused(Code.FENCED, "a newer producer opened it"))
         self.states.opened(stream, session.producer)
-        if stream not in self.happenings.paused:
+        if stream not in self.happenings.paused:  # one that is paused asks again and again
             self.happenings.note(stream, OPENED)
-        log.info("%s: opened at offset %d", stream, committed, extra=each("are open", stream))
+            log.info("%s: opened at offset %d", stream, committed, extra=each("are open", stream))
         self._bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
 
     def left(self, session: Session, sealed: bool) -> None:
@@ -154,10 +154,14 @@ class Intake:
         self._quota.take(stream, size)
         self._admission.writes(stream, session.appender)
         self.states.took(stream, size)
-        if size and self.happenings.paused:
-            self.happenings.resume(stream)
         self.sessions.windows.took(session.window, size)
         session.unanswered += size
+
+    def appended(self, session: Session) -> None:
+        stream = session.stream
+        if stream in self.happenings.paused:
+            self.happenings.resume(stream)
+            log.info("%s: goes on at offset %d", stream, session.appender.committed, extra=each("are open", stream))
 
     def told(self, stream: StreamId, producer: bytes, news: News) -> None:
         """*producer* has told how *stream* and its machine fare."""

@@ -109,6 +109,7 @@ class Link:
         self.epoch = 0  # the latest that the receiver granted
         self.connected = False  # has the receiver ever said what it holds
         self.trouble = ""  # why it does not answer, since it was asked last
+        self.whose = f"{options.receiver}: " if options.others else ""  # what begins a sentence of one log
         self.shared = channels is not None  # with other runs of this process
         self.channels = channels or Channels(options)
         self._options = options
@@ -209,13 +210,18 @@ class Link:
         while said and now - next(iter(said.values())) >= SAY_EVERY:  # the oldest stands first
             del said[next(iter(said))]
         said[sentence] = now
-        of_each = each("are being retried", stream) if stream is not None else {}
+        of_each = each("are being retried", stream, self.whose) if stream is not None else {}
         if isinstance(trouble, Lost | CannotConnect):
             of_each, receiver, reason = {}, self._options.receiver, ""
             with contextlib.suppress(RuntimeError):  # a program that is ending gives no thread any more
                 reason = await asyncio.to_thread(why, receiver, self._options.tls)
             sentence = f"no connection to {receiver}: {reason}" if reason else sentence
-        log.warning("%s; retrying", sentence, extra=of_each)
+        log.warning("%s; retrying", self.names(sentence), extra=of_each)
+
+    def names(self, sentence: object) -> str:
+        """*sentence*, so that it names the receiver where there are others."""
+        text = str(sentence)
+        return text if self._options.receiver in text else f"{self.whose}{text}"
 
     async def close(self) -> None:
         if self._uplink is not None:

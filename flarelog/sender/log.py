@@ -40,7 +40,7 @@ from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Mistake, StreamOutcome
 from flarelog.sources.base import Source
-from flarelog.talk import each
+from flarelog.talk import Each, each
 from flarelog.wire import statuses
 from flarelog.wire.codec.push import Request
 from flarelog.wire.packing import Compressing, Packing
@@ -128,7 +128,15 @@ class Log:
             sum(isinstance(mark, Gap) for mark in marks),
             self.error,
             unsent,
+            "" if self.ended else self._trouble,
         )
+
+    @property
+    def standing(self) -> str:
+        """How far it has come, and why no further."""
+        if self._trouble.startswith(f"{self.stream}: "):
+            return self._trouble
+        return f"{self.stream} at offset {self.acked}{f': {self._trouble}' if self._trouble else ''}"
 
     @property
     def can_tell(self) -> bool:
@@ -160,7 +168,7 @@ class Log:
         self.ended = True
         if self._source.withheld:
             why = "the receiver is older and cannot store it"
-            log.warning("%s: the command ended: %s; %s", self.stream, self._source.withheld, why)
+            log.warning("%s: the command ended: %s; %s", self._named, self._source.withheld, why)
         self._site.ended(self)
 
     def _is_whole(self) -> bool:
@@ -203,15 +211,15 @@ class Log:
 
     async def _open(self, stream: Stream) -> None:
         link, delivery = self._site.link, self.delivery
-        backwards = delivery.producer.went_backwards
+        backwards, paused = delivery.producer.went_backwards, delivery.producer.state is State.PAUSED
         stream.put(delivery.open(link.producer_id, link.epoch, link.moves, time.monotonic(), time.time()))
         while not stream.answered:
             stream.check()
             await self._woken()
         stream.check()
         link.answers(delivery.producer.epoch)
-        if not self._silent:
-            log.info("%s: sending from offset %d", self.stream, self.acked, extra=each("are being sent", self.stream))
+        if not paused:  # one that is paused asks again and again, and is being sent once something of it is taken
+            self._say_sending()
         if delivery.unknown:
             record = [info for info in await link.record() if info.stream == self.stream]
             self._site.finder.resume(record, time.monotonic())
@@ -220,7 +228,7 @@ class Log:
             log.warning(
                 "%s: the receiver lost %d bytes that it had acknowledged; the producer resends what its files still"
                 " hold from offset %d",
-                self.stream, lost, self.acked,
+                self._named, lost, self.acked,
             )  # fmt: skip
 
     async def _sent(self, stream: Stream) -> None:
@@ -271,7 +279,7 @@ class Log:
                 self._waiting.set_result(None)
 
     def heard(self, reply: Reply) -> bool:
-        most = self.delivery.most
+        most, paused = self.delivery.most, self.delivery.producer.state is State.PAUSED
         try:
             owed = self.delivery.heard(reply, time.monotonic())
         finally:
@@ -282,6 +290,8 @@ class Log:
                 self._source.takes_exits(reply.exits)
         if reply.code in (Code.OK, Code.SEALED) and self.delivery.producer.state is not State.PAUSED:
             self._trouble = ""
+            if paused:
+                self._say_sending()
         if reply.ending and self._site.options.heed:
             self._site.drain_early()
         if self._full and self._stream is not None:
@@ -325,9 +335,20 @@ class Log:
 
     def _say_gaps(self) -> None:
         for gap in self.delivery.gaps:
-            sentence, extra = gap_sentence(gap), each("have gaps", self.stream)
-            log.warning("%s: gap at offset %d: %s", self.stream, gap.offset, sentence, extra=extra)
+            sentence, extra = gap_sentence(gap), self._each("have gaps")
+            log.warning("%s: gap at offset %d: %s", self._named, gap.offset, sentence, extra=extra)
         self.delivery.gaps.clear()
+
+    def _say_sending(self) -> None:
+        if not self._silent:
+            log.info("%s: sending from offset %d", self._named, self.acked, extra=self._each("are being sent"))
+
+    def _each(self, kind: str) -> dict[str, Each]:
+        return each(kind, self.stream, self._site.link.whose)
+
+    @property
+    def _named(self) -> str:
+        return f"{self._site.link.whose}{self.stream}"
 
     def _news(self, now: float, wall: float) -> News | None:
         news, health = self.delivery.news(now, wall), self._site.health()
