@@ -16,6 +16,7 @@ from flarelog.sources.consent import in_force
 from flarelog.sources.files.identity import identity, remote, witness
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.watch import InotifyWatch
+from flarelog.text import several
 
 FILES = 200_000  # that are looked at under a root
 _INOTIFY = "/proc/sys/fs/inotify"
@@ -57,8 +58,10 @@ def under(source: SourceOptions) -> Iterator[Row]:
         fix = "rename one file: a receiver on macOS or Windows takes both names for one, and refuses the second"
         yield warn("names", f"{_some(alike)} differ only in case", fix)
     if not closed:
-        more = "" if files < FILES else " and more"
-        yield ok("root", f"{files:,}{more} logs are readable; directories: {directories:,}")
+        logs = f"{several(files, 'log')} {'is' if files == 1 else 'are'}"
+        if files >= FILES:
+            logs = f"{files:,} and more logs are"
+        yield ok("root", f"{logs} readable; directories: {directories:,}")
     yield from _file_system(root)
     yield from _inotify(directories)
     yield descriptors(files, 1)
