@@ -149,7 +149,13 @@ async def found_in(
     for info in infos:
         reading.add(info, over=True)
     starts = {(info.stream.site, info.stream.log): 0 for info in rest}
-    part = Reading(reading.origin, replace(reading.selection, starts=starts), reading.view, reading.say, ordered=True)
+    part = Reading(
+        reading.origin,
+        replace(reading.selection, sites=(), logs=(), starts=starts),
+        reading.view,
+        reading.say,
+        ordered=True,
+    )
     part.unread, part.clocks = reading.unread, reading.clocks
     search = new(part)
     search.ranks.learn(infos)

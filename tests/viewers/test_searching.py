@@ -114,15 +114,18 @@ CHANGES: dict[str, Callable[[FoundIn, int], FoundIn | None]] = {
 }
 
 
+@pytest.mark.parametrize("selection", [Selection(RUN), Selection(RUN, ("*",)), Selection(RUN, (), ("**",))])
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_is_kept_is_taken_and_the_rest_is_searched(tmp_path: Path, name: str, monkeypatch: Any) -> None:
+def test_what_is_kept_is_taken_and_the_rest_is_searched(
+    tmp_path: Path, name: str, selection: Selection, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(searching, "CATCHES_UP", 0.0)
     asyncio.run(filled(tmp_path))
     whole, _ = found(Told(tmp_path, None))
     assert len(whole.findings) >= LOGS
     assert len(whole.searched) == LOGS
     origin = told(tmp_path, CHANGES[name])
-    taken, search = found(origin)
+    taken, search = found(origin, selection)
     assert taken.findings == whole.findings
     assert origin.read == taken.searched
     timed = {each.stream for each in whole.findings if each.time is not None}
