@@ -142,7 +142,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
     reading = Reading(
         origin(place),
         selection,
-        View(new=drawn(signatures), stamps=lines.stamps, notes=False, keep=kept(signatures)),
+        View(new=drawn(signatures), notes=False, keep=kept(signatures)),
         lambda text: say(f"flarelog: {text}"),
         ordered=True,
     )
@@ -150,7 +150,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
 
     def new(those: Reading) -> Search:
         ranks = RankChooser(RankChoice.of((), "", options.rank_map))
-        return searching(those, signatures, ranks, Search)
+        return searching(those, signatures, ranks, lines.stamps, Search)
 
     async def look() -> tuple[Told, dict[StreamId, int]]:
         async with reading.origin:

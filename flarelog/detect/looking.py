@@ -226,25 +226,64 @@ def _look(
     force: bool = False,
 ) -> Iterator[None]:
     """Look at *around*. *force*: what is open at the end of the whole lines is taken for whole."""
-    stream, start, end = info.stream, progress.at, progress.at + (around.length or around.cut)
-    if progress.plain is None and (start > 0 or is_packed(stream.log, 0, around.data)):
+    start, end = progress.at, progress.at + (around.length or around.cut)
+    if progress.plain is None and (start > 0 or is_packed(info.stream.log, 0, around.data)):
         progress.passed(end)
         return
-    ranks = RankChooser(RankChoice())
-    ranks.learn([info])
     stamps.learn(info.marks)
     stamps.came(info)
+    seen = yield from _seen(progress, info, read, around, stamps, force=force, timed=False)
+    if stamps.doubted:  # some lines cannot tell such times: it is looked at with those of all lines
+        seen = yield from _seen(progress, info, read, around, stamps.beginning(), force=force, timed=True)
+    if seen.form is not None and (force or seen.open_from is None or seen.settled.at <= seen.open_from):
+        progress.at, progress.settled, progress.settled_more = seen.settled
+        progress.plain = seen.form
+    progress.late = {key: each for key, each in seen.found.found.items() if progress.settled.get(key) is not each}
+    progress.more = seen.found.more
+    progress.told = digest_of(info, progress.findings)
+
+
+class _Seen(NamedTuple):
+    """What was seen in the bytes that a look takes."""
+
+    form: bool | None  # as Progress.plain
+    open_from: int | None  # where the first line begins that is not complete
+    settled: Settled
+    found: Settled  # with what is open
+
+
+def _seen(
+    progress: Progress,
+    info: StreamInfo,
+    read: Callable[[int, int], bytes],
+    around: _Around,
+    stamps: Stamps,
+    *,
+    force: bool,
+    timed: bool,
+) -> Generator[None, None, _Seen]:
+    """*timed*: the times of all lines are read, not only of those that are found."""
+    stream, start, end = info.stream, progress.at, progress.at + (around.length or around.cut)
+    ranks = RankChooser(RankChoice())
+    ranks.learn([info])
     detector = Detector(
         stream,
         _TABLE,
         rank=lambda line: ranks.rank(str(stream), line.offset, plain(line.text)),
+        stamped=stamps.time,
         known=Settled(start, progress.settled, progress.settled_more),
         ends=info.exits,
     )
     sieved = bool(progress.plain) and not around.length and _is_short(around.data)
     marks = () if around.length else info.marks
     lines = _Lines(
-        progress, marks, around.before, detector, stamps, read, sieved=sieved, end=end if around.length else None
+        progress,
+        marks,
+        around.before,
+        detector,
+        sieved=sieved,
+        end=end if around.length else None,
+        times=_Times(progress, stamps, read) if timed else None,
     )
     yield from lines.feed(around.data[: around.cut])
     form = lines.renderer.plain if lines.renderer.decided else None
@@ -257,13 +296,7 @@ def _look(
     yield from lines.feed(around.data[around.cut :])
     yield from lines.close()
     detector.close()
-    found = detector.settled(end)
-    if form is not None and (force or open_from is None or settled.at <= open_from):
-        progress.at, progress.settled, progress.settled_more = settled.at, settled.found, settled.more
-        progress.plain = form
-    progress.late = {key: each for key, each in found.found.items() if progress.settled.get(key) is not each}
-    progress.more = found.more
-    progress.told = digest_of(info, progress.findings)
+    return _Seen(form, open_from, settled, detector.settled(end))
 
 
 def _is_short(data: bytes) -> bool:
@@ -277,6 +310,37 @@ def _is_short(data: bytes) -> bool:
     return True
 
 
+class _Times:
+    """The times of all lines that a look takes of *read*, where some are left out before and between them."""
+
+    def __init__(self, progress: Progress, stamps: Stamps, read: Callable[[int, int], bytes]) -> None:
+        self.stamps, self._progress, self._read = stamps, progress, read
+        self._end, self._start, self._doubted = 0, progress.at, False
+        self._spoken = progress.spoken
+
+    def recall(self, offset: int, data: bytes) -> Iterator[None]:
+        """Find out what was told last before *data*, where lines before it are left out and that matters."""
+        self._doubted = self._doubted or offset > self._end
+        self._end = offset + len(data)
+        doubt = self.stamps.in_doubt(offset, data) if self._doubted else None
+        if doubt is None:
+            return
+        self._doubted = False
+        if not doubt:
+            return
+        looking = spoken(self.stamps, offset, self._spoken)
+        begin, end = next(looking)
+        while self._spoken[0] != offset:
+            try:
+                begin, end = looking.send(self._read(end - begin, begin))
+            except StopIteration as told:
+                self._spoken = told.value
+            yield
+        self.stamps.recall(self._spoken)
+        if offset <= self._start:  # the next look begins behind it
+            self._progress.spoken = self._spoken
+
+
 class _Lines:
     """The bytes of a log on their way to *detector*."""
 
@@ -286,17 +350,14 @@ class _Lines:
         marks: Sequence[Mark],
         before: _Pieces,
         detector: Detector,
-        stamps: Stamps,
-        read: Callable[[int, int], bytes],
         *,
         sieved: bool,
         end: int | None,
+        times: _Times | None,
     ) -> None:
         self.renderer = _renderer(progress.plain, progress.at)
         self._detector, self._before, self._plain = detector, before, progress.plain
-        self._stamps, self._read, self._progress = stamps, read, progress
-        self._doubted = progress.at > 0  # of the lines before, some were left out
-        self._spoken = progress.spoken
+        self._times = times
         self._position = self._fed = self._start = progress.at
         self._marks = deque(mark for mark in marks if mark.offset > progress.at and not isinstance(mark, Attributes))
         self._sieving = Sieving(SIEVE, progress.at, fresh=True) if sieved else None
@@ -335,25 +396,27 @@ class _Lines:
         if self._end is not None:
             lines = [line if line.bar else line._replace(end=self._end) for line in lines]
         for at in range(0, len(lines), LINES):
-            self._detector.feed(self._stamps.timed(lines[at : at + LINES]))
+            self._detector.feed(self._timed(lines[at : at + LINES]))
             yield
 
     def _take(self, offset: int, data: bytes) -> Iterator[None]:
         if offset == self._start and self._before:
             before, self._before = self._before, ()
             for begin, piece in before:
-                yield from self._recall(begin, piece)
+                if self._times is not None:
+                    yield from self._times.recall(begin, piece)
                 renderer = _renderer(self._plain, begin)
                 for at in range(0, len(piece), STEP):
-                    self._detector.recall(self._stamps.timed(renderer.feed(piece[at : at + STEP])))
+                    self._detector.recall(self._timed(renderer.feed(piece[at : at + STEP])))
                     yield
-                self._detector.recall(self._stamps.timed(renderer.close()))
+                self._detector.recall(self._timed(renderer.close()))
         if offset > self._position:
             yield from self._look(self.renderer.close())  # no cursor goes back over what is left out
             yield from self._noted(offset)
-            self._position, self._doubted = offset, True
+            self._position = offset
             self.renderer.jump(offset)
-        yield from self._recall(offset, data)
+        if self._times is not None:
+            yield from self._times.recall(offset, data)
         while data:
             mark = self._marks[0].offset if self._marks else self._position + len(data)
             piece = data[: max(0, mark - self._position)]
@@ -362,24 +425,8 @@ class _Lines:
             data = data[len(piece) :]
             yield from self._noted(self._position)
 
-    def _recall(self, offset: int, data: bytes) -> Iterator[None]:
-        """Find out what was told last before *data*, where lines before it are left out and that matters."""
-        doubt = self._stamps.in_doubt(offset, data) if self._doubted else None
-        if doubt is None:
-            return
-        self._doubted = False
-        if doubt:
-            looking = spoken(self._stamps, offset, self._spoken)
-            begin, end = next(looking)
-            while self._spoken[0] != offset:
-                try:
-                    begin, end = looking.send(self._read(end - begin, begin))
-                except StopIteration as told:
-                    self._spoken = told.value
-                yield
-            self._stamps.recall(self._spoken)
-            if offset <= self._start:  # the next look begins behind it
-                self._progress.spoken = self._spoken
+    def _timed(self, lines: Sequence[Line]) -> Sequence[Line]:
+        return lines if self._times is None else self._times.stamps.timed(lines)
 
     def _noted(self, position: int) -> Iterator[None]:
         while self._marks and self._marks[0].offset <= position:

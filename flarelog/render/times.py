@@ -54,6 +54,7 @@ _START = rf"^\s*{_PREFIX}{{0,4}}[\[(<\"']?"
 _YEAR, _MONTH, _DAY_2 = r"(?P<Y>[12]\d{3})", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])"
 _HOURS = r"(?:\s?(?P<z>Z\b|[+-]\d\d:?\d\d\b))?"
 _ISO = late(rf"(?<![\w./-]){_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _]{_CLOCK}{_HOURS}", re.ASCII)
+_LIKE = late(r"\d\d:\d\d|\dT\d{6}|1\d{9}", re.ASCII)  # every form has one: ten times as fast as all of them
 # Most stamps have neither a half of the day nor a zone's name: a look at two letters is a quarter of the time.
 _BEHIND = late(_ZONE, re.ASCII)
 _BEHIND_BEGINS = {"AM", "PM", "am", "pm", *(name[:2] for name in _OFFSETS if name != "Z")}
@@ -84,7 +85,7 @@ def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:
         if its_zone is None and (head[end + 1 : end + 3] in _BEHIND_BEGINS or head[end : end + 2] in _BEHIND_BEGINS):
             local, its_zone = _behind(head, end, local)
         return None if local is None else (local - _offset(its_zone, zone, local)) * SECOND + _nanoseconds(fraction)
-    if not any(map(str.isdigit, head)):
+    if _LIKE.search(head) is None:
         return None
     found = next((match for form in _forms() if (match := form.search(head)) is not None), None)
     if found is None:

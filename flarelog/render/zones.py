@@ -116,7 +116,7 @@ class Stamps:
         self._ends, self._arrivals = list[int](), list[int]()  # when all bytes before each end had come, in nanoseconds
         self._zones, self._starts, self._learned = [zone], [0], False
         self.after: int | None = None  # the last time, in seconds
-        self.twice = False  # it is of an hour that the clock shows twice
+        self.twice = self.doubted = False  # it is of an hour that the clock shows twice, or an earlier one was
         self._spoken: deque[Spoken] = deque()  # the last times before lines that are still to come
         self._zone = zone
         self._like = _UNLIKE  # the second that the last stamp told, what stood behind its milliseconds, both times
@@ -181,6 +181,7 @@ class Stamps:
     def _offset(self, local: int) -> int:
         first, last = offsets(self._zone, local)
         self.twice = last < first
+        self.doubted = self.doubted or self.twice
         return offset_at(self._zone, local, self.after, self._begun)
 
     def recall(self, spoken: Spoken) -> None:
@@ -195,7 +196,8 @@ class Stamps:
     def beginning(self, after: int | None = None) -> Stamps:
         """One that knows what this one knows, but not what it has read. *after*: the last time before, in seconds."""
         found = copy(self)
-        found.after, found.twice, found._spoken, found._like = after, False, deque(), _UNLIKE
+        found.after, found._spoken, found._like = after, deque(), _UNLIKE
+        found.twice = found.doubted = False
         return found
 
     def timed(self, lines: Iterable[Line]) -> list[Line]:

@@ -249,10 +249,9 @@ class Reading:
             ahead=ahead,
         )
         flow.know(info)
-        if flow.stamps is not None:
-            notes = self.clocks.notes(info.stream, flow.stamps.unknown, ordered=self._ordered, chosen=self._chosen)
-            for sentence in notes:
-                self.say(sentence)
+        unknown = flow.stamps.unknown if flow.stamps is not None else ()
+        for sentence in self.clocks.notes(info.stream, unknown, ordered=self._ordered, chosen=self._chosen):
+            self.say(sentence)
         return flow
 
     def ahead(self, stream: StreamId) -> int:

@@ -52,10 +52,20 @@ def searching(
     reading: Reading,
     known: Table,
     ranks: RankChooser,
+    stamps: Callable[[StreamId], Stamps],
     kind: type[_Kind],
 ) -> _Kind:
-    """A search of what *reading* will find, at the times that its view reads. *kind*: what searches."""
-    return kind(known, ranks, ends=lambda stream: reading.streams[stream].info.exits)
+    """A search of what *reading* will find, whose times are read as its sites write them. *stamps*: of a log of which
+    nothing is learned yet. *kind*: what searches.
+    """
+
+    def learned(stream: StreamId) -> Stamps:
+        found, info = stamps(stream), reading.streams[stream].info
+        found.learn(info.marks)
+        found.came(info)
+        return found
+
+    return kind(known, ranks, learned, ends=lambda stream: reading.streams[stream].info.exits)
 
 
 class Suspicious(Search):
@@ -65,10 +75,11 @@ class Suspicious(Search):
         self,
         table: Table,
         ranks: RankChooser,
+        stamps: Callable[[StreamId], Stamps],
         *,
         ends: Callable[[StreamId], Sequence[Exit]] = lambda stream: (),
     ) -> None:
-        super().__init__(table, ranks, ends=ends)
+        super().__init__(table, ranks, stamps, ends=ends)
         self._like_error: set[StreamId] = set()
 
     def show(self, blocks: Sequence[Block]) -> None:
@@ -89,8 +100,21 @@ class Suspicious(Search):
         return {(stream.site, stream.log): 0 for stream in found}
 
 
-async def searched(reading: Reading, search: Search) -> None:
-    """Look at all that is there now. Raises FlarelogError."""
+async def searched(reading: Reading, search: Search, new: Callable[[Reading], Search]) -> None:
+    """Let *search*, which *new* made for *reading*, look at all that is there now. Raises FlarelogError."""
+    await _looked(reading, search)
+    doubts = search.doubts
+    if doubts:  # who reads only some lines cannot tell such times: it is done with those of all lines
+        selection = Selection(reading.selection.run, starts={(each.site, each.log): 0 for each in doubts})
+        again = Reading(reading.origin, selection, replace(reading.view, stamps=search.stamps), reading.say)
+        again.unread = reading.unread
+        surer = new(again)
+        surer.ranks = search.ranks
+        await _looked(again, surer)
+        search.take(surer)
+
+
+async def _looked(reading: Reading, search: Search) -> None:
 
     def reads() -> str:
         size = sum(info.committed for info in reading.infos)
@@ -143,7 +167,7 @@ async def found_in(
     rest = [info for info in infos if info.stream not in told]
     if not kept:
         search = new(reading)
-        await searched(reading, search)
+        await searched(reading, search, new)
         found = search.findings(reading.infos, reading.ahead, now)
         return Told(found, search.more, frozenset(reading.streams)), search
     for info in infos:
@@ -160,7 +184,7 @@ async def found_in(
     search = new(part)
     search.ranks.learn(infos)
     if rest:
-        await searched(part, search)
+        await searched(part, search, new)
     latest = {info.stream: info for info in (*infos, *part.infos)}
     found = [*(one for each in kept for one in each.findings), *search.raw(list(latest.values()), reading.ahead, now)]
     more = sum(each.more for each in kept) + search.more

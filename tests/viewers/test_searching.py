@@ -74,26 +74,24 @@ class Told(StoreOrigin):
 
 
 def new(reading: Reading) -> Suspicious:
-    return searching.searching(reading, Table(), RankChooser(RankChoice()), Suspicious)
+    return searching.searching(reading, Table(), RankChooser(RankChoice()), stamps, Suspicious)
 
 
 def found(
     origin: Told, selection: Selection | None = None, zone: str | None = "UTC"
 ) -> tuple[searching.Told, Suspicious]:
-    reading = Reading(
-        origin, selection or Selection(RUN), View(stamps=stamps, notes=False, keep=kept(Table())), print, ordered=True
-    )
+    reading = Reading(origin, selection or Selection(RUN), View(notes=False, keep=kept(Table())), print, ordered=True)
     return asyncio.run(found_in(reading, new, zone))
 
 
 def told(root: Path, change: Callable[[FoundIn, int], FoundIn | None]) -> Told:
     """As a receiver would that had looked at each log as *change* says."""
     origin = Told(root, None)
-    reading = Reading(origin, Selection(RUN), View(stamps=stamps, notes=False, keep=kept(Table())), print, ordered=True)
+    reading = Reading(origin, Selection(RUN), View(notes=False, keep=kept(Table())), print, ordered=True)
 
     async def look() -> dict[StreamId, list[Finding]]:
         search = new(reading)
-        await searching.searched(reading, search)
+        await searching.searched(reading, search, new)
         raw = search.raw(reading.infos, reading.ahead, None)
         return {info.stream: [one for one in raw if one.stream == info.stream] for info in reading.infos}
 
@@ -146,9 +144,14 @@ def test_an_hour_that_a_clock_shows_twice_is_told_apart_though_most_lines_are_le
                 await appender.close()
 
     asyncio.run(fill())
-    view = View(stamps=lambda stream: Stamps(BERLIN, 0), notes=False, keep=kept(Table()))
+    ranks = RankChooser(RankChoice())
+
+    def search(reading: Reading) -> Suspicious:
+        return searching.searching(reading, Table(), ranks, lambda stream: Stamps(BERLIN, 0), Suspicious)
+
+    view = View(notes=False, keep=kept(Table()))
     reading = Reading(Told(tmp_path, None), Selection(RUN), view, print, ordered=True)
-    (findings, _, _), _ = asyncio.run(found_in(reading, new, None))
+    (findings, _, _), _ = asyncio.run(found_in(reading, search, None))
     assert len(findings) == 18
     for each in findings:
         assert each.time == logs[int(each.stream.log.partition(".")[0])][1][each.offset]
@@ -160,7 +163,7 @@ def test_what_is_waited_for_is_said(tmp_path: Path, name: str, monkeypatch: Any)
         monkeypatch.setattr(searching, what, seconds)
     asyncio.run(filled(tmp_path))
     origin, said = told(tmp_path, CHANGES[name]), list[str]()
-    view = View(stamps=stamps, notes=False, keep=kept(Table()))
+    view = View(notes=False, keep=kept(Table()))
     asyncio.run(found_in(Reading(origin, Selection(RUN), view, said.append, ordered=True), new, "UTC"))
     seen = {"all": 12, "some are behind": 6, "none": 0}[name]
     waits = f"waiting for the receiver, which has looked at {seen} of 12 logs to their end"
@@ -170,9 +173,7 @@ def test_what_is_waited_for_is_said(tmp_path: Path, name: str, monkeypatch: Any)
 def test_what_is_kept_of_a_log_that_can_no_longer_be_read_is_told_without_its_lines(tmp_path: Path) -> None:
     asyncio.run(filled(tmp_path))
     origin, said = told(tmp_path, CHANGES["all"]), list[str]()
-    reading = Reading(
-        origin, Selection(RUN), View(stamps=stamps, notes=False, keep=kept(Table())), said.append, ordered=True
-    )
+    reading = Reading(origin, Selection(RUN), View(notes=False, keep=kept(Table())), said.append, ordered=True)
 
     async def look() -> None:
         found, _ = await found_in(reading, new, "UTC")
@@ -236,9 +237,9 @@ def test_a_search_knows_where_commands_ended(tmp_path: Path) -> None:
     table = Table(absences=(Absence(quiet, "step", 1800),))
 
     def search(reading: Reading) -> Suspicious:
-        return searching.searching(reading, table, RankChooser(RankChoice()), Suspicious)
+        return searching.searching(reading, table, RankChooser(RankChoice()), stamps, Suspicious)
 
-    reading = Reading(Told(tmp_path, None), Selection(RUN), View(stamps=stamps, notes=False), print, ordered=True)
+    reading = Reading(Told(tmp_path, None), Selection(RUN), View(notes=False), print, ordered=True)
     (findings, _, _), _ = asyncio.run(found_in(reading, search, None))
     assert [(each.signature, each.role) for each in findings if each.signature != "exit.code"] == [
         ("disk.full", "symptom"),
@@ -249,7 +250,7 @@ def test_a_search_knows_where_commands_ended(tmp_path: Path) -> None:
 
 def test_of_a_command_that_was_killed_the_last_lines_of_all_its_logs_are_shown(tmp_path: Path) -> None:
     asyncio.run(killed(tmp_path))
-    reading = Reading(Told(tmp_path, None), Selection(RUN), View(stamps=stamps, notes=False), print, ordered=True)
+    reading = Reading(Told(tmp_path, None), Selection(RUN), View(notes=False), print, ordered=True)
 
     async def look() -> tuple[Finding, dict[StreamId, list[Line]], dict[StreamId, int]]:
         (told, _, _), _ = await found_in(reading, new, None)
