@@ -19,7 +19,7 @@ _PYTHON = re.compile(
 )
 
 
-def compiled(text: str, whose: str, *, of_bytes: bool) -> Any:
+def compiled(text: str, whose: str, *, of_bytes: bool, ignore_case: bool = False) -> Any:
     """*text* as a pattern of RE2, in which a character is a byte if it is *of_bytes*. *whose*: subject of the sentence
     that says what is to be installed.
 
@@ -33,7 +33,7 @@ def compiled(text: str, whose: str, *, of_bytes: bool) -> Any:
     options = re2.Options()
     if of_bytes:
         options.encoding = re2.Options.Encoding.LATIN1
-    options.max_mem, options.log_errors = MAX_MEMORY, False
+    options.max_mem, options.log_errors, options.case_sensitive = MAX_MEMORY, False, not ignore_case
     try:
         source = _PYTHON.sub(_translated, text.encode())
         pattern = re2.compile(source if of_bytes else source.decode(), options)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
 from flarelog.exit_marks import Exit
 from flarelog.extents import extents, spooled
-from flarelog.model import Attributes, Generation, RunInfo, StreamInfo
+from flarelog.model import Attributes, Gap, Generation, RunInfo, StreamInfo
 from flarelog.names import natural
 from flarelog.text import legible
 
@@ -37,6 +38,14 @@ def gaps_text(lengths: Sequence[int]) -> str:
         return ""
     count, least = f"{len(lengths):,} gap{'s' if len(lengths) > 1 else ''}", "" if all(lengths) else "at least "
     return f"{count}: {f'{least}{sum(lengths):,} bytes' if any(lengths) else 'bytes of unknown number'} are lost"
+
+
+def gap_sentence(mark: Gap) -> str:
+    """What *mark* says: its length once, where its reason tells it too."""
+    reason, length = legible(mark.reason), f"{mark.length} bytes "
+    if mark.length and re.search(rf"\b{length}", reason):
+        return re.sub(rf"\b{length}", f"{mark.length:,} bytes ", reason)
+    return f"{f'{mark.length:,} bytes' if mark.length else 'bytes of unknown number'} are lost: {reason}"
 
 
 def exit_record(mark: Exit) -> dict[str, object]:

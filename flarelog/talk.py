@@ -10,9 +10,10 @@ import copy
 import logging
 import threading
 import time
-from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from flarelog.text import legible
+from flarelog.text import legible, several
 
 MOST = 10  # records of a kind in a minute
 MINUTE = 60.0  # seconds
@@ -44,38 +45,82 @@ def worth_saying(record: logging.LogRecord) -> bool:
     return not (record.name.startswith("grpc") and record.getMessage().startswith("ExecuteBatchError raised in core"))
 
 
+class Each(NamedTuple):
+    """What a record says that there is one of for each log."""
+
+    kind: str  # what becomes of these logs: are sealed, have gaps
+    log: str
+    whose: str = ""  # what begins the sentence
+
+
+@dataclass(slots=True)
+class _Kind:
+    """The records of a kind in a minute."""
+
+    what: str
+    level: int
+    said: set[str] = field(default_factory=set)  # logs of which one was said
+    others: set[str] = field(default_factory=set)
+    count: int = 0
+
+    @property
+    def rest(self) -> str:
+        """What was held back."""
+        kind, logs, lines = self.what, len(self.others), self.count - MOST - len(self.others)
+        found = []
+        if logs:
+            found.append(f"{several(logs, 'more log')} {_of_one(kind) if logs == 1 else kind}")
+        if lines > 0:
+            found.append(f"{several(lines, 'more line')} of logs that {kind} {'is' if lines == 1 else 'are'} left out")
+        return "; ".join(found)
+
+
 class Gathered:
     """Which records of those that there is one of for each log are said: the first MOST of a kind in a minute."""
 
     def __init__(self) -> None:
         self._began: float | None = None
-        self._counts: Counter[str] = Counter()
+        self._kinds: dict[tuple[str, str], _Kind] = {}
 
-    def says(self, kind: str, now: float) -> bool:
-        """Whether a record of *kind* at *now* is said by itself; otherwise it is one of the ``rest``."""
+    def says(self, one: Each, now: float, level: int = logging.INFO) -> bool:
+        """Whether a record of *one* at *now* is said by itself; otherwise it is one of the ``rest``."""
         self._began = now if self._began is None else self._began
-        self._counts[kind] += 1
-        return self._counts[kind] <= MOST
+        kind = self._kinds.setdefault((one.whose, one.kind), _Kind(one.kind, level))
+        kind.count += 1
+        if kind.count <= MOST:
+            kind.said.add(one.log)
+        elif one.log not in kind.said:
+            kind.others.add(one.log)
+        return kind.count <= MOST
 
     @property
     def due(self) -> float | None:
         """When the minute ends; None: nothing of it was held back."""
-        return None if self._began is None or max(self._counts.values()) <= MOST else self._began + MINUTE
+        held = any(kind.count > MOST for kind in self._kinds.values())
+        return self._began + MINUTE if held and self._began is not None else None
 
     def over(self, now: float) -> bool:
         """Whether a minute that began has ended by *now*."""
         return self._began is not None and now >= self._began + MINUTE
 
-    def rest(self) -> list[str]:
-        """A sentence for each kind of which records were held back; a new minute begins with the next record."""
-        found = [f"{count - MOST} more logs {kind}" for kind, count in self._counts.items() if count > MOST]
-        self._began, self._counts = None, Counter()
+    def rest(self) -> list[tuple[int, str]]:
+        """The level and a sentence for each kind of which records were held back; a new minute begins with the next
+        record.
+        """
+        found = [(kind.level, f"{whose}{kind.rest}") for (whose, _), kind in self._kinds.items() if kind.count > MOST]
+        self._began, self._kinds = None, {}
         return found
 
 
-def each(kind: str) -> dict[str, str]:
-    """The *extra* of a record that there is one of for each log; *kind* says what becomes of them: ``are sealed``."""
-    return {"each_log": kind}
+def each(kind: str, log: object, whose: str = "") -> dict[str, Each]:
+    """The *extra* of a record that there is one of for each log; *kind* says what becomes of them: ``are sealed``.
+    *whose* begins the sentence for those that are held back.
+    """
+    return {"each_log": Each(kind, str(log), whose)}
+
+
+def _of_one(kind: str) -> str:
+    return kind.replace("are ", "is ", 1).replace("have ", "has ", 1)
 
 
 class Talk(logging.StreamHandler):  # type: ignore[type-arg]  # of sys.stderr, as it is when a record comes
@@ -90,14 +135,14 @@ class Talk(logging.StreamHandler):  # type: ignore[type-arg]  # of sys.stderr, a
 
     def emit(self, record: logging.LogRecord) -> None:
         """As it is; called with the handler's lock."""
-        kind = getattr(record, "each_log", "")
-        if not kind or self._all:
+        one = getattr(record, "each_log", None)
+        if one is None or self._all:
             super().emit(record)
             return
         now = time.monotonic()
         if self._gathered.over(now):
             self._say_rest()
-        if self._gathered.says(kind, now):
+        if self._gathered.says(one, now, record.levelno):
             super().emit(record)
         elif self._timer is None and (due := self._gathered.due) is not None:
             self._timer = threading.Timer(max(0.0, due - now), self.flush_rest)
@@ -113,8 +158,8 @@ class Talk(logging.StreamHandler):  # type: ignore[type-arg]  # of sys.stderr, a
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
-        for sentence in self._gathered.rest():
-            super().emit(logging.LogRecord("flarelog", logging.INFO, "", 0, sentence, None, None))
+        for level, sentence in self._gathered.rest():
+            super().emit(logging.LogRecord("flarelog", level, "", 0, sentence, None, None))
 
     def close(self) -> None:
         self.flush_rest()

@@ -113,6 +113,25 @@ def test_once_sends_all_runs_that_there_are(place: Place) -> None:
     assert again.said.count("sending from offset") == 1, "nothing else was opened again"
 
 
+def test_a_run_of_which_a_directory_is_closed_is_not_said_to_be_whole(place: Place) -> None:
+    receiver = place.serve()
+    wrote(place, "job-1", b"one\n")
+    wrote(place, "job-1", b"secret\n", "closed/log.txt")
+    wrote(place, "job-2", b"secret\n", "closed/log.txt")
+    for run in ("job-1", "job-2"):
+        (place.root / run / "closed").chmod(0o600)  # its names may be read
+    program = place.start(
+        *("agent", "--receiver", receiver.address, "--site", SITE, "--root", str(place.root), "--once"), plain=True
+    )
+    assert program.ends() == 1, program.talk()
+    for run in ("job-1", "job-2"):
+        (place.root / run / "closed").chmod(0o700)
+        assert f"{run}/closed cannot be listed: Permission denied" in program.said
+    assert "all of it is stored" not in program.said
+    assert "there is no file" not in program.said
+    assert receiver.stored("log.txt", run="job-1") == b"one\n"
+
+
 def test_runs_wait_for_a_receiver_that_is_late(place: Place) -> None:
     address = free_address()
     data = wrote(place, "job", b"one\n")

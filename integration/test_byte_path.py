@@ -741,6 +741,22 @@ def test_what_was_truncated_before_the_receiver_came_is_a_gap(place: Place) -> N
     assert (gap["offset"], gap["length"]) == (0, len(HEAD) - alike)
 
 
+def test_a_loss_is_said_once_at_each_end_with_its_log_its_length_and_its_reason(place: Place) -> None:
+    append(place.log, b"start\n")
+    os.truncate(place.log, size := 100 << 20)
+    append(place.log, b"end\n")
+    receiver = place.serve()
+    sidecar = place.once(receiver)
+    assert sidecar.ends() == 6, sidecar.talk()
+    (gap,) = receiver.streams()[f"{SITE}/{LOG}"]["gaps"]
+    assert 0 < gap["length"] < size
+    lost = f"{gap['length']:,} bytes are lost: a hole in the file is not sent; it reads as NULs"
+    sentence = f"{RUN}/{SITE}/{LOG}: gap at offset {gap['offset']}: {lost}\n"
+    for said in (sidecar.said, receiver.program.said):
+        assert said.count(sentence) == 1, said
+        assert said.count(f" WARNING {'sidecar' if said == sidecar.said else 'receiver'}: {sentence}") == 1
+
+
 # --- the run that nobody announces
 
 

@@ -129,3 +129,19 @@ def _beside(receiver: Receiver, streams: dict[str, Any], written: list[bytes]) -
             assert data.startswith(written[found[-1]])
             data = data[len(written[found[-1]]) :]
     return found
+
+
+def test_what_was_compressed_before_it_was_sent_is_said(place: Place) -> None:
+    receiver, log = place.serve(), place.root / LOG
+    log.write_bytes(b"sent\n" * 500)
+    assert place.sidecar(receiver, "--include", f"{LOG}*", "--once").ends() == 0
+    with open(log, "ab") as file:
+        file.write(rest := b"not sent\n" * 300)
+    os.rename(log, place.root / f"{LOG}.1")
+    log.write_bytes(b"next\n")
+    subprocess.run(["gzip", place.root / f"{LOG}.1"], check=True)
+    sidecar = place.sidecar(receiver, "--include", f"{LOG}*", "--once")
+    assert sidecar.ends() == 6, sidecar.talk()
+    lost = f"gap at offset 2500: {len(rest):,} bytes were compressed before they were sent: they are in {LOG}.1.gz"
+    assert sidecar.said.count(f" WARNING sidecar: run-1/{SITE}/{LOG}: {lost}") == 1, sidecar.said
+    assert f"{LOG}.1.gz is a compressed copy of a log, and copies are not sent" in sidecar.said

@@ -33,12 +33,14 @@ def test_all_is_well(place: Place) -> None:
         *("round trip", "store", "writing", "letters", "space", "inodes"),
     ]
     assert "a receiver is using it" in found["store"][1]
-    stored = receiver.stored("doctor.log", run="flarelog-doctor")
-    assert stored.endswith(b": a test record\n")
     assert not receiver.stored()  # of the site's own logs nothing is sent
     table = place.call("doctor", *arguments)
     assert table.printed.count("\nok    ") == 9
+    assert "; the record was removed\n" in table.printed
     assert table.said == ""
+    assert place.call("runs", "--receiver", receiver.address).printed.count("\n") <= 1, "it leaves no run behind"
+    rows(place.call("doctor", *arguments, "--run", "job-1", "-o", "json"), 0)
+    assert receiver.stored("doctor.log", run="job-1").endswith(b": a test record\n")
 
 
 def test_each_trouble_has_its_row_and_its_cure(place: Place) -> None:
@@ -89,6 +91,20 @@ def test_logs_that_may_not_be_read(place: Place) -> None:
     found = rows(place.call("doctor", "--root", str(place.root), "-o", "json", plain=True), 1)
     assert found["root"][:2] == ("fail", "a.log cannot be read by this user")
     assert "setfacl" in found["root"][2]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o000])
+def test_directories_that_are_closed(place: Place, mode: int) -> None:
+    for path in ("closed/a.log", "closed/deep/b.log", "open/c.log"):
+        (place.root / path).parent.mkdir(parents=True, exist_ok=True)
+        append(place.root / path, b"x")
+    (place.root / "link.log").symlink_to("closed/a.log")
+    (place.root / "link.pt").symlink_to("closed/a.log")
+    (place.root / "closed").chmod(mode)
+    found = rows(place.call("doctor", "--root", str(place.root), "-o", "json", plain=True), 1)
+    (place.root / "closed").chmod(0o700)
+    closed = f"{place.root}/closed"
+    assert found["root"][:2] == ("fail", f"link.log, {closed} cannot be read by this user")
 
 
 def test_a_site_that_lets_nothing_go(place: Place) -> None:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from integration.harness.places import SITE, Place, Proxy, append, free_address, noise
+from integration.harness.places import LOG, RUN, SITE, Place, Proxy, append, free_address, noise
 
 # Bytes a second, four seconds' worth at once; with the idle timeout a heartbeat goes every second.
 SLOW = ("--max-site-rate", "1000000", "--idle-timeout", "3")
@@ -49,9 +49,51 @@ def test_a_limit_is_one_whatever_moves(place: Place) -> None:
 def test_a_receiver_that_answers_and_takes_nothing_is_not_waited_for(place: Place) -> None:
     append(place.log, noise(5 << 20))
     receiver = place.serve("--max-run-bytes", "1000000")  # and one chunk more
-    sidecar = place.sidecar(receiver, "--once", "--drain-timeout", "2")
+    sidecar = place.sidecar(receiver, "--once", "--drain-timeout", "2", "--json")
     assert sidecar.ends() == 7
-    assert "nothing was acknowledged for 2 s" in sidecar.said
+    (held,) = sidecar.records()
+    why = f"{RUN}/{SITE}/{LOG}: the receiver answered PAUSE at {held['committed']}: "
+    assert held["error"].startswith(why)
+    assert "--max-run-bytes" in held["error"]
+    assert f"1 of 1 log was not sent completely: nothing was acknowledged for 2 s; {held['error']}; " in sidecar.said
+    for said in (sidecar.said, receiver.program.said):
+        lines = [line for line in said.splitlines() if f"{SITE}/{LOG}: " in line]
+        assert [" INFO " in line for line in lines] == [True, *[False] * (len(lines) - 1)], (
+            "it is not sent when it asks"
+        )
+
+
+def test_a_log_that_was_held_is_said_to_be_sent_when_it_is_taken_again(place: Place) -> None:
+    receiver = place.serve("--max-run-bytes", "100000", listen=free_address())
+    data = append(place.log, noise(5 << 20))
+    sidecar = place.sidecar(receiver)
+    sidecar.says("answered PAUSE")
+    assert receiver.stop() == 0
+    receiver = receiver.again()
+    receiver.gets(data)
+    sidecar.says("sending from offset", times=2)
+    assert sidecar.stop() == 0, sidecar.talk()
+    assert sidecar.said.count("sending from offset") == 2, sidecar.said
+
+
+def test_what_is_said_of_a_log_names_the_receiver_where_there_are_several(place: Place) -> None:
+    append(place.log, noise(1000))
+    one, other = place.serve(), place.serve(store=place.directory / "other")
+    assert one.program.said.count("opened") == 0
+    args = ("--receiver", other.address, "--receiver", one.address, "--once")
+    sidecar = place.sidecar(one, *args)
+    assert sidecar.ends() == 0, sidecar.talk()
+    for receiver in (one, other):
+        for what in ("sending from offset 0", "sealed at offset 1000"):
+            assert sidecar.said.count(f" INFO sidecar: {receiver.address}: {RUN}/{SITE}/{LOG}: {what}\n") == 1
+
+
+def test_a_receiver_that_is_given_twice_is_one(place: Place) -> None:
+    append(place.log, noise(1000))
+    receiver = place.serve()
+    sidecar = place.sidecar(receiver, "--receiver", receiver.address, "--once")
+    assert sidecar.ends() == 0, sidecar.talk()
+    assert sidecar.said.count(f" INFO sidecar: {RUN}/{SITE}/{LOG}: sealed at offset 1000\n") == 1
 
 
 def test_a_connection_that_stalls_ends_it(place: Place) -> None:

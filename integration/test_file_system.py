@@ -125,6 +125,19 @@ def test_a_sidecar_that_is_another_user_reads_what_it_may_and_says_once_what_it_
     }
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o000])
+def test_a_site_whose_only_directory_is_closed_is_not_said_to_be_empty(place: Place, mode: int) -> None:
+    (place.root / "closed").mkdir()
+    append(place.root / "closed" / "inner.log", SECRET)
+    (place.root / "closed").chmod(mode)
+    sidecar = place.sidecar(place.serve(), "--once", "--json", plain=True)
+    assert sidecar.ends() == 1, sidecar.talk()
+    (record,) = sidecar.records()
+    assert record["error"] == f"{place.root}/closed cannot be listed: Permission denied"
+    assert "there is no file" not in sidecar.said
+    (place.root / "closed").chmod(0o755)
+
+
 def test_a_sidecar_without_capabilities_reads_a_root_that_nobody_can_write(place: Place) -> None:
     data = append(place.log, lines(100))
     append(place.root / "secret.log", SECRET)

@@ -78,7 +78,7 @@ def test_a_run_is_followed_from_its_beginning_to_its_end(place: Place, how: str)
     rotated, ended = "── the file ended here: rotated ──", "── ended at {} bytes, its receipt is complete ──"
     assert of(reader, "site-1") == ["one", "two", rotated, "three", ended.format(14)]
     assert of(reader, "site-2")[-3:] == ["train: 100%|##|", "a � b c", ended.format(len(BAR) + 8)]
-    assert "1 pieces are not UTF-8" in reader.said
+    assert "1 piece is not UTF-8" in reader.said
 
 
 def test_a_lost_connection_is_taken_up_where_it_was(place: Place) -> None:

@@ -217,6 +217,21 @@ def test_a_link_is_repointed_and_both_targets_go_on_growing(
             assert stored[len(ONE + TWO) :] in (THREE + FOUR, FOUR + THREE)
 
 
+def test_a_link_that_ln_leads_elsewhere_again_and_again_is_one_log(place: Place, site: Callable[..., Site]) -> None:
+    """``ln -sf`` makes the link under another name, and renames it: the sidecar may see either."""
+    it, data = site(), b""
+    (place.directory / "out").mkdir()
+    for number in range(12):
+        target = place.directory / "out" / f"{number}.log"
+        data += append(target, lines(1, number))
+        subprocess.run(("ln", "-sfn", f"../out/{number}.log", place.root / "latest.log"), check=True)
+        it.receiver.gets(data, "latest.log")
+        data += append(target, lines(1, 100 + number))
+        it.receiver.gets(data, "latest.log")
+    it.stop()
+    assert it.logs() == ["latest.log"]
+
+
 def bytes_of(it: Site, logs: dict[str, Any]) -> int:
     return sum(len(it.receiver.stored(log)) for log in logs)
 

@@ -175,7 +175,7 @@ def test_what_an_older_copy_of_the_store_lacks_is_sent_again_and_said(place: Pla
         data += append(place.log, NEXT)
     receiver.gets(data)
     receiver = restored(receiver, copy)
-    sidecar.says(f"the receiver lost {len(data) - len(HEAD)} bytes that it had acknowledged; the producer resends them")
+    sidecar.says(f"the receiver lost {len(data) - len(HEAD)} bytes that it had acknowledged; the producer resends what")
     receiver.gets(data)
     data += append(place.log, NEXT)
     receiver.gets(data)
@@ -212,7 +212,7 @@ def test_what_an_older_copy_of_the_store_lacks_and_the_source_as_well_is_a_gap(p
     for log, data in after.items():
         receiver.gets(HEAD + TAIL + data, log)
     receiver = restored(receiver, copy)
-    sidecar.says(f"{len(TAIL)} bytes are lost for good and become a gap", times=3)
+    sidecar.says(f": gap at offset {len(HEAD)}: {len(TAIL):,} bytes were ", times=3)
     for log, data in after.items():
         receiver.gets(HEAD + data, log)
     assert sidecar.stop() == 6, sidecar.talk()
@@ -259,6 +259,29 @@ def test_a_store_that_is_deleted_under_a_sidecar_with_rotated_files_gets_all_tha
     assert sidecar.stop() == 0, sidecar.talk()
     quiet(sidecar)
     assert receiver.holds(data)["gaps"] == []
+
+
+@pytest.mark.parametrize(
+    ("harm", "what"),
+    [
+        pytest.param(lambda file: shutil.rmtree(file.parents[1]), " is gone", id="removed"),
+        pytest.param(lambda file: os.truncate(file, 100), " ends at offset 100, but had ", id="truncated"),
+    ],
+)
+def test_what_was_taken_from_the_store_below_a_running_receiver_is_not_sealed_but_sent_again(
+    place: Place, harm: Callable[[Path], None], what: str
+) -> None:
+    receiver = place.serve()
+    data = append(place.log, HEAD)
+    sidecar = place.sidecar(receiver)
+    receiver.gets(data)
+    committed(receiver, data)
+    harm(receiver.file())
+    assert sidecar.stop() == 0, sidecar.talk()
+    receiver.holds(data)
+    agrees(receiver)
+    assert receiver.program.said.count(f"{receiver.file()}{what}") == 1, receiver.program.said
+    assert f"the receiver lost {len(data)} bytes that it had acknowledged" in sidecar.said
 
 
 @pytest.mark.parametrize("length", [1000, len(HEAD), len(HEAD) + 1000], ids=["shorter", "as-long", "longer"])

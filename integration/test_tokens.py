@@ -90,6 +90,7 @@ def test_commands_at_the_same_time_lose_nothing(place: Place) -> None:
         pytest.param(["create"], 2, "NAME", id="no-name"),
         pytest.param(["create", "wall"], 2, "--store", id="nowhere"),
         pytest.param(["create", "a b", "--store", "s"], 2, "'a b'", id="a-name-that-is-none"),
+        pytest.param(["create", "serve--web", "--store", "s"], 2, "flarelog serve --web", id="the-pages-own"),
         pytest.param(["create", "wall", "--store", "s", "--role", "site"], 2, "site", id="a-site"),
         pytest.param(["create", "wall", "--store", "s", "--runs", "a/b"], 2, "'a/b'", id="runs-that-cannot-be"),
         pytest.param(["create", "wall", "--store", "s", "--expires", "never"], 2, "30d", id="for-ever"),

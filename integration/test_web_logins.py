@@ -6,6 +6,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import httpx
@@ -112,7 +113,7 @@ def test_a_link_logs_in_once_and_wrong_ones_are_answered_late(place: Place) -> N
     page.program.says("/api/raw")
     said = page.program.said
     assert re.search(r"POST /api/login 200 \d+ bytes", said)
-    cookie = browser.cookies["flarelog"]
+    (cookie,) = browser.cookies.values()
     assert all(text not in said for text in (secret, cookie, "needle", "hidden-run"))
 
 
@@ -182,13 +183,47 @@ def test_a_receivers_own_page_begins_and_ends_with_it(place: Place) -> None:
         assert client.post("/api/login", json={"secret": secret()}).status_code == 200
         assert [run["run"] for run in client.get("/api/runs").json()["runs"]] == [RUN]
         receiver.program.kill()  # which leaves it no time
-        until(lambda: not answers(client), "the page ends with it")
+        until(lambda: gone(client), "the page ends with it")
     again = place.serve("--web", address, store=receiver.store, **runtime)
     again.program.says("the page is at")
     assert again.stop() == 0
     with httpx.Client(base_url=f"http://{address}") as client:
-        assert not answers(client)
+        assert gone(client)
     assert again.program.complaints() == []
+
+
+def test_the_page_of_a_receiver_with_tls_reads_with_a_token_that_ends_with_it(place: Place, receiver: Receiver) -> None:
+    receiver.stop()
+    address, args = free_address(), [str(one) for one in receiver.program.args]
+    runtime: dict[str, Any] = {"XDG_RUNTIME_DIR": str(place.directory / "runtime")}
+    tls = [part for name in ("--tls-ca", "--tls-cert", "--tls-key") for part in (name, args[args.index(name) + 1])]
+
+    def named() -> list[str]:
+        return [token["name"] for token in place.call("token", "list", "--store", "store", "--json").records()]
+
+    for killed in (True, False):  # a receiver that is killed leaves its token, and the next one takes it away
+        own = place.serve("--web", address, "--reader-listen", "127.0.0.1:0", *tls, **runtime)
+        own.program.says("the page is at")
+        login = place.call("web", "login", "--listen", address, **runtime).printed.strip().partition("#login=")[2]
+        with httpx.Client(base_url=f"http://{address}") as client:
+            assert client.post("/api/login", json={"secret": login}).status_code == 200
+            assert {run["run"] for run in client.get("/api/runs").json()["runs"]} == {RUN, "other"}
+            assert named() == ["serve--web"]
+            if killed:
+                own.program.kill()
+                until(partial(gone, client), "the page ends with it")
+    assert own.stop() == 0
+    assert named() == []
+
+
+def test_a_link_to_a_page_that_may_not_read_says_so(place: Place, receiver: Receiver) -> None:
+    page = page_of(place, receiver)
+    answer = page.stranger().post("/api/login", json={"secret": page.secret()})
+    assert (answer.status_code, "--token-file" in answer.json()["error"]) == (403, True), answer.text
+
+
+def gone(client: httpx.Client) -> bool:
+    return not answers(client)
 
 
 def answers(client: httpx.Client) -> bool:

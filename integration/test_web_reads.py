@@ -226,6 +226,30 @@ def test_a_search_finds_what_grep_finds(place: Place, receiver: Receiver) -> Non
     assert time.monotonic() - began < 30  # a backtracking engine would take hours
 
 
+def test_a_search_gives_the_first_hits_of_a_part_of_a_log_or_the_last_and_tells_whether_there_are_more(
+    place: Place, receiver: Receiver
+) -> None:
+    data = numbered(0, 1000)
+    append(place.log, data)
+    place.once(receiver)
+    client = Page(place, "--receiver", receiver.address).browser()
+    begins = [n for n, byte in enumerate(b"\n" + data[:-1]) if byte == ord("\n")]
+
+    def hits(**asked: Any) -> tuple[list[int], bool]:
+        wanted = {"run": RUN, "streams": [{"site": SITE, "log": LOG}], "literals": ["line"], **asked}
+        answer = client.post("/api/search", json=wanted)
+        assert answer.status_code == 200, answer.text
+        said = [json.loads(line) for line in answer.text.splitlines()]
+        return [begins.index(hit[1]) for one in said for hit in one.get("hits", ())], said[-1]["capped"]
+
+    part = {"from": begins[200], "to": begins[300]}
+    assert hits(**part, limit=100) == (list(range(200, 300)), False)
+    assert hits(**part, limit=99) == (list(range(200, 299)), True)
+    assert hits(**part, limit=100, last=True) == (list(range(200, 300)), False)
+    assert hits(**part, limit=99, last=True) == (list(range(201, 300)), True)
+    assert hits(**{**part, "to": 0}) == ([], False)
+
+
 def test_logs_are_merged_by_their_lines_times(place: Place, receiver: Receiver) -> None:
     for site in ("site-1", "site-2"):
         root = place.directory / site

@@ -19,7 +19,7 @@ from typing import Any
 import grpc
 import pytest
 
-from flarelog.cli.doctor import RUN as DOCTORS_RUN
+from flarelog.checks.way import RUN as DOCTORS_RUN
 from flarelog.client import Client
 from flarelog.model import Chunk, Code, Open, Reply, StreamId, StreamInfo, extend
 from flarelog.policy import Identity

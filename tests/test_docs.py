@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.sources.files.patterns import NOT_LOGS
+
 ROOT = Path(__file__).parent.parent
 PAGES = ("docs/internals.md", "CONTRIBUTING.md", "SECURITY.md")
 FILES = {"py", "md", "txt", "log", "json", "toml", "svg", "proto", "journal", "events", "pem", "key", "reader", "cfg"}
@@ -92,6 +94,11 @@ def test_a_name_of_nothing_is_found(place: str) -> None:
 )
 def test_a_name_of_something_is_not(place: str) -> None:
     assert is_there(place)
+
+
+def test_the_page_for_sites_names_what_is_left_out_without_include() -> None:
+    rows = re.findall(r"^\|.*\| (`.*`) \|$", (ROOT / "docs/sites.md").read_text(), re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`([^`]*)`", row)} >= set(NOT_LOGS)
 
 
 @pytest.mark.parametrize(

@@ -4,40 +4,75 @@ from __future__ import annotations
 
 import io
 import logging
+from collections.abc import Sequence
 
-from flarelog.talk import MINUTE, MOST, Gathered, Talk, each
+import pytest
+
+from flarelog.talk import MINUTE, MOST, Each, Gathered, Talk, each
 
 
-def record(text: str, kind: str = "") -> logging.LogRecord:
-    made = logging.LogRecord("flarelog", logging.INFO, "", 0, text, None, None)
-    vars(made).update(each(kind) if kind else {})
+def record(text: str, kind: str = "", log: str = "", level: int = logging.INFO) -> logging.LogRecord:
+    made = logging.LogRecord("flarelog", level, "", 0, text, None, None)
+    vars(made).update(each(kind, log) if kind else {})
     return made
 
 
 def test_of_many_records_in_a_minute_the_first_few_are_said_and_the_others_counted() -> None:
     gathered = Gathered()
-    assert sum(gathered.says("are open", 5.0 + n / 100) for n in range(1000)) == MOST
-    assert gathered.says("are sealed", 20.0)
+    assert sum(gathered.says(Each("are open", f"{n}.log"), 5.0 + n / 100) for n in range(1000)) == MOST
+    assert gathered.says(Each("are sealed", "1.log"), 20.0)
     assert gathered.due == 5.0 + MINUTE
     assert [gathered.over(now) for now in (64.9, 65.0)] == [False, True]
-    assert gathered.rest() == [f"{1000 - MOST} more logs are open"]
-    assert gathered.says("are open", 70.0)
+    assert gathered.rest() == [(logging.INFO, f"{1000 - MOST} more logs are open")]
+    assert gathered.says(Each("are open", "1.log"), 70.0)
     assert gathered.due is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "logs", "rest"),
+    [
+        pytest.param("are open", range(MOST + 1), "1 more log is open", id="one"),
+        pytest.param("have gaps", range(MOST + 1), "1 more log has gaps", id="one-that-has"),
+        pytest.param("have gaps", range(MOST + 2), "2 more logs have gaps", id="two"),
+        pytest.param(
+            "are open",
+            [0] * (MOST + 29),
+            "29 more lines of logs that are open are left out",
+            id="the-same-log-each-time",
+        ),
+        pytest.param(
+            "have gaps",
+            [0] * (MOST + 1),
+            "1 more line of logs that have gaps is left out",
+            id="one-line-of-the-same-log",
+        ),
+        pytest.param(
+            "are open",
+            [*range(MOST), 0, 88, 88, 99],
+            "2 more logs are open; 2 more lines of logs that are open are left out",
+            id="others-beside",
+        ),
+    ],
+)
+def test_logs_are_counted_and_not_what_is_said_of_them(kind: str, logs: Sequence[int], rest: str) -> None:
+    gathered = Gathered()
+    assert sum(gathered.says(Each(kind, f"{log}.log"), 5.0) for log in logs) == MOST
+    assert [sentence for _, sentence in gathered.rest()] == [rest]
 
 
 def test_few_records_are_all_said() -> None:
     gathered = Gathered()
-    assert all(gathered.says("are open", 5.0) for _ in range(MOST))
+    assert all(gathered.says(Each("are open", f"{n}.log"), 5.0) for n in range(MOST))
     assert gathered.due is None
     assert gathered.rest() == []
 
 
-def said(count: int, **how: bool) -> list[str]:
+def said(count: int, level: int = logging.INFO, **how: bool) -> list[str]:
     out = io.StringIO()
     talk = Talk("sidecar", **how)
     talk.setStream(out)
     for n in range(count):
-        talk.handle(record(f"log {n} is open", "are open"))
+        talk.handle(record(f"log {n} is open", "are open", f"{n}.log", level))
     talk.handle(record("another thing"))
     talk.close()
     return [line.split(" ", 1)[1] for line in out.getvalue().splitlines()]
@@ -48,3 +83,7 @@ def test_a_line_begins_with_who_speaks_and_what_was_held_back_is_said_at_the_end
     assert said(3) == [*named[:3], "INFO sidecar: another thing"]
     assert said(30) == [*named[:MOST], "INFO sidecar: another thing", "INFO sidecar: 20 more logs are open"]
     assert said(30, all_of_them=True) == [*named, "INFO sidecar: another thing"]
+
+
+def test_the_rest_of_warnings_is_a_warning() -> None:
+    assert said(MOST + 2, logging.WARNING)[-1] == "WARNING sidecar: 2 more logs are open"

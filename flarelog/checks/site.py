@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from flarelog.sources.consent import in_force
 from flarelog.sources.files.identity import identity, remote, witness
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.watch import InotifyWatch
+from flarelog.text import several
 
 FILES = 200_000  # that are looked at under a root
 _INOTIFY = "/proc/sys/fs/inotify"
@@ -56,8 +58,10 @@ def under(source: SourceOptions) -> Iterator[Row]:
         fix = "rename one file: a receiver on macOS or Windows takes both names for one, and refuses the second"
         yield warn("names", f"{_some(alike)} differ only in case", fix)
     if not closed:
-        more = "" if files < FILES else " and more"
-        yield ok("root", f"{files:,}{more} logs are readable; directories: {directories:,}")
+        logs = f"{several(files, 'log')} {'is' if files == 1 else 'are'}"
+        if files >= FILES:
+            logs = f"{files:,} and more logs are"
+        yield ok("root", f"{logs} readable; directories: {directories:,}")
     yield from _file_system(root)
     yield from _inotify(directories)
     yield descriptors(files, 1)
@@ -74,12 +78,24 @@ def _walked(source: SourceOptions) -> tuple[int, int, list[str], list[str], list
     alike: list[str] = []
     closed: list[str] = []
     unnamed: list[str] = []
-    for directory, _, names in os.walk(source.root, onerror=lambda error: closed.append(str(error.filename))):
+    for directory, below, names in os.walk(source.root, onerror=lambda error: closed.append(str(error.filename))):
         directories += 1
+        if not os.access(directory, os.X_OK):  # its names may be read, and nothing be opened by them
+            closed.append(directory)
+            below.clear()
+            continue
         for name in names:
             path = os.path.join(directory, name)
             relative = os.path.relpath(path, source.root)
-            if not source.matches(relative) or not os.path.isfile(path):
+            if not source.matches(relative):
+                continue
+            try:
+                if not stat.S_ISREG(os.stat(path).st_mode):
+                    continue
+            except PermissionError:  # a link leads where this user may not go
+                closed.append(relative)
+                continue
+            except OSError:
                 continue
             files += 1
             if (other := letters.setdefault(relative.lower(), relative)) != relative:

@@ -10,6 +10,7 @@ import ssl
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -17,7 +18,8 @@ from flarelog.checks.certificates import dated
 from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.client import Client
 from flarelog.delivery.producer import DeliveryOptions
-from flarelog.errors import FlarelogError, NotAllowed
+from flarelog.errors import FlarelogError, InUse, NotAllowed
+from flarelog.lifecycle import RunState
 from flarelog.names import parse_address, receiver_address, run_name, site_name
 from flarelog.security.tls import Tls, why
 from flarelog.sender.options import SidecarOptions
@@ -25,7 +27,7 @@ from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.wire.codec.base import MAJOR
 
-LOG = "doctor.log"
+RUN, LOG = "flarelog-doctor", "doctor.log"
 RESOLVES, CONNECTS, TRIP = 5.0, 3.0, 15.0  # seconds that each may take
 AHEAD = 2.0  # seconds that two clocks may differ without a word
 
@@ -50,7 +52,11 @@ async def way(
     if site and tls is not None and not tls.cert:
         shown(warn("round trip", "the round trip was skipped: a token can only read", "give --tls-cert and --tls-key"))
     elif site:
-        shown(await _trip(receiver, tls, run_id, site))
+        announced = await _announced(connect)
+        row = await _trip(receiver, tls, run_id, site)
+        if row.result != "fail" and run_id == RUN:
+            row = replace(row, found=row.found + await _removed(connect, site, announced=announced))
+        shown(row)
     else:
         shown(warn("round trip", "the round trip was skipped: it needs the name of a site", "give --site NAME"))
 
@@ -202,6 +208,28 @@ async def _trip(receiver: str, tls: Tls | None, run_id: str, site: str) -> Row:
         "round trip",
         f"the receiver stored {len(line)} bytes of {sent[0].stream}, with a receipt, in {1000 * took:.0f} ms",
     )
+
+
+async def _announced(connect: Callable[[], Client]) -> bool:
+    """Whether somebody has announced the run of test records, so that it is to stay."""
+    try:
+        async with connect() as client:
+            return await client.state(RUN) is not RunState.UNKNOWN
+    except FlarelogError:
+        return True
+
+
+async def _removed(connect: Callable[[], Client], site: str, *, announced: bool) -> str:
+    """What became of the record in a run that is for nothing else."""
+    try:
+        async with connect() as client:
+            await client.remove(RUN, site, force=True)
+            if not announced:
+                with contextlib.suppress(InUse):  # others' records are on their way
+                    await client.remove(RUN)
+    except FlarelogError:  # a site may push its logs, and mostly no more
+        return f"; the record stays there: flarelog rm {RUN} removes it"
+    return "; the record was removed"
 
 
 @contextlib.contextmanager

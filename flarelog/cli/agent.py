@@ -74,7 +74,7 @@ def command(
     tls = checked(access.tls)
 
     def wanted(address: str, run_id: str, of_run: Wanted) -> SidecarOptions:
-        return sidecar(address, run_id, site, of_run, tls=tls)
+        return sidecar(address, run_id, site, of_run, tls=tls, others=len(receivers) > 1)
 
     logs = checked(lambda: source(root, sites=consents))
     agents = checked(lambda: [Agent(logs, options, partial(wanted, address)) for address in receivers])

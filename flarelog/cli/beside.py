@@ -1,7 +1,8 @@
 """``flarelog serve --web``: the page as a process beside the receiver.
 
 It ends with the receiver, and is started again if it ends by itself. It reads from the receiver as any page does, and
-has no part in what is received.
+has no part in what is received. Where readers show tokens, it has one of its own that ends with it, and gets the secret
+over its stdin: whoever may start the page may read the store.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import asyncio
 import contextlib
 import logging
 import sys
+import time
 from types import TracebackType
 
 from flarelog.backoff import delay
-from flarelog.errors import InvalidOption
+from flarelog.errors import FlarelogError, InvalidOption
 from flarelog.names import parse_address
 from flarelog.security.tls import Tls
+from flarelog.security.tokens import MAX_LIFETIME, PAGES, Tokens
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +31,15 @@ _ANY = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "": "127.0.0.1"}  # noqa: S104 
 class Beside:
     """The page at *listen*, of a receiver with *tls*. Use as an asynchronous context manager.
 
-    *readers*: the receiver has a port where people show tokens. Raises InvalidOption.
+    *tokens*: those that people show at a port of the receiver, if it has one. Raises InvalidOption.
     """
 
-    def __init__(self, listen: str, tls: Tls | None, *, readers: bool) -> None:
+    def __init__(self, listen: str, tls: Tls | None, tokens: Tokens | None) -> None:
         parse_address(listen)
-        if tls is not None and not readers:
+        if tls is not None and tokens is None:
             raise InvalidOption("web with TLS needs a port where people show tokens: give reader_listen as well")
-        self._listen, self._tls = listen, tls
+        self._listen, self._tls, self._tokens = listen, tls, tokens
+        self._secret = ""
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, address: str, readers: str) -> None:
@@ -45,6 +49,8 @@ class Beside:
         if self._tls is not None:
             words += ["--tls-ca", self._tls.ca]
             words += ["--tls-server-name", self._tls.server_name] if self._tls.server_name else []
+        if self._tokens is not None:
+            self._secret = self._let_in(self._tokens)
         self._task = asyncio.create_task(self._run(words))
 
     async def __aenter__(self) -> Beside:
@@ -57,6 +63,18 @@ class Beside:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+        if self._tokens is not None:
+            with contextlib.suppress(FlarelogError):
+                _shut_out(self._tokens)
+
+    def _let_in(self, tokens: Tokens) -> str:
+        """The secret of a new token; empty where there can be none."""
+        try:
+            _shut_out(tokens)  # a receiver that was killed has left its own
+            return tokens.create(PAGES, lifetime=MAX_LIFETIME, now=time.time())[1]
+        except FlarelogError as error:
+            log.error("the page has no token, and its own logins read nothing: %s", error)
+            return ""
 
     async def _run(self, words: list[str]) -> None:
         loop, failures = asyncio.get_running_loop(), 0
@@ -72,6 +90,8 @@ class Beside:
         command = (sys.executable, "-m", "flarelog", "web", *words, "--until-stdin-ends")
         page = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE)
         try:
+            if page.stdin is not None:
+                page.stdin.write(f"{self._secret}\n".encode())
             return await page.wait()
         finally:
             if page.stdin is not None:
@@ -81,3 +101,9 @@ class Beside:
                     await page.wait()
             except TimeoutError:
                 page.kill()
+
+
+def _shut_out(tokens: Tokens) -> None:
+    for token in tokens.all():
+        if token.name == PAGES:
+            tokens.revoke(token.id)

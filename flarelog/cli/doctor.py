@@ -34,8 +34,6 @@ Examples:
   flarelog doctor --store /var/lib/flarelog
 """
 
-RUN = "flarelog-doctor"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
@@ -49,7 +47,7 @@ class Visit:
         (), "TOML file that limits which files leave the site. Repeatable.", path="file"
     )
     site: str | None = option(None, "Name of the site that the test record is sent as.")
-    run: str = option(RUN, "Name of the run that the test record is sent in.")
+    run: str = option(way.RUN, "Name of the run that the test record is sent in.")
     store: str | None = option(None, "Check this store directory on this machine.", path="directory")
     tls_crl: str | None = option(None, "PEM file with the CA's revocation lists.", path="file")
     access: Access = field(default_factory=lambda: Access(partial(Tls)))

@@ -30,7 +30,7 @@ from flarelog.options import typed
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.times import shown
 from flarelog.sources.zone import system_zone
-from flarelog.text import legible
+from flarelog.text import legible, several
 from flarelog.values import frozen
 from flarelog.viewers.findings import Search, drawn, first_sentences, kept, nothing
 from flarelog.viewers.flow import View
@@ -142,7 +142,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
     reading = Reading(
         origin(place),
         selection,
-        View(new=drawn(signatures), notes=False, keep=kept(signatures)),
+        View(new=drawn(signatures), stamps=lines.stamps, notes=False, keep=kept(signatures)),
         lambda text: say(f"flarelog: {text}"),
         ordered=True,
     )
@@ -150,7 +150,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
 
     def new(those: Reading) -> Search:
         ranks = RankChooser(RankChoice.of((), "", options.rank_map))
-        return searching(those, signatures, ranks, lines.stamps, Search)
+        return searching(those, signatures, ranks, Search)
 
     async def look() -> tuple[Told, dict[StreamId, int]]:
         async with reading.origin:
@@ -172,7 +172,8 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
     for line in _table(found):
         click.echo(line)
     if more:
-        say(f"flarelog: {more:,} more findings are not shown: choose with --site and --log, or give --rescan")
+        left = f"{several(more, 'more finding')} {'is' if more == 1 else 'are'} not shown"
+        say(f"flarelog: {left}: choose with --site and --log, or give --rescan")
     for sentence in (*first_sentences(found, places, place.words), *few_missing(reading.infos)):
         say(f"flarelog: {sentence}")
     return FAILED if reading.unread else OK

@@ -117,7 +117,7 @@ def _cause(
     zone = None if narrowed or asked.lines.zones or asked.logs.rank_map else system_zone()
 
     def new(those: Reading) -> Search:
-        return searching(those, table, ranks, lines.stamps, Search)
+        return searching(those, table, ranks, Search)
 
     async def look() -> _Cause | None:
         async with reading.origin:

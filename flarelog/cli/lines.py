@@ -155,11 +155,12 @@ class Lines:
 
         return partial(offset_at, self._own)
 
-    def stamps(self, stream: StreamId, now: int | None = None) -> Stamps:
-        """What reads the times of *stream*. *now*: nanoseconds since 1970, for times without a year."""
+    def stamps(self, stream: StreamId | None = None, now: int | None = None) -> Stamps:
+        """What reads the times of *stream*, or of a file. *now*: nanoseconds since 1970, for times without a year."""
         from flarelog.render.zones import Stamps
 
-        said = next((zone for glob, zone in self._zones if any_of((glob,), stream.site)), None)
+        zones = [] if stream is None else [zone for glob, zone in self._zones if any_of((glob,), stream.site)]
+        said = zones[0] if zones else None
         return Stamps(said or self._own, self._now if now is None else now, fixed=said is not None)
 
     def renderer(self, form: Form = "auto") -> Renderer:

@@ -26,6 +26,7 @@ receivers_option = option(
     "receivers",
     required=True,
     multiple=True,
+    callback=lambda context, parameter, given: tuple(dict.fromkeys(given)),  # one given twice would fence itself
     help="HOST:PORT of flarelog serve. Repeat the option to send every log to several receivers.",
 )
 site_option = option("--site", required=True, help="Name of the site.")

@@ -145,7 +145,7 @@ def _page(listen: str, tls: Tls | None, options: ServerOptions) -> Beside:
     from flarelog.cli.web import installed  # who serves no page does not wait for it
 
     installed()
-    return Beside(listen, tls, readers=bool(options.reader_listen))
+    return Beside(listen, tls, options.tokens if options.reader_listen else None)
 
 
 async def _watched(service: Service, page: Beside | None, work: Coroutine[object, None, None]) -> None:

@@ -331,6 +331,7 @@ def _own_check(param: click.Option) -> Callable[[Any], object] | None:
     from flarelog.cli import lines  # who reads a file alone needs none of these
     from flarelog.cli.asked import positions
     from flarelog.cli.findings import table
+    from flarelog.cli.view import codec
     from flarelog.receiver.workers import place
     from flarelog.render.choose import patterns
     from flarelog.render.ranks import RankChoice
@@ -341,6 +342,7 @@ def _own_check(param: click.Option) -> Callable[[Any], object] | None:
     checks: dict[str, Callable[[Any], object]] = {
         "--tz": lines.zone,
         "--zone": lambda text: lines.zones([text]),
+        "--encoding": codec,
         "--from": positions,
         "--format": Template,
         "--ranks": lambda text: RankChoice.of((), text, ()),

@@ -83,7 +83,9 @@ def command(
     more_descriptors()
     logs = checked(lambda: source(root, sites=consents))
     tls = checked(access.tls)
-    targets = checked(lambda: [sidecar(address, run_id, site, logs, tls=tls) for address in receivers])
+    targets = checked(
+        lambda: [sidecar(address, run_id, site, logs, tls=tls, others=len(receivers) > 1) for address in receivers]
+    )
     sending = until_stopped("sidecar", lambda: list(map(Sending, targets)), until_stdin_ends=until_stdin_ends)
     outcomes = run(sending)
     if as_json:
@@ -102,8 +104,9 @@ def _redacted(receipt: Receipt | None) -> dict[str, int] | None:
 
 def _why(stream: StreamOutcome, outcome: Outcome) -> str | None:
     """Why *stream* got no receipt."""
-    error = stream.error or (outcome.error if stream.receipt is None else None)
-    return None if error is None else str(error)
+    if stream.error is None and stream.receipt is not None:
+        return None
+    return str(stream.error or stream.trouble or outcome.error or "") or None
 
 
 def _records(outcome: Outcome) -> list[dict[str, object]]:

@@ -189,7 +189,7 @@ class _Asked:
     def _health(self, found: list[StreamInfo]) -> list[str]:
         rows = [row[bool(self.run) :] for row in health.table(found)]
         if not rows:
-            return ["health: no sidecar has told how its machine fares"]
+            return ["health: no connected sidecar tells how its machine fares; flarelog report has the past"]
         shown = narrowed(rows, [name for name in _LEAST_HEALTH if name in rows[0]], self.columns)
         return ["", *aligned(shown, range(len(shown[0]) - 1, len(shown[0])))]
 

@@ -12,7 +12,7 @@ import click
 from flarelog.cli.options import option
 from flarelog.cli.running import aligned, checked
 from flarelog.policy import Role
-from flarelog.security.tokens import EXPIRES, Tokens, duration, moment, tokens_path
+from flarelog.security.tokens import EXPIRES, PAGES, Tokens, duration, moment, tokens_path
 from flarelog.stores.choose import there
 
 _store = option(
@@ -54,6 +54,8 @@ def command() -> None:
 @option("--expires", default=EXPIRES, show_default=True, help="Lifetime of the token: 12h, 30d, 2w.")
 def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str) -> None:
     """Make a token, and print its secret on stdout. It is shown only once."""
+    if name == PAGES:
+        raise click.UsageError(f"{PAGES} is the name of the token of flarelog serve --web: choose another name")
     token, secret = checked(
         lambda: Tokens(tokens_path(store), administered=True).create(
             name, Role(role), runs or ("*",), lifetime=duration(expires), now=time.time()

@@ -176,12 +176,13 @@ class _View:
         self._names = [legible(log[-1]) for log in self._logs]  # the newest file is called as the log is
         # Those of its files that were begun, and where in the log each begins.
         self._begun: list[tuple[list[int], list[Label]]] = [([], []) for _ in self._logs]
-        self._name, self._encoding = _codec(encoding)
+        self._name, self._encoding = codec(encoding)
         terminal = sys.stdout.isatty() and not paged
         self._lines = lines = Lines(options, terminal=terminal)
         self._form = form
         self._stamped, self._choice = lines.stamped, lines.choice
         self._tail, self._by_time = tail, by_time
+        self._timed = options.timed or by_time
         self._live = lines.bars == "live" and terminal and self._tail is None and not self._by_time
         self._console = lines.console(
             sys.stdout.buffer,
@@ -231,6 +232,11 @@ class _View:
             self._console.show(list(some), labels[max(0, at - 1)])
 
     def _read(self, number: int) -> Iterator[list[Line]]:
+        """The lines of a log, with their times where anybody wants them."""
+        lines = self._drawn(number)
+        return map(self._lines.stamps().timed, lines) if self._timed else lines
+
+    def _drawn(self, number: int) -> Iterator[list[Line]]:
         """The lines of a log, which is one file or several, as they come."""
         renderer, name, size = self._lines.renderer(self._form), self._names[number], 0
         begins, labels = self._begun[number]
@@ -310,7 +316,7 @@ def _modified(path: str) -> int:
         return 0
 
 
-def _codec(name: str) -> tuple[str, Callable[[str], codecs.IncrementalDecoder] | None]:
+def codec(name: str) -> tuple[str, Callable[[str], codecs.IncrementalDecoder] | None]:
     """Python's name of the encoding *name*, and its decoder; None for UTF-8, which is a view's own.
 
     Raises InvalidOption, also for what cannot replace a byte that means nothing: names of domains, no encoding at all.

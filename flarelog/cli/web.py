@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -50,7 +51,12 @@ and its holder sees what the token may read.
 @asks(page=WebOptions)
 @click.option("--ready-file", type=click.Path(dir_okay=False), metavar="FILE",
               help="Write the address of the page to this file when it is ready.")  # fmt: skip
-@click.option("--until-stdin-ends", is_flag=True, hidden=True, help="End when stdin does, as serve --web wants it.")
+@click.option(
+    "--until-stdin-ends",
+    is_flag=True,
+    hidden=True,
+    help="End when stdin does, whose first line is a token, as serve --web wants it.",
+)
 def command(
     action: str,
     store: str | None,
@@ -93,13 +99,15 @@ async def _serve(
 
     stopped = asyncio.Event()
     on_stop(stopped.set)
+    token = None
     if until_stdin_ends:
+        token = sys.stdin.readline().strip() or None
         on_end_of_stdin(stopped.set)
 
     def own() -> RunsOrigin:
-        return StoreOrigin(store) if store is not None else ReceiverOrigin(receiver, lambda: access.client(receiver))
+        return StoreOrigin(store) if store is not None else of_token(token)
 
-    def of_token(token: str) -> RunsOrigin:
+    def of_token(token: str | None) -> RunsOrigin:
         return ReceiverOrigin(receiver, lambda: access.client(receiver, token))
 
     own()  # raises what makes no sense at once

@@ -11,6 +11,7 @@ from flarelog.errors import NotFound
 from flarelog.model import RunInfo
 from flarelog.names import natural
 
+DOCTORS = "flarelog-doctor"  # the run of doctor's test records
 NAMED = 5  # runs that are named where one is to be chosen
 
 
@@ -29,6 +30,7 @@ def chosen(found: list[RunInfo], where: str, *, latest: bool) -> str:
     """The name of the one of *found* that is meant. Raises UsageError, NotFound."""
     if not found:
         raise NotFound(f"{where} has no runs")
+    found = [info for info in found if info.run != DOCTORS] or found
     newest = sorted(found, key=lambda info: (info.begun or info.grown, info.grown, natural(info.run)), reverse=True)
     if len(newest) > 1 and not latest:
         names = ", ".join(info.run for info in newest[:NAMED])

@@ -79,6 +79,7 @@ class Delivery:
         self.producer.acked, self.producer.marks_acked = source.end, len(source.marks)
         self.most = -1, -1  # bytes and marks that were acknowledged: what a receiver loses again moves nothing
         self.moved = 0  # connections that led to another process of the receiver
+        self.gaps: list[Gap] = []  # that were sent for the first time: for the shell to take, and to say
         self._source = source
         self._before = self.most  # what was acknowledged when the present connection was begun
         self._due = -math.inf  # when the next one may be
@@ -130,11 +131,6 @@ class Delivery:
         if self.producer.acked and not shown:
             held = self.producer.acked
             raise Again(f"{self.stream}: the receiver holds {held} bytes that the producer's record does not contain")
-
-    def gone(self) -> int:
-        """Bytes to be sent from here on that their files no longer hold."""
-        marks = self._source.marks[self.producer.marks_acked :]
-        return sum(mark.length for mark in marks if isinstance(mark, Gap))
 
     def ended(self, why: Again, moves: int, now: float) -> int | None:
         """The connection has ended. None: the next one is made after ``wait``; else one is to pause as after so many
@@ -193,6 +189,8 @@ class Delivery:
             digest = producer.position_digest
             if not item.clock:  # what is sent again is sent with the same time
                 item = source.marks[producer.marks_sent] = replace(item, clock=int(wall * 1000), digest=digest)
+                if isinstance(item, Gap):
+                    self.gaps.append(item)
             return producer.mark(), item if item.digest == digest else replace(item, digest=digest)
         if (
             producer.state in (State.STREAMING, State.PAUSED)

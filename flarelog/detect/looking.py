@@ -34,7 +34,7 @@ from flarelog.render.reach import LIMIT
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.sieving import Sieving
-from flarelog.render.zones import Stamps
+from flarelog.render.zones import Stamps, spoken
 
 LINE = 1 << 20  # bytes of a line, or of lines that belong together, that are looked at together
 PARTED = 16 << 20  # bytes of a line; what is longer is taken for several
@@ -56,7 +56,7 @@ def version() -> int:
         (each.id, each.role, each.severity, each.literals, each.pattern and each.pattern.pattern)
         for each in _TABLE.signatures
     ]
-    rules = [getsource(sys.modules[each.__module__]) for each in (Detector, only_speaks, Tracebacks, level_of)]
+    rules = [getsource(sys.modules[each.__module__]) for each in (Detector, only_speaks, Tracebacks, level_of, Stamps)]
     return crc32(repr((rows, rules, PIECES, BEFORE, AFTER)).encode())
 
 
@@ -105,7 +105,7 @@ def examine(
             data = data[:cut]
         if not _passes(progress, data, cut, long=size >= LINE):
             before = (yield from _before(start, read)) if progress.plain is not None else ()
-            yield from _look(progress, info, _Around(data, cut, before), stamps(), force=size >= LINE)
+            yield from _look(progress, info, read, _Around(data, cut, before), stamps(), force=size >= LINE)
         if at_end:
             break
         size = BLOCK if progress.at > start else size * 4
@@ -212,12 +212,18 @@ def _long_line(
     tail = tail[max(0, len(tail) - max(0, at - start - END)) :]  # a torn line may be short
     reduced = head[:END] + (middle + b"\r" if middle else b"") + tail
     before = yield from _before(start, read)
-    yield from _look(progress, info, _Around(reduced, len(reduced), before, at - start), stamps(), force=True)
+    yield from _look(progress, info, read, _Around(reduced, len(reduced), before, at - start), stamps(), force=True)
     return True
 
 
 def _look(
-    progress: Progress, info: StreamInfo, around: _Around, stamps: Stamps, *, force: bool = False
+    progress: Progress,
+    info: StreamInfo,
+    read: Callable[[int, int], bytes],
+    around: _Around,
+    stamps: Stamps,
+    *,
+    force: bool = False,
 ) -> Iterator[None]:
     """Look at *around*. *force*: what is open at the end of the whole lines is taken for whole."""
     stream, start, end = info.stream, progress.at, progress.at + (around.length or around.cut)
@@ -227,17 +233,19 @@ def _look(
     ranks = RankChooser(RankChoice())
     ranks.learn([info])
     stamps.learn(info.marks)
+    stamps.came(info)
     detector = Detector(
         stream,
         _TABLE,
         rank=lambda line: ranks.rank(str(stream), line.offset, plain(line.text)),
-        stamped=stamps.time,
         known=Settled(start, progress.settled, progress.settled_more),
         ends=info.exits,
     )
     sieved = bool(progress.plain) and not around.length and _is_short(around.data)
     marks = () if around.length else info.marks
-    lines = _Lines(progress, marks, around.before, detector, sieved=sieved, end=end if around.length else None)
+    lines = _Lines(
+        progress, marks, around.before, detector, stamps, read, sieved=sieved, end=end if around.length else None
+    )
     yield from lines.feed(around.data[: around.cut])
     form = lines.renderer.plain if lines.renderer.decided else None
     if force:
@@ -278,12 +286,17 @@ class _Lines:
         marks: Sequence[Mark],
         before: _Pieces,
         detector: Detector,
+        stamps: Stamps,
+        read: Callable[[int, int], bytes],
         *,
         sieved: bool,
         end: int | None,
     ) -> None:
         self.renderer = _renderer(progress.plain, progress.at)
         self._detector, self._before, self._plain = detector, before, progress.plain
+        self._stamps, self._read, self._progress = stamps, read, progress
+        self._doubted = progress.at > 0  # of the lines before, some were left out
+        self._spoken = progress.spoken
         self._position = self._fed = self._start = progress.at
         self._marks = deque(mark for mark in marks if mark.offset > progress.at and not isinstance(mark, Attributes))
         self._sieving = Sieving(SIEVE, progress.at, fresh=True) if sieved else None
@@ -322,23 +335,25 @@ class _Lines:
         if self._end is not None:
             lines = [line if line.bar else line._replace(end=self._end) for line in lines]
         for at in range(0, len(lines), LINES):
-            self._detector.feed(lines[at : at + LINES])
+            self._detector.feed(self._stamps.timed(lines[at : at + LINES]))
             yield
 
     def _take(self, offset: int, data: bytes) -> Iterator[None]:
         if offset == self._start and self._before:
             before, self._before = self._before, ()
             for begin, piece in before:
+                yield from self._recall(begin, piece)
                 renderer = _renderer(self._plain, begin)
                 for at in range(0, len(piece), STEP):
-                    self._detector.recall(renderer.feed(piece[at : at + STEP]))
+                    self._detector.recall(self._stamps.timed(renderer.feed(piece[at : at + STEP])))
                     yield
-                self._detector.recall(renderer.close())
+                self._detector.recall(self._stamps.timed(renderer.close()))
         if offset > self._position:
             yield from self._look(self.renderer.close())  # no cursor goes back over what is left out
             yield from self._noted(offset)
-            self._position = offset
+            self._position, self._doubted = offset, True
             self.renderer.jump(offset)
+        yield from self._recall(offset, data)
         while data:
             mark = self._marks[0].offset if self._marks else self._position + len(data)
             piece = data[: max(0, mark - self._position)]
@@ -346,6 +361,25 @@ class _Lines:
             self._position += len(piece)
             data = data[len(piece) :]
             yield from self._noted(self._position)
+
+    def _recall(self, offset: int, data: bytes) -> Iterator[None]:
+        """Find out what was told last before *data*, where lines before it are left out and that matters."""
+        doubt = self._stamps.in_doubt(offset, data) if self._doubted else None
+        if doubt is None:
+            return
+        self._doubted = False
+        if doubt:
+            looking = spoken(self._stamps, offset, self._spoken)
+            begin, end = next(looking)
+            while self._spoken[0] != offset:
+                try:
+                    begin, end = looking.send(self._read(end - begin, begin))
+                except StopIteration as told:
+                    self._spoken = told.value
+                yield
+            self._stamps.recall(self._spoken)
+            if offset <= self._start:  # the next look begins behind it
+                self._progress.spoken = self._spoken
 
     def _noted(self, position: int) -> Iterator[None]:
         while self._marks and self._marks[0].offset <= position:

@@ -17,7 +17,7 @@ from flarelog.detect.detector import Key
 from flarelog.detect.records import finding_of, kept_record
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.ranks import known
-from flarelog.render.zones import told
+from flarelog.render.zones import Spoken, told
 
 
 @dataclass(slots=True)
@@ -36,6 +36,7 @@ class Progress:
     late: Mapping[Key, Finding] = field(default_factory=dict)  # what changes by the lines behind *at*
     more: int = 0  # as *settled_more*, of all lines
     barren: int = 0  # no line ends between *at* and here; not kept
+    spoken: Spoken = 0, None  # what was told last before a line, as far as that was asked for; not kept
 
     @property
     def findings(self) -> list[Finding]:

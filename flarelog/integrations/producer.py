@@ -144,7 +144,7 @@ class Producer(Embedded):
     ) -> None:
         super().__init__(bus, exit_timeout, log_url_template)
         self.outcomes: dict[str, list[Outcome]] = {}
-        self._receivers = [receiver] if isinstance(receiver, str) else list(receiver)
+        self._receivers = [receiver] if isinstance(receiver, str) else list(dict.fromkeys(receiver))
         self._site = site
         self._source = SourceOptions(root, tuple(include), tuple(exclude), redact=tuple(redact))
         self._site_policy = [site_policy] if isinstance(site_policy, str) else list(site_policy)
@@ -171,6 +171,7 @@ class Producer(Embedded):
                 tls=self._tls,
                 compression=self._compression,
                 heed=self._heed,
+                others=len(self._receivers) > 1,
             )
             for address in self._receivers
         ]

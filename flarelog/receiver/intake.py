@@ -14,7 +14,7 @@ from flarelog.bus import Bus
 from flarelog.delivery.quota import Quota
 from flarelog.delivery.receiver import Refused, size_of
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import Action, Code, Mark, News, Open, StreamId
+from flarelog.model import Action, Code, Gap, Mark, News, Open, StreamId
 from flarelog.receiver.admission import Admission
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.happenings import Happenings
@@ -25,6 +25,7 @@ from flarelog.receiver.session import Session
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.states import States
 from flarelog.receiver.windows import Lately, Pressure
+from flarelog.records import gap_sentence
 from flarelog.stores.base import Appender
 from flarelog.stores.moments import CLOSED, LEFT, OPENED
 from flarelog.talk import each
@@ -93,9 +94,9 @@ class Intake:
         elif before is not None:
             before.refuse(Refused(Code.FENCED, "a newer producer opened it"))
         self.states.opened(stream, session.producer)
-        if stream not in self.happenings.paused:
+        if stream not in self.happenings.paused:  # one that is paused asks again and again
             self.happenings.note(stream, OPENED)
-        log.info("%s: opened at offset %d", stream, committed, extra=each("are open"))
+            log.info("%s: opened at offset %d", stream, committed, extra=each("are open", stream))
         self._bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
 
     def left(self, session: Session, sealed: bool) -> None:
@@ -117,7 +118,7 @@ class Intake:
             self.happenings.note(stream, LEFT, session.left_because)
         self._quota.holds(stream, committed)
         if sealed:
-            log.info("%s: sealed at offset %d", stream, committed, extra=each("are sealed"))
+            log.info("%s: sealed at offset %d", stream, committed, extra=each("are sealed", stream))
             self._bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text="sealed by a receipt")
         else:
             loop = asyncio.get_running_loop()
@@ -153,10 +154,14 @@ class Intake:
         self._quota.take(stream, size)
         self._admission.writes(stream, session.appender)
         self.states.took(stream, size)
-        if size and self.happenings.paused:
-            self.happenings.resume(stream)
         self.sessions.windows.took(session.window, size)
         session.unanswered += size
+
+    def appended(self, session: Session) -> None:
+        stream = session.stream
+        if stream in self.happenings.paused:
+            self.happenings.resume(stream)
+            log.info("%s: goes on at offset %d", stream, session.appender.committed, extra=each("are open", stream))
 
     def told(self, stream: StreamId, producer: bytes, news: News) -> None:
         """*producer* has told how *stream* and its machine fare."""
@@ -167,6 +172,9 @@ class Intake:
     def note(self, session: Session, mark: Mark) -> None:
         self._quota.note(session.stream, size_of(mark))
         self._admission.writes(session.stream, session.appender)
+        if isinstance(mark, Gap):
+            stream, sentence = session.stream, gap_sentence(mark)
+            log.warning("%s: gap at offset %d: %s", stream, mark.offset, sentence, extra=each("have gaps", stream))
 
     def grew(self, stream: StreamId) -> None:
         self._grew(stream)

@@ -77,6 +77,9 @@ class House(Protocol):
     def take(self, session: Session, size: int) -> None:
         """Count *size* bytes that are about to be appended. Raises Full."""
 
+    def appended(self, session: Session) -> None:
+        """What ``take`` counted is written."""
+
     def note(self, session: Session, mark: Mark) -> None:
         """Count a mark. Raises Full."""
 
@@ -200,9 +203,10 @@ class Session:
         offset = receiver.accepted - len(new)
         if len(new) < LARGE:
             await self.appender.append(offset, new)
-            return
-        async with self._turn(len(new), self.house.writing):
-            await self.appender.append(offset, new)
+        else:
+            async with self._turn(len(new), self.house.writing):
+                await self.appender.append(offset, new)
+        self.house.appended(self)
 
     def _turn(self, size: int, turns: Turns) -> contextlib.AbstractAsyncContextManager[None]:
         """To be in while *size* bytes are written: a disk that is busy holds the loop up for as long as that takes."""

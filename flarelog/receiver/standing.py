@@ -106,7 +106,10 @@ class Standing:
         wanted = (lambda place: not known(place)) if changed else among(gone)
         count = await asyncio.to_thread(shut, self._port, wanted)
         if count:
-            log.info("%d connections were closed: their peers may no longer connect, or made no call", count)
+            closed = "a connection was" if count == 1 else f"{count:,} connections were"
+            log.info(
+                "%s closed: %s may no longer connect, or made no call", closed, "its peer" if count == 1 else "peers"
+            )
 
     def _move(self, now: float) -> None:
         """Let the calls over old connections go on over new ones."""

@@ -58,7 +58,7 @@ class Past:
         if cut < len(data):
             self._rest = offset + cut, data[cut:]
         piece = offset, data[:cut]
-        if self._is_past(piece[1]):
+        if self._is_past(*piece):
             self._held = piece
             return []
         out = [piece] if self._held is None else [self._held, piece]
@@ -71,31 +71,33 @@ class Past:
         self._held = self._rest = None
         return out
 
-    def _is_past(self, data: bytes) -> bool:
+    def _is_past(self, offset: int, data: bytes) -> bool:
         if any(byte in data and moving.search(data) for byte, moving in _MOVING.items()):
             return False
         if b"\r" in data:
             data = data.replace(b"\r", b"\n")  # each state of a line by itself
         found = _STAMPS.findall(data)
-        if not found or not _STAMPS.match(data) or self._latest(set(found)) >= self._since:
+        if not found or not _STAMPS.match(data) or self._latest(offset, set(found)) >= self._since:
             return False
         lines = [line for line in data.split(b"\n") if line]
         if len(lines) == len(found):
             return True
         others = [line for line in lines if not _STAMPS.match(line)]
-        return len(others) < len(lines) // 2 and all(map(self._is_early, others))
+        return len(others) < len(lines) // 2 and all(self._is_early(offset, line) for line in others)
 
-    def _latest(self, found: set[tuple[bytes, bytes, bytes]]) -> int:
+    def _latest(self, offset: int, found: set[tuple[bytes, bytes, bytes]]) -> int:
         """The end of the latest of those minutes."""
-        return max(self._time(f"{minute.decode()}:59{zone.decode()}") or 0 for minute, _, zone in found) + SECOND
+        return (
+            max(self._time(offset, f"{minute.decode()}:59{zone.decode()}") or 0 for minute, _, zone in found) + SECOND
+        )
 
-    def _is_early(self, line: bytes) -> bool:
-        time = self._time(line[:400].decode(errors="replace"))
+    def _is_early(self, offset: int, line: bytes) -> bool:
+        time = self._time(offset, line[:400].decode(errors="replace"))
         return time is None or time < self._since
 
-    def _time(self, text: str) -> int | None:
-        """The latest time that *text* can mean."""
-        return stamp(text, zone=self._least, now=self._stamps.now)
+    def _time(self, offset: int, text: str) -> int | None:
+        """The latest time that *text*, near *offset*, can mean."""
+        return stamp(text, zone=self._least, now=self._stamps.now(offset))
 
     def _least(self, local: int) -> int:
         return min(each for zone in self._stamps.zones for each in offsets(zone, local))

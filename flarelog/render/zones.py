@@ -2,28 +2,37 @@
 
 A zone is a name of the IANA database (``Europe/Berlin``), an offset (``+05:30``), or a rule of POSIX with ``;`` for
 its commas (``CET-1CEST;M3.5.0;M10.5.0/3``). An hour that a clock shows twice is the first one, until the log's stamps
-have gone back by more than SLACK. ``Stamps`` reads the stamps of one log, in the order of its lines.
+have gone back by more than SLACK; of a log that was first heard of in the second hour it is that one. ``Stamps`` reads
+the stamps of one log, in the order of its lines. Where lines are left out, ``spoken`` finds out what was said before.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
+from copy import copy
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from io import BytesIO
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from flarelog.render.rows import Line, Note
 from flarelog.render.times import SHORTEST, stamp
 
 if TYPE_CHECKING:
-    from flarelog.model import Mark
+    from flarelog.model import Mark, StreamInfo
 
 SLACK = 600  # seconds by which the stamps of one log may be out of order
+SOON = 60  # seconds within which a receiver hears of a log that begins
+BACK, NEAR = 8 << 20, 16 << 10  # bytes that are looked back at most, and at first
+LINES = 200  # that are looked at before others have a turn
+HEAD = 400  # bytes of a line that are looked at
 _QUARTER = 900  # seconds: no zone changes its offset anywhere else, since there are computers
+_UNLIKE = "", "", 0, 0
 _FRACTIONS = {f"{number:03d}": number * 1_000_000 for number in range(1000)}  # of a second, in nanoseconds
 _WHOLE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[,.]\d{3}(?= - | \[|\]|: | [A-Z]{4,8} )", re.ASCII)
 _OFFSET = re.compile(r"([+-])(\d\d)(?::?(\d\d))?", re.ASCII)
@@ -75,12 +84,16 @@ def _offsets(zone: tzinfo, quarter: int) -> tuple[int, int]:
     return round((first or timedelta()).total_seconds()), round((last or timedelta()).total_seconds())
 
 
-def offset_at(zone: tzinfo, local: int, after: int | None = None) -> int:
-    """Seconds east of UTC when a clock in *zone* shows *local*, in seconds since 1970. *after*: seconds since 1970 in
-    UTC at which the log was before.
+def offset_at(zone: tzinfo, local: int, after: int | None = None, begun: int = 0) -> int:
+    """Seconds east of UTC when a clock in *zone* shows *local*, in seconds since 1970, as are the others, but in UTC:
+    *after*, at which the log was before, and *begun*, at which a receiver first heard of it, 0 where nobody knows.
     """
     first, last = offsets(zone, local)
-    return last if last < first and after is not None and local - first < after - SLACK else first
+    if last >= first:
+        return first
+    if after is not None:
+        return last if local - first < after - SLACK else first
+    return last if begun and -SOON <= local - last - begun <= SLACK else first
 
 
 def told(marks: Iterable[Mark]) -> Iterator[tuple[int, str]]:
@@ -94,15 +107,19 @@ def told(marks: Iterable[Mark]) -> Iterator[tuple[int, str]]:
 
 class Stamps:
     """The times of one log's lines. *zone*: of stamps that tell none, as long as nothing is learned; *fixed*: whatever
-    is learned. *now*: nanoseconds since 1970.
+    is learned. *now*: nanoseconds since 1970, at which bytes come of which nothing else is known.
     """
 
     def __init__(self, zone: tzinfo, now: int, *, fixed: bool = False) -> None:
-        self.now, self._fixed = now, fixed
+        self._now, self._fixed = now, fixed
+        self._begun = 0  # when the log was first heard of, in seconds; 0: nobody knows
+        self._ends, self._arrivals = list[int](), list[int]()  # when all bytes before each end had come, in nanoseconds
         self._zones, self._starts, self._learned = [zone], [0], False
-        self._after: int | None = None  # the time of the stamp before, in seconds
+        self.after: int | None = None  # the last time, in seconds
+        self.twice = False  # it is of an hour that the clock shows twice
+        self._spoken: deque[Spoken] = deque()  # the last times before lines that are still to come
         self._zone = zone
-        self._like = "", "", 0, 0  # the second that the last stamp told, what stood behind its milliseconds, both times
+        self._like = _UNLIKE  # the second that the last stamp told, what stood behind its milliseconds, both times
         self.unknown: set[str] = set()  # zones that were told and that this machine does not know
 
     @property
@@ -110,9 +127,22 @@ class Stamps:
         """All that are in use."""
         return self._zones
 
+    def came(self, info: StreamInfo) -> None:
+        """Take in when its receiver got the bytes of *info*."""
+        points = [(info.committed, info.grown), *((mark.offset, mark.at) for mark in info.marks)]
+        known = sorted((end, at * 1_000_000) for end, at in points if at)
+        earliest = accumulate((at for _, at in reversed(known)), min)  # what came behind them came later
+        self._ends, self._arrivals = [end for end, _ in known], [*earliest][::-1]
+        self._begun = info.begun // 1000
+
+    def now(self, offset: int) -> int:
+        """By when the byte at *offset* had come."""
+        number = bisect_right(self._ends, offset)
+        return self._arrivals[number] if number < len(self._ends) else self._now
+
     def learn(self, marks: Iterable[Mark]) -> None:
         """Take in what more *marks* tell. The first zone holds from the beginning on, another one from its mark."""
-        self._like = "", "", 0, 0
+        self._like = _UNLIKE
         for offset, name in told(marks) if not self._fixed else ():
             zone = zone_of(name)
             if zone is None:
@@ -125,29 +155,48 @@ class Stamps:
 
     def time(self, text: str, offset: int) -> int | None:
         """The time of the line *text*, which stands at *offset*; nanoseconds since 1970."""
+        while self._spoken and offset >= self._spoken[0][0]:
+            self.after, self._like = self._spoken.popleft()[1], _UNLIKE
         second, behind, time, place = self._like
         if second and text.startswith(second) and text[23:28] == behind and offset >= place:
             fraction = _FRACTIONS.get(text[20:23])  # most lines of a log that says much say it in the second before
             if fraction is not None:
                 return time + fraction
         self._zone = self._zones[max(0, bisect_right(self._starts, offset) - 1)]
-        found = stamp(text, zone=self._offset, now=self.now)
+        found = stamp(text, zone=self._offset, now=self.now(offset) if self._ends else self._now)
         if found is not None:
-            self._after = found // 1_000_000_000
+            self.after = found // 1_000_000_000
         self._like = self._alike(text, found, offset)
         return found
 
     def _alike(self, text: str, found: int | None, offset: int) -> tuple[str, str, int, int]:
         """What a line begins with that tells the same second as *text*, if that begins with a whole stamp."""
         if found is None or not _WHOLE.match(text) or len(self._starts) > 1:
-            return "", "", 0, 0
+            return _UNLIKE
         fraction = int(text[20:23]) * 1_000_000
         if found % 1_000_000_000 != fraction:
-            return "", "", 0, 0
+            return _UNLIKE
         return text[:20], text[23:28], found - fraction, offset
 
     def _offset(self, local: int) -> int:
-        return offset_at(self._zone, local, self._after)
+        first, last = offsets(self._zone, local)
+        self.twice = last < first
+        return offset_at(self._zone, local, self.after, self._begun)
+
+    def recall(self, spoken: Spoken) -> None:
+        """Take in what was told last before a line that is still to come, be it read or not."""
+        self._spoken.append(spoken)
+
+    def in_doubt(self, offset: int, data: bytes) -> bool | None:
+        """Whether the first time in *data*, at *offset*, is of an hour that clocks show twice; None: it has none."""
+        reader = self.beginning()
+        return next((reader.twice for at, text in _texts(offset, data) if reader.time(text, at) is not None), None)
+
+    def beginning(self, after: int | None = None) -> Stamps:
+        """One that knows what this one knows, but not what it has read. *after*: the last time before, in seconds."""
+        found = copy(self)
+        found.after, found.twice, found._spoken, found._like = after, False, deque(), _UNLIKE
+        return found
 
     def timed(self, lines: Iterable[Line]) -> list[Line]:
         """*lines*, with the times that they tell."""
@@ -160,3 +209,36 @@ class Stamps:
                 continue
             out.append(new(Line, (offset, end, text, stream, self.time(text, offset), bar)))
         return out
+
+
+def _texts(offset: int, data: bytes) -> Iterator[tuple[int, str]]:
+    """The beginning of each line in *data*, as a terminal shows it in the end, with where the line begins."""
+    for line in data.split(b"\n"):
+        last = line.rstrip(b"\r")
+        yield offset, last[last.rfind(b"\r") + 1 :][:HEAD].decode(errors="replace")
+        offset += len(line) + 1
+
+
+Spoken = tuple[int, int | None]
+"""An offset in a log, and the last time before it, in seconds; None: none is known."""
+
+
+def spoken(stamps: Stamps, offset: int, since: Spoken = (0, None)) -> Generator[tuple[int, int], bytes, Spoken]:
+    """What the log of *stamps* told last before the line at *offset*, as who has read all of it knows: it looks back to
+    a time that no clock shows twice, or to *since*, BACK bytes at most. It asks for bytes, from an offset to another;
+    where the two are the same, others may have a turn.
+    """
+    since = since if since[0] <= offset else (0, None)
+    begin, least, data = offset, max(since[0], offset - BACK), b""
+    while True:
+        end, begin = begin, max(least, offset - max(NEAR, 4 * (offset - begin)))
+        data = (yield begin, end) + data
+        whole = begin in (0, since[0])
+        reader, sure = stamps.beginning(since[1] if begin == since[0] else None), whole
+        first = begin if whole else begin + data.find(b"\n") + 1  # a line that begins before is none
+        for number, (at, text) in enumerate(_texts(first, data[first - begin :]), 1):
+            sure = (reader.time(text, at) is not None and not reader.twice) or sure
+            if not number % LINES:
+                yield begin, begin
+        if sure or begin == least:
+            return offset, reader.after

@@ -35,6 +35,8 @@ from flarelog.watched import Watched
 
 log = logging.getLogger(__name__)
 
+PAGES = "serve--web"  # the name of the token that a receiver makes for its own page, and revokes
+
 VERSION = 1
 EXPIRES = "90d"
 MAX_LIFETIME = 3650 * 86400  # seconds; what should live longer is a certificate's business

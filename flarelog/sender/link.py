@@ -20,7 +20,7 @@ import grpc
 
 from flarelog.delivery.sending import Lost, Miss
 from flarelog.errors import CannotConnect, InvalidOption
-from flarelog.model import StreamInfo
+from flarelog.model import StreamId, StreamInfo
 from flarelog.security.tls import why
 from flarelog.sender.options import SidecarOptions
 from flarelog.talk import each
@@ -109,6 +109,7 @@ class Link:
         self.epoch = 0  # the latest that the receiver granted
         self.connected = False  # has the receiver ever said what it holds
         self.trouble = ""  # why it does not answer, since it was asked last
+        self.whose = f"{options.receiver}: " if options.others else ""  # what begins a sentence of one log
         self.shared = channels is not None  # with other runs of this process
         self.channels = channels or Channels(options)
         self._options = options
@@ -170,15 +171,16 @@ class Link:
             await self.pause(trouble, failures)
             failures += 1
 
-    async def pause(self, trouble: Exception, failures: int) -> None:
-        """Wait before the next attempt: *trouble* ended this one, and there were so many *failures* before it.
+    async def pause(self, trouble: Exception, failures: int, stream: StreamId | None = None) -> None:
+        """Wait before the next attempt, of *stream*: *trouble* ended this one, and there were so many *failures* before
+        it.
 
         A receiver that answers one log again is there for the others as well: they need not wait any longer.
         """
         delivery = self._options.delivery
         answered = self._answered  # an answer that comes before it is waited for counts as well
         self.trouble = str(trouble)
-        await self._say(trouble)
+        await self._say(trouble, stream)
         # Chance keeps sidecars apart that lost one receiver together.
         apart = random.uniform(0, delivery.first_delay)  # noqa: S311  nobody gains by guessing it
         seconds = delivery.delay(failures) + apart
@@ -196,7 +198,7 @@ class Link:
         self._answered.set()
         self._answered = asyncio.Event()
 
-    async def _say(self, trouble: Exception) -> None:
+    async def _say(self, trouble: Exception, stream: StreamId | None) -> None:
         """One line now and then about what keeps being tried; a miss is none of anybody's business."""
         if isinstance(trouble, Miss):
             log.debug("%s", trouble)
@@ -208,13 +210,18 @@ class Link:
         while said and now - next(iter(said.values())) >= SAY_EVERY:  # the oldest stands first
             del said[next(iter(said))]
         said[sentence] = now
-        of_each = each("are being retried")
+        of_each = each("are being retried", stream, self.whose) if stream is not None else {}
         if isinstance(trouble, Lost | CannotConnect):
             of_each, receiver, reason = {}, self._options.receiver, ""
             with contextlib.suppress(RuntimeError):  # a program that is ending gives no thread any more
                 reason = await asyncio.to_thread(why, receiver, self._options.tls)
             sentence = f"no connection to {receiver}: {reason}" if reason else sentence
-        log.warning("%s; retrying", sentence, extra=of_each)
+        log.warning("%s; retrying", self.names(sentence), extra=of_each)
+
+    def names(self, sentence: object) -> str:
+        """*sentence*, so that it names the receiver where there are others."""
+        text = str(sentence)
+        return text if self._options.receiver in text else f"{self.whose}{text}"
 
     async def close(self) -> None:
         if self._uplink is not None:

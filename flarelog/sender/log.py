@@ -34,12 +34,13 @@ from flarelog.model import (
     StreamId,
     StreamInfo,
 )
+from flarelog.records import gap_sentence
 from flarelog.sender.consents import Consents
 from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Mistake, StreamOutcome
 from flarelog.sources.base import Source
-from flarelog.talk import each
+from flarelog.talk import Each, each
 from flarelog.wire import statuses
 from flarelog.wire.codec.push import Request
 from flarelog.wire.packing import Compressing, Packing
@@ -127,7 +128,15 @@ class Log:
             sum(isinstance(mark, Gap) for mark in marks),
             self.error,
             unsent,
+            "" if self.ended else self._trouble,
         )
+
+    @property
+    def standing(self) -> str:
+        """How far it has come, and why no further."""
+        if self._trouble.startswith(f"{self.stream}: "):
+            return self._trouble
+        return f"{self.stream} at offset {self.acked}{f': {self._trouble}' if self._trouble else ''}"
 
     @property
     def can_tell(self) -> bool:
@@ -151,7 +160,7 @@ class Log:
                     self._trouble = str(trouble)
                 failures = delivery.ended(trouble, self._site.link.moves, time.monotonic())
                 if failures is not None:
-                    await self._site.link.pause(trouble, failures)
+                    await self._site.link.pause(trouble, failures, self.stream)
         except FlarelogError as error:
             self.error = error
         except Exception as bug:
@@ -159,7 +168,7 @@ class Log:
         self.ended = True
         if self._source.withheld:
             why = "the receiver is older and cannot store it"
-            log.warning("%s: the command ended: %s; %s", self.stream, self._source.withheld, why)
+            log.warning("%s: the command ended: %s; %s", self._named, self._source.withheld, why)
         self._site.ended(self)
 
     def _is_whole(self) -> bool:
@@ -202,30 +211,25 @@ class Log:
 
     async def _open(self, stream: Stream) -> None:
         link, delivery = self._site.link, self.delivery
-        backwards = delivery.producer.went_backwards
+        backwards, paused = delivery.producer.went_backwards, delivery.producer.state is State.PAUSED
         stream.put(delivery.open(link.producer_id, link.epoch, link.moves, time.monotonic(), time.time()))
         while not stream.answered:
             stream.check()
             await self._woken()
         stream.check()
         link.answers(delivery.producer.epoch)
-        if not self._silent:
-            log.info("%s: sending from offset %d", self.stream, self.acked, extra=each("are being sent"))
+        if not paused:  # one that is paused asks again and again, and is being sent once something of it is taken
+            self._say_sending()
         if delivery.unknown:
             record = [info for info in await link.record() if info.stream == self.stream]
             self._site.finder.resume(record, time.monotonic())
             delivery.learned(shown=bool(record))
         if lost := delivery.producer.went_backwards - backwards:
-            gone = delivery.gone()
             log.warning(
-                "%s: the receiver lost %d bytes that it had acknowledged; %s from offset %d",
-                self.stream,
-                lost,
-                f"{gone} bytes are lost for good and become a gap; the producer resends the rest"
-                if gone
-                else "the producer resends them",
-                self.acked,
-            )
+                "%s: the receiver lost %d bytes that it had acknowledged; the producer resends what its files still"
+                " hold from offset %d",
+                self._named, lost, self.acked,
+            )  # fmt: skip
 
     async def _sent(self, stream: Stream) -> None:
         """Return when the stream is sealed; what it says meanwhile the call asks for."""
@@ -275,7 +279,7 @@ class Log:
                 self._waiting.set_result(None)
 
     def heard(self, reply: Reply) -> bool:
-        most = self.delivery.most
+        most, paused = self.delivery.most, self.delivery.producer.state is State.PAUSED
         try:
             owed = self.delivery.heard(reply, time.monotonic())
         finally:
@@ -286,6 +290,8 @@ class Log:
                 self._source.takes_exits(reply.exits)
         if reply.code in (Code.OK, Code.SEALED) and self.delivery.producer.state is not State.PAUSED:
             self._trouble = ""
+            if paused:
+                self._say_sending()
         if reply.ending and self._site.options.heed:
             self._site.drain_early()
         if self._full and self._stream is not None:
@@ -311,6 +317,7 @@ class Log:
             return said, False
         while len(said) < _MARKS:
             item = delivery.next(now, wall, room)
+            self._say_gaps()
             if not said and (news := self._news(now, wall)):
                 said.append(news)
             if item is None:
@@ -325,6 +332,23 @@ class Log:
                 self._receipt = item
             said.append(item)
         return said, True
+
+    def _say_gaps(self) -> None:
+        for gap in self.delivery.gaps:
+            sentence, extra = gap_sentence(gap), self._each("have gaps")
+            log.warning("%s: gap at offset %d: %s", self._named, gap.offset, sentence, extra=extra)
+        self.delivery.gaps.clear()
+
+    def _say_sending(self) -> None:
+        if not self._silent:
+            log.info("%s: sending from offset %d", self._named, self.acked, extra=self._each("are being sent"))
+
+    def _each(self, kind: str) -> dict[str, Each]:
+        return each(kind, self.stream, self._site.link.whose)
+
+    @property
+    def _named(self) -> str:
+        return f"{self._site.link.whose}{self.stream}"
 
     def _news(self, now: float, wall: float) -> News | None:
         news, health = self.delivery.news(now, wall), self._site.health()

@@ -33,6 +33,7 @@ class SidecarOptions:
         path="directory",
     )
     once: bool = option(False, "Send what exists now, wait until all of it is stored, and end.")
+    others: bool = False  # receivers beside this one: what is said of a log names this one
     heed: bool = True  # drain when the receiver says that the run is ending
     again: bool = False  # open no stream that is sealed and whose files hold nothing more
     ranks: bool = option(

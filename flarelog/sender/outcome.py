@@ -25,6 +25,7 @@ class StreamOutcome:
     gaps: int
     error: FlarelogError | None
     unsent: int = 0  # bytes that its files hold, and that the receiver has not acknowledged
+    trouble: str = ""  # why it was not being sent when the sidecar ended
 
 
 @frozen
@@ -67,6 +68,8 @@ class Outcome:
             return ""
         if found := trouble_of(path, self.troubles):
             return found
+        if one is not None and one.trouble:
+            return one.trouble
         if self.error is not None:
             return str(self.error)
         return f"no log was found at {legible(path)}" if one is None else f"{one.unsent:,} bytes of it were not sent"

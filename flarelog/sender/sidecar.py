@@ -42,13 +42,14 @@ from flarelog.sender.unmatched import Unmatched
 from flarelog.sources.base import Source
 from flarelog.sources.choose import finder
 from flarelog.talk import each
-from flarelog.text import legible
+from flarelog.text import legible, several
 from flarelog.wire import calls
 from flarelog.wire.codec.base import Malformed
 from flarelog.wire.packing import Compressing
 
 log = logging.getLogger(__name__)
 
+NAMED = 3  # logs that are named where some were not sent
 FENCED_DRAIN = 5.0  # seconds to send what only this sidecar may still have open, once a newer one has taken over
 HEED_EVERY = 5.0  # seconds
 
@@ -158,7 +159,7 @@ class Sidecar:
         if error is not None:
             level = logging.WARNING if isinstance(error, NoConsent | NothingToSend) else logging.ERROR
             whose = f"run {self.options.run}: " if self.link.shared else ""
-            log.log(level, "%s%s", whose, error, exc_info=traced(error))
+            log.log(level, "%s%s", whose, self.link.names(error), exc_info=traced(error))
         return Outcome(self._outcomes(unsent), tuple(self.finder.troubles), error)
 
     def _outcomes(self, unsent: dict[str, int]) -> tuple[StreamOutcome, ...]:
@@ -216,13 +217,16 @@ class Sidecar:
             return NotFound(f"{missing} did not appear within {seconds}")
         if not self.link.connected:
             return CannotConnect(f"no receiver answered at {self.options.receiver} within {seconds}")
-        waiting = self.finder.waiting
-        left = sum(not one.ended for one in self._logs.values()) + waiting
-        why = f"the limit is {seconds} (--drain-limit)" if too_long else f"nothing was acknowledged for {seconds}"
-        return TimedOut(
-            f"{left} of {len(self._logs) + waiting} logs were not sent completely: {why};"
-            " a restarted sidecar continues from there"
-        )
+        waiting, left = self.finder.waiting, [one for one in self._logs.values() if not one.ended]
+        count = len(left) + waiting
+        parts = [f"the limit is {seconds} (--drain-limit)" if too_long else f"nothing was acknowledged for {seconds}"]
+        parts += [one.standing for one in left[:NAMED]]
+        if len(left) > NAMED:
+            parts.append(f"and {len(left) - NAMED:,} more")
+        if waiting:
+            parts.append(f"{several(waiting, 'log')} could not be opened yet")
+        what = f"{count} of {several(len(self._logs) + waiting, 'log')} {'was' if count == 1 else 'were'}"
+        return TimedOut(f"{what} not sent completely: {'; '.join(parts)}; a restarted sidecar sends the rest")
 
     # --- logs
 
@@ -296,13 +300,14 @@ class Sidecar:
 
     def ended(self, ended: Log) -> None:
         """Say how *ended* came to its end; a newer sidecar is said once, and is the end of all others as well."""
-        error, stream = ended.error, ended.stream
+        error, stream, whose = ended.error, ended.stream, self.link.whose
         self._failed += error is not None
         self._fenced += isinstance(error, StreamFenced)
         if error is None:
-            log.info("%s: sealed at offset %d", stream, ended.acked, extra=each("are sealed"))
+            extra = each("are sealed", stream, whose)
+            log.info("%s%s: sealed at offset %d", whose, stream, ended.acked, extra=extra)
         elif not isinstance(error, StreamFenced) or self._fenced == 1:
-            log.error("%s: %s", stream, error, exc_info=traced(error))
+            log.error("%s%s: %s", whose, stream, error, exc_info=traced(error))
         self.brought()
         text = str(error) if error else f"sealed at offset {ended.acked}"
         self.bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=error is None)

@@ -32,7 +32,8 @@ class Unmatched:
 
     async def end(self) -> None:
         """The last look has found no log. Raises NothingToSend."""
-        sentence = await asyncio.to_thread(lambda: self._finder.unmatched(empty=self._once))
+        empty = self._once and not self._finder.troubles  # what cannot be looked into is not empty
+        sentence = await asyncio.to_thread(lambda: self._finder.unmatched(empty=empty))
         if sentence and self._once:
             raise NothingToSend(f"{sentence}; nothing was sent")
         self._say(sentence)

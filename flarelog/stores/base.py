@@ -126,7 +126,9 @@ class Appender(Protocol):
         """Return when everything appended and marked before the call is committed, with the committed offset."""
 
     async def seal(self, receipt: Receipt) -> None:
-        """Record durably that both ends agree on *receipt*."""
+        """Record durably that both ends agree on *receipt*. Raises Unavailable where it is seen that something of what
+        is committed is no longer there: the next appender has what is left.
+        """
 
     async def close(self) -> None:
         """Commit what is left and let go; harmless when repeated."""

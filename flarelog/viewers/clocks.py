@@ -65,16 +65,19 @@ class Clocks:
         """The same in nanoseconds."""
         return round(self.seconds(stream) * SECOND)
 
-    def notes(self, stream: StreamId, unknown: Iterable[str], *, ordered: bool) -> list[str]:
-        """What is to be said of the clock of *stream*'s site, each sentence once."""
+    def notes(self, stream: StreamId, unknown: Iterable[str], *, ordered: bool, chosen: bool = False) -> list[str]:
+        """What is to be said of the clock of *stream*'s site, each sentence once. Lines are *ordered*, or *chosen*, by
+        their times.
+        """
         site, seconds = stream.site, self.seconds(stream)
         found = [
             f"the time zone {legible(name, 40)!r} of {site} is unknown on this machine: give --zone {site}=+HH:MM"
             for name in sorted(unknown)
         ]
-        if ordered and seconds:
+        if (ordered or chosen) and seconds:
+            what = " and ".join(word for word, so in (("chosen", chosen), ("ordered", ordered)) if so)
             how = f"{abs(seconds):.1f} s {'ahead of' if seconds > 0 else 'behind'}"
-            found.append(f"the clock of {site} is {how} the receiver's: its lines are ordered by the receiver's clock")
+            found.append(f"the clock of {site} is {how} the receiver's: its lines are {what} by the receiver's clock")
         new = [sentence for sentence in found if self._key(site, sentence) not in self._said]
         self._said |= {self._key(site, sentence) for sentence in new}
         return new

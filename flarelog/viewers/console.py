@@ -366,4 +366,5 @@ def summary(replaced: int, source: str, cut: int = 0, limit: int = 0) -> Iterabl
         what = f"{several(cut, 'line')} longer than {limit:,} characters did not match in that part"
         yield f"note: {source}: {what}; the rest was not searched: give a larger --max-line"
     if replaced:
-        yield f"note: {source}: {replaced:,} pieces are not UTF-8 and are shown as U+FFFD; -o raw shows the bytes"
+        what = "1 piece is not UTF-8 and is" if replaced == 1 else f"{replaced:,} pieces are not UTF-8 and are"
+        yield f"note: {source}: {what} shown as U+FFFD; -o raw shows the bytes"

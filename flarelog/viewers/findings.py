@@ -23,7 +23,6 @@ from flarelog.render.ranks import RankChooser
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve
-from flarelog.render.zones import Stamps
 from flarelog.text import several
 from flarelog.viewers.flow import Block
 from flarelog.viewers.health import few_missing
@@ -78,8 +77,8 @@ def first_sentences(found: Sequence[Finding], places: Mapping[StreamId, int], pl
 
 
 class Search:
-    """A display that finds. *stamps* reads a log's times; *pipe*: where it will be told, and nothing is wanted any more
-    when the reader of that is gone. *ends*: of a log's commands, as far as they are known.
+    """A display that finds, at the times of the lines that are shown. *pipe*: where it will be told, and nothing is
+    wanted any more when the reader of that is gone. *ends*: of a log's commands, as far as they are known.
     """
 
     terminal = False
@@ -88,20 +87,18 @@ class Search:
         self,
         table: Table,
         ranks: RankChooser,
-        stamps: Callable[[StreamId], Stamps],
         pipe: Pipe | None = None,
         *,
         ends: Callable[[StreamId], Sequence[Exit]] = lambda stream: (),
     ) -> None:
-        self._table, self.ranks, self._stamps, self._pipe, self._ends = table, ranks, stamps, pipe, ends
+        self._table, self.ranks, self._pipe, self._ends = table, ranks, pipe, ends
         self._detectors: dict[StreamId, Detector] = {}
 
     def known(self, streams: Iterable[StreamId]) -> None:
         for stream in streams:
             if stream not in self._detectors:
-                clock = self._stamps(stream)
                 self._detectors[stream] = Detector(
-                    stream, self._table, rank=self._rank(stream), stamped=clock.time, ends=self._ends(stream)
+                    stream, self._table, rank=self._rank(stream), ends=self._ends(stream)
                 )
 
     def _rank(self, stream: StreamId) -> Callable[[Line], int | None]:

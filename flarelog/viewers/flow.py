@@ -6,15 +6,14 @@ difference, and a piece that comes twice is shown once.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flarelog.exit_marks import Exit
-from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId
-from flarelog.records import exit_record, gaps_text
+from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId, StreamInfo
+from flarelog.records import exit_record, gap_sentence, gaps_text
 from flarelog.render.choose import UNKNOWN, Arrived, Choice, Chooser
 from flarelog.render.container import Renderer
 from flarelog.render.edges import is_packed, tears
@@ -208,6 +207,12 @@ class Flow:
     def open(self, most: int = WINDOW) -> list[str]:
         """The last *most* rows that may change, as they are now."""
         return self._renderer.open(most)
+
+    def know(self, info: StreamInfo) -> None:
+        """Take in what is known of the stream."""
+        self.learn(0, info.marks)
+        if self.stamps is not None:
+            self.stamps.came(info)
 
     def learn(self, first: int, marks: Sequence[Mark]) -> None:
         """Marks of the stream, from number *first* on; those that are known already are passed over."""
@@ -409,14 +414,6 @@ class Flow:
         note = Note.at(at, text, {"event": name, **event})
         note.said = self._said
         return [note]
-
-
-def gap_sentence(mark: Gap) -> str:
-    """What *mark* says: its length once, where its reason tells it too."""
-    reason, length = legible(mark.reason), f"{mark.length} bytes "
-    if mark.length and re.search(rf"\b{length}", reason):
-        return re.sub(rf"\b{length}", f"{mark.length:,} bytes ", reason)
-    return f"{f'{mark.length:,} bytes' if mark.length else 'bytes of unknown number'} are lost: {reason}"
 
 
 class Bytes(Flow):

@@ -242,7 +242,7 @@ class Follow:
         self._display.known(self._reading.streams)
         many, held = len(self._reading.streams) > LIVE_READS, 0
         for each in self._reading.streams.values():
-            each.flow.learn(0, each.info.marks)
+            each.flow.know(each.info)
             if each.flow.unsettled or (each.info.sealed and not each.ended):
                 self._unsettled[each.info.stream] = None
             behind = each.received < each.info.committed

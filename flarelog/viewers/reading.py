@@ -31,6 +31,7 @@ from flarelog.viewers.origin import Origin
 
 if TYPE_CHECKING:
     from flarelog.render.past import Past
+    from flarelog.render.zones import Spoken, Stamps
 
 HEAD = 64 << 10  # bytes that are read before it is told what may be left out
 SLICE = 64 << 10  # bytes of one stream that are shown before what is shown is handed on
@@ -96,8 +97,10 @@ class Stream:
         self.ended = False  # and it was said
         self.unread = False  # it cannot be read: no more of it comes
         self.removed: float | None = None  # when that was found out
-        flow.learn(0, info.marks)
+        flow.know(info)
         self.known = len(info.marks)
+        self.timed, self.doubted = 0, False  # the end of what was read, and lines before that were left out
+        self.spoken: Spoken = 0, None  # what was told last before a line, as far as that was asked for
 
     def held_for(self, now: float) -> float:
         """Seconds for which nothing more of it is shown, because it took too much work a second: others go on."""
@@ -156,7 +159,8 @@ class Reading:
         self.streams: dict[StreamId, Stream] = {}
         self.unread: dict[StreamId, str] = {}  # why a log cannot be read
         self._sieve, self._ordered = view.sieve, view.merged or ordered
-        self._clocks = Clocks()
+        self._chosen = view.choice.since is not None or view.choice.until is not None
+        self.clocks = Clocks()
         self._times = times_of(view.choice, time.time())
         self.away: float | None = None  # since when the connection is lost, which was said; by time.monotonic
 
@@ -184,7 +188,7 @@ class Reading:
         """What the origin holds now. Raises FlarelogError."""
         times = () if self.streams else self._times  # what is found later came later
         found = await self.origin.streams(self.selection.run, self.selection.named, times)
-        self._clocks.learn(found)
+        self.clocks.learn(found)
         return ordered(info for info in found if self.selection.has(info.stream))
 
     async def grown(self, within: float) -> list[StreamInfo] | None:
@@ -244,15 +248,16 @@ class Reading:
             arrived=arrived,
             ahead=ahead,
         )
-        flow.learn(0, info.marks)
+        flow.know(info)
         if flow.stamps is not None:
-            for sentence in self._clocks.notes(info.stream, flow.stamps.unknown, ordered=self._ordered):
+            notes = self.clocks.notes(info.stream, flow.stamps.unknown, ordered=self._ordered, chosen=self._chosen)
+            for sentence in notes:
                 self.say(sentence)
         return flow
 
     def ahead(self, stream: StreamId) -> int:
         """Nanoseconds by which the clock of *stream*'s site is known to be ahead of the receiver's."""
-        return self._clocks.ahead(stream)
+        return self.clocks.ahead(stream)
 
     def slices(self, number: int, what: Buffer) -> Iterator[tuple[int, Buffer]]:
         """*what* in parts, each to be handed on before the next one is drawn."""
@@ -317,12 +322,8 @@ class Reading:
         first = -1  # where the end of the line before them is
         while begin > max(0, end - TAIL_MOST) and wanted:
             behind, begin = begin, max(0, end - TAIL_MOST, end - max(TAIL_WINDOW, 4 * (end - begin)))
-            found = bytearray()
-            async with contextlib.aclosing(self._tried(stream, begin, MAX_OFFSET, follow=False, stop=behind)) as pieces:
-                async for _, what in pieces:
-                    found += what if isinstance(what, Buffer) else b""
-            del found[behind - begin :]
-            parts.append(bytes(found))
+            found = await self._bytes(stream, begin, behind)
+            parts.append(found)
             at = len(found)
             while wanted and (at := found.rfind(b"\n", 0, at)) >= 0:
                 first, wanted = begin + at, wanted - 1
@@ -330,12 +331,20 @@ class Reading:
         start = 0 if wanted and not begin else max(begin, first + 1)
         return start, data[start - begin :]
 
+    async def _bytes(self, stream: StreamId, begin: int, end: int) -> bytes:
+        found = bytearray()
+        async with contextlib.aclosing(self._tried(stream, begin, MAX_OFFSET, follow=False, stop=end)) as pieces:
+            async for _, what in pieces:
+                found += what if isinstance(what, Buffer) else b""
+        return bytes(found[: end - begin])
+
     async def pieces(
         self, each: Stream, *, follow: bool = False, looked: Callable[[], Awaitable[object]] | None = None
     ) -> AsyncGenerator[tuple[int, Buffer | Mark], None]:
         """What there is of a stream behind what was received, with *follow* until it is sealed; lines that cannot match
         are left out. *looked* returns when all pieces were shown; without it each is before the next is asked for.
         """
+        stamps = each.flow.stamps
         while True:
             sieve = self._sieve if each.flow.plain else None
             # Its first lines tell whether a container runtime wrote it, of which nothing can be left out.
@@ -344,17 +353,44 @@ class Reading:
             past = self._past(each)
             async with contextlib.aclosing(tried) as found:
                 async for number, what in found:
-                    if past is None or not isinstance(what, Buffer):
+                    if not isinstance(what, Buffer):
                         yield number, what
                         continue
-                    for piece in past.feed(number, bytes(what)):
+                    for piece in [(number, what)] if past is None else past.feed(number, bytes(what)):
+                        if stamps is not None:
+                            await self._recall(each, stamps, *piece)
                         yield piece
             for piece in past.close() if past is not None else ():
+                if stamps is not None:
+                    await self._recall(each, stamps, *piece)
                 yield piece
             if not stop or each.received < stop:
                 return
             if looked is not None:
                 await looked()
+
+    async def _recall(self, each: Stream, stamps: Stamps, offset: int, data: Buffer) -> None:
+        """Let *stamps* know what *each* told before *data*, where lines before it are left out and that matters."""
+        each.doubted = each.doubted or offset > each.timed
+        each.timed = max(each.timed, offset + len(data))
+        doubt = stamps.in_doubt(offset, bytes(data)) if each.doubted else None
+        if doubt is None:
+            return
+        each.doubted = False
+        if not doubt:
+            return
+        from flarelog.render.zones import spoken  # mostly nobody asks for it
+
+        looking = spoken(stamps, offset, each.spoken)
+        begin, end = next(looking)
+        while each.spoken[0] != offset:
+            found = await self._bytes(each.info.stream, begin, end) if begin < end else b""
+            await asyncio.sleep(0)  # it may take long
+            try:
+                begin, end = looking.send(found)
+            except StopIteration as told:
+                each.spoken = told.value
+        stamps.recall(each.spoken)
 
     def _past(self, each: Stream) -> Past | None:
         """What leaves out of *each* what was said before the time that is wanted."""

@@ -52,19 +52,10 @@ def searching(
     reading: Reading,
     known: Table,
     ranks: RankChooser,
-    stamps: Callable[[StreamId], Stamps],
     kind: type[_Kind],
 ) -> _Kind:
-    """A search of what *reading* will find, whose times are read as its sites write them. *stamps*: of a log of which
-    nothing is learned yet. *kind*: what searches.
-    """
-
-    def learned(stream: StreamId) -> Stamps:
-        found = stamps(stream)
-        found.learn(reading.streams[stream].info.marks)
-        return found
-
-    return kind(known, ranks, learned, ends=lambda stream: reading.streams[stream].info.exits)
+    """A search of what *reading* will find, at the times that its view reads. *kind*: what searches."""
+    return kind(known, ranks, ends=lambda stream: reading.streams[stream].info.exits)
 
 
 class Suspicious(Search):
@@ -74,11 +65,10 @@ class Suspicious(Search):
         self,
         table: Table,
         ranks: RankChooser,
-        stamps: Callable[[StreamId], Stamps],
         *,
         ends: Callable[[StreamId], Sequence[Exit]] = lambda stream: (),
     ) -> None:
-        super().__init__(table, ranks, stamps, ends=ends)
+        super().__init__(table, ranks, ends=ends)
         self._like_error: set[StreamId] = set()
 
     def show(self, blocks: Sequence[Block]) -> None:
@@ -160,7 +150,7 @@ async def found_in(
         reading.add(info, over=True)
     starts = {(info.stream.site, info.stream.log): 0 for info in rest}
     part = Reading(reading.origin, replace(reading.selection, starts=starts), reading.view, reading.say, ordered=True)
-    part.unread = reading.unread
+    part.unread, part.clocks = reading.unread, reading.clocks
     search = new(part)
     search.ranks.learn(infos)
     if rest:
@@ -288,21 +278,16 @@ async def rounds_of(
         end = max(end, one.at)
         if one.what == "grown" and (one.site, one.log) in wanted:
             grown.setdefault((one.site, one.log), []).append((one.length, one.at))
-    clocks: dict[StreamId, Stamps] = {}
 
     def time(stream: StreamId, line: Line) -> int | None:
-        if stream not in clocks:
-            clocks[stream] = stamps(stream)
-            clocks[stream].learn(reading.streams[stream].info.marks)
-        told = line.time if line.time is not None else clocks[stream].time(plain(line.text), line.offset)
-        if told is not None:
-            return told - ahead(stream)
+        if line.time is not None:
+            return line.time - ahead(stream)
         points = grown.get((stream.site, stream.log), [])
         at = bisect_right(points, (line.offset, sys.maxsize))
         return points[at][1] * 1_000_000 if at < len(points) else None
 
     selection = Selection(streams[0].run, starts=dict.fromkeys(wanted, 0))
-    view = View(new=partial(Renderer, steps=False), notes=False, keep=SIEVE)
+    view = View(new=partial(Renderer, steps=False), stamps=stamps, notes=False, keep=SIEVE)
     reading = Reading(origin, selection, view, lambda text: None, ordered=True)
     search = RoundSearch(time)
     await Batch(reading, search).run()

@@ -5,11 +5,12 @@ A test waits for what a person would see, never for a time to pass.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,41 @@ def offsets(page: Page) -> list[int]:
         'document.querySelector("log-list").lines.rows.filter((row) => !(row[4] & 2)).map((row) => row[1])'
     )
     return found
+
+
+DRAWN = """() => {
+    const list = document.querySelector("log-list"), box = list.getBoundingClientRect();
+    return [...list.querySelectorAll(".row:not(.note)")]
+        .map((row) => ({ row, y: row.getBoundingClientRect().top }))
+        .filter(({ y }) => y > box.top - 10 && y < box.bottom - 10)
+        .sort((a, b) => a.y - b.y)
+        .map(({ row }) => [Number(row.dataset.offset), row.number.textContent, row.text.textContent]);
+}"""
+
+
+class Lines:
+    """What a log of short, plain lines holds, for a comparison with what a page draws of it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.texts = data.decode().splitlines()
+        at = itertools.accumulate((len(line) for line in data.splitlines(keepends=True)), initial=0)
+        self.number = {offset: number for number, offset in enumerate(at)}
+
+    def drawn(self, page: Page, keep: Callable[[str], bool] = lambda text: True) -> list[int]:
+        """The numbers, from 0 on, of the lines on the screen. Each must be what the log has, bear its number or an
+        estimate of it, and be the next one of those to *keep*.
+        """
+        found: list[int] = []
+        for offset, number, text in page.evaluate(DRAWN):
+            its = self.number[offset]
+            assert text == self.texts[its], (offset, text)
+            assert number in ("", f"{its + 1:,}") or number.startswith("\u2248"), (its + 1, number, text)
+            left_out = [one for one in self.texts[found[-1] + 1 : its] if keep(one)] if found else []
+            assert keep(text), text
+            assert not left_out, (self.texts[found[-1]], text)
+            found.append(its)
+        return found
 
 
 def numbered(count: int, first: int = 0, text: str = "step") -> bytes:

@@ -86,6 +86,7 @@ def test_what_was_killed_comes_back_and_each_row_is_there_once(
         if killed != "receiver":
             web = web.again()
             expect(page.get_by_role("dialog")).to_be_visible()
+            expect(page.locator(".trouble")).to_be_hidden()  # it is answered again
             other = tab.context.new_page()  # one logs in again, in another tab
             other.goto(web.login())
             expect(other.locator("runs-page")).to_be_visible()

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
-from integration.web.browsing import Tab, comes_true, held, texts
+from integration.harness.places import Place
+from integration.web.browsing import Tab, Web, comes_true, filled, held, numbered, tab_of, texts
 from integration.web.conftest import LOGS
 
 BERLIN = "/run/run-1/berlin/train.log"
@@ -114,6 +115,25 @@ def test_the_link_s_command_shows_the_same_lines(tab: Tab) -> None:
     assert shown.stdout == b"000150 step\n000151 step\n000152 step\n", shown.stderr
 
 
+def test_the_link_of_merged_logs_without_a_mark_is_that_of_the_first_line_on_the_screen(tab: Tab) -> None:
+    page = tab.show("/run/run-1?merged=arrival")
+    expect(row(page, "000099 step").last).to_be_in_viewport()
+    first = page.evaluate(
+        """() => {
+            const top = document.querySelector("log-list").getBoundingClientRect().top;
+            const rows = [...document.querySelectorAll("log-list .row:not(.note)")];
+            const below = (row) => row.getBoundingClientRect().bottom - top;
+            const seen = rows.filter((row) => below(row) > 0).sort((a, b) => below(a) - below(b));
+            return seen[0].text.textContent;
+        }"""
+    )
+    page.keyboard.press("c")
+    link = page.locator("dialog code").first.inner_text()
+    found = re.search(r"/run/run-1/lyon/long.log#bytes=(\d+)-(\d+)$", link)
+    assert found, link
+    assert LOGS["lyon/long.log"][int(found[1]) : int(found[2])].decode() == f"{first}\n"
+
+
 def test_a_long_line_is_opened_and_wraps_alone(tab: Tab) -> None:
     page = tab.open("/run/run-1/lyon/long.log#bytes=0-6")
     expect(page.locator(".row.marked")).to_have_count(1)  # the log's begin is there, and nothing more is on its way
@@ -206,3 +226,47 @@ def test_the_marked_lines_alone_are_downloaded_too(tab: Tab) -> None:
     with page.expect_download() as download:
         page.get_by_role("link", name="Download these 120 B").click()
     assert download.value.path().read_bytes() == LOGS["berlin/train.log"][120:240]
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("99999", "The log ends before line 99,999."),
+        ("3209", "The log ends before line 3,209."),
+        ("3208", ""),
+        ("@99999", "The log ends before byte 99,999."),
+        ("101%", ""),
+    ],
+)
+def test_a_place_behind_the_end_leads_to_the_end_and_is_said(tab: Tab, place: str, said: str) -> None:
+    page = tab.show(BERLIN)
+    page.keyboard.press("g")
+    expect(row(page, "000000 step")).to_be_in_viewport()
+    page.keyboard.press(":")
+    page.keyboard.type(place)
+    page.keyboard.press("Enter")
+    expect(row(page, "003199 step")).to_be_in_viewport()
+    expect(page.locator(".told")).to_have_text(said)
+
+
+@pytest.mark.parametrize("place", ["-5", "-5%", "@-5", "line"])
+def test_what_is_no_place_is_said(tab: Tab, place: str) -> None:
+    page = tab.show(BERLIN)
+    page.keyboard.press(":")
+    page.keyboard.type(place)
+    page.keyboard.press("Enter")
+    expect(page.locator("dialog output")).to_have_text("This is no line, offset, share or time.")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"all of 16 bytes.", "line 1 · byte 16 of 16 · 100 %"),
+        (numbered(100), "line 100 · byte 1,200 of 1,200 · 100 %"),
+    ],
+)
+def test_the_last_screen_is_at_the_last_line_and_byte(browser: Browser, place: Place, data: bytes, said: str) -> None:
+    receiver = filled(place, {"site-1/app.log": data})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show("/run/run-1/site-1/app.log")
+        expect(page.locator(".status .where")).to_have_text(said)

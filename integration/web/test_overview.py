@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from collections import Counter
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 import flarelog
 from integration.harness.places import Place, append
@@ -41,6 +42,38 @@ def test_the_first_error_of_all_sites_is_shown_and_one_key_goes_there(tab: Tab) 
     page.keyboard.press("E")
     expect(page).to_have_url(re.compile("/berlin/train.log#bytes="))
     expect(page.locator(".row.marked").first).to_be_in_viewport()
+
+
+def test_the_newest_wish_for_an_error_wins(tab: Tab) -> None:
+    page = tab.open("/run/run-1")
+    expect(page.get_by_role("region", name="First error")).to_contain_text("berlin/train.log")
+    tab.show("/run/run-1/lyon/long.log")
+    waiting: list[Route] = []
+    page.route("**/api/window", lambda route: waiting.append(route) if asks_for_errors(route) else route.continue_())
+    page.keyboard.press("e")
+    page.keyboard.press("E")
+    expect(page).to_have_url(re.compile("/berlin/train.log#bytes="))
+    address = page.url
+    (route,) = waiting
+    line = json.dumps({"rows": [[0, 0, 6, "short", 4]], "from": 0, "to": 6, "committed": 6})
+    route.fulfill(body=line, content_type="application/json")
+    page.evaluate("fetch('/api/me').then((answer) => answer.text())")  # whose answer comes behind that one
+    expect(page).to_have_url(address)
+
+
+def test_a_browser_stays_logged_in_at_two_pages_of_one_host(browser: Browser, place: Place) -> None:
+    receiver = filled(place, {"kyoto/app.log": numbered(5)})
+    first, second = (Web(place, "--receiver", receiver.address) for _ in range(2))
+    with tab_of(browser, first) as tab:
+        tab.page.goto(second.login())
+        for web in (second, first):
+            tab.page.goto(web.url("/"))
+            expect(tab.page.get_by_role("link", name="run-1")).to_be_visible()
+            expect(tab.page.get_by_role("dialog")).to_have_count(0)
+
+
+def asks_for_errors(route: Route) -> bool:
+    return '"level":"error"' in (route.request.post_data or "")
 
 
 def test_how_the_sites_machines_fare_is_behind_a_summary(browser: Browser, place: Place) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from integration.web.browsing import Tab, comes_true
+from integration.web.conftest import LOGS
 
 BERLIN = "/run/run-1/berlin/train.log"
 
@@ -71,3 +72,61 @@ def test_what_is_no_pattern_is_said(tab: Tab) -> None:
     page.get_by_label("Search", exact=True).fill("(")
     page.keyboard.press("Enter")
     expect(page.locator(".found")).to_contain_text("Invalid regular expression")
+
+
+def search(page: Page, text: str) -> None:
+    page.keyboard.press("/")
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+
+
+def test_a_search_begins_where_one_reads_and_goes_on_both_ways_past_1000_hits(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    found, marked = page.locator(".found"), page.locator('[aria-current="true"] .text')
+    page.keyboard.press("g")
+    expect(page.locator(".row", has_text="000000 step")).to_be_in_viewport()
+    search(page, "step")
+    expect(marked).to_have_text("000000 step")
+    expect(found).to_have_text("Hit 1 of 1,000+")
+    page.keyboard.press("n")
+    expect(marked).to_have_text("000001 step")
+    page.keyboard.press("N")
+    expect(marked).to_have_text("000000 step")
+    page.keyboard.press("N")
+    expect(marked).to_have_text("003199 step")
+    page.keyboard.press("n")
+    expect(marked).to_have_text("000000 step")
+    page.keyboard.press("Escape")
+    page.keyboard.press(":")
+    page.keyboard.type(f"@{12 * 1000 + len(LOGS['berlin/train.log']) - 12 * 3200}")
+    page.keyboard.press("Enter")
+    expect(page.locator(".row", has_text="001000 step")).to_be_in_viewport()
+    page.locator(".row", has_text="001000 step").click()
+    search(page, "step")
+    expect(marked).to_have_text("001000 step")
+    page.keyboard.press("N")
+    expect(marked).to_have_text("000999 step")
+    page.keyboard.press("G")
+    expect(page.locator(".row", has_text="003199 step")).to_be_in_viewport()
+    page.keyboard.press("N")
+    expect(found).to_contain_text("of 1,000+")
+    expect(marked).to_contain_text(re.compile("00319[89] step|0031[56]"))
+
+
+def test_enter_leaves_the_field_and_a_slash_leads_back_to_it(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    page.keyboard.press("g")
+    expect(page.locator(".row", has_text="000000 step")).to_be_in_viewport()
+    search(page, "00121")
+    field, marked = page.get_by_label("Search", exact=True), page.locator('[aria-current="true"] .text')
+    for key, line in (("", "000121"), ("n", "001210"), ("n", "001211"), ("N", "001210")):
+        if key:
+            page.keyboard.press(key)
+        expect(marked).to_have_text(f"{line} step")
+    expect(page.locator(".found")).to_have_text("Hit 2 of 11")
+    expect(field).to_have_value("00121")
+    page.keyboard.press("/")
+    page.keyboard.type("00200")
+    expect(field).to_have_value("00200")
+    page.keyboard.press("Enter")
+    expect(marked).to_have_text("002000 step")

@@ -92,3 +92,11 @@ def test_what_is_under_a_root(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.log")
     source = SourceOptions(str(tmp_path), exclude=("left*",))
     assert site._walked(source) == (3, 2, [], ["a name.log"], [])
+
+
+@pytest.mark.parametrize(("files", "found"), [(1, "1 log is readable"), (2, "2 logs are readable")])
+def test_the_logs_below_a_root_are_counted(files: int, found: str, tmp_path: Path) -> None:
+    for n in range(files):
+        (tmp_path / f"{n}.log").touch()
+    (row,) = [row for row in site.under(SourceOptions(str(tmp_path))) if row.check == "root"]
+    assert row.found == f"{found}; directories: 1"

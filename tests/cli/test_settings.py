@@ -262,6 +262,7 @@ def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
         ("[findings]\nzone = 'a=+25:00'\n", 2, "zone: 'a=+25:00' has no time zone"),
         ("[logs]\ninclude = ['ok', 'a(']\n", 2, "include: 'a(' is not a regular expression"),
         ("[logs]\nfrom = 'a'\n", 2, "from: 'a' is not a position in a log"),
+        ("[view]\nencoding = 'nosuch'\n", 2, "encoding: Python has no encoding 'nosuch'"),
         ("[logs]\nformat = '{bla}'\n", 2, "format: '{bla}' has the field 'bla'"),
         ("[logs]\nranks = 'all'\n", 2, "ranks: --ranks takes first and last"),
         ("[logs]\nrank-map = 'x'\n", 2, "rank-map: 'x' is not an entry of a rank map"),

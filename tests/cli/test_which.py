@@ -28,6 +28,13 @@ def test_the_latest_run_is_the_one_that_began_last(runs: list[RunInfo], latest: 
     assert chosen(runs, "here", latest=True) == latest
 
 
+def test_the_run_of_test_records_is_not_meant() -> None:
+    tested = RunInfo("flarelog-doctor", begun=99)
+    assert chosen([OLD, tested], "here", latest=False) == "run-10"
+    assert chosen([OLD, NEW, tested], "here", latest=True) == "run-9"
+    assert chosen([tested], "here", latest=False) == "flarelog-doctor"
+
+
 def test_of_several_runs_one_is_to_be_named() -> None:
     with pytest.raises(click.UsageError, match="here has 2 runs, run-9, run-10: name one, or give --latest"):
         chosen([OLD, NEW], "here", latest=False)

@@ -17,7 +17,7 @@ from flarelog.delivery.sending import (
     Lost,
     Miss,
 )
-from flarelog.model import Activity, Chunk, Code, News, Receipt, Reply, StreamId, extend
+from flarelog.model import Activity, Chunk, Code, Gap, Generation, News, Receipt, Reply, StreamId, extend
 from tests.joined.link import Memory
 
 STREAM, ME = StreamId("run-1", "site-1", "log.txt"), b"a-producer-of-16"
@@ -148,6 +148,22 @@ def test_lines_wait_for_more(pace: float, more: bytes, draining: bool, seconds: 
     source.draining = draining
     assert delivery.gather(0.0) == seconds
     assert delivery.gather(LONGEST_PACE) == 0
+
+
+def test_a_gap_is_given_to_be_said_when_it_is_sent_first() -> None:
+    source = Growing(b"abc", [Generation(0, 0, "log.txt", 0, "one"), Gap(0, 0, 5, "truncated")])
+    delivery = opened(source)
+    for _ in range(2):
+        assert delivery.next(0.0, 1.0) is not None
+    (gap,) = delivery.gaps
+    assert (gap.offset, gap.length, gap.reason) == (0, 5, "truncated")
+    delivery.gaps.clear()
+    delivery.ended(Lost("gone"), 0, 1.0)
+    delivery.open(ME, 0, 0, 1.0, 2.0)
+    delivery.heard(held(b""), 1.0)
+    for _ in range(2):
+        assert delivery.next(1.0, 2.0) is not None
+    assert not delivery.gaps, "it is sent again"
 
 
 def test_how_far_the_source_is_ahead_is_told_now_and_then_while_it_is() -> None:

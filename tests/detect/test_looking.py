@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -17,11 +19,13 @@ from flarelog.detect.progress import Progress
 from flarelog.model import EMPTY_DIGEST, Attributes, Gap, Generation, Mark, StreamInfo
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.sgr import plain
+from flarelog.render.times import stamp
 from flarelog.render.zones import Stamps, zone_of
 from tests.detect.cases import STREAM, Case, cases, searched
 from tests.detect.test_detector import FULL, USUAL, a_log, attempts
 from tests.often import often
 from tests.rows import rows
+from tests.twice import twice, wrong
 
 UTC = zone_of("UTC")
 BAR = b"".join(b"\rEpoch 1: %d%%|####| loss=0.3" % n for n in range(100)) + b"\n"
@@ -60,6 +64,10 @@ def looked(progress: Progress, data: bytes, committed: int, marks: Iterable[Mark
         pass
     assert progress.seen == committed
     return progress
+
+
+def part(data: bytes, size: int, at: int) -> bytes:
+    return data[at : at + size]
 
 
 def kept(progress: Progress) -> Progress:
@@ -248,6 +256,33 @@ def test_records_of_a_container_runtime_are_looked_at_as_lines() -> None:
     assert progress.findings == expected(data)
     assert [each.count for each in progress.findings] == [20]
     assert progress.at > 0
+
+
+@pytest.mark.parametrize("lines", [4, 40, 4000])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_look_that_begins_in_the_middle_tells_an_hour_apart_that_a_clock_shows_twice(
+    lines: int, restarts: bool
+) -> None:
+    every = max(2, lines // 8)
+    data, times = twice(lines, 7200 / lines, wrong(every))
+    progress = Progress()
+    for end in [*range(0, len(data), 9000 if lines > 40 else 30), len(data)]:
+        progress = kept(progress) if restarts else progress
+        about = replace(info(data, end), marks=(Attributes(0, 0, "zone:Europe/Berlin"),))
+        for _ in examine(progress, about, partial(part, data[:end]), stamps):
+            pass
+        assert {each.offset: each.time for each in progress.findings} == {
+            each.offset: times[each.offset] for each in progress.findings
+        }
+    assert len(progress.findings) == lines // every
+
+
+def test_a_time_without_a_year_is_of_the_year_in_which_it_came() -> None:
+    data, progress = b"Oct 25 00:20:00 h app: RuntimeError: CUDA out of memory\n", Progress()
+    about = replace(info(data, len(data)), grown=1_764_000_000_000)  # of 2025-11-24, and it is looked at in 2026
+    for _ in examine(progress, about, partial(part, data), stamps):
+        pass
+    assert [each.time for each in progress.findings] == [stamp("2025-10-25T00:20:00Z")]
 
 
 def test_a_compressed_file_tells_nothing() -> None:

@@ -432,3 +432,16 @@ def test_json_has_the_names_and_numbers_of_opentelemetry() -> None:
         {"log.file.path": "a.log", "offset": 2, "body": "b"},
         {"log.file.path": "a.log", "offset": 9, "event_name": "gap", "length": 3},
     ]
+
+
+def test_a_file_is_read_through_the_hour_that_a_clock_shows_twice(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said = {"berlin": ("2026-10-25 02:50:00", "2026-10-25 02:10:00"), "utc": ("2026-10-25T01:05:00Z",)}
+    for name, lines in said.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    files = [str(tmp_path / name) for name in said]
+    with pytest.raises(SystemExit):
+        main(["view", *files, "-t", "--order", "time", "--zone", "Europe/Berlin"])
+    shown = [line.split("Z ")[0].split()[-1] for line in capfd.readouterr().out.splitlines()]
+    assert shown == ["2026-10-25T00:50:00", "2026-10-25T01:05:00", "2026-10-25T01:10:00"]

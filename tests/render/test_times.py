@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flarelog.render.times import rfc3339, shown, stamp
+from flarelog.render.times import may_tell, rfc3339, shown, stamp
 
 NOW = stamp("2026-11-20T09:00:00Z")
 DAY = "2026-11-20T08:12:03"
@@ -87,6 +87,12 @@ DAY = "2026-11-20T08:12:03"
 def test_a_line_s_own_time(line: str, time: str | None) -> None:
     found = stamp(line, now=NOW)
     assert (None if found is None else shown(found)) == time
+    assert time is None or may_tell(line.encode())
+
+
+@pytest.mark.parametrize("line", [b"epoch 3 loss 2.5", b"x" * 500 + b" 08:12:03", b"\xff\xfe", b""])
+def test_a_line_that_tells_no_time_is_known_by_its_bytes(line: bytes) -> None:
+    assert not may_tell(line)
 
 
 def test_a_stamp_without_a_zone_is_in_the_one_that_is_told() -> None:
@@ -118,5 +124,5 @@ def test_what_is_shown_is_read_again(time: int) -> None:
 @given(st.text(alphabet='0123456789-/:.,TZ +[]{}"tsJanNov٣\x1b|', max_size=120))
 def test_any_text_has_a_time_or_none(text: str) -> None:
     found = stamp(text, now=NOW)
-    assert found is None or shown(found)
+    assert found is None or (shown(found) and may_tell(text.encode()))
     rfc3339(text)

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flarelog.model import Attributes, Generation, Mark
+from flarelog.model import Attributes, Generation, Mark, StreamId, StreamInfo
+from flarelog.render import zones
 from flarelog.render.past import Past
 from flarelog.render.rows import Line
 from flarelog.render.times import SECOND, stamp
-from flarelog.render.zones import Stamps, offsets, zone_of
+from flarelog.render.zones import Spoken, Stamps, offsets, spoken, zone_of
 
 CHANGES = [  # a little before a clock in that zone is changed
     ("Europe/Berlin", datetime(2026, 10, 25, 0, 50, tzinfo=UTC)),
@@ -73,6 +74,113 @@ def test_a_zone_holds_from_its_mark_on(marks: list[Mark], at: int, hours: int) -
     stamps = Stamps(UTC, 0)
     stamps.learn(marks)
     assert stamps.time("2026-11-20 12:00:00", at) == nanoseconds(datetime(2026, 11, 20, 12 - hours, tzinfo=UTC))
+
+
+@st.composite
+def local_logs(draw: st.DrawFn) -> list[str]:
+    """Lines around the end of daylight saving, now and then out of order, without a time, or in UTC."""
+    zone, moment, lines = ZoneInfo("Europe/Berlin"), datetime(2026, 10, 24, 23, 30, tzinfo=UTC), list[str]()
+    for _ in range(draw(st.integers(1, 30))):
+        moment += timedelta(minutes=draw(st.sampled_from([0, 1, 7, 7, 30, 80, -4])))
+        lines.append(draw(st.sampled_from([shown(moment, zone), shown(moment, zone), "x", f"{moment:%FT%TZ}"])))
+    return lines
+
+
+def looked_back(stamps: Stamps, data: bytes, offset: int, since: Spoken = (0, None)) -> tuple[Spoken, list[int]]:
+    """What ``spoken`` finds out, and from where on it has looked each time."""
+    looking, begins = spoken(stamps, offset, since), list[int]()
+    begin, end = next(looking)
+    while True:
+        begins += [begin] if begin < end else []
+        try:
+            begin, end = looking.send(data[begin:end])
+        except StopIteration as told:
+            found: Spoken = told.value
+            return found, begins
+
+
+@given(log=local_logs(), number=st.integers(1, 29), asked=st.integers(0, 29), near=st.sampled_from([25, 10_000]))
+def test_who_begins_in_the_middle_of_a_log_reads_the_times_of_who_has_read_it_all(
+    log: list[str], number: int, asked: int, near: int
+) -> None:
+    log = [f"{text:<29}" for text in log]
+    data = "".join(f"{text}\n" for text in log).encode()
+    stamps, number, asked = Stamps(ZoneInfo("Europe/Berlin"), 0), number % len(log), asked % len(log)
+    whole = [stamps.time(text, 30 * at) for at, text in enumerate(log)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(zones, "NEAR", near)
+        since = looked_back(stamps, data, 30 * min(asked, number))[0]
+        for known in ((0, None), since):
+            later = stamps.beginning()
+            if later.in_doubt(30 * number, data[30 * number :]):
+                later.recall(looked_back(later, data, 30 * number, known)[0])
+            assert [later.time(text, 30 * at) for at, text in enumerate(log[number:], number)] == whole[number:]
+
+
+def test_it_looks_back_to_a_time_that_no_clock_shows_twice() -> None:
+    lines = ["2026-10-25 01:50:00"] * 2000 + ["2026-10-25 02:50:00"] * 2000 + ["2026-10-25 02:10:00"]
+    data = "".join(f"{text}\n" for text in lines).encode()
+    stamps, end = Stamps(ZoneInfo("Europe/Berlin"), 0), len(data)
+    (offset, after), begins = looked_back(stamps, data, end - 20)
+    assert (offset, after) == (end - 20, nanoseconds(datetime(2026, 10, 25, 0, 50, tzinfo=UTC)) // SECOND)
+    assert begins == [end - 20 - 16_384, end - 20 - 65_536]
+    again, begins = looked_back(stamps, data, end, (offset, after))
+    assert again == (end, nanoseconds(datetime(2026, 10, 25, 1, 10, tzinfo=UTC)) // SECOND)
+    assert begins == [offset]
+    assert stamps.in_doubt(end - 20, data[-20:])
+    assert stamps.in_doubt(0, data) is False
+    assert stamps.in_doubt(0, b"step 1\n") is None
+    assert stamps.in_doubt(0, b"2026-10-25T00:50:00Z\n2026-10-25 02:10:00\n") is False
+    assert stamps.in_doubt(0, b"2026-10-25 02:50:00\r2026-10-25 03:10:00\r\n") is False  # a bar's last state
+
+
+def info(committed: int, grown: datetime | None, *marks: Mark, begun: datetime | None = None) -> StreamInfo:
+    first, last = (0 if at is None else int(at.timestamp() * 1000) for at in (begun, grown))
+    return StreamInfo(StreamId("run-1", "site-1", "log"), 0, committed, 0, False, marks, begun=first, grown=last)
+
+
+@pytest.mark.parametrize(
+    ("known", "offset", "year"),
+    [
+        (None, 0, 2027),
+        (info(90, None), 0, 2027),
+        (info(90, datetime(2026, 11, 25, tzinfo=UTC)), 0, 2026),
+        (info(90, datetime(2026, 11, 25, tzinfo=UTC)), 90, 2027),  # it came later
+        (info(90, datetime(2026, 10, 24, tzinfo=UTC)), 0, 2026),  # zones, and clocks that are ahead
+        (info(90, datetime(2026, 10, 1, tzinfo=UTC)), 0, 2025),
+        (info(90, datetime(2027, 11, 1, tzinfo=UTC), Generation(50, 0, "a", 0, "1", at=1_793_000_000_000)), 49, 2026),
+        (info(90, datetime(2027, 11, 1, tzinfo=UTC), Generation(50, 0, "a", 0, "1", at=1_793_000_000_000)), 50, 2027),
+        # What comes later cannot have come before, whatever a clock that was set said.
+        (info(90, datetime(2026, 11, 1, tzinfo=UTC), Generation(50, 0, "a", 0, "1", at=1_893_000_000_000)), 40, 2026),
+    ],
+)
+@pytest.mark.parametrize("line", ["Oct 25 00:20:00 h app: x", "E1025 00:20:00.000000 1 a.cc:1] x"])
+def test_a_time_without_a_year_is_of_the_year_in_which_it_came(
+    known: StreamInfo | None, offset: int, year: int, line: str
+) -> None:
+    stamps = Stamps(UTC, nanoseconds(datetime(2027, 11, 25, tzinfo=UTC)))
+    if known is not None:
+        stamps.came(known)
+    assert stamps.time(line, offset) == nanoseconds(datetime(year, 10, 25, 0, 20, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("heard", "hour"),
+    [
+        (datetime(2026, 10, 25, 1, 10, 1, tzinfo=UTC), 1),  # as it was written
+        (datetime(2026, 10, 25, 1, 9, 59, tzinfo=UTC), 1),  # by a clock that is a second ahead
+        (datetime(2026, 10, 25, 1, 4, tzinfo=UTC), 1),  # a file, before its first line
+        (datetime(2026, 10, 25, 0, 10, 1, tzinfo=UTC), 0),
+        (datetime(2026, 10, 25, 1, 20, tzinfo=UTC), 0),  # nobody knows
+        (datetime(2026, 10, 27, tzinfo=UTC), 0),
+        (None, 0),
+    ],
+)
+def test_a_log_that_is_heard_of_in_the_second_hour_began_then(heard: datetime | None, hour: int) -> None:
+    stamps = Stamps(ZoneInfo("Europe/Berlin"), 0)
+    stamps.came(info(90, None, begun=heard))
+    times = [stamps.time(f"2026-10-25 02:{minute}:00", minute) for minute in (10, 15)]
+    assert times == [nanoseconds(datetime(2026, 10, 25, hour, minute, tzinfo=UTC)) for minute in (10, 15)]
 
 
 def test_a_zone_that_a_person_says_outweighs_what_is_told() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import os
+import shutil
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -257,6 +258,45 @@ def test_what_is_set_aside_is_no_stream(root: Path) -> None:
     async def go() -> None:
         async with LocalStore(root) as store:
             assert [info.stream async for info in store.list()] == [STREAM]
+
+    run(go())
+
+
+@pytest.mark.parametrize("durability", ["disk", "memory"])
+@pytest.mark.parametrize(
+    ("harm", "what", "left"),
+    [
+        pytest.param(lambda run: shutil.rmtree(run), "log.txt is gone", 0, id="its-run-is-removed"),
+        pytest.param(lambda run: (run.parent / LOG).unlink(), "log.txt is gone", 0, id="its-file-is-removed"),
+        pytest.param(
+            lambda run: os.truncate(run.parent / LOG, 12),
+            f"log.txt ends at offset 12, but had {len(DATA)} bytes",
+            10,
+            id="its-file-is-cut-off",
+        ),
+        pytest.param(
+            lambda run: os.truncate(run.parent / JOURNAL, 12), "ends at offset 12", 0, id="its-journal-is-cut-off"
+        ),
+    ],
+)
+def test_what_another_program_took_away_is_not_sealed(
+    tmp_path: Path, harm: Callable[[Path], None], what: str, left: int, durability: Durability
+) -> None:
+    async def go() -> None:
+        async with LocalStore(tmp_path, durability) as store:
+            appender = await store.appender(STREAM, A)
+            for end in (10, len(DATA)):
+                await appender.append(appender.committed, DATA[appender.committed : end])
+                await appender.sync()
+            harm(tmp_path / "run-1")
+            with pytest.raises(Unavailable, match=what):
+                await appender.seal(Receipt(len(DATA), extend(0, DATA), 0))
+            await appender.close()
+            again = await store.appender(STREAM, A)
+            assert (again.committed, again.sealed) == (left, False)
+            await again.append(left, DATA[left:])
+            await again.seal(Receipt(len(DATA), extend(0, DATA), 0))
+            assert (tmp_path / LOG).read_bytes() == DATA
 
     run(go())
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC
+
 import pytest
 
 from flarelog.model import Gap, Generation, Mark, State, StreamId, StreamInfo
@@ -9,7 +12,11 @@ from flarelog.render.choose import Arrived, Choice
 from flarelog.render.merge import ByTime
 from flarelog.render.rows import Line
 from flarelog.render.times import SECOND
+from flarelog.render.zones import Stamps
 from flarelog.viewers.clocks import LATE, Clocks, arrived_at, times_of
+from flarelog.viewers.flow import View
+from flarelog.viewers.origin import ReceiverOrigin
+from flarelog.viewers.reading import Reading, Selection
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 
@@ -47,8 +54,30 @@ def test_it_is_said_once_a_site_where_an_order_depends_on_it() -> None:
     assert (
         note == "the clock of site-1 is 37.5 s ahead of the receiver's: its lines are ordered by the receiver's clock"
     )
+    assert clocks.notes(STREAM, (), ordered=True, chosen=True) == []
     clocks.learn([info(skew=37.9)])
     assert clocks.notes(StreamId("run-1", "site-1", "other.txt"), (), ordered=True) == []
+
+
+@pytest.mark.parametrize(
+    ("view", "how"),
+    [
+        (View(Choice(since=1)), "chosen"),
+        (View(Choice(until=1)), "chosen"),
+        (View(Choice(since=1), merged=True), "chosen and ordered"),
+        (View(merged=True), "ordered"),
+        (View(), ""),
+    ],
+)
+def test_a_reader_whose_lines_a_clock_chooses_or_orders_says_so(view: View, how: str) -> None:
+    said: list[str] = []
+    view = replace(view, stamps=lambda stream: Stamps(UTC, 0))
+    reading = Reading(ReceiverOrigin("here", pytest.fail), Selection("run-1"), view, said.append)
+    known = info(skew=7200.0)
+    reading.clocks.learn([known])
+    reading.add(known)
+    what = f"its lines are {how} by the receiver's clock"
+    assert said == ([f"the clock of site-1 is 7200.0 s ahead of the receiver's: {what}"] if how else [])
 
 
 def test_a_zone_that_is_unknown_here_is_said() -> None:

@@ -9,6 +9,7 @@ import random
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from flarelog.render.rows import Line
 from flarelog.render.sieve import Sieve
 from flarelog.render.sieving import Sieving
 from flarelog.render.times import stamp
+from flarelog.render.zones import Stamps
 from flarelog.stores.local.reader import LocalReader
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Moment
@@ -40,6 +42,7 @@ from flarelog.viewers.follow import Follow, Order
 from flarelog.viewers.origin import Counts, Found, StoreOrigin
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
+from tests.twice import BERLIN, twice
 
 RUN = "run-1"
 PLAIN = View(new=partial(Renderer, "plain"), notes=False)
@@ -150,6 +153,54 @@ def read(
 
 
 TWO = {"b/log.txt": b"2026-11-20 08:00:02 b2\n", "a/log.txt": b"2026-11-20 08:00:01 a1\nmore\n2026-11-20 08:00:03 a3\n"}
+
+
+LOG, TIMES = twice(4000, 1.8, lambda number: "k" if number % 450 == 449 else "step")
+MIDDLE = list(TIMES)[3000]  # a line in the second hour
+
+
+@pytest.mark.parametrize("follow", [False, True], ids=["logs", "follow"])
+@pytest.mark.parametrize(
+    ("selection", "choice", "count"),
+    [
+        pytest.param(Selection(RUN), Choice(), 4000, id="all"),
+        pytest.param(Selection(RUN, starts={("a", "l"): MIDDLE}), Choice(), 1000, id="from"),
+        pytest.param(Selection(RUN, tail=3), Choice(), 3, id="the-last"),
+        pytest.param(Selection(RUN), Choice((re.compile("k"),)), 8, id="included"),
+        pytest.param(Selection(RUN, starts={("a", "l"): MIDDLE}), Choice((re.compile("k"),)), 2, id="some-from"),
+        pytest.param(Selection(RUN), Choice(since=TIMES[MIDDLE]), 1000, id="since"),
+        pytest.param(Selection(RUN), Choice((re.compile("k"),), until=TIMES[MIDDLE]), 6, id="until"),
+    ],
+)
+@pytest.mark.parametrize("size", [5000, 1 << 17])
+def test_an_hour_that_a_clock_shows_twice_is_told_apart_whatever_is_read(
+    selection: Selection, choice: Choice, count: int, follow: bool, size: int
+) -> None:
+    shown: dict[int, int | None] = {}
+
+    class Times(Shown):
+        def show(self, blocks: Sequence[Block]) -> None:
+            shown.update((item.offset, item.time) for _, items in blocks for item in items if item is not None)
+
+    view = View(choice, PLAIN.new, stamps=lambda stream: Stamps(BERLIN, 0), notes=False)
+    reading = Reading(Held({"a/l": LOG}, size), selection, view, pytest.fail)
+    asyncio.run((Follow if follow else Batch)(reading, Times()).run())
+    assert shown == {offset: TIMES[offset] for offset in shown}
+    assert len(shown) == count
+
+
+@pytest.mark.parametrize("follow", [False, True], ids=["logs", "follow"])
+def test_a_time_without_a_year_is_of_the_year_in_which_it_was_stored_whenever_it_is_read(follow: bool) -> None:
+    class Old(Held):
+        async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+            return [replace(info, grown=1_795_000_000_000) for info in await super().streams(run)]  # of 2026-11-18
+
+    line = b"Oct 25 00:20:00 h app: step 1\n"
+    read_at = 1_826_000_000 * 10**9  # in November 2027
+    for year, shown in ((2026, []), (2027, ["a: Oct 25 00:20:00 h app: step 1"])):
+        choice = Choice(until=int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * 10**9)
+        view = View(choice, PLAIN.new, stamps=lambda stream: Stamps(BERLIN, read_at), notes=False)
+        assert read(Old({"a/l": line}), Selection(RUN), view, follow=follow) == shown
 
 
 def test_logs_come_one_after_the_other_or_in_the_order_of_time() -> None:

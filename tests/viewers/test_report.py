@@ -100,8 +100,13 @@ VERDICTS = [
     ),
     pytest.param(
         report(*(SiteFacts(f"s{n}", 1, gaps=1, lost=n, stands=Stands.GAP) for n in range(6))),
-        "0 of 6 sites complete; s0 lost bytes; s1 lost 1 bytes; s2 lost 2 bytes; 3 more lost 12 bytes",
+        "0 of 6 sites complete; s0 lost bytes; s1 lost 1 byte; s2 lost 2 bytes; 3 more lost 12 bytes",
         id="few-are-named",
+    ),
+    pytest.param(
+        report(*(SiteFacts(f"s{n}", 1, stands=Stands.SENDING) for n in range(4))),
+        "0 of 4 sites complete; s0 has not ended; s1 has not ended; s2 has not ended; 1 more has not ended",
+        id="one-more-than-are-named",
     ),
     pytest.param(
         report(first=First(STREAM, 5, (), finding())),
@@ -111,7 +116,7 @@ VERDICTS = [
     pytest.param(
         report(replace(complete("a"), unended=1), *(replace(complete(f"s{n}"), unended=2) for n in range(3))),
         "all 4 sites complete; a does not tell how its command ended; s0 does not tell how 2 commands ended;"
-        " s1 does not tell how 2 commands ended; of 1 more sites it is not known how their commands ended",
+        " s1 does not tell how 2 commands ended; of 1 more site it is not known how commands ended",
         id="all-bytes-are-there-and-an-end-is-unknown",
     ),
 ]

@@ -29,9 +29,14 @@ from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.searching import Suspicious, found_in, lines_around, places_of
 from flarelog.wire.codec.findings import FoundIn
 from tests.detect.cases import cases
+from tests.twice import BERLIN, twice, wrong
 
 RUN = "run-1"
 LOGS = 12
+
+
+def stamps(stream: StreamId) -> Stamps:
+    return Stamps(UTC, 0)
 
 
 async def filled(root: Path) -> None:
@@ -69,20 +74,22 @@ class Told(StoreOrigin):
 
 
 def new(reading: Reading) -> Suspicious:
-    return searching.searching(reading, Table(), RankChooser(RankChoice()), lambda stream: Stamps(UTC, 0), Suspicious)
+    return searching.searching(reading, Table(), RankChooser(RankChoice()), Suspicious)
 
 
 def found(
     origin: Told, selection: Selection | None = None, zone: str | None = "UTC"
 ) -> tuple[searching.Told, Suspicious]:
-    reading = Reading(origin, selection or Selection(RUN), View(notes=False, keep=kept(Table())), print, ordered=True)
+    reading = Reading(
+        origin, selection or Selection(RUN), View(stamps=stamps, notes=False, keep=kept(Table())), print, ordered=True
+    )
     return asyncio.run(found_in(reading, new, zone))
 
 
 def told(root: Path, change: Callable[[FoundIn, int], FoundIn | None]) -> Told:
     """As a receiver would that had looked at each log as *change* says."""
     origin = Told(root, None)
-    reading = Reading(origin, Selection(RUN), View(notes=False, keep=kept(Table())), print, ordered=True)
+    reading = Reading(origin, Selection(RUN), View(stamps=stamps, notes=False, keep=kept(Table())), print, ordered=True)
 
     async def look() -> dict[StreamId, list[Finding]]:
         search = new(reading)
@@ -125,13 +132,32 @@ def test_what_is_kept_is_taken_and_the_rest_is_searched(tmp_path: Path, name: st
     assert {info.stream for info in infos} - taken.searched <= {StreamId(RUN, *key) for key in search.suspects(infos)}
 
 
+def test_an_hour_that_a_clock_shows_twice_is_told_apart_though_most_lines_are_left_out(tmp_path: Path) -> None:
+    logs = {lines: twice(lines, 7200 / lines, wrong(max(2, lines // 8))) for lines in (4, 4000, 16_000)}
+
+    async def fill() -> None:
+        async with LocalStore(tmp_path, "memory") as store:
+            for lines, (data, _) in logs.items():
+                appender = await store.appender(StreamId(RUN, "berlin", f"{lines}.log"), b"producer")
+                await appender.append(0, data)
+                await appender.close()
+
+    asyncio.run(fill())
+    view = View(stamps=lambda stream: Stamps(BERLIN, 0), notes=False, keep=kept(Table()))
+    reading = Reading(Told(tmp_path, None), Selection(RUN), view, print, ordered=True)
+    (findings, _, _), _ = asyncio.run(found_in(reading, new, None))
+    assert len(findings) == 18
+    for each in findings:
+        assert each.time == logs[int(each.stream.log.partition(".")[0])][1][each.offset]
+
+
 @pytest.mark.parametrize("name", ["all", "some are behind", "none"])
 def test_what_is_waited_for_is_said(tmp_path: Path, name: str, monkeypatch: Any) -> None:
     for what, seconds in {"CATCHES_UP": 0.05, "ASK_AGAIN": 0.01, "SAID_AFTER": 0.0}.items():
         monkeypatch.setattr(searching, what, seconds)
     asyncio.run(filled(tmp_path))
     origin, said = told(tmp_path, CHANGES[name]), list[str]()
-    view = View(notes=False, keep=kept(Table()))
+    view = View(stamps=stamps, notes=False, keep=kept(Table()))
     asyncio.run(found_in(Reading(origin, Selection(RUN), view, said.append, ordered=True), new, "UTC"))
     seen = {"all": 12, "some are behind": 6, "none": 0}[name]
     waits = f"waiting for the receiver, which has looked at {seen} of 12 logs to their end"
@@ -141,7 +167,9 @@ def test_what_is_waited_for_is_said(tmp_path: Path, name: str, monkeypatch: Any)
 def test_what_is_kept_of_a_log_that_can_no_longer_be_read_is_told_without_its_lines(tmp_path: Path) -> None:
     asyncio.run(filled(tmp_path))
     origin, said = told(tmp_path, CHANGES["all"]), list[str]()
-    reading = Reading(origin, Selection(RUN), View(notes=False, keep=kept(Table())), said.append, ordered=True)
+    reading = Reading(
+        origin, Selection(RUN), View(stamps=stamps, notes=False, keep=kept(Table())), said.append, ordered=True
+    )
 
     async def look() -> None:
         found, _ = await found_in(reading, new, "UTC")
@@ -205,9 +233,9 @@ def test_a_search_knows_where_commands_ended(tmp_path: Path) -> None:
     table = Table(absences=(Absence(quiet, "step", 1800),))
 
     def search(reading: Reading) -> Suspicious:
-        return searching.searching(reading, table, RankChooser(RankChoice()), lambda stream: Stamps(UTC, 0), Suspicious)
+        return searching.searching(reading, table, RankChooser(RankChoice()), Suspicious)
 
-    reading = Reading(Told(tmp_path, None), Selection(RUN), View(notes=False), print, ordered=True)
+    reading = Reading(Told(tmp_path, None), Selection(RUN), View(stamps=stamps, notes=False), print, ordered=True)
     (findings, _, _), _ = asyncio.run(found_in(reading, search, None))
     assert [(each.signature, each.role) for each in findings if each.signature != "exit.code"] == [
         ("disk.full", "symptom"),
@@ -218,7 +246,7 @@ def test_a_search_knows_where_commands_ended(tmp_path: Path) -> None:
 
 def test_of_a_command_that_was_killed_the_last_lines_of_all_its_logs_are_shown(tmp_path: Path) -> None:
     asyncio.run(killed(tmp_path))
-    reading = Reading(Told(tmp_path, None), Selection(RUN), View(notes=False), print, ordered=True)
+    reading = Reading(Told(tmp_path, None), Selection(RUN), View(stamps=stamps, notes=False), print, ordered=True)
 
     async def look() -> tuple[Finding, dict[StreamId, list[Line]], dict[StreamId, int]]:
         (told, _, _), _ = await found_in(reading, new, None)

@@ -77,7 +77,7 @@ class Copies:
         status = os.fstat(file.fd)
         self._known[_key(file.path, file.is_of, file.born)] = status.st_size, status.st_mtime_ns
         if not file.rules:
-            log.info("%s is a compressed copy of a log; it is not sent again", legible(file.path))
+            log.info("%s is a compressed copy of a log, and copies are not sent", legible(file.path))
         elif not self._said:
             self._said = True
             log.warning("%s is compressed and is not sent: redaction cannot look into it", legible(file.path))

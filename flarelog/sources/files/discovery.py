@@ -8,6 +8,7 @@ and none twice.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import math
 import os
@@ -27,11 +28,12 @@ from flarelog.sources.files.openers import Inode
 from flarelog.sources.files.owner import Owner
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.stored import Stored
-from flarelog.sources.files.strangers import Strangers, Troubles
+from flarelog.sources.files.strangers import Strangers
 from flarelog.sources.files.tail import Tail
-from flarelog.sources.files.walk import Look, Walk, directory_of
+from flarelog.sources.files.walk import Look, Troubles, Walk, directory_of
 from flarelog.sources.files.watch import Change, Watch, What
 from flarelog.sources.redaction.file import RedactedFile
+from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +68,7 @@ class Discovery:
 
     def __post_init__(self) -> None:
         self._ledger = Ledger(Links(self.options.root), zone=self.options.zone)
-        self._walk = Walk(self.options.root, self.watch, self._ledger.links, self.troubles.tell, self.options.goes)
+        self._walk = Walk(self.options.root, self.watch, self._ledger.links, self.troubles, self.options.goes)
         self._owner = Owner(self.options, self._ledger, self.troubles.tell)
         self._descriptors = Descriptors(self._walk, self._ledger, self.options.rules())
         self._strangers = Strangers(
@@ -90,6 +92,11 @@ class Discovery:
         return self._descriptors.waiting
 
     @property
+    def passing(self) -> bool:
+        """Whether there are links that have just come: ``apply`` is to be called soon, though nothing changes."""
+        return bool(self._strangers.passing.links)
+
+    @property
     def draining(self) -> bool:
         return self._ledger.draining
 
@@ -103,7 +110,7 @@ class Discovery:
     def apply(self, changes: list[Change], now: float) -> set[str]:
         """Take in what a watch reported, and all that it has to report by now."""
         touched, dirty = self._note(changes)
-        touched |= self._settle(dirty, now)
+        touched |= self._settle(dirty, now) | self._strangers.name_links(Look(), now)
         if dirty:
             self._ask_for_writers(now)
         return touched
@@ -181,6 +188,7 @@ class Discovery:
         touched: set[str] = set()
         dirty: set[str] = set()
         ledger, renames, links = self._ledger, self._ledger.renames, self._ledger.links
+        passing = self._strangers.passing
         for change in changes:
             directory = self._walk.relative[change.directory]
             if change.what is What.SHIFTED:
@@ -192,6 +200,7 @@ class Discovery:
             if outside(path) and not links.called(path):
                 continue
             renames.note(change, path)
+            passing.note(change, path)
             if change.what in (What.MODIFIED, What.CLOSED):
                 file = ledger.paths.get(path)
                 known = ledger.known.get(file.identity) if file is not None else None
@@ -199,11 +208,13 @@ class Discovery:
                     file.closed = change.what is What.CLOSED
                     if change.what is What.MODIFIED or len(known[0].files) > 1:
                         touched.add(known[0].log)
-                elif known is not None or self._owner.matches(path):
+                elif known is not None or (self._owner.matches(path) and not passing.has(path)):
                     dirty.add(directory)
                 continue
             if change.what in (What.DELETED, What.MOVED_FROM):
                 self._walk.lost(path)
+                if path not in ledger.tails:
+                    links.drop(path)  # what is reported of the file that it led to is of another link
             dirty.add(directory)
         return touched, dirty
 
@@ -246,7 +257,7 @@ class Discovery:
         left: dict[str, Sight] = {}
         grown: list[tuple[Tail, SourceFile, str]] = []
         ledger, origins, matches = self._ledger, self._ledger.renames.origins, self._owner.matches
-        listed = self._walk.entries(only, look.scanned, self._unread, self._owner.wanted, ledger.paths)
+        listed = self._walk.entries(only, look.scanned, self._unread, self._owner.wanted, ledger.paths, self._closed_to)
         for path, found, is_link in listed:
             wanted = matches(path) and (not is_link or self._owner.may_be_followed(path))
             if wanted:
@@ -274,6 +285,12 @@ class Discovery:
             if path in origins:
                 ledger.renamed(file, path)
         return left, grown
+
+    def _closed_to(self, link: str) -> None:
+        """*link* leads where this user may not go."""
+        if self._owner.names_log(link) and self._owner.may_be_followed(link):
+            full = os.path.join(self.options.root, link)
+            self.troubles.tell(link, f"{legible(full)} cannot be read: {os.strerror(errno.EACCES)}")
 
     def _place_all(self, look: Look, *, everywhere: bool) -> set[str]:
         """Note where each known file stands as *look* has shown it; returns the logs of which one has gone."""
@@ -397,4 +414,5 @@ class Discovery:
     def close(self) -> None:
         for tail in self.tails.values():
             tail.close()
+        self._strangers.passing.close()
         self.watch.close()

@@ -16,6 +16,7 @@ from flarelog.model import Redaction, StreamInfo
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.openers import sees_all, written
+from flarelog.sources.files.passing import STAYS
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.sizes import sizes
 from flarelog.sources.files.tail import Tail
@@ -75,7 +76,7 @@ class Files:
         while True:
             now = time.monotonic()
             try:
-                touched = discovery.apply(found, now) if found else set()
+                touched = discovery.apply(found or [], now) if found or discovery.passing else set()
                 if found is None or now - looked >= every:
                     used = time.thread_time()
                     touched |= discovery.look(now)
@@ -90,7 +91,8 @@ class Files:
                 self._wrong("the search for files failed", bug)
                 touched, looked = set(), now
             gather = changed(touched) or 0.0
-            found = await watch.changes(max(0.0, looked + every - time.monotonic()), gather)
+            most = STAYS if discovery.passing else math.inf
+            found = await watch.changes(min(most, max(0.0, looked + every - time.monotonic())), gather)
 
     async def _ask_for_ranks(self, changed: Callable[[set[str]], float | None]) -> None:
         try:

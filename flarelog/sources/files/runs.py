@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from flarelog.errors import InvalidName, InvalidOption
 from flarelog.names import run_name
 from flarelog.sources.base import Contents
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.walk import listed
 
 KIND, RUN, BELOW = "path:", "{run}", "**"
 
@@ -43,29 +43,35 @@ class RunPattern:
     def find(self, root: str) -> tuple[dict[str, Path], list[str]]:
         """(the directory of each run that is there, a sentence for each directory that cannot be a run)."""
         found: dict[str, Path] = {}
-        troubles = []
-        for name, path in sorted(self._walk(Path(root), 0, "")):
+        troubles: list[str] = []
+        for name, path in sorted(self._walk(Path(root), 0, "", troubles)):
             try:
                 run_name(name)
-            except InvalidName as error:
-                troubles.append(f"directory {path} is not sent: {error}")
+                listed(str(path))
+            except (InvalidName, PermissionError) as error:
+                troubles.append(_not_sent(path, error))
                 continue
-            if not os.access(path, os.R_OK | os.X_OK) and path.is_dir():
-                troubles.append(f"directory {path} is not sent: Permission denied")
-            elif found.setdefault(name, path) != path:
+            except OSError:  # it went away: its sidecar ends
+                pass
+            if found.setdefault(name, path) != path:
                 troubles.append(f"directory {path} is not sent: {found[name]} is run {name} already")
         return found, troubles
 
-    def _walk(self, directory: Path, depth: int, run: str) -> Iterator[tuple[str, Path]]:
+    def _walk(self, directory: Path, depth: int, run: str, troubles: list[str]) -> Iterator[tuple[str, Path]]:
         if depth == len(self._parts):
             yield run, directory
             return
-        with contextlib.suppress(OSError):  # it went away, or may not be read: then nothing in it is a run for now
-            for entry in os.scandir(directory):
+        try:
+            for entry in listed(str(directory)):
                 match = self._parts[depth].fullmatch(entry.name)
                 hidden = entry.name[0] == "." and not self._dotted[depth]
                 if match is not None and not hidden and entry.is_dir(follow_symlinks=False):
-                    yield from self._walk(directory / entry.name, depth + 1, match.groupdict().get("run") or run)
+                    name = match.groupdict().get("run") or run
+                    yield from self._walk(directory / entry.name, depth + 1, name, troubles)
+        except PermissionError as error:
+            troubles.append(_not_sent(directory, error))
+        except OSError:  # it went away
+            pass
 
 
 class Directories:
@@ -97,20 +103,32 @@ class Directories:
         }, troubles
 
 
+def _not_sent(directory: Path, error: InvalidName | OSError) -> str:
+    return f"directory {directory} is not sent: {error.strerror if isinstance(error, OSError) else error}"
+
+
 def _expression(part: str) -> re.Pattern[str]:
     pieces = {RUN: "(?P<run>[^/]+)", "*": "[^/]*"}
     return re.compile("".join(pieces.get(each) or re.escape(each) for each in re.split(r"(\{run\}|\*)", part)))
 
 
 def contents(directory: Path, matches: Callable[[str], bool]) -> Contents:
-    """What the files below *directory* whose paths in it *matches* takes are now."""
+    """What the files below *directory* whose paths in it *matches* takes are now; such as cannot be looked at count."""
     files = size = newest = 0
-    for at, _, names in os.walk(directory):
+
+    def unseen(error: OSError) -> None:
+        nonlocal files
+        files += isinstance(error, PermissionError)
+
+    for at, _, names in os.walk(directory, onerror=unseen):
         below = os.path.relpath(at, directory)
         for name in names:
             if not matches(name if below == "." else f"{below}/{name}"):
                 continue
-            with contextlib.suppress(OSError):  # it went away, or leads nowhere
+            try:
                 status = os.stat(os.path.join(at, name))
-                files, size, newest = files + 1, size + status.st_size, max(newest, status.st_mtime_ns)
+            except OSError as error:  # it went away, leads nowhere, or is closed
+                unseen(error)
+                continue
+            files, size, newest = files + 1, size + status.st_size, max(newest, status.st_mtime_ns)
     return Contents(files, size, newest)

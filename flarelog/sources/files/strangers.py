@@ -6,7 +6,6 @@ what goes wrong with one file is that file's alone.
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import time
@@ -21,23 +20,11 @@ from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.ledger import Known, Ledger
 from flarelog.sources.files.links import outside
 from flarelog.sources.files.owner import Owner
+from flarelog.sources.files.passing import STAYS, Passing
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.record import take_back
-from flarelog.sources.files.walk import NO_DESCRIPTOR, Look, directory_of
+from flarelog.sources.files.walk import NO_DESCRIPTOR, Look, Troubles, directory_of
 from flarelog.text import legible
-
-log = logging.getLogger(__name__)
-
-
-class Troubles(dict[str, str]):
-    """By path: a sentence, for each file that cannot be sent."""
-
-    def tell(self, path: str, sentence: str, bug: Exception | None = None) -> None:
-        """Say it once."""
-        if path not in self:
-            self[path] = sentence
-            level = logging.WARNING if bug is None else logging.ERROR
-            log.log(level, "%s; the other files continue", sentence, exc_info=bug)
 
 
 @dataclass(slots=True)
@@ -52,11 +39,15 @@ class Strangers:
     troubles: Troubles
     unread: set[str]  # takes the directories whose names changed since they were looked into
     started: bool = False  # what is met from now on has come since the start
+    passing: Passing = field(init=False)
     _strange: dict[str, tuple[int, int]] = field(default_factory=dict)  # files that are not looked at any more
+
+    def __post_init__(self) -> None:
+        self.passing = Passing(self.options.root)
 
     def meet_all(self, look: Look, now: float) -> set[str]:
         """Open the strangers, the oldest first, and find or make their logs."""
-        touched: set[str] = set()
+        touched = self.name_links(look, now)
         renames = self.ledger.renames
         linked_twice = len({found.is_of for found in look.strangers.values()}) < len(look.strangers)
         family = self.owner.family(look) if linked_twice else set()
@@ -83,8 +74,7 @@ class Strangers:
             try:
                 known = self._meet(path, look.strangers[met], look, now)
             except Exception as error:  # is that file's alone
-                self._strange[path] = look.strangers[met].is_of
-                self.troubles.tell(path, f"{legible(path)} cannot be sent: {error!r}", error)
+                self._fails(path, look.strangers[met].is_of, error)
                 continue
             if known is not None:
                 touched.add(known[0].log)
@@ -98,9 +88,11 @@ class Strangers:
         None when it cannot be opened, is not to be sent, or is no longer the one that was *found*: a rename came in
         between, and the directory is looked into again.
         """
-        full, ledger = os.path.join(self.options.root, path), self.ledger
+        full = os.path.join(self.options.root, path)
         if self.copies.knows(path, found):
             self.descriptors.waiting.discard(path)
+            return None
+        if self.passing.has(path, found.is_of):
             return None
         try:
             file = self.descriptors.open(path, now)
@@ -118,6 +110,11 @@ class Strangers:
             file.close()
             self.unread.add(directory_of(path))
             return None
+        return self._admit(file, path, found, look, now)
+
+    def _admit(self, file: SourceFile, path: str, found: Sight, look: Look, now: float) -> Known | None:
+        """Find or make the log of *file*, which was *found* at *path*. None, and it is closed or kept, as ``_meet``."""
+        full, ledger = os.path.join(self.options.root, path), self.ledger
         scarce = self.descriptors.scarce(file)
         if file.identity in ledger.known:  # linked twice, reached by a link, or where nobody keeps births
             file.close()
@@ -149,7 +146,39 @@ class Strangers:
             file.close()
             return None
         self.troubles.pop(path, None)
+        if owned == (path, -1) and path in look.links and self._may_pass(path) and self.passing.add(file, path, now):
+            return None
         return self._take_in(file, *owned, now)
+
+    def _may_pass(self, link: str) -> bool:
+        """Whether the name of *link*, which has come now, may be a passing one."""
+        return self.started and not self.copies.closing and link not in self.ledger.tails
+
+    def name_links(self, look: Look, now: float) -> set[str]:
+        """Give those links to their logs whose names are known to stay, or to be a log's; returns the logs."""
+        touched: set[str] = set()
+        for one in list(self.passing.links):
+            file, stands = one.file, look.strangers.get(one.path)
+            replaced = stands is not None and stands.is_of != file.is_of  # what it led to before is sent first
+            if self._may_pass(one.path) and not replaced and now - one.since < STAYS:
+                continue
+            path = self.passing.take(one, look.strangers)
+            if file.identity in self.ledger.known:
+                file.close()
+                continue
+            file.path, file.called = path, self.ledger.links.name(path)
+            try:
+                known = self._admit(file, path, file.sight(), Look(), now)
+            except Exception as error:  # is that file's alone
+                self._fails(path, file.is_of, error)
+                continue
+            if known is not None:
+                touched.add(known[0].log)
+        return touched
+
+    def _fails(self, path: str, is_of: tuple[int, int], error: Exception) -> None:
+        self._strange[path] = is_of
+        self.troubles.tell(path, f"{legible(path)} cannot be sent: {error!r}", error)
 
     def _take_in(self, file: SourceFile, name: str, start: int, now: float) -> Known:
         """Give *file*, which is not known, to the log *name*, from *start* on."""

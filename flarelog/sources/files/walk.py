@@ -30,6 +30,25 @@ def directory_of(path: str) -> str:
     return os.path.dirname(path) or "."
 
 
+def listed(directory: str) -> list[os.DirEntry[str]]:
+    """What is in *directory*. Raises OSError, also where its names may be read and none of them be opened."""
+    with os.scandir(directory) as entries:
+        found = list(entries)
+    os.stat(f"{directory}/.")
+    return found
+
+
+class Troubles(dict[str, str]):
+    """By path: a sentence, for each file that cannot be sent, and each directory that cannot be looked into."""
+
+    def tell(self, path: str, sentence: str, bug: Exception | None = None) -> None:
+        """Say it once."""
+        if path not in self:
+            self[path] = sentence
+            level = logging.WARNING if bug is None else logging.ERROR
+            log.log(level, "%s; the other files continue", sentence, exc_info=bug)
+
+
 @dataclass(slots=True)
 class Look:
     """What one look at the directories has shown."""
@@ -60,7 +79,7 @@ class Walk:
     root: str
     watch: Watch
     links: Links
-    trouble: Callable[[str, str], None]  # takes a path and a sentence
+    troubles: Troubles
     goes: bool = False  # the root is one of many that come and go
     root_missing: bool = False
     directories: set[str] = field(default_factory=set)  # known, relative to the root
@@ -80,13 +99,15 @@ class Walk:
         moved: set[str],
         wanted: Callable[[str], bool],
         known: Mapping[str, SourceFile],
+        closed: Callable[[str], object] = lambda path: None,
     ) -> Iterator[Entry]:
         """The regular files that are *wanted*, or *known*, by their paths, in the directories of *only*, and below new
         ones; None: everywhere. With them come the directories of the links that lead there, and those behind links that
         lead elsewhere by now.
 
         *scanned* takes the directories that were listed, and *moved* those of them whose names are not as they were at
-        the listing before, and of whose changes nobody reports.
+        the listing before, and of whose changes nobody reports. *closed* is told the paths of links that lead where
+        this user may not go.
         """
         led = (self.links.leading_to(directory) for directory in only or ())
         pending = ["."] if only is None else sorted(only.union(*led))
@@ -103,14 +124,14 @@ class Walk:
                 (self.unwatched.discard if watched else self.unwatched.add)(directory)
             scanned.add(directory)
             try:
-                with os.scandir(full) as entries:
-                    found = list(entries)
+                found = listed(full)
             except OSError as error:
                 self._unlisted(directory, full, error)
                 continue
             if directory == ".":
                 self.root_missing = False
             self.directories.add(directory)
+            self.troubles.pop(directory, None)
             silent = not self.watch.tells or directory in self.unwatched
             names: list[tuple[str, tuple[int, int], int | None]] = []
             for entry in found:
@@ -135,6 +156,9 @@ class Walk:
                     elif file is None and not wanted(path):
                         continue
                     seen = sight(f"{full}/{entry.name}")
+                except PermissionError:
+                    closed(path)
+                    continue
                 except OSError:
                     continue  # gone again, or a link to nowhere
                 if seen.regular:
@@ -156,4 +180,4 @@ class Walk:
                 level = logging.DEBUG if gone else logging.WARNING
                 log.log(level, "the root %s cannot be read (%s); waiting for it", self.root, error.strerror)
         elif not isinstance(error, FileNotFoundError) and error.errno not in NO_DESCRIPTOR:
-            self.trouble(directory, f"{legible(full)} cannot be listed: {error.strerror}")
+            self.troubles.tell(directory, f"{legible(full)} cannot be listed: {error.strerror}")

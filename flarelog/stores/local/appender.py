@@ -293,10 +293,26 @@ class LocalAppender:
             if whole:
                 break
             await self._commit(lines, done)
+        self._demand_files()
         at = now()
         lines += journals.seal_line(receipt.length, receipt.digest, receipt.redacted, at)
         await self._commit(lines, partial(self._sealed, done, receipt, at), seals=True)
         self._home.changed(self.stream)
+
+    def _demand_files(self) -> None:
+        """Raises Unavailable where another program has removed or cut off a file of the stream: the next appender finds
+        what is left.
+        """
+        files = (self._data_fd, self._name, self._written), (self._journal_fd, self._journal_name, self._journal_size)
+        for fd, name, size in files:
+            status = os.fstat(fd)
+            if status.st_nlink and status.st_size >= size:
+                continue
+            path = os.path.join(os.path.dirname(self.path), name)
+            what = f"ends at offset {status.st_size}, but had {size:,} bytes" if status.st_nlink else "is gone"
+            raise Unavailable(
+                f"{path} {what}: another program changed it, and the stream is not sealed", committed=self.committed
+            )
 
     def _sealed(self, done: Callable[[], None], receipt: Receipt, at: int) -> None:
         done()

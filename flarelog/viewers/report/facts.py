@@ -147,7 +147,7 @@ class Report:
             for one in unended[:NAMED]
         ]
         if len(unended) > NAMED:
-            parts.append(f"of {len(unended) - NAMED} more sites it is not known how their commands ended")
+            parts.append(f"of {several(len(unended) - NAMED, 'more site')} it is not known how commands ended")
         if self.first is not None and self.first.finding is not None:
             where = f"{self.first.stream.site}/{self.first.stream.log}"
             parts.append(f"the first cause is {self.first.finding.signature} in {where}")
@@ -156,7 +156,7 @@ class Report:
     def _said(self, one: SiteFacts) -> str:
         match one.stands:
             case Stands.GAP:
-                return f"lost {one.lost:,} bytes" if one.lost else "lost bytes"
+                return f"lost {several(one.lost, 'byte')}" if one.lost else "lost bytes"
             case Stands.FAILED:
                 return f"ended: {next(each.sentence for each in one.endings if not each.well).partition(';')[0]}"
             case Stands.UNREAD:
@@ -169,14 +169,15 @@ class Report:
         return f"{one.stands} from {self.clock(one.since)}{why}"
 
     def _more(self, stands: Stands, those: Sequence[SiteFacts]) -> str:
-        if stands is Stands.GAP:
-            return f"lost {sum(one.lost for one in those):,} bytes"
+        have = "has" if len(those) == 1 else "have"
         words = {
+            Stands.GAP: f"lost {several(sum(one.lost for one in those), 'byte')}",
             Stands.FAILED: "did not end well",
-            Stands.UNREAD: "have logs that cannot be read",
+            Stands.UNREAD: f"{have} logs that cannot be read",
             Stands.CLOSED: "ended without a receipt",
+            Stands.SENDING: f"{have} not ended",
         }
-        return words.get(stands, "have not ended" if stands is Stands.SENDING else f"{stands}")
+        return words.get(stands, f"{stands}")
 
     def clock(self, at: int, *, seconds: bool = False) -> str:
         """*at* in UTC; with its day where the run is not of one day."""

@@ -87,10 +87,10 @@ async def gather(
     over = all(info.sealed for info in infos) or state is RunState.ENDED or all(lane.over for lane in lanes.lanes)
     stamps = partial(zoned_at, zoned, lanes.end * 1_000_000)
     known_ = table or Table()
-    reading = _reading(origin, Selection(run), View(new=drawn(known_), notes=False, keep=kept(known_)))
+    reading = _reading(origin, Selection(run), View(new=drawn(known_), stamps=stamps, notes=False, keep=kept(known_)))
 
     def new(those: Reading) -> Suspicious:
-        return searching(those, known_, RankChooser(RankChoice()), stamps, Suspicious)
+        return searching(those, known_, RankChooser(RankChoice()), Suspicious)
 
     (found, more, _), search = await found_in(reading, new, zone, None if over else lanes.end * 1_000_000)
     first = await _first(reading, found, search, stamps)

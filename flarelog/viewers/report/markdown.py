@@ -161,7 +161,8 @@ def _lanes(report: Report, room: Room) -> Iterator[str]:
     yield f"{'':>{widest}}   {begin}{end:>{WIDE - len(begin)}}"
     yield "```\n"
     if len(report.lanes.lanes) > len(lanes):
-        yield f"{len(report.lanes.lanes) - len(lanes):,} more sites have no lane here.\n"
+        more = len(report.lanes.lanes) - len(lanes)
+        yield f"{several(more, 'more site')} {'has' if more == 1 else 'have'} no lane here.\n"
 
 
 def _merged(counts: Sequence[int]) -> list[int]:

@@ -77,12 +77,16 @@ def left_out(report: Report, room: Room) -> list[str]:
     if not room.lines:
         found.append("last lines, and how commands ended, are not shown")
     if len(report.findings) > room.findings:
-        found.append(f"{len(report.findings) - room.findings:,} later findings are not shown")
+        found.append(_left(len(report.findings) - room.findings, "later finding", "shown"))
     if report.more:
-        found.append(f"{report.more:,} more findings were not kept")
+        found.append(_left(report.more, "more finding", "kept"))
     if len(report.rounds) > room.rounds:
-        found.append(f"{len(report.rounds) - room.rounds:,} later rounds are not listed")
+        found.append(_left(len(report.rounds) - room.rounds, "later round", "listed"))
     return found
+
+
+def _left(count: int, what: str, done: str) -> str:
+    return f"{several(count, what)} {'is' if count == 1 else 'are'} not {done}"
 
 
 def lanes_of(report: Report, room: Room) -> list[Lane]:

@@ -171,7 +171,8 @@ class Answers:
         """The record of what is listed of a run by now; whoever gets it asks again soon."""
 
         def encoded() -> bytes:
-            record = overview.run_record(run, listed.state, listed.infos, {}, now=_now(), whole=False)
+            live = rights.origin.live
+            record = overview.run_record(run, listed.state, listed.infos, {}, now=_now(), live=live, whole=False)
             more = {"receiver": self._logins.name, "listing": True, "listed": listed.sites, "now": _now()}
             return as_json(record | more)
 
@@ -182,7 +183,7 @@ class Answers:
         lasts, reading = await self._lasts.of(rights, infos)
 
         def encoded() -> tuple[bytes, str]:
-            record = overview.run_record(run, state, infos, lasts, now=_now())
+            record = overview.run_record(run, state, infos, lasts, now=_now(), live=rights.origin.live)
             record |= {"receiver": self._logins.name, "reading": reading}
             body = as_json(record)
             return body, f'"{hashlib.sha256(body).hexdigest()[:20]}"'

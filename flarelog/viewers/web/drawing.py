@@ -37,15 +37,16 @@ class Wanted(NamedTuple):
 
 @dataclass(slots=True)
 class Drawn:
-    """What was drawn. *end*: behind the last row, or behind what was looked at; *open*: rows at the end of the log that
-    may still change.
+    """What was drawn. *begin*: the first row, or where what was looked at begins if lines are left out; *end*: behind
+    the last row, or behind what was looked at; *open*: rows at the end of the log that may still change; *left*: how
+    many lines are left out before each row, and behind the last.
     """
 
     rows: list[Line] = field(default_factory=list)
     begin: int = 0
     end: int = 0
     open: list[str] = field(default_factory=list)
-    looked: int = 0  # where drawing began
+    left: list[int] = field(default_factory=list)
     time: int | None = None  # that the lines before the first row tell last; nanoseconds since 1970
     whole: bool = True  # nothing before the first row was given up
 
@@ -62,17 +63,18 @@ class Drawing:
         self._at = 0  # the index of the row at the place
         self._cut = False
         self._began = 0
+        self._text = bytearray()  # what was drawn, where lines of it are left out
         self._styled = False  # it is known which colours went on
 
     @property
     def first_bytes(self) -> int:
         """How many bytes before the place are to be read at first."""
-        if self._filtered and self._wanted.before:
+        if self.filtered and self._wanted.before:
             return BEFORE
         return min(BEFORE, max(FIRST_BEFORE, (self._wanted.before + WINDOW + 1) * LINE))
 
     @property
-    def _filtered(self) -> bool:
+    def filtered(self) -> bool:
         """Whether lines are left out: nobody knows how many must be drawn for one that is shown."""
         return not self._view.choice.everything or self._view.ranks is not None
 
@@ -86,14 +88,14 @@ class Drawing:
             return False
         self._items, self._cut = [], start < 0
         start = max(0, start)
-        self._began = offset + start
+        self._began, self._text = offset + start, bytearray()
         style = "" if not offset else style if self.plain else None
         self._styled = style is not None
         goes_on = style_behind(style or "", data[:start])
         self._flow = flow = Flow(
             self._info.stream, self._view, offset + start, over=True, plain=self.plain, style=goes_on
         )
-        flow.learn(0, self._info.marks)
+        flow.know(self._info)
         self._take(data[start:], offset + start)
         self._at = self._index()
         return offset == 0 or at >= BEFORE or self._is_sure(data, offset, start)
@@ -116,6 +118,12 @@ class Drawing:
     @property
     def enough(self) -> bool:
         """Whether no more is needed behind the place."""
+        if self.filtered and not self._wanted.rows:
+            return self.position >= self._wanted.at  # the next row that is shown may be far
+        return self._reaches
+
+    @property
+    def _reaches(self) -> bool:
         return len(self._items) - self._at > self._wanted.rows
 
     @property
@@ -130,9 +138,9 @@ class Drawing:
         flow, info = self._flow, self._info
         if flow is None:
             return Drawn()
-        found = Drawn(whole=not self._cut, looked=self._began)
+        found = Drawn(whole=not self._cut)
         place = end
-        if not self.enough:
+        if not self._reaches:
             if info.sealed and flow.position >= info.committed:
                 self._items += _lines(flow.close(NEVER) + flow.end(True, info.committed))
             elif flow.position >= info.committed:
@@ -154,7 +162,23 @@ class Drawing:
         found.begin = rows[0].offset if rows else self._wanted.at
         found.end = rest[0].offset if rest else place
         found.open = [] if rest else found.open
+        if self.filtered:
+            if not self._wanted.before:
+                found.begin = min(found.begin, self._wanted.at)  # what is drawn before it is in another window
+            elif not first:
+                found.begin = self._began
+            found.left = self._left_out(found)
         return found
+
+    def _left_out(self, found: Drawn) -> list[int]:
+        """How many lines of what was looked at are left out before each row of *found*, and behind the last."""
+        left, at = [], found.begin - self._began
+        for row in found.rows:
+            begin = row.offset - self._began
+            left.append(self._text.count(b"\n", at, max(at, begin)))
+            at = max(at, begin if isinstance(row, Note) else row.end - self._began)
+        end = found.end - self._began
+        return [*left, self._text.count(b"\n", at, max(at, end)) + (len(self._text) < end and at < end)]
 
     def _goes_with_next(self, index: int) -> bool:
         """Whether the item at *index* is a note of what comes next."""
@@ -169,6 +193,8 @@ class Drawing:
     def _take(self, data: bytes, offset: int) -> None:
         if self._flow is not None:
             self._items += _lines(self._flow.feed(offset, data, NEVER))
+            if self.filtered:
+                self._text += data
 
     def _index(self) -> int:
         """Of the first row that ends behind the place, or the first note at it or behind."""
@@ -180,7 +206,7 @@ class Drawing:
 
     def _start(self, offset: int, data: bytes, at: int) -> int | None:
         """Where in *data* to begin, below 0 where that is within a line; None: more is needed before."""
-        lines = len(data) if self._filtered and self._wanted.before else self._wanted.before + WINDOW + 1
+        lines = len(data) if self.filtered and self._wanted.before else self._wanted.before + WINDOW + 1
         begin = at
         for _ in range(lines):
             found = data.rfind(b"\n", 0, max(0, begin - 1))

@@ -125,7 +125,14 @@ class Flows:
         infos = [info for info in listed.infos if not wanted or info.stream in wanted]
         limit = min(MOST, whole(asked, "limit") or LIMIT)
         search = Search(
-            session.of.origin, infos, query, plain_of=self._windows.plain, start=whole(asked, "from") or 0, limit=limit
+            session.of.origin,
+            infos,
+            query,
+            plain_of=self._windows.plain,
+            start=whole(asked, "from") or 0,
+            stop=whole(asked, "to"),
+            limit=limit,
+            last=bool(asked.get("last")),
         )
 
         async def lines() -> AsyncGenerator[bytes, None]:

@@ -35,6 +35,8 @@ AT_ONCE = 2  # that are made side by side
 SAVED = 16 << 20  # bytes from which on an index is worth a file
 STEP = 32 << 20  # bytes that are counted in one go
 PATIENCE = 0.5  # seconds for which that much waits at most
+SOON = 2.0  # seconds for which whoever goes to a line waits until it is counted
+GLANCE = 0.01  # seconds between two looks whether it is
 CALM = 0.15  # seconds after the last answer with rows before lines are counted: a browser draws meanwhile
 
 
@@ -223,7 +225,9 @@ class Indexes:
 
     async def offset_of(self, origin: Origin, info: StreamInfo, line: int) -> tuple[int, bool]:
         """Where *line* begins, and whether that is an estimate."""
-        index = self.of(origin, info)
+        index, deadline = self.of(origin, info), time.monotonic() + SOON
+        while index.lines < line - 1 and info.stream in self._making and time.monotonic() < deadline:
+            await asyncio.sleep(GLANCE)
         if index.lines < line - 1 and index.position < info.committed:
             return index.estimate(line, info.committed), True
         begin, lines = index.block_of(line)

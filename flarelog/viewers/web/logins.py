@@ -21,13 +21,14 @@ from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.asking import Refused, answer, said
 from flarelog.viewers.web.options import WebOptions
 from flarelog.viewers.web.origins import Origins, Rights, Sources
-from flarelog.viewers.web.safety import cookie, cookie_of
+from flarelog.viewers.web.safety import cookie, cookie_name, cookie_of
 from flarelog.viewers.web.sessions import Secrets, Session, Sessions
 
 WRONG = 1.0  # seconds after which a wrong login is answered
 WRONG_AT_ONCE = 16
 LONGEST_TOKEN = 4096
 ASK_EVERY = 2.0  # seconds between two looks at whether a token still holds
+SOON = 2.0  # seconds within which a receiver says whether it knows the page
 PATIENCE = 10.0  # seconds that a request waits for its turn among those of its session
 MOST = {"tail": 2, "window": 4, "search": 1, "raw": 2}
 """What a session may have under way at once."""
@@ -44,7 +45,7 @@ class Logins:
         self, sources: Sources, options: WebOptions, key: bytes, clock: Callable[[], float] = time.time
     ) -> None:
         self.name = sources.name
-        self._clock, self._secure = clock, options.secure
+        self._clock, self._secure, self._cookie = clock, options.secure, cookie_name(options)
         self._lasting = options.session_hours * 3600
         self._secrets, self._sessions = Secrets(key), Sessions[Rights](self._lasting)
         self._origins = Origins(sources)
@@ -69,7 +70,7 @@ class Logins:
 
     def session_of(self, request: Request) -> User:
         """Whose session the request bears. Raises Refused."""
-        found = self._sessions.of(cookie_of(request.headers, secure=self._secure), self._clock())
+        found = self._sessions.of(cookie_of(request.headers, self._cookie), self._clock())
         if found is None:
             raise Refused(401, "nobody is logged in: open the address that flarelog web login prints, or give a token")
         return found
@@ -78,13 +79,26 @@ class Logins:
         asked = await said(request)
         secret, token = asked.get("secret"), asked.get("token")
         if isinstance(secret, str) and self._secrets.takes(secret, self._clock()):
-            rights, who = await self._origins.own(), "link"
+            rights, who = await self._by_link(), "link"
         elif isinstance(token, str) and 0 < len(token) <= LONGEST_TOKEN and token.isascii() and token.isprintable():
             rights, who = await self._by_token(token), "token"
         else:
             raise await self._wrong_login("this login has expired or was used: flarelog web login prints a new one")
         value, session = self._sessions.open(who, rights, self._clock())
-        return answer(self._about(session), {"set-cookie": cookie(value, int(self._lasting), secure=self._secure)})
+        return answer(self._about(session), {"set-cookie": self._set(value, int(self._lasting))})
+
+    async def _by_link(self) -> Rights:
+        rights = await self._origins.own()
+        held = True
+        with contextlib.suppress(TimeoutError):  # the page of a receiver that does not answer says so itself
+            async with asyncio.timeout(SOON):
+                held = await holds(rights.origin)
+        if not held:
+            await self._origins.leave(rights)
+            raise Refused(
+                403, "the page itself may not read at its receiver: start it with --token-file, or give a token here"
+            )
+        return rights
 
     async def _by_token(self, token: str) -> Rights:
         rights = await self._origins.of_token(token)
@@ -109,7 +123,10 @@ class Logins:
 
     async def logout(self, request: Request) -> Response:
         await self._end(request.state.session)
-        return answer({}, {"set-cookie": cookie("", 0, secure=self._secure)})
+        return answer({}, {"set-cookie": self._set("", 0)})
+
+    def _set(self, value: str, seconds: int) -> str:
+        return cookie(self._cookie, value, seconds, secure=self._secure)
 
     async def me(self, request: Request) -> Response:
         return answer(self._about(request.state.session))

@@ -68,23 +68,25 @@ def run_record(
     lasts: Mapping[StreamId, Last],
     *,
     now: int,
+    live: bool,
     whole: bool = True,
 ) -> dict[str, Any]:
-    """A run, site by site. *whole*: these are all its logs."""
+    """A run, site by site. *live*: it is known which logs a producer has; *whole*: these are all of them."""
     by_site: dict[str, list[StreamInfo]] = {}
     for info in infos:
         by_site.setdefault(info.stream.site, []).append(info)
     named, ranks = sites(infos), RankChooser(RankChoice())
     ranks.learn(infos, over=True)
-    sealed = whole and bool(infos) and all(info.sealed for info in infos)
-    records = []
+    sealed = sum(info.sealed for info in infos) if whole else 0
+    linked = sum(info.state is not None and info.state.linked is True for info in infos)
+    told, records = RunInfo(run, state.value, streams=len(infos), open=linked, sealed=sealed), []
     for site, held in by_site.items():
         record = _site_record(named[run, site], held, now)
         streams = [_stream_record(info, lasts.get(info.stream), ranks) for info in held]
         records.append({"site": site, **record, "streams": streams})
     return {
         "run": run,
-        "state": "sealed" if state is RunState.RUNNING and sealed else state.value,
+        "state": told.standing(live=live),
         "sites": records,
     }
 

@@ -17,6 +17,7 @@ from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.levels import NAMES, Level
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
+from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.display import ERROR
 from flarelog.viewers.flow import View
 from flarelog.viewers.web import merged
@@ -28,6 +29,7 @@ from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.rows import Encoder, bar, numbered
 from flarelog.viewers.web.timelines import Timelines, arrivals
 from flarelog.viewers.web.trouble import stamps_here
+from flarelog.viewers.web.when import arrived_by, written_by
 from flarelog.viewers.web.windows import ANSWER, MOST_ROWS, Place, Windows, offset_at
 
 
@@ -60,22 +62,23 @@ class Reads:
         session = request.state.session
         async with self._logins.place(session, "window"):
             asked = await said(request)
-            # Who asks for one row asks for its number, which counting tells.
-            alone = whole(asked, "rows") == 1 and not asked.get("before")
-            with contextlib.nullcontext() if alone else self._indexes.still():
+            # Who asks for one row asks for its number, which counting tells; and so it does where a line is.
+            counts = asked.get("line") is not None or (whole(asked, "rows") == 1 and not asked.get("before"))
+            with contextlib.nullcontext() if counts else self._indexes.still():
                 return await self._window(request, asked)
 
     async def _window(self, request: Request, asked: Mapping[str, Any]) -> Response:
         session = request.state.session
         origin = session.of.origin
         info = await self._lists.one(session.of, stream(asked.get("stream")))
-        line = whole(asked, "line")
+        line, time = whole(asked, "line"), whole(asked, "time")
         about = False
         if line is not None:
             at, about = await self._indexes.offset_of(origin, info, max(1, line))
+        elif time is not None:
+            (at,) = await written_by(self.windows, origin, (info,), self._stamps, time)
         else:
-            place = Place(whole(asked, "at"), share(asked, "share"), whole(asked, "time"), bool(asked.get("end")))
-            at = await offset_at(origin, info, place)
+            at = offset_at(info, Place(whole(asked, "at"), share(asked, "share"), bool(asked.get("end"))))
         rows, before = (min(MOST_ROWS, whole(asked, name) or 0) for name in ("rows", "before"))
         view = await self._view_of(request, asked, info)
         drawn = await self.windows.drawn(origin, info, Wanted(at, rows, min(before, MOST_ROWS - rows)), view)
@@ -88,7 +91,7 @@ class Reads:
                 "sealed": info.sealed,
                 "line": number,
                 "about": about or number is None,
-                "looked": [drawn.looked, drawn.end],
+                **({"left": drawn.left} if drawn.left else {}),
             },
             Encoder().rows(drawn.rows),
             begin=drawn.begin,
@@ -152,9 +155,11 @@ class Reads:
         at = whole(asked, "time")
         if at is None:
             return [2 * info.committed + 1 if asked.get("end") else 0 for info in infos]
-        sites = tuple(dict.fromkeys(info.stream.site for info in infos))
-        lengths = {one.stream: one.lengths for one in await origin.streams(infos[0].stream.run, sites, (at,))}
-        return [2 * min((*lengths.get(info.stream, ()), info.committed)) for info in infos]
+        if text(asked, "order") == "arrival":
+            return [2 * place for place in await arrived_by(origin, infos, at)]
+        clocks = Clocks()
+        clocks.learn(infos)
+        return [2 * place for place in await written_by(self.windows, origin, infos, self._stamps, at, clocks.ahead)]
 
 
 def _page(
@@ -169,7 +174,9 @@ def _page(
         count += 1
     if count < len(rows):
         end, opened = int(rows[count][: rows[count].index(",")]), ()
-    head |= {"from": begin, "to": end}
+        if "left" in head:
+            head["left"] = head["left"][: count + 1]
+    head |= {"at": at, "from": begin, "to": end}
     body = json.dumps(head, ensure_ascii=False)[:-1]
     every = numbered(0, "\n".join(rows[:count]))
     return _json(f'{body},"rows":[{every}],"open":[{numbered(0, chr(10).join(opened))}]}}')

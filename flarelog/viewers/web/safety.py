@@ -96,24 +96,22 @@ def _of_no_json(asked: Asked) -> Refusal | None:
     return None
 
 
-def cookie_name(secure: bool) -> str:
-    return f"__Host-{COOKIE}" if secure else COOKIE
+def cookie_name(options: WebOptions) -> str:
+    """Its own for each port: browsers send a cookie to all ports of a host, and keep one of each name."""
+    return f"__Host-{COOKIE}" if options.secure else f"{COOKIE}-{options.port}"
 
 
-def cookie(value: str, seconds: int, *, secure: bool) -> str:
+def cookie(name: str, value: str, seconds: int, *, secure: bool) -> str:
     """The header that sets the session's cookie."""
-    return (
-        f"{cookie_name(secure)}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}"
-        f"{'; Secure' if secure else ''}"
-    )
+    return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{'; Secure' if secure else ''}"
 
 
-def cookie_of(headers: Mapping[str, str], *, secure: bool) -> str:
-    """The value of the session's cookie; empty if there is none, or if there are several."""
+def cookie_of(headers: Mapping[str, str], name: str) -> str:
+    """The value of the cookie *name*; empty if there is none, or if there are several."""
     found = [
         value.strip()
         for part in headers.get("cookie", "").split(";")
-        for name, _, value in [part.strip().partition("=")]
-        if name == cookie_name(secure)
+        for each, _, value in [part.strip().partition("=")]
+        if each == name
     ]
     return found[0] if len(found) == 1 else ""

@@ -11,7 +11,8 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -72,13 +73,18 @@ class Query:
         try:
             python = re.compile(regex, re.IGNORECASE if ignore else 0)
         except (re.error, OverflowError, RecursionError) as error:
-            raise InvalidOption(f"{regex!r} is not a regular expression: {error}") from error
+            raise InvalidOption(
+                f"the page's server cannot read the pattern {regex!r}: {error}; use what JavaScript and Python share"
+            ) from error
         keep = sieve((python,))
         try:
-            found = compiled(
-                f"(?i){regex}" if ignore else regex, "patterns without a text of two letters", of_bytes=False
-            )
-        except InvalidOption:
+            found = compiled(regex, "patterns", of_bytes=False, ignore_case=ignore)
+        except InvalidOption as error:
+            if keep is None and isinstance(error.__cause__, ImportError):
+                raise InvalidOption(
+                    f"the pattern {regex!r} needs google-re2 on the machine of the page (pip install 'flarelog[re2]');"
+                    " without it a pattern needs a text of two letters or more that each match has, as in 'loss \\d'"
+                ) from error
             if keep is None:
                 raise
             texts = [text.decode().lower() if ignore else text.decode() for text in keep.any_of]
@@ -101,7 +107,9 @@ def _sieve(texts: Sequence[str], *, ignore: bool) -> Sieve | None:
 
 
 class Search:
-    """*query* in the streams of *infos*, of each from its offset in *starts* on, with the rights of *origin*."""
+    """*query* in the streams of *infos*, of each from offset *start* to *stop*, with the rights of *origin*: the first
+    *limit* hits, or the *last*, which are given out at the end.
+    """
 
     def __init__(
         self,
@@ -111,10 +119,14 @@ class Search:
         *,
         plain_of: Callable[[Origin, StreamInfo], Any],
         start: int = 0,
+        stop: int | None = None,
         limit: int = LIMIT,
+        last: bool = False,
     ) -> None:
         self._origin, self._infos, self._query = origin, infos, query
-        self._plain, self._start, self._limit = plain_of, start, limit
+        self._plain, self._start, self._stop, self._limit = plain_of, start, stop, limit
+        self._last: deque[str] | None = deque(maxlen=limit) if last else None
+        self._capped = False  # there are more hits
         self._queue: asyncio.Queue[str | None] = asyncio.Queue(WAITING)
         self._hits = 0
         self._left = list(enumerate(infos))[::-1]
@@ -128,7 +140,9 @@ class Search:
         try:
             while (line := await self._queue.get()) is not None:
                 yield line.encode("utf-8", "replace")
-            capped = "true" if self._hits >= self._limit else "false"
+            if self._last:
+                yield self._line_of(self._last).encode("utf-8", "replace")
+            capped = "true" if self._capped else "false"
             yield f'{{"done":true,"capped":{capped}}}\n'.encode()
         finally:
             for task in (*workers, ending):
@@ -140,7 +154,7 @@ class Search:
         await self._queue.put(None)
 
     async def _work(self) -> None:
-        while self._left and self._hits < self._limit:
+        while self._left and not self._is_over():
             k, info = self._left.pop()
             try:
                 await self._look(k, info)
@@ -152,8 +166,11 @@ class Search:
         keep = self._query.keep if flat else None
         view = View(Choice(level=self._query.level), Renderer, notes=False)
         flow, slices, told = Flow(info.stream, view, self._start, over=True, plain=flat), Slices(), time.monotonic()
-        found = self._origin.find(info.stream, self._start, 0, follow=False, sieve=keep, stop=info.committed)
-        await self._queue.put(f'{{"progress":[{k},{self._start},{info.committed}]}}\n')
+        end = info.committed if self._stop is None else min(self._stop, info.committed)
+        if end <= self._start:
+            return
+        found = self._origin.find(info.stream, self._start, 0, follow=False, sieve=keep, stop=end)
+        await self._queue.put(f'{{"progress":[{k},0,{end - self._start}]}}\n')
         async with contextlib.aclosing(found) as pieces:
             async for number, what in pieces:
                 if not isinstance(what, Buffer):
@@ -166,25 +183,40 @@ class Search:
                     slices.took(time.perf_counter() - began)
                     at += size
                     await asyncio.sleep(0)
-                if self._hits >= self._limit:
+                if self._is_over():
                     return
                 if time.monotonic() - told > TELL_EVERY:
                     told = time.monotonic()
-                    await self._queue.put(f'{{"progress":[{k},{number + len(data)},{info.committed}]}}\n')
+                    await self._queue.put(
+                        f'{{"progress":[{k},{number + len(data) - self._start},{end - self._start}]}}\n'
+                    )
         await self._give(self._chosen(k, flow.close(0.0)))
-        await self._queue.put(f'{{"progress":[{k},{info.committed},{info.committed}]}}\n')
+        await self._queue.put(f'{{"progress":[{k},{end - self._start},{end - self._start}]}}\n')
 
     async def _give(self, hits: list[str]) -> None:
-        if hits:
-            await self._queue.put(f'{{"hits":[{",".join(hits)}]}}\n')
+        if self._last is not None:
+            self._last += hits
+        elif hits:
+            await self._queue.put(self._line_of(hits))
+
+    @staticmethod
+    def _line_of(hits: Iterable[str]) -> str:
+        return f'{{"hits":[{",".join(hits)}]}}\n'
+
+    def _is_over(self) -> bool:
+        """Whether no more hits are wanted."""
+        return self._capped and self._last is None
 
     def _chosen(self, k: int, items: Sequence[Line | None]) -> list[str]:
         hits = []
         for line in items:
-            if line is None or isinstance(line, Note) or self._hits >= self._limit:
+            if line is None or isinstance(line, Note) or self._is_over():
                 continue
             text = plain(line.text)
             if self._query.matches(text):
-                self._hits += 1
+                self._capped = self._hits == self._limit
+                if self._is_over():
+                    break
+                self._hits = min(self._hits + 1, self._limit)
                 hits.append(f"[{k},{line.offset},{line.end},{encode_basestring(text[:SHOWN])}]")
         return hits

@@ -59,8 +59,8 @@ class _Look:
 
 def stamps_here() -> Callable[[StreamId], Stamps]:
     """What reads the times of a log: in the site's zone, where it is told, else in this machine's."""
-    zone, now = zone_of(system_zone()) or UTC, time.time_ns()
-    return lambda stream: Stamps(zone, now)
+    zone = zone_of(system_zone()) or UTC
+    return lambda stream: Stamps(zone, time.time_ns())
 
 
 class Troubles:
@@ -124,11 +124,11 @@ async def _rounds(reading: Reading) -> list[tuple[int, str]]:
 
 async def _findings(origin: Origin, run: str) -> tuple[Told, Suspicious, Reading]:
     table, ranks = Table(), RankChooser(RankChoice())
-    view = View(new=drawn(table), notes=False, keep=kept(table))
+    view = View(new=drawn(table), stamps=stamps_here(), notes=False, keep=kept(table))
     reading = Reading(origin, Selection(run), view, log.debug, ordered=True)
 
     def new(those: Reading) -> Suspicious:
-        return searching(those, table, ranks, stamps_here(), Suspicious)
+        return searching(those, table, ranks, Suspicious)
 
     found, search = await found_in(reading, new, system_zone(), time.time_ns())
     return found, search, reading

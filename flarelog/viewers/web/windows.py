@@ -1,4 +1,4 @@
-"""A window of rows at any place of a log: by offset, by time, by share of its height, or at its end.
+"""A window of rows at any place of a log: by offset, by share of its height, or at its end.
 
 What a window may cost is bounded, whatever the log is: bytes that are read and drawn, rows, and bytes of the answer.
 Drawing goes to a thread, so that nobody waits for it.
@@ -37,14 +37,12 @@ class Place(NamedTuple):
 
     at: int | None = None
     share: float | None = None
-    time: int | None = None  # milliseconds since 1970
     end: bool = False
-    line: int | None = None  # from 1 on
 
 
-async def info_of(origin: Origin, stream: StreamId, times: tuple[int, ...] = ()) -> StreamInfo:
+async def info_of(origin: Origin, stream: StreamId) -> StreamInfo:
     """What is known of *stream* now. Raises NotFound, NotAllowed, CannotConnect."""
-    for info in await origin.streams(stream.run, (stream.site,), times):
+    for info in await origin.streams(stream.run, (stream.site,)):
         if info.stream == stream:
             return info
     raise NotFound(f"there is no log {stream}")
@@ -63,15 +61,12 @@ async def gathered(origin: Origin, stream: StreamId, begin: int, end: int, sieve
     return bytes(found[: end - begin])
 
 
-async def offset_at(origin: Origin, info: StreamInfo, place: Place) -> int:
+def offset_at(info: StreamInfo, place: Place) -> int:
     """The offset that *place* means in the stream of *info*."""
     if place.at is not None:
         return max(0, min(place.at, info.committed))
     if place.share is not None:
         return int(max(0.0, min(1.0, place.share)) * info.committed)
-    if place.time is not None:
-        lengths = (await info_of(origin, info.stream, (place.time,))).lengths
-        return min(lengths[0], info.committed) if lengths else 0
     return info.committed + 1  # behind the note that stands there
 
 

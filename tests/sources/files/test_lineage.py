@@ -128,7 +128,7 @@ def test_a_log_that_is_rotated_more_than_once_within_one_listing_keeps_its_gener
 
         def __exit__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr(walk, "os", SimpleNamespace(scandir=LogFirst, path=os.path))
+    monkeypatch.setattr(walk, "os", SimpleNamespace(scandir=LogFirst, path=os.path, stat=os.stat))
     site.settle()
     assert busy
     assert {name: site.content(name) for name in site.stored} == {"log.txt": b"".join(written)}

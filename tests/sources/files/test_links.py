@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from flarelog.sources.consent import Consent
+from flarelog.sources.files.passing import STAYS
+from flarelog.sources.files.watch import Change, What
 from tests.sources.files.tailing import Site
 
 BEHIND = ("../pods", "pods")
@@ -181,4 +183,151 @@ def test_a_hard_link_made_while_nobody_watches_takes_no_generation_away(top: Pat
     site.settle()
     assert list(site.stored) == ["log.txt"]
     assert site.content("log.txt") == b"".join(b"gen %d\n" % number for number in range(1, 8))
+    site.close()
+
+
+# --- a link that is made under a passing name, and renamed
+
+
+def lead(site: Site, number: int, name: str) -> None:
+    """A link to another file."""
+    site.append(f"../out/{number}.log", b"gen %d\n" % number)
+    os.symlink(f"../out/{number}.log", site.root / name)
+
+
+def moved(site: Site, old: str, new: str, cookie: int) -> list[Change]:
+    site.rename(old, new)
+    root = str(site.root)
+    return [Change(What.MOVED_FROM, root, old, cookie), Change(What.MOVED_TO, root, new, cookie)]
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("passing", ["CuXXXX{}", "latest.log.new"])
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_link_that_is_renamed_over_another_one_gives_its_log_a_generation(
+    top: Path, first: int, passing: str, told: bool
+) -> None:
+    site = Site(top)
+    if first == 2:
+        lead(site, 1, "latest.log")
+    site.settle()
+    for number in range(first, 9):
+        name = passing.format(number)
+        lead(site, number, name)
+        site.look()  # sees it before it is renamed
+        changes = moved(site, name, "latest.log", number)
+        if told:
+            site.discovery.apply(changes, site.now)
+        site.settle()
+    assert site.discovery.tails.keys() == {"latest.log"}
+    assert [data for _, data in site.generations("latest.log")] == [b"gen %d\n" % number for number in range(1, 9)]
+    site.close()
+
+
+def test_what_is_reported_of_a_file_is_of_the_link_that_leads_to_it_by_now(top: Path) -> None:
+    site = Site(top)
+    lead(site, 1, "latest.log")
+    site.settle()
+    lead(site, 2, "CuXXXX")
+    site.look()
+    site.discovery.apply(moved(site, "CuXXXX", "latest.log", 1), site.now)
+    written = Change(What.MODIFIED, os.path.realpath(top.parent / "out"), "2.log")
+    assert site.discovery.apply([written], site.now) == {"latest.log"}
+    site.close()
+
+
+def test_each_link_that_is_renamed_before_the_next_look_gives_a_generation(top: Path) -> None:
+    site = Site(top)
+    site.settle()
+    changes: list[Change] = []
+    for number in range(1, 6):
+        lead(site, number, "latest.log.new")
+        if number > 1:
+            site.discovery.apply(changes, site.now)
+        site.look()
+        changes = moved(site, "latest.log.new", "latest.log", number)
+    site.discovery.apply(changes, site.now)
+    site.settle()
+    assert site.discovery.tails.keys() == {"latest.log"}
+    assert site.content("latest.log") == b"".join(b"gen %d\n" % number for number in range(1, 6))
+    site.close()
+
+
+def test_a_link_whose_name_stays_is_a_log(top: Path) -> None:
+    site = Site(top)
+    site.settle()
+    lead(site, 1, "a.log")
+    site.look()
+    assert not site.discovery.tails
+    waits = [site.discovery.passing]
+    site.append("../out/1.log", b"more\n")
+    site.now += STAYS
+    assert site.discovery.apply([], site.now) == {"a.log"}
+    assert [*waits, site.discovery.passing] == [True, False]
+    site.settle()
+    assert site.content("a.log") == b"gen 1\nmore\n"
+    site.close()
+
+
+def test_a_link_that_has_just_come_is_sent_at_the_end(top: Path) -> None:
+    site = Site(top)
+    site.settle()
+    lead(site, 1, "a.log")
+    site.look()
+    lead(site, 2, "b.log")
+    site.discovery.drain(site.now)
+    site.settle()
+    assert {log: site.content(log) for log in site.stored} == {"a.log": b"gen 1\n", "b.log": b"gen 2\n"}
+    site.close()
+
+
+def test_a_link_that_was_renamed_without_a_word_is_sent_at_the_end_as_it_is_called_then(top: Path) -> None:
+    site = Site(top)
+    site.settle()
+    lead(site, 1, "CuXXXX")
+    site.look()
+    site.rename("CuXXXX", "latest.log")
+    site.discovery.drain(site.now)
+    site.settle()
+    assert {log: site.content(log) for log in site.stored} == {"latest.log": b"gen 1\n"}
+    site.close()
+
+
+def test_no_byte_behind_a_link_that_goes_at_once_is_lost(top: Path) -> None:
+    site = Site(top)
+    site.settle()
+    lead(site, 1, "gone.log")
+    lead(site, 2, "other.log")
+    site.look()
+    for path in ("gone.log", "../out/1.log", "other.log"):
+        os.unlink(top / path)
+    lead(site, 3, "other.log")  # the name leads elsewhere by now
+    site.settle()
+    assert {log: site.content(log) for log in site.stored} == {
+        "gone.log": b"gen 1\n",
+        "other.log": b"gen 2\ngen 3\n",
+    }
+    site.close()
+
+
+def test_a_link_that_is_renamed_out_of_the_patterns_is_not_sent(top: Path) -> None:
+    site = Site(top, exclude=("*.left",))
+    site.settle()
+    lead(site, 1, "a.log")
+    site.look()
+    site.discovery.apply(moved(site, "a.log", "a.left", 1), site.now)
+    site.settle()
+    assert not site.stored
+    site.close()
+
+
+def test_very_many_links_that_come_at_once_do_not_wait(top: Path) -> None:
+    site = Site(top)
+    site.settle()
+    for number in range(200):
+        lead(site, number, f"{number}.log")
+    site.look()
+    assert len(site.discovery.tails) > 100
+    site.settle()
+    assert len(site.stored) == 200
     site.close()

@@ -10,6 +10,7 @@ from flarelog.errors import InvalidOption
 from flarelog.sources.base import Contents
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.runs import Directories, RunPattern, contents
+from tests.unprivileged import unprivileged
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,31 @@ def test_a_directory_that_cannot_be_a_run_is_said(tmp_path: Path) -> None:
     assert troubles[0].endswith("a/1 is run 1 already")
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o000])
+def test_a_directory_that_is_closed_is_said(tmp_path: Path, mode: int) -> None:
+    for directory in ("a/1", "b/2", "b/3"):
+        (tmp_path / directory).mkdir(parents=True)
+    with unprivileged():
+        for directory in ("a", "b/2"):
+            (tmp_path / directory).chmod(mode)
+        found, troubles = RunPattern("path:*/{run}/**").find(str(tmp_path))
+        closed, also = RunPattern("path:{run}/**").find(str(tmp_path))
+        (tmp_path / "a").chmod(0o700)
+        tmp_path.chmod(mode)
+        nothing, all_of_it = RunPattern("path:{run}/**").find(str(tmp_path))
+        tmp_path.chmod(0o700)
+    assert found == {"3": tmp_path / "b" / "3"}
+    assert sorted(troubles) == [
+        f"directory {tmp_path}/a is not sent: Permission denied",
+        f"directory {tmp_path}/b/2 is not sent: Permission denied",
+    ]
+    assert (closed, also) == (
+        {"b": tmp_path / "b"},
+        [f"directory {tmp_path}/a is not sent: Permission denied"],
+    )
+    assert (nothing, all_of_it) == ({}, [f"directory {tmp_path} is not sent: Permission denied"])
+
+
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -78,6 +104,17 @@ def test_contents_are_those_of_the_logs(tmp_path: Path) -> None:
     newest = max((tmp_path / name).stat().st_mtime_ns for name in ("a.log", "deep/b.log"))
     assert contents(tmp_path, lambda path: path.endswith(".log")) == Contents(2, 8, newest)
     assert contents(tmp_path, lambda path: path == "deep/b.log").size == 3
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o000])
+def test_a_run_has_contents_though_they_cannot_be_looked_at(tmp_path: Path, mode: int) -> None:
+    """Its sidecar tells what is closed."""
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "b.log").write_text("123")
+    with unprivileged():
+        (tmp_path / "deep").chmod(mode)
+        assert contents(tmp_path, lambda _: True) == Contents(1, 0, 0)
+        (tmp_path / "deep").chmod(0o700)
 
 
 def test_a_run_that_appears_later_is_sent_from_its_beginning(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from flarelog.model import Gap, StreamId, StreamInfo, extend
+from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.counting import BLOCK
-from flarelog.render.rows import Line
+from flarelog.render.levels import Level
+from flarelog.render.rows import Line, Note
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.web.drawing import Drawing, Drawn, Wanted
 from flarelog.viewers.web.index import Index
@@ -42,12 +44,14 @@ def whole(data: bytes, info: StreamInfo) -> list[Line]:
     return [item for item in items if item is not None]
 
 
-def drawn(data: bytes, info: StreamInfo, wanted: Wanted, *, step: int = 64 << 10, before: int = 3000) -> Drawn:
+def drawn(
+    data: bytes, info: StreamInfo, wanted: Wanted, *, step: int = 64 << 10, before: int = 3000, view: View = VIEW
+) -> Drawn:
     """As a window draws it, with *step* bytes at a time behind the place."""
     renderer, index = Renderer(), Index()
     renderer.feed(data[: 64 << 10])
     index.feed(data)
-    drawing = Drawing(info, VIEW, wanted, renderer.plain if renderer.decided else None)
+    drawing = Drawing(info, view, wanted, renderer.plain if renderer.decided else None)
     while True:
         begin = max(0, wanted.at - before) // BLOCK * BLOCK
         if drawing.begin(begin, data[begin : wanted.at + step], index.style_at(begin // BLOCK)):
@@ -190,3 +194,31 @@ def test_a_note_goes_with_the_row_behind_it(wanted: Wanted, shown: list[str]) ->
     data = b"aaaaa\nbbbbb\nccccc\nddddd\n"
     found = drawn(data, info_of(data, Gap(6, 0, 5, "lost")), wanted)
     assert ["gap" if "lost" in row.text else row.text for row in found.rows] == shown
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 1.0], ids=["none", "few", "many", "all"])
+@pytest.mark.parametrize("back", [True, False], ids=["back", "on"])
+def test_rows_of_a_level_and_the_lines_left_out_between_them_are_all_lines(share: float, back: bool) -> None:
+    chance = random.Random(7)
+    lines = [b"ERROR %d\n" % n if chance.random() < share else b"step %d\n" % n for n in range(9000)]
+    data, view = b"".join(lines), View(Choice(level=Level.ERROR), Renderer)
+    info = info_of(data)
+    pages: list[Drawn] = []
+    skipped = 0 if back else 4000  # lines before the place at which one goes on
+    at = len(data) + 1 if back else sum(map(len, lines[:skipped]))
+    while at > 0 if back else at < len(data):
+        wanted = Wanted(at, 0, 700) if back else Wanted(at, 700)
+        pages.append(drawn(data, info, wanted, view=view))
+        at = pages[-1].begin if back else pages[-1].end
+    number, found = skipped, {}
+    for page in pages[::-1] if back else pages:
+        for row, left in zip(page.rows, page.left[:-1], strict=True):
+            number += left
+            if not isinstance(row, Note):
+                found[number] = row.text
+                number += 1
+        number += page.left[-1]
+    assert found == {
+        n: line.decode().strip() for n, line in enumerate(lines) if n >= skipped and line.startswith(b"ERROR")
+    }
+    assert number == len(lines)

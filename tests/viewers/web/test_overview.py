@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from flarelog.model import Health, State, StreamId, StreamInfo
+from flarelog.lifecycle import RunState
+from flarelog.model import Health, RunInfo, State, StreamId, StreamInfo
 from flarelog.receiver.phases import Phase, Standing
 from flarelog.stores.moments import HEALTH, Moment
-from flarelog.viewers.web.overview import machines_record, standing_of, words_of
+from flarelog.viewers.web.overview import machines_record, run_record, runs_record, standing_of, words_of
 
 GIB = 1 << 30
 
@@ -30,6 +31,22 @@ GIB = 1 << 30
 def test_a_standing_is_said_as_status_says_it(one: Standing, standing: str, words: str) -> None:
     assert standing_of(one, ()) == standing
     assert words_of(one) == words
+
+
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("state", [RunState.UNKNOWN, RunState.RUNNING, RunState.ENDED])
+@pytest.mark.parametrize("linked", [0, 1, 2])
+@pytest.mark.parametrize("sealed", [0, 1, 2])
+def test_a_run_has_one_word_for_its_state_on_both_pages(live: bool, state: RunState, linked: int, sealed: int) -> None:
+    infos = [
+        StreamInfo(
+            StreamId("run-1", "a", f"{n}.log"), 0, 0, 0, n < sealed, state=State(linked=n < linked) if live else None
+        )
+        for n in range(2)
+    ]
+    listed = RunInfo("run-1", state.value, streams=2, open=linked if live else 0, sealed=sealed)
+    (of_all,) = runs_record([listed], live=live, now=0)["runs"]
+    assert run_record("run-1", state, infos, {}, now=0, live=live)["state"] == of_all["state"]
 
 
 def test_machines_are_told_as_they_are_and_at_their_worst() -> None:

@@ -336,12 +336,12 @@ def test_behind_a_proxy_no_header_means_no_rights(store: Path) -> None:
 def test_a_cookie_ends_with_its_session(store: Path) -> None:
     async def play(made: Any, key: bytes) -> None:
         async with logged_in(made, key) as client, logged_in(made, key) as other:
-            cookie = client.cookies["flarelog"]
+            cookie = client.cookies["flarelog-4780"]
             assert (await asked(client, "POST", "/api/logout", {})).status_code == 200
-            client.cookies.set("flarelog", cookie)
+            client.cookies.set("flarelog-4780", cookie)
             assert (await client.get("/api/me")).status_code == 401
             assert (await other.get("/api/me")).status_code == 200
-            twice = {"cookie": f"flarelog={other.cookies['flarelog']}; flarelog=x"}
+            twice = {"cookie": f"flarelog-4780={other.cookies['flarelog-4780']}; flarelog-4780=x"}
             async with browser(made) as third:
                 assert (await third.get("/api/me", headers=twice)).status_code == 401
 

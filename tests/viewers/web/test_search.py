@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 import pytest
 
 from flarelog.errors import InvalidOption
@@ -36,6 +39,25 @@ def test_what_cannot_be_run_in_bounded_time_is_judged_by_the_browser() -> None:
     for regex in (r"(?=a)a\1|", r"(x)\1", r"(?!a)"):
         with pytest.raises(InvalidOption):
             query(regex=regex)
+
+
+@pytest.mark.parametrize(
+    ("regex", "installed", "says"),
+    [
+        (r"\d+:\d+", False, "has, as in 'loss"),
+        (r"(a)\1", True, "no backreferences"),
+        ("x*", True, "the pattern 'x*' also matches the empty string"),
+        (r"\p{L}x", True, "JavaScript and Python share"),
+        ("(?<n>a)bb", False, "JavaScript and Python share"),
+    ],
+)
+def test_a_pattern_that_cannot_be_run_is_told_so_that_somebody_in_a_browser_can_go_on(
+    regex: str, installed: bool, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not installed:
+        monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(InvalidOption, match=re.escape(says)):
+        query(regex=regex, ignore=True)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ export class Choosing extends Moving {
     const { list } = this;
     this.mark(0, offset, Math.max(end, offset + 1), true);
     list.lines.unfold(offset);
-    const held = offset >= list.lines.from && offset < list.lines.to;
+    const held = this.stay.settled && offset >= list.lines.from && offset < list.lines.to;
     const index = held ? list.lines.find(offset) : -1;
     say(this.told, index < 0 ? "" : list.lines.view()[index].row[3].slice(0, 300));
     if (index < 0) return this.go({ at: offset });

@@ -26,6 +26,11 @@ export function key(row) {
   return row[7] ?? (row[4] & NOTE ? `${row[0]}:${row[1]}:${row[3]}` : `${row[0]}:${row[1]}`);
 }
 
+/** How many lines *rows* are, with those that are left out before each. */
+function lined(rows) {
+  return rows.reduce((sum, row) => sum + row.left + (row[4] & NOTE ? 0 : 1), 0);
+}
+
 export class Lines {
   constructor() {
     this.opened = new Set(); // keys of the heads of tracebacks that are shown whole
@@ -39,8 +44,9 @@ export class Lines {
     this.rows = [];
     this.from = this.to = 0; // bytes of the log that the rows are, where it is one log
     this.whole = false; // whether nothing is behind them but what is open
-    this.number = null; // of the first row's line
+    this.number = null; // of the line at `from`
     this.about = false; // whether that is an estimate
+    this.rest = 0; // lines behind the last row that the level leaves out; each row has those before it as `left`
     this.last = []; // by k: the order of the last row
     this.open = []; // by k: the rows at its end that may still change, such as bars
     this.changed();
@@ -51,24 +57,28 @@ export class Lines {
   }
 
   /** Takes the rows of an answer, all of them: the page is at another place. */
-  replace(rows, { from = 0, to = 0, line = null, about = false, open = [] } = {}) {
+  replace(rows, { from = 0, to = 0, line = null, about = false, open = [], left } = {}) {
     this.clear();
     this.from = from;
     this.to = to;
     this.whole = open.length > 0;
     this.number = line ?? null;
     this.about = about;
-    this.append(rows);
+    this.append(rows, left);
     for (const k of new Set(open.map((row) => row[0]))) this.reopen(k, open.filter((row) => row[0] === k));
   }
 
   /** Puts *rows*, which stand before all others, there. Returns how many are new. */
-  prepend(rows, { from = this.from, line = null, about = false } = {}) {
+  prepend(rows, { from = this.from, line = null, about = false, left = [] } = {}) {
     const known = new Set(this.rows.slice(0, 200).map(key));
+    for (const [at, row] of rows.entries()) row.left = left[at] ?? 0;
     const fresh = rows.filter((row) => !known.has(key(row)));
+    const rest = left.at(-1) ?? 0;
+    if (this.rows.length) this.rows[0].left += rest;
+    else this.rest += rest;
     this.rows = fresh.concat(this.rows);
     this.from = from;
-    const counted = fresh.reduce((sum, row) => sum + (row[4] & NOTE ? 0 : 1), 0);
+    const counted = lined(fresh) + rest;
     this.number = line ?? (this.number === null ? null : this.number - counted);
     this.about = line === null ? this.about : about;
     this.changed();
@@ -81,18 +91,30 @@ export class Lines {
     this.changed();
   }
 
-  /** Puts *rows* behind, or each in the place of the one that it was before. Returns how many are new. */
-  append(rows) {
+  /**
+   * Puts *rows* behind, or each in the place of the one that it was before. Returns how many are new. *left*: lines that
+   * are left out before each, and behind the last; the stream, which leaves out none, says nothing of it.
+   */
+  append(rows, left = []) {
     let fresh = 0;
-    for (const row of rows) {
+    for (const [at, row] of rows.entries()) {
+      row.left = 0;
       const place = order(row);
       if (this.open[row[0]]?.length && !(row[4] & (BAR | NOTE))) this.open[row[0]] = this.open[row[0]].filter((open) => open[1] >= row[2]);
       if (!(place <= this.last[row[0]])) {
-        this.rows.push(row);
         this.last[row[0]] = place;
+        this.rest += left[at] ?? 0;
+        if (this.level && !(row[4] & (this.level | NOTE))) {
+          this.rest += 1;
+          continue;
+        }
+        row.left = this.rest;
+        this.rest = 0;
+        this.rows.push(row);
         fresh += 1;
       } else if (this.settle(row, place)) fresh += 1;
     }
+    this.rest += left.at(-1) ?? 0;
     this.changed();
     return fresh;
   }
@@ -104,6 +126,7 @@ export class Lines {
       if (other[0] !== row[0]) continue;
       const its = order(other);
       if (its === place && (!(row[4] & NOTE) || other[3] === row[3])) {
+        row.left = other.left;
         this.rows[at] = row;
         return false;
       }
@@ -119,8 +142,9 @@ export class Lines {
   trimHead(keep = LIVE) {
     const surplus = this.rows.length - keep;
     if (surplus <= keep / 4) return;
-    if (this.number !== null) for (let at = 0; at < surplus; at += 1) this.number += this.rows[at][4] & NOTE ? 0 : 1;
-    this.rows = this.rows.slice(surplus);
+    const gone = this.rows.splice(0, surplus);
+    if (this.number !== null) this.number += lined(gone) + this.rows[0].left;
+    this.rows[0].left = 0;
     this.from = this.rows[0][1];
     this.changed();
   }
@@ -129,6 +153,7 @@ export class Lines {
   trimTail(keep = MOST) {
     if (this.rows.length <= keep) return false;
     this.to = this.rows[keep][1];
+    this.rest = this.rows[keep].left;
     this.rows.length = keep;
     this.whole = false;
     this.open = [];
@@ -136,6 +161,14 @@ export class Lines {
     for (const row of this.rows) this.last[row[0]] = order(row);
     this.changed();
     return true;
+  }
+
+  /** Takes note that the line of *row*, which is held, is *number*. */
+  counted(row, number) {
+    const before = this.rows.slice(0, this.rows.indexOf(row));
+    this.number = number - lined(before) - row.left;
+    this.about = false;
+    this.changed();
   }
 
   get full() {
@@ -152,6 +185,7 @@ export class Lines {
     let number = this.number;
     for (let at = 0; at < this.rows.length; at += 1) {
       const row = this.rows[at];
+      if (number !== null) number += row.left;
       const its = number;
       if (number !== null && !(row[4] & NOTE)) number += 1;
       if (this.level && !(row[4] & (this.level | NOTE))) continue;
@@ -163,6 +197,7 @@ export class Lines {
       const folded = end - at >= FOLDED && !this.opened.has(key(row));
       shown.push({ row, number: its, hidden: end - at - 1, tail: folded ? this.rows[end - 1] : null });
       for (at += 1; at < end; at += 1) {
+        if (number !== null) number += this.rows[at].left;
         if (!folded) shown.push({ row: this.rows[at], number, hidden: 0, tail: null });
         if (number !== null) number += 1;
       }

@@ -8,7 +8,7 @@ import { goTo, link } from "./cards.js";
 import { Choosing } from "./choosing.js";
 import { h, say } from "./dom.js";
 import { help, listen } from "./keys.js";
-import { ERROR, TRACE, WARNING } from "./lines.js";
+import { ERROR, NOTE, TRACE, WARNING } from "./lines.js";
 import "./list.js";
 import { Endless } from "./matching.js";
 import "./minimap.js";
@@ -41,11 +41,8 @@ export class LogPage extends Choosing {
 
   disconnectedCallback() {
     this.gone.abort();
-    this.asking?.abort();
-    this.quiet();
-    clearTimeout(this.glance);
-    clearTimeout(this.counting);
-    clearTimeout(this.again);
+    this.looking?.abort();
+    this.stay.end();
     this.matching = null;
     this.unkey();
     document.removeEventListener("copy", this.oncopy);
@@ -87,13 +84,14 @@ export class LogPage extends Choosing {
   hear() {
     this.list.addEventListener("drawn", () => this.drawn());
     this.list.addEventListener("follow", () => this.stopped());
-    this.list.addEventListener("bottom", () => (this.live || this.source.sealed ? this.resumed() : null));
+    this.list.addEventListener("bottom", () => this.stay.settled && this.source.ends(this.list.lines) && this.resumed());
     this.list.addEventListener("choose", ({ detail }) => this.choose(detail.item, detail.more));
     this.map.addEventListener("drag", ({ detail }) => this.drag(detail));
     this.map.addEventListener("wheeled", ({ detail }) => this.list.scrollBy(0, detail));
     this.gone = new AbortController();
     const { signal } = this.gone; // the search goes on over several pages
     this.search.addEventListener("found", () => this.ticks(), { signal });
+    this.search.addEventListener("asked", () => this.list.focus({ preventScroll: true }), { signal });
     this.search.addEventListener("closed", () => {
       this.ticks();
       this.list.highlight([]);
@@ -127,15 +125,20 @@ export class LogPage extends Choosing {
   drawn() {
     const { list, source } = this;
     const seen = list.seen();
-    if (!seen) return say(this.where, source.sealed ? "This log is empty." : "No line yet.");
+    if (!seen) {
+      say(this.where, this.stay.settled ? this.nothing() : "");
+      return this.more();
+    }
     const [first, last] = [seen.first.row, seen.last.row];
     const share = source.share(seen.behind ? last[1] : last[2]);
     if (share !== null && !this.map.held) this.map.show(source.share(first[1]), Math.max(share, list.follow ? 1 : 0));
-    this.search.dataset.at = String(this.cursor()?.row[1] ?? first[1] - 1);
-    const number = seen.last.number;
+    const marked = this.cursor();
+    this.search.place = { at: (marked?.row ?? first)[1], on: marked !== null };
+    const number = seen.last.number === null ? null : seen.last.number - (last[4] & NOTE ? 1 : 0); // a note stands before a line
+    const at = !seen.behind && source.ends(list.lines) ? source.state?.committed : last[2];
     const parts = [];
-    if (number !== null) parts.push(`line ${list.lines.about ? "\u2248 " : ""}${count(number)}`);
-    if (this.stream) parts.push(`byte ${count(Math.min(last[2], source.state.committed))} of ${count(source.state.committed)}`, `${list.follow ? 100 : Math.floor(share * 100)} %`);
+    if (number) parts.push(`line ${list.lines.about ? "\u2248 " : ""}${count(number)}`);
+    if (this.stream) parts.push(`byte ${count(Math.min(at, source.state.committed))} of ${count(source.state.committed)}`, `${list.follow ? 100 : Math.floor(share * 100)} %`);
     else parts.push(`${several(source.streams.length, "log")} by ${source.wanted.order}`);
     if (last[5]) parts.push(`${clock(last[5])} UTC`);
     say(this.where, parts.join(" \u00b7 "));
@@ -146,9 +149,18 @@ export class LogPage extends Choosing {
     this.more();
   }
 
+  /** What is said where no row is shown. */
+  nothing() {
+    const { source, list } = this;
+    if (!source.level) return source.sealed ? "This log is empty." : "No line yet.";
+    const left = source.unseen(list.lines);
+    return left ? `Looking for ${this.level.selectedOptions[0].text.toLowerCase()} \u2026 ${bytes(left)} to go` : `No ${this.level.value} ${source.sealed ? "in this log" : "yet"}.`;
+  }
+
   tellNews() {
     const { list, source } = this;
-    const missing = this.stream && !this.live ? source.state.committed - list.lines.to : 0;
+    const seen = list.seen();
+    const missing = this.stream && !this.live && seen ? source.state.committed - seen.last.row[2] : 0;
     this.news.hidden = list.follow || (!this.fresh && missing <= 0) || (source.sealed && !this.fresh);
     if (!this.news.hidden) say(this.news, missing > 0 ? `${bytes(missing)} more \u2193` : `${several(this.fresh, "new line")} \u2193`);
   }
@@ -184,22 +196,28 @@ export class LogPage extends Choosing {
     if (!this.stream) return this.firstError();
     const from = this.cursor()?.row[2] ?? this.list.seen()?.first.row[1] ?? 0;
     try {
-      const row = await nextError(this.stream, from);
+      const row = await nextError(this.stream, from, this.looks());
       if (row) this.show({ ...this.stream, offset: row[1], end: row[2] });
       else say(this.told, "There is no error behind this place.");
     } catch (error) {
-      this.lost("error", error);
+      if (error.name !== "AbortError") this.lost("error", error);
     }
   }
 
   async firstError() {
     try {
-      const { found, looking } = await ask(`/api/first-error?${query({ run: this.run })}`);
+      const { found, looking } = await ask(`/api/first-error?${query({ run: this.run })}`, undefined, { signal: this.looks() });
       if (found) this.show({ ...found.stream, offset: found.offset, end: found.end });
       else say(this.told, looking ? "No error so far; the logs are still being read." : "There is no error in this run.");
     } catch (error) {
-      this.lost("error", error);
+      if (error.name !== "AbortError") this.lost("error", error);
     }
+  }
+
+  /** The signal of a new look for an error: one that is still under way is given up. */
+  looks() {
+    this.looking?.abort();
+    return (this.looking = new AbortController()).signal;
   }
 
   filter() {

@@ -7,28 +7,75 @@ import { Refused } from "./api.js";
 import { say } from "./dom.js";
 import { NOTE, key } from "./lines.js";
 import { Tail } from "./tail.js";
-import { apart, several, short } from "./words.js";
+import { apart, count, several, short } from "./words.js";
 
 const COUNTED = 300; // ms after which it is asked again whether the lines are counted
 const AGAIN = 1000; // ms after which a question that nobody answered is asked again
 const TAG = [28, 12]; // characters of a log's name before its rows, where there is room for them, and on a phone
+const LOOK = 1500; // ms after which it is looked again how far the log is, while no stream tells
 const NEAR = 150; // rows beyond the screen at which more are asked for
 
+/**
+ * A stay at one place: all that is asked and heard for it. It ends as a whole when the page goes to another place, so that
+ * no rows of one place come among those of another.
+ */
+class Stay extends AbortController {
+  settled = false; // whether the rows of the place are there: until then the list shows those of the place before
+  loading = false;
+  guess = null; // a line that is not counted yet: where it was taken to be, and what was shown first there
+  live = null; // the stream, where the end is held
+  timers = {};
+
+  /** What *answer* says, unless the stay is over by then. */
+  async got(answer) {
+    const said = await answer;
+    this.signal.throwIfAborted();
+    return said;
+  }
+
+  /** Does *act* in *ms*, in place of what it was to do as *name*. */
+  later(name, act, ms) {
+    clearTimeout(this.timers[name]);
+    if (!this.signal.aborted) this.timers[name] = setTimeout(act, ms);
+  }
+
+  hush() {
+    this.live?.stop();
+    this.live = null;
+  }
+
+  end() {
+    this.hush();
+    this.abort();
+    for (const timer of Object.values(this.timers)) clearTimeout(timer);
+  }
+}
+
 export class Moving extends HTMLElement {
+  stay = new Stay();
+
+  get live() {
+    return this.stay.live;
+  }
+
   // Places.
 
   /** Shows the place *where*, at *share* of the screen; the newest wish wins. */
   async go(where, share = 0.35) {
-    this.asking?.abort();
-    const asking = (this.asking = new AbortController());
-    clearTimeout(this.again);
-    this.quiet();
+    this.leave();
+    const stay = (this.stay = new Stay());
     try {
-      const answer = await this.source.open(where, asking.signal);
+      const answer = await stay.got(this.source.open(where, stay.signal));
+      stay.settled = true;
       this.taken(answer, where, share);
     } catch (error) {
-      if (error.name !== "AbortError") this.lost("rows", error, () => this.go(where, share));
+      if (!stay.signal.aborted) this.lost("rows", error, () => this.go(where, share));
     }
+  }
+
+  leave() {
+    this.stay.end();
+    for (const what of ["tail", "length"]) this.lost(what, null);
   }
 
   taken(answer, where, share) {
@@ -41,43 +88,39 @@ export class Moving extends HTMLElement {
     this.fresh = 0;
     const live = source.ends(lines) && !source.sealed;
     list.follow = Boolean(where.end) && live;
-    const offset = where.at ?? answer.at ?? (where.share !== undefined ? this.byShare(where.share) : null);
+    const offset = answer.at ?? null;
     if (list.marked && where.at !== undefined) lines.unfold(where.at, list.marked[0]);
-    let index = where.end ? lines.view().length : where.line !== undefined ? lines.view().findIndex((item) => item.number === where.line)
-      : where.time !== undefined ? lines.view().findIndex((item) => item.row[5] >= where.time) : offset === null ? 0 : lines.find(offset);
+    let index = where.end || answer.past ? lines.view().length
+      : where.time !== undefined ? lines.view().findIndex((item) => item.row[1] >= offset) : offset === null ? 0 : lines.find(offset);
     if (index < 0) index = where.time !== undefined ? Math.max(0, lines.view().length - 1) : 0;
     if (where.at !== undefined && list.marked && lines.view()[index]) list.current = key(lines.view()[index].row);
     list.reveal(index, where.end ? 1 : where.share !== undefined ? where.share : share);
     if (live && !this.map.held) this.listen();
     else this.watch();
     this.pressed();
+    const beyond = where.line !== undefined ? !answer.about && answer.at >= answer.committed : where.at > answer.committed;
+    if (beyond) say(this.told, `The log ends before ${where.line !== undefined ? `line ${count(where.line)}` : `byte ${count(where.at)}`}.`);
+    this.stay.guess = where.line !== undefined && answer.about ? { where, first: list.seen()?.first.row[1] } : null;
     this.count();
   }
 
   /** The server counts lines once it has seen all of the log: it is asked again until it has. */
   async count() {
-    clearTimeout(this.counting);
+    const { stay } = this;
     const { lines } = this.list;
     const row = lines.rows.find((one) => !(one[4] & NOTE));
-    if (!this.stream || !row || (lines.number !== null && !lines.about) || this.source.level) return;
+    if (!this.stream || !row || (lines.number !== null && !lines.about)) return;
     try {
-      const number = await this.source.line(row[1], this.asking.signal);
-      const at = lines.rows.indexOf(row);
-      if (number === null || at < 0) this.counting = setTimeout(() => this.count(), COUNTED);
+      const number = await stay.got(this.source.line(row[1], stay.signal));
+      if (number === null || !lines.rows.includes(row)) stay.later("count", () => this.count(), COUNTED);
+      else if (stay.guess?.first === this.list.seen()?.first.row[1]) this.go(stay.guess.where);
       else {
-        lines.number = number - lines.rows.slice(0, at).filter((one) => !(one[4] & NOTE)).length;
-        lines.about = false;
-        lines.changed();
+        lines.counted(row, number);
         this.list.draw();
       }
     } catch {
       // another place is asked for, or nobody answers: that is said elsewhere
     }
-  }
-
-  byShare(share) {
-    const { first, committed } = this.source.state;
-    return Math.round(first + share * (committed - first));
   }
 
   end() {
@@ -103,26 +146,27 @@ export class Moving extends HTMLElement {
   }
 
   async more() {
-    const { list, source } = this;
-    const seen = list.seen();
-    if (!seen || this.loading || this.dragged) return;
+    const { list, source, stay } = this;
+    if (!stay.settled || stay.loading || this.dragged) return;
     const lines = list.lines;
-    const held = lines.rows;
-    const asking = this.asking;
-    clearTimeout(this.again);
+    const seen = list.seen() ?? { before: 0, behind: 0 }; // the level may leave out all that was looked at
     try {
-      this.loading = true;
+      stay.loading = true;
       if (seen.before < NEAR && (!list.follow || list.whole < 2 * list.clientHeight)) {
-        const answer = await source.earlier(lines, this.asking.signal);
-        if (answer && lines.rows.length && lines.rows[0] === held[0]) {
+        const answer = await stay.got(source.earlier(lines, stay.signal));
+        if (answer) {
+          const first = !lines.rows.length;
           list.prepend(answer.rows, answer);
+          if (first) this.count();
           if (lines.trimTail()) this.behind();
         }
       }
       if (seen.behind < NEAR && !this.live) {
-        const answer = await source.later(lines, this.asking.signal);
+        const answer = await stay.got(source.later(lines, stay.signal));
         if (answer) {
-          lines.append(answer.rows);
+          const first = !lines.rows.length;
+          lines.append(answer.rows, answer.left);
+          if (first) this.count();
           for (const row of answer.open ?? []) lines.reopen(row[0], answer.open.filter((one) => one[0] === row[0]));
           lines.whole = Boolean(answer.open?.length);
           if (answer.to !== undefined) lines.to = Math.max(lines.to, answer.to);
@@ -135,20 +179,19 @@ export class Moving extends HTMLElement {
         }
         if (source.ends(lines) && !source.sealed && !this.live) this.listen();
       }
-      if (asking === this.asking) this.lost("rows", null);
+      this.lost("rows", null);
     } catch (error) {
-      if (error.name !== "AbortError") this.lost("rows", error, () => this.more());
+      if (!stay.signal.aborted) this.lost("rows", error, () => this.more());
     } finally {
-      this.loading = false;
+      stay.loading = false;
     }
   }
 
   // The live end.
 
   listen() {
-    clearTimeout(this.glance);
-    const { list, source } = this;
-    this.live = new Tail(source.tails(list.lines), source.wanted?.order ?? "arrival", {
+    const { list, source, stay } = this;
+    stay.live = new Tail(source.tails(list.lines), source.wanted?.order ?? "arrival", {
       streams: (streams) => this.known(streams),
       rows: (rows) => this.came(rows),
       bars: (k, rows) => {
@@ -158,7 +201,7 @@ export class Moving extends HTMLElement {
       at: (places) => source.at(list.lines, places),
       lost: (sentence) => this.lost("tail", sentence && new Refused(0, sentence)),
       done: () => {
-        this.live = null;
+        stay.live = null;
         if (this.stream) source.state.sealed = true;
         else source.sealed = true;
         if (list.follow) list.reveal(list.lines.view().length, 1); // its last rows may not be drawn yet
@@ -167,12 +210,6 @@ export class Moving extends HTMLElement {
       },
     });
     this.pressed();
-  }
-
-  quiet() {
-    this.live?.stop();
-    this.live = null;
-    this.lost("tail", null);
   }
 
   came(rows) {
@@ -188,25 +225,26 @@ export class Moving extends HTMLElement {
 
   /** The end is not held any more: the stream would bring rows that nobody looks at. */
   behind() {
-    this.quiet();
+    this.stay.hush();
+    this.lost("tail", null);
     this.watch();
   }
 
   /** Looks now and then how far the log is, while no stream tells. */
   watch() {
-    clearTimeout(this.glance);
-    if (this.live || this.source.sealed || !this.stream) return;
-    this.glance = setTimeout(async () => {
+    const { stay } = this;
+    const look = async () => {
+      if (this.live || this.source.sealed || !this.stream) return;
       try {
-        if (document.visibilityState === "visible") await this.source.look(this.asking.signal);
+        if (document.visibilityState === "visible") await stay.got(this.source.look(stay.signal));
         this.lost("length", null);
         this.list.draw();
       } catch (error) {
-        if (error.name === "AbortError") return;
-        this.lost("length", error);
+        if (!stay.signal.aborted) this.lost("length", error);
       }
-      this.watch();
-    }, 1500);
+      stay.later("look", look, LOOK);
+    };
+    stay.later("look", look, LOOK);
   }
 
   follow() {
@@ -266,9 +304,6 @@ export class Moving extends HTMLElement {
     const shown = [...this.troubles.values()].pop();
     this.trouble.hidden = !shown;
     say(this.trouble, shown ? (/[.!]$/.test(shown.message) ? shown.message : `${shown.message}.`) : "");
-    if (error && again && [0, 503].includes(error.status)) {
-      clearTimeout(this.again);
-      this.again = setTimeout(() => this.isConnected && again(), AGAIN);
-    }
+    if (error && again && [0, 503].includes(error.status)) this.stay.later("again", again, AGAIN);
   }
 }

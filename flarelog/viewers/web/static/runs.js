@@ -33,7 +33,7 @@ export function trouble(place, error) {
   say(place, error ? `${error.message}${error.status === 0 ? "; trying again" : ""}.`.replace(/\.\.$/, ".") : "");
 }
 
-const STANDINGS = { running: "sending", "about to start": "open", ending: "ended", ended: "complete", complete: "complete", failed: "failed", incomplete: "gap", open: "open" };
+const STANDINGS = { running: "sending", ending: "ended", ended: "complete", sealed: "complete" };
 
 export class RunsPage extends HTMLElement {
   connectedCallback() {

@@ -7,7 +7,7 @@ import { ask, objects, path } from "./api.js";
 import { h, say } from "./dom.js";
 import { Endless, Matcher, pattern } from "./matching.js";
 import { painted } from "./paint.js";
-import { count, several } from "./words.js";
+import { count } from "./words.js";
 
 const LISTED = 200; // hits that are listed
 
@@ -26,6 +26,7 @@ export class SearchBar extends HTMLElement {
     super();
     this.hits = []; // {site, log, offset, end, text}
     this.matcher = null;
+    this.place = { at: 0, on: false }; // of who looks: the line that is marked, or the first on the screen
   }
 
   /** @param {string} run  @param {{site: string, log: string}|null} stream that is looked at */
@@ -33,6 +34,7 @@ export class SearchBar extends HTMLElement {
     this.run = run;
     this.stream = stream;
     this.streams = streams; // of a merged page
+    this.span = [0, Infinity]; // of the log that is looked at: the bytes whose hits are known
     if (this.own) say(this.own, stream ? "this log" : "these logs");
   }
 
@@ -94,10 +96,16 @@ export class SearchBar extends HTMLElement {
     const asked = `${this.input.value} ${this.regex.checked} ${this.ignore.checked} ${this.scope.value}`;
     if (this.asked === asked && this.hits.length && this.matcher && !this.matcher.ended) return this.step(1);
     this.asked = asked;
-    this.search().catch((error) => {
-      if (error.name === "AbortError") return;
-      say(this.said, error instanceof Endless ? "The pattern took more than 2 s and was ended." : error.message);
-    });
+    this.told(this.search());
+  }
+
+  /** Says why *search* failed, if it does. */
+  async told(search) {
+    try {
+      await search;
+    } catch (error) {
+      if (error.name !== "AbortError") say(this.said, error instanceof Endless ? "The pattern took more than 2 s and was ended." : error.message);
+    }
   }
 
   async search() {
@@ -105,6 +113,7 @@ export class SearchBar extends HTMLElement {
     this.over = new AbortController();
     this.matcher?.end();
     this.hits = [];
+    this.shown = null;
     this.list.replaceChildren();
     const text = this.input.value;
     if (!text) return say(this.said, "");
@@ -113,23 +122,55 @@ export class SearchBar extends HTMLElement {
     this.dispatchEvent(new CustomEvent("found"));
     const run = this.scope.value === "run";
     const streams = run ? undefined : this.stream ? [this.stream] : this.streams;
-    const question = { run: this.run, streams, ignore: this.ignore.checked, ...(this.regex.checked ? { regex: wanted.source } : { literals: [text] }) };
-    let named = streams ?? [];
-    let gone = false;
+    this.question = { run: this.run, streams, ignore: this.ignore.checked, ...(this.regex.checked ? { regex: wanted.source } : { literals: [text] }) };
+    this.dispatchEvent(new CustomEvent("asked"));
+    if (run || !this.stream) {
+      this.span = [0, Infinity];
+      await this.look({});
+    } else {
+      this.span = [this.place.at, this.place.at];
+      await this.reach(1);
+      if (this.span[1] === Infinity) await this.reach(-1);
+    }
+    if (this.shown) return;
+    if (this.hits.some((hit) => this.here(hit))) await this.step(1);
+    else if (this.hits.length) this.list.hidden = false;
+  }
+
+  /** Looks for the hits next to those that are known, of the log that is looked at: for so many that come first there. */
+  async reach(direction) {
+    const [from, to] = this.span;
+    if (direction > 0) {
+      const edge = await this.look(to ? { from: to } : {});
+      this.span[1] = edge ? edge.end : Infinity;
+    } else {
+      const edge = from > 0 ? await this.look({ ...(from < Infinity && { to: from }), last: true }) : null;
+      this.span[0] = edge ? edge.offset : 0;
+    }
+    this.tell("");
+  }
+
+  /** Takes the hits of *part* of the logs. Returns the outermost of them, if there are more. */
+  async look(part) {
+    let named = this.question.streams ?? [];
+    let edge = null;
+    let done = null;
     const looked = new Map();
     say(this.said, "Looking \u2026");
-    for await (const said of objects("/api/search", question, { signal: this.over.signal })) {
+    for await (const said of objects("/api/search", { ...this.question, ...part }, { signal: this.over.signal })) {
       if (said.streams) named = said.streams;
-      if (said.hits) await this.take(said.hits, named);
+      if (said.hits) {
+        const [, offset, end] = said.hits.at(part.last ? 0 : -1);
+        edge = { offset, end };
+        await this.take(said.hits, named);
+      }
       if (said.progress) looked.set(said.progress[0], said.progress);
-      if (said.done) {
-        gone = true;
-        this.tell(said.capped ? ", and there are more" : "");
-      } else this.tell(` \u2026 ${this.progress(looked)}`);
+      if (said.done) done = said;
+      else this.tell(` \u2026 ${this.progress(looked)}`);
     }
-    if (!gone) this.tell(", until the connection was lost");
-    if (this.hits.some((hit) => this.here(hit))) this.step(1);
-    else if (this.hits.length) this.list.hidden = false;
+    this.capped = Boolean(done?.capped);
+    this.tell(done ? "" : ", until the connection was lost");
+    return this.capped ? edge : null;
   }
 
   progress(looked) {
@@ -147,11 +188,13 @@ export class SearchBar extends HTMLElement {
     const streams = named;
     const kept = hits.filter((hit, at) => found.has(at)).map(([k, offset, end, text]) => ({ ...streams[k], offset, end, text }));
     if (!kept.length) return;
-    const first = !this.hits.length;
     this.hits.push(...kept);
-    for (const hit of kept.slice(0, Math.max(0, LISTED - this.list.children.length))) this.list.append(this.listed(hit));
+    this.hits.sort((a, b) => (a.site === b.site && a.log === b.log ? a.offset - b.offset : 0));
+    this.list.replaceChildren(...this.hits.slice(0, LISTED).map((hit) => this.listed(hit)));
     this.dispatchEvent(new CustomEvent("found"));
-    if (first && kept.some((hit) => this.here(hit))) this.step(1);
+    const { at } = this.place;
+    const first = this.shown ? null : this.mine().find((hit) => hit.offset >= at);
+    if (first) this.show(first);
   }
 
   listed(hit) {
@@ -163,8 +206,20 @@ export class SearchBar extends HTMLElement {
     );
   }
 
+  /** Says how many hits there are, or which one is shown; "+" where there are more of them. */
   tell(rest) {
-    say(this.said, `${several(this.hits.length, "line")}${rest}`);
+    const mine = this.mine();
+    const more = this.capped || this.span[0] > 0 || this.span[1] < Infinity ? "+" : "";
+    const all = this.hits.length;
+    const number = mine.indexOf(this.shown) + 1;
+    if (!number) say(this.said, `${count(all)}${more} ${all === 1 && !more ? "line" : "lines"}${rest}`);
+    else if (all > mine.length) say(this.said, `Hit ${count(number)} of ${count(mine.length)}, ${count(all)}${more} in the run${rest}`);
+    else say(this.said, `Hit ${count(number)} of ${count(all)}${more}${rest}`);
+  }
+
+  /** The hits of the log that is looked at. */
+  mine() {
+    return this.hits.filter((hit) => this.here(hit));
   }
 
   here(hit) {
@@ -173,29 +228,62 @@ export class SearchBar extends HTMLElement {
 
   /** Shows the next hit (1) or the one before (-1), seen from where the page is. */
   step(direction) {
-    if (!this.hits.length) return;
-    const from = this.dataset.at === undefined ? -1 : Number(this.dataset.at);
-    const mine = this.hits.filter((hit) => this.here(hit)).sort((a, b) => a.offset - b.offset);
-    const next = direction > 0 ? mine.find((hit) => hit.offset > from) : mine.findLast((hit) => hit.offset < from);
-    let hit = next;
-    if (!hit) {
-      const others = this.hits.filter((one) => !this.here(one));
-      hit = others.length && !mine.length ? others[direction > 0 ? 0 : others.length - 1] : direction > 0 ? mine[0] : mine.at(-1);
+    return this.matcher && !this.matcher.ended && !this.stepping ? this.told(this.stepped(direction)) : null;
+  }
+
+  async stepped(direction) {
+    this.stepping = true;
+    try {
+      let hit = this.next(direction);
+      while (hit === undefined) {
+        const { at } = this.place;
+        if (at < this.span[0] || at > this.span[1]) this.anew(at);
+        await this.reach(direction);
+        hit = this.next(direction);
+      }
+      if (!hit && (direction > 0 ? this.span[0] > 0 : this.span[1] < Infinity)) {
+        this.anew(direction > 0 ? 0 : Infinity);
+        await this.reach(direction);
+      }
+      const mine = this.mine();
+      const all = mine.length ? mine : this.hits;
+      hit ??= direction > 0 ? all[0] : all.at(-1);
+      if (hit) this.show(hit);
+    } finally {
+      this.stepping = false;
     }
-    if (!hit) return;
-    if (this.here(hit)) say(this.said, `Hit ${count(mine.indexOf(hit) + 1)} of ${count(mine.length)}${this.hits.length > mine.length ? `, ${count(this.hits.length)} in the run` : ""}`);
+  }
+
+  /** The hit behind the place (1) or before it (-1); null where there is none; undefined while that is not known. */
+  next(direction) {
+    const { at, on } = this.place;
+    const [from, to] = this.span;
+    if (at < from || at > to) return undefined;
+    const mine = this.mine();
+    const hit = direction > 0 ? mine.find((one) => one.offset > at || (!on && one.offset === at)) : mine.findLast((one) => one.offset < at);
+    return hit ?? ((direction > 0 ? to < Infinity : from > 0) ? undefined : null);
+  }
+
+  /** Forgets the hits: those from *at* on are wanted, or before it. */
+  anew(at) {
+    this.hits = [];
+    this.span = [at, at];
+  }
+
+  show(hit) {
+    this.shown = hit;
+    this.tell("");
     this.dispatchEvent(new CustomEvent("go", { detail: hit }));
   }
 }
 
 /** The next row of a log with an error, from *offset* on; null where there is none. */
-export async function nextError(stream, offset) {
+export async function nextError(stream, offset, signal) {
   for (let at = offset; ; ) {
-    const answer = await ask("/api/window", { stream, at, rows: 1, level: "error" });
+    const answer = await ask("/api/window", { stream, at, rows: 1, level: "error" }, { signal });
     const found = answer.rows.find((row) => row[1] >= offset && !(row[4] & 2));
-    const to = Math.max(answer.to, answer.looked?.[1] ?? 0);
-    if (found || to <= at || to >= answer.committed) return found ?? null;
-    at = to;
+    if (found || answer.to <= at || answer.to >= answer.committed) return found ?? null;
+    at = answer.to;
   }
 }
 

@@ -22,8 +22,7 @@ export class OneLog {
   async window(spec, signal) {
     const answer = await ask("/api/window", { stream: this.streams[0], ...(this.level && { level: this.level }), ...spec }, { signal });
     this.state = { first: answer.first, committed: Math.max(answer.committed, this.state.committed), sealed: answer.sealed };
-    const [from, to] = answer.looked ?? [answer.from, answer.to]; // rows are few where the level leaves most out
-    return this.level ? { ...answer, from: Math.min(from, answer.from), to: Math.max(to, answer.to) } : answer;
+    return answer;
   }
 
   /** The rows around *where*: `{end}`, `{at}`, `{line}`, `{time}` or `{share}`. */
@@ -38,6 +37,11 @@ export class OneLog {
 
   async later(lines, signal) {
     return this.ends(lines) ? null : this.window({ at: lines.to, rows: PAGE }, signal);
+  }
+
+  /** Bytes of the log that *lines* do not cover. */
+  unseen(lines) {
+    return Math.max(0, lines.from - this.state.first) + (this.ends(lines) ? 0 : this.state.committed - lines.to);
   }
 
   /** Whether *lines* go as far as the log. */
@@ -107,6 +111,7 @@ export class Merged {
     await this.choose(signal);
     const at = where.time !== undefined ? { time: where.time } : where.start ? {} : { end: true };
     const answer = await this.merged({ ...at, rows: PAGE }, signal);
+    if (where.time !== undefined && !answer.rows.length) return { ...(await this.open({ end: true }, signal)), past: true };
     this.streams = answer.streams.map((stream) => ({ run: this.wanted.run, ...stream }));
     this.before = answer.before;
     this.after = this.offsets = answer.after;
@@ -127,6 +132,10 @@ export class Merged {
     this.after = this.offsets = answer.after;
     this.last = answer.rows.length < PAGE;
     return answer;
+  }
+
+  unseen() {
+    return 0;
   }
 
   ends() {

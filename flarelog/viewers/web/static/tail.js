@@ -54,7 +54,9 @@ export class Tail {
       }
       this.over = new AbortController();
       try {
-        if (await this.read(() => (misses = 0))) return this.listener.done();
+        const over = await this.read(() => (misses = 0));
+        if (this.stopped) return;
+        if (over) return this.listener.done();
         misses += 1;
       } catch (error) {
         if (this.stopped || this.resting) continue;
@@ -76,7 +78,7 @@ export class Tail {
     let over = false;
     const open = new Set(this.streams.keys());
     for await (const said of objects("/api/tail", body, { signal: this.over.signal })) {
-      if (this.stopped) return true;
+      if (this.stopped) return false;
       if (said.streams) {
         heard();
         this.listener.lost(null);

@@ -1,0 +1,129 @@
+"""Where in a log a time is, by what its lines tell, and without reading all of it: their times mostly ascend.
+
+A line that tells no time has that of a line before it. Where the lines around a time tell none for FAR, it is where the
+bytes were that came at it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from flarelog.model import StreamId, StreamInfo
+from flarelog.render.container import parse
+from flarelog.render.times import may_tell, rfc3339
+from flarelog.render.zones import Stamps
+from flarelog.viewers.origin import Origin
+from flarelog.viewers.web.windows import Windows, gathered
+
+PIECE, FAR = 64 << 10, 1 << 20  # bytes before a place in which a line that tells a time is looked for at first, at most
+NEAR = 4 * PIECE  # bytes between where a time came and where it stands, in a log that was read as it was written
+HEAD = 400  # bytes of a line in which its time is
+SIDE_BY_SIDE = 8  # logs
+_MILLISECOND = 1_000_000
+
+
+async def arrived_by(origin: Origin, infos: Sequence[StreamInfo], time: int) -> list[int]:
+    """How long the logs of *infos*, all of one run, were at *time*, in milliseconds since 1970. Raises NotAllowed,
+    CannotConnect.
+    """
+    sites = tuple(dict.fromkeys(info.stream.site for info in infos))
+    lengths = {one.stream: one.lengths for one in await origin.streams(infos[0].stream.run, sites, (time,))}
+    return [min((*lengths.get(info.stream, ()), info.committed)) for info in infos]
+
+
+async def written_by(
+    windows: Windows,
+    origin: Origin,
+    infos: Sequence[StreamInfo],
+    stamps: Callable[[StreamId], Stamps],
+    time: int,
+    ahead: Callable[[StreamId], int] = lambda stream: 0,
+) -> list[int]:
+    """Where the lines of *time*, in milliseconds since 1970, begin in the logs of *infos*, all of one run. *ahead*:
+    nanoseconds by which a log's clock is ahead of the one that *time* is by. Raises NotFound, NotAllowed,
+    CannotConnect, Unavailable.
+    """
+    turns = asyncio.Semaphore(SIDE_BY_SIDE)
+
+    async def found(info: StreamInfo, arrived: int) -> int:
+        async with turns:
+            when = When(origin, info, stamps, plain=await windows.plain(origin, info) is True)
+            return await when.offset_of(time * _MILLISECOND + ahead(info.stream), arrived)
+
+    arrived = await arrived_by(origin, infos, time)
+    return await asyncio.gather(*map(found, infos, arrived))
+
+
+class When:
+    """Of the log of *info*; *stamps* makes what reads its times. *plain*: no container runtime wrote it."""
+
+    def __init__(self, origin: Origin, info: StreamInfo, stamps: Callable[[StreamId], Stamps], *, plain: bool) -> None:
+        self._origin, self._info, self._stamps, self._plain = origin, info, stamps, plain
+
+    async def offset_of(self, time: int, arrived: int) -> int:
+        """Of the first line of *time*, in nanoseconds since 1970 by the log's clock, or later. *arrived*: how long the
+        log was at that time. Raises NotFound, NotAllowed, CannotConnect, Unavailable.
+        """
+        first, end = self._info.first, self._info.committed
+        arrived = max(first, min(arrived, end))
+        low, middle = first, min(first + PIECE, end)
+        while (told := await self._told(middle, PIECE)) is None:  # its beginning may tell none
+            if middle >= end:
+                return arrived
+            low, middle = middle, min(first + 4 * (middle - first), end)
+        low, high = (low, middle) if told >= time else (middle, end)
+        most = FAR
+        while high - low > PIECE:
+            near = (arrived, arrived - NEAR, arrived + NEAR)
+            middle = next((place for place in near if low < place < high), (low + high) // 2)
+            told = await self._told(middle, most)
+            most = PIECE if told is None else most  # looking farther costs too much where it is in vain
+            if told >= time if told is not None else low < arrived <= middle:
+                high = middle
+            else:
+                low = middle
+        begin, lines = await self._lines(max(first, low - PIECE), high)
+        stamps = self._stamps_of()
+        for line in lines:
+            behind = begin + len(line) + 1
+            if behind > low and (told := self._time(stamps, line, begin)) is not None and told >= time:
+                return begin
+            begin = behind
+        return arrived if low < arrived <= high else high
+
+    async def _told(self, end: int, most: int) -> int | None:
+        """The last time that the lines tell that end before *end*; None where those of *most* bytes tell none."""
+        size = PIECE
+        while True:
+            begin, lines = await self._lines(max(self._info.first, end - size), end)
+            told = await asyncio.to_thread(self._last, begin, lines)
+            if told is not None or size >= min(most, end - self._info.first):
+                return told
+            size *= 4
+
+    async def _lines(self, begin: int, end: int) -> tuple[int, list[bytes]]:
+        """Those that stand as a whole between *begin* and *end*, each without its LF, and where the first one does."""
+        data = await gathered(self._origin, self._info.stream, begin, end)
+        start = 0 if begin <= self._info.first else data.find(b"\n") + 1 or len(data)
+        lines = data[start:].split(b"\n")
+        return begin + start, lines if end >= self._info.committed else lines[:-1]
+
+    def _last(self, begin: int, lines: Sequence[bytes]) -> int | None:
+        stamps, at = self._stamps_of(), begin + sum(map(len, lines)) + len(lines)
+        for line in reversed(lines):
+            at -= len(line) + 1
+            if (told := self._time(stamps, line, at)) is not None:
+                return told
+        return None
+
+    def _stamps_of(self) -> Stamps:
+        stamps = self._stamps(self._info.stream)
+        stamps.learn(self._info.marks)
+        return stamps
+
+    def _time(self, stamps: Stamps, line: bytes, offset: int) -> int | None:
+        record = None if self._plain else parse(line)
+        if record is not None and record.time is not None:
+            return rfc3339(record.time)
+        return stamps.time(line[:HEAD].decode(errors="replace"), offset) if may_tell(line) else None

@@ -1,0 +1,68 @@
+"""Directories and links that this user may not follow: each is told, and nothing of them is taken for sent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from tests.sources.files.tailing import Site
+from tests.unprivileged import unprivileged
+
+Sites = Callable[..., Site]
+CLOSED = [pytest.param(0o600, id="names-alone-may-be-read"), pytest.param(0o000, id="nothing-may-be-read")]
+
+
+@pytest.mark.parametrize("mode", CLOSED)
+def test_a_directory_that_is_closed_is_told_until_it_is_open(make_site: Sites, mode: int) -> None:
+    site = make_site()
+    site.append("a.log", b"a\n")
+    site.append("e/y.log", b"y\n")
+    (site.root / "e").chmod(mode)
+    with unprivileged():
+        site.settle()
+        assert site.discovery.troubles == {"e": f"{site.root}/e cannot be listed: Permission denied"}
+        assert list(site.stored) == ["a.log"]
+        (site.root / "e").chmod(0o700)
+        site.settle()
+    assert not site.discovery.troubles
+    assert site.content("e/y.log") == b"y\n"
+
+
+@pytest.mark.parametrize("mode", CLOSED)
+def test_a_root_that_is_closed_is_waited_for(make_site: Sites, mode: int) -> None:
+    site = make_site()
+    site.append("a.log", b"a\n")
+    missing = []
+    with unprivileged():
+        for then in (mode, 0o700):
+            site.root.chmod(then)
+            site.settle()
+            missing.append(site.discovery.root_missing)
+    assert missing == [True, False]
+    assert site.content("a.log") == b"a\n"
+
+
+def test_a_link_into_a_directory_that_is_closed_is_told(make_site: Sites) -> None:
+    site = make_site(exclude=("shut/**",))
+    site.append("shut/y.log", b"y\n")
+    for name, target in {"l.log": "shut/y.log", "l.pt": "shut/y.log", "m.log": "nowhere"}.items():
+        os.symlink(target, site.root / name)
+    site.append("../shut.of/y.log", b"y\n")
+    os.symlink("../shut.of/y.log", site.root / "o.log")
+    os.symlink("../shut.of/y.log", site.root / "o.pt")
+    for directory in ("shut", "../shut.of"):
+        (site.root / directory).chmod(0o600)
+    with unprivileged():
+        site.settle()
+        told = dict(site.discovery.troubles)
+        for directory in ("shut", "../shut.of"):
+            (site.root / directory).chmod(0o700)
+        site.settle()
+    assert told == {
+        "shut": f"{site.root}/shut cannot be listed: Permission denied",
+        "o.log": f"{site.root}/o.log cannot be read: Permission denied",
+    }
+    assert not site.discovery.troubles
+    assert site.content("o.log") == b"y\n"

@@ -1,0 +1,138 @@
+"""Where a time is in a log: at the line that tells it, whenever that came, and without reading all of the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flarelog.model import Buffer, StreamId
+from flarelog.render.times import SECOND, shown
+from flarelog.render.zones import Stamps
+from flarelog.stores.local.store import LocalStore
+from flarelog.viewers.origin import Found, StoreOrigin
+from flarelog.viewers.web.when import When, written_by
+from flarelog.viewers.web.windows import Windows, info_of
+
+STREAM = StreamId("run-1", "kyoto", "log.txt")
+BEGIN = 1_795_420_800 * SECOND
+STEP = b"  a line that tells no time\n"
+BARS = b"".join(b"\rstep %d of 100 |######    |" % n for n in range(100))
+
+
+def stamps(stream: StreamId) -> Stamps:
+    return Stamps(UTC, BEGIN)
+
+
+def line(second: float) -> bytes:
+    return f"{shown(BEGIN + round(second * SECOND))[:23]} INFO the step of second {second}\n".encode()
+
+
+def lines(count: int, between: bytes = b"", first: int = 0) -> bytes:
+    return b"".join(line(second) + between for second in range(first, first + count))
+
+
+class Counted(StoreOrigin):
+    """Counts the bytes that are read."""
+
+    read = 0
+
+    async def find(self, *args: Any, **how: Any) -> AsyncGenerator[Found, None]:
+        async for number, what in super().find(*args, **how):
+            self.read += len(what) if isinstance(what, Buffer) else 0
+            yield number, what
+
+
+def gone_to(root: Path, data: bytes, second: float, arrived: int) -> tuple[int, int]:
+    """The offset of *second* in *data*, which was *arrived* bytes long then, and how many bytes were read for it."""
+
+    async def play() -> tuple[int, int]:
+        async with LocalStore(root, "memory") as held:
+            appender = await held.appender(STREAM, b"producer")
+            for at in range(0, len(data), 1 << 20):
+                await appender.append(at, data[at : at + (1 << 20)])
+            await appender.close()
+        origin = Counted(str(root))
+        async with origin:
+            info = await info_of(origin, STREAM)
+            when = When(origin, info, stamps, plain=await Windows().plain(origin, info) is True)
+            found = await when.offset_of(BEGIN + round(second * SECOND), arrived)
+            return found, origin.read
+
+    return asyncio.run(play())
+
+
+CONTAINER = b"".join(
+    b"%s stdout F the step of second %d\n" % (shown(BEGIN + n * SECOND).encode(), n) for n in range(9000)
+)
+LOGS = {
+    "lines": lines(9000),
+    "one-line": line(0),
+    "tracebacks-between": lines(2000, STEP * 40),
+    "bars-between": lines(500, BARS * 5 + b"\n"),
+    "long-bars-between": lines(5, BARS * 200 + b"\n"),
+    "nothing-told-at-the-beginning": STEP * 20_000 + lines(9000),
+    "a-container-s": CONTAINER,
+    "long-lines": lines(300, b"x" * 100_000 + b"\n"),
+    "a-time-of-another-year-among-them": lines(4000)
+    + b"2031-01-01 00:00:00 is when it ends\n"
+    + lines(5000, first=4000),
+}
+
+
+@pytest.mark.parametrize("arrived", ["later", "as written", "before"])
+@pytest.mark.parametrize("log", LOGS)
+def test_a_time_is_at_the_first_line_that_tells_it_whenever_it_came(tmp_path: Path, log: str, arrived: str) -> None:
+    data = LOGS[log]
+    last = data.count(b"the step of second") - 1
+    for second in sorted({0, min(1, last), last // 3, last}):
+        place = (
+            data.rindex(b"\n", 0, data.index(b"the step of second %d\n" % second)) + 1
+            if second
+            else data.index(line(0)[:10])
+        )
+        came = {"later": 0, "as written": min(len(data), place + 1000), "before": len(data)}[arrived]
+        assert gone_to(tmp_path / f"{second}", data, second - 0.5, came)[0] == place, second
+
+
+def test_by_a_clock_that_is_behind_the_logs_the_time_is_at_a_later_line(tmp_path: Path) -> None:
+    data = lines(9000)
+
+    async def play() -> list[int]:
+        async with LocalStore(tmp_path, "memory") as held:
+            appender = await held.appender(STREAM, b"producer")
+            await appender.append(0, data)
+            await appender.close()
+        async with StoreOrigin(str(tmp_path)) as origin:
+            infos = [await info_of(origin, STREAM)]
+            asked = (BEGIN + 5000 * SECOND) // 1_000_000
+            return await written_by(Windows(), origin, infos, stamps, asked, lambda stream: 30 * SECOND)
+
+    assert asyncio.run(play()) == [data.index(line(5030))]
+
+
+def test_a_time_behind_all_lines_is_at_the_end(tmp_path: Path) -> None:
+    data = lines(9000)
+    assert gone_to(tmp_path, data, 9000, 0)[0] == len(data)
+
+
+def test_a_log_that_tells_no_time_is_gone_to_by_when_it_came(tmp_path: Path) -> None:
+    found, read = gone_to(tmp_path, STEP * 50_000, 0, 12_345)
+    assert (found, read < 500_000) == (12_345, True), read
+
+
+def test_lines_behind_the_last_time_are_gone_to_by_when_they_came(tmp_path: Path) -> None:
+    data = lines(3000) + STEP * 100_000
+    assert gone_to(tmp_path, data, 5000, len(data) - 777_777)[0] == len(data) - 777_777
+
+
+@pytest.mark.parametrize(("arrived", "most"), [("as written", 600_000), ("later", 1_000_000)])
+def test_little_of_a_long_log_is_read(tmp_path: Path, arrived: str, most: int) -> None:
+    data = lines(200_000)
+    place = data.index(line(123_456))
+    found, read = gone_to(tmp_path, data, 123_456, place + 20_000 if arrived == "as written" else 0)
+    assert (found, read <= most) == (place, True), read
