@@ -24,6 +24,7 @@ _BEGIN = re.compile(
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
 _BOX = ("\u2502", "\u256d", "\u2570")
 _EXCEPTION = re.compile(r"(?P<type>[A-Za-z_][\w.]{0,150})(?:: ?(?P<message>.*))?$", re.DOTALL)
+_NAMES = ("Error", "Exception", "Interrupt", "Exit")  # of most types end so
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,300})", line (?P<line>\d{1,7})')
 _STRING = re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL)
 FOLDED = 1 << 16  # characters of a traceback within a string
@@ -68,6 +69,7 @@ class Traceback:
     frame: tuple[str, int] | None = None  # the last one's file and line
     raised: list[Raised] = field(default_factory=list)
     over: bool = False  # its exception was there
+    between: bool = False  # a line of another thread has come behind its latest one
 
     def take(self, line: Line, text: str) -> bool:
         """Whether *text* goes on with it."""
@@ -80,8 +82,12 @@ class Traceback:
             rest = inner[2:]
         if not self._goes_on(rest, line, grouped):
             return False
-        self.end = line.end
+        self.end, self.between = line.end, False
         return True
+
+    def _is_raised(self, found: re.Match[str] | None) -> bool:
+        """Whether a line is an exception; behind one of another thread that is judged by its type's name."""
+        return found is not None and (not self.between or found["type"].endswith(_NAMES))
 
     def _goes_on(self, rest: str, line: Line, grouped: bool) -> bool:
         if not rest.strip():
@@ -96,9 +102,14 @@ class Traceback:
             return False
         if rest[0] in " \t-" or rest.startswith(_BOX):
             frame = _FRAME.match(rest[:LOOKED])
+            if self.between and frame is None:
+                return False
             self.frame = (frame["file"], int(frame["line"])) if frame else self.frame
             return True
         found = _EXCEPTION.match(rest[:SHOWN])
+        if not self.over and not grouped and not self._is_raised(found):
+            self.between = True
+            return False
         if found is not None and not self.over:
             if len(self.raised) == CAUSES:
                 self.raised.pop()
@@ -137,6 +148,8 @@ class Tracebacks:
             if each.take(line, text):
                 self._chained = text[len(prefix) :].startswith(_CHAINED) or (self._chained and not text.strip())
                 return True, whole
+            if each.between:
+                continue
             if text.startswith(prefix.rstrip()) and (prefix.strip() or len(self._open) == 1):
                 whole.append(self._open.pop(prefix))
         if begun is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from flarelog.late import late
-from flarelog.render.tracebacks import TRACEBACK, Tracebacks
+from flarelog.render.tracebacks import GOROUTINE, TRACEBACK, Tracebacks
 
 _HEAD = 256  # characters that are looked at
 
@@ -52,7 +52,8 @@ _SAID = late(
     rf"(?i:\b(?:level|levelname|severity|lvl)\"?\s?[=:]\s?\"?(?P<value>{_WORD})\b)"
     r"|\"level\":\s?(?P<number>[1-6]0)\b|\"severityNumber\":\s?(?P<severity>[1-9]\d?)\b"
     r"|\[(?P<bracketed>error)\]"
-    r"|(?i:(?:^|\d:\s)(?P<said>warning|error|fatal(?=\serror)|fatal):?\s)"
+    r"|(?i:(?:^|\d:\s|\]:\s?)(?P<said>warning|error|fatal(?=\serror)|fatal|warn(?=:)"
+    r"|panic(?=:\s(?!(?:true|false|on|off|yes|no|none|null|\d+)\s*$))):?\s)"
     r"|(?P<warning>[A-Za-z]Warning:)"
     r"|(?P<error>(?:[A-Za-z]|\b)(?:Error|Exception)\b:|Traceback \(most recent call last\):"
     r"|Segmentation fault|core dumped|Out of memory)"
@@ -73,6 +74,8 @@ def _may_say(head: str) -> bool:
         or "dumped" in head
         or "memory" in head
         or "atal" in head
+        or "arn:" in head
+        or "anic:" in head
     )
 
 
@@ -124,16 +127,21 @@ class Levels:
         """The level of *text*, without colours; None: nobody knows."""
         self.within = False
         if TRACEBACK in text and self._tracebacks.begins(text):
-            self._last, self._end = Level.ERROR, 0
-            return Level.ERROR
+            return self._begun()
         if self._tracebacks.open and self._tracebacks.goes_on(text):
             self.within = True
             return Level.ERROR
         if self._end and text[: self._end].encode(errors="replace").translate(_DIGITS) == self._like:
             return self._last  # most lines of a log begin as the one before, but for their times
+        if GOROUTINE in text and self._tracebacks.begins(text):
+            return self._begun()
         own, self._end = _told(text)
         self._like = _shape(text[: self._end])
         if own is None and text[:1] in (" ", "\t"):
             return self._last
         self._last = own
         return own
+
+    def _begun(self) -> Level:
+        self._last, self._end = Level.ERROR, 0
+        return Level.ERROR

@@ -1,8 +1,10 @@
-"""Which lines of one log are of a Python traceback, also where those of several writers are mixed.
+"""Which lines of one log are of a Python traceback or of a goroutine's stack, also where those of several writers are
+mixed.
 
 A traceback is told apart by what stands before each of its lines (``[rank3]: ``). It goes on to its exception, or to
 the closing line of an exception group, and on where a sentence says that another one follows from it. A line of another
-writer in between is none of it, and does not end it.
+writer in between is none of it, and does not end it. A goroutine's stack goes on as long as its lines look like calls
+and their places.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ _GOES_ON = ("The above exception was", "During handling of the above")  # betwee
 _GROUP = "Exception Group "
 _RULES = ("  + ", "  | ")  # before the lines of an exception group, one for each that it is in
 _EXCEPTION = late(r"(?!(?i:trace|debug|info|notice|note|warn|warning)\b)(?P<type>[^\W\d][\w.<>]{0,200})(?::\s|:?\s*$)")
+GOROUTINE = "goroutine "  # in the first line of a stack of Go
+_STACK = late(r"goroutine \d{1,19}(?: gp=[\w= ]{1,80})? \[[^\]]{1,100}\]:\s*$")
+_CALL = late(r"[^\s(]{1,500}\(.*\)$")
 OPEN = 64  # tracebacks that are open at once
 MOST = 300  # lines of others behind which one that brings nothing is over
 PREFIX = 1000  # characters before each line that are compared
@@ -84,24 +89,56 @@ class Traceback:
         return True
 
 
+class Goroutine:
+    """The stack of one, with *prefix* before each line."""
+
+    __slots__ = ("at", "prefix")
+
+    def __init__(self, prefix: str, at: int = 0) -> None:
+        self.prefix, self.at = prefix, at
+
+    def takes(self, text: str, began: str | None = None) -> bool | None:
+        """As a traceback's."""
+        if not text.startswith(self.prefix):
+            begin = self.prefix.rstrip()
+            return True if text.startswith(begin) and not text[len(begin) :].strip() else None
+        rest = text[len(self.prefix) :]
+        if not rest.strip() or rest.startswith(("\t", "created by ", "...", GOROUTINE)):
+            return True
+        return _CALL.match(rest) is not None
+
+
 class Tracebacks:
     """Those of one log. Feed it all lines in their order, each to ``begins`` first."""
 
     def __init__(self) -> None:
-        self.open: list[Traceback] = []  # those of the longest prefixes first
+        self.open: list[Traceback | Goroutine] = []  # those of the longest prefixes first
         self._number = 0
 
     def begins(self, text: str) -> bool:
         """Whether one begins in *text*."""
         began = before_traceback(text)
         if began is None:
-            return False
-        if not self.goes_on(text, began) and len(began) <= PREFIX:
-            if len(self.open) >= OPEN:
-                self.open.remove(min(self.open, key=lambda one: one.at))
-            self.open.append(Traceback(text, began, self._number))
-            self.open.sort(key=lambda one: -len(one.prefix))
+            return self._begins_stack(text)
+        if not self.goes_on(text, began):
+            self._add(Traceback(text, began, self._number))
         return True
+
+    def _begins_stack(self, text: str) -> bool:
+        at = text.find(GOROUTINE)
+        if at < 0 or at > PREFIX or not _STACK.match(text, at):
+            return False
+        if not self.goes_on(text):
+            self._add(Goroutine(text[:at], self._number))
+        return True
+
+    def _add(self, one: Traceback | Goroutine) -> None:
+        if len(one.prefix) > PREFIX:
+            return
+        if len(self.open) >= OPEN:
+            self.open.remove(min(self.open, key=lambda other: other.at))
+        self.open.append(one)
+        self.open.sort(key=lambda other: -len(other.prefix))
 
     def goes_on(self, text: str, began: str | None = None) -> bool:
         """Whether *text* goes on with one of them."""

@@ -32,6 +32,7 @@ ERROR = late(
     r"Traceback \(most recent call last\):"
     r"|\b(?:ERROR|CRITICAL|FATAL|PANIC|ERR|FTL)\b(?!: 0\b)"
     r"|(?:[A-Za-z_.]|\b)(?:(?<![A-Za-z])Error:(?!\s*[\d.]+(?:\s*$|[,;]))|(?<=[A-Za-z])Error:|Exception:)"
+    r"|(?:^|[\]:] ?)panic: (?!(?:true|false|on|off|yes|no|none|null|\d+)\s*$)"
     r"|^error: |\[error\]|\bError in .{1,200}? ?: |(?:: E |: F )[\w./]{1,80}\.(?:cc|cpp|cu|h):\d"
     r"|\"severityNumber\":\s?(?:1[789]|2[0-4])\b|\blevel=(?:err|error|fatal|panic)\b"
     r"|\"level\":\s?\"(?:error|fatal|panic|dpanic|critical)\"|\"level\":[56]0\b"

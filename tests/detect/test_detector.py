@@ -132,6 +132,17 @@ def test_tracebacks_of_ranks_that_are_mixed_are_put_together() -> None:
     ]
 
 
+@pytest.mark.parametrize("prefix", ["", "[rank1]: "])
+def test_a_line_of_another_thread_is_not_the_exception_of_a_traceback(prefix: str) -> None:
+    begun = ["Traceback (most recent call last):", '  File "a.py", line 1, in f']
+    others = ["2026-11-20 08:00:03 INFO of another", "  of it", "loss: 0.3", "hello world"]
+    rows = [*begun, *others, '  File "b.py", line 2, in g', others[0], "ValueError: x", "loss: 0.2"]
+    found = searched("".join(f"{prefix}{row}\n" for row in rows).encode())
+    assert [each.facts for each in found] == [{"exception": "ValueError", "at": "b.py:2"}]
+    cut = searched("".join(f"{prefix}{row}\n" for row in [*begun, *others]).encode())
+    assert [each.facts.get("exception") for each in cut] in ([], [None])
+
+
 def test_a_traceback_without_an_end_takes_no_more_than_its_bound() -> None:
     data = b"Traceback (most recent call last):\n" + b'  File "a", line 1, in b\n' * 5000 + b"KeyError: 1\n"
     assert [(each.signature, each.offset) for each in searched(data)] == [("program.exception", len(data) - 12)]

@@ -44,6 +44,17 @@ LINES = {
     '{"severityNumber":24}': Level.FATAL,
     "2026/11/23 10:00:00 [error] 123#0: boom": Level.ERROR,
     "[10:00:00 FTL] boom": Level.FATAL,
+    "panic: runtime error: index out of range [5] with length 3": Level.FATAL,
+    "2026/11/20 08:00:00 x.go:12: panic: no such key": Level.FATAL,
+    "fatal error: all goroutines are asleep - deadlock!": Level.FATAL,
+    "warn: x": Level.WARNING,
+    "Warn: x": Level.WARNING,
+    "[rank1]: warning: x": Level.WARNING,
+    "[default1]:fatal: x": Level.FATAL,
+    "panic: false": None,
+    "panic: 1": None,
+    "don't panic: it is fine": None,
+    "warn x": None,
     "epoch 1 loss 0.7": None,
     "no errors and no warnings": None,
     "INFORMATION": None,
@@ -171,6 +182,28 @@ def test_tracebacks_of_several_ranks_that_are_mixed_are_errors_to_their_ends(pre
         assert [levels.of(prefix.format(rank) + text) for rank in range(3)] == [Level.ERROR] * 3
         assert levels.of("INFO the launcher") is Level.INFO
     assert [levels.of(prefix.format(rank) + "step 2") for rank in range(3)] == [None] * 3
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank1]: ", "[rank1]:"])
+def test_a_panic_of_go_is_an_error_to_the_end_of_its_stacks(prefix: str) -> None:
+    levels = Levels()
+    stack = [
+        "goroutine 1 [running]:",
+        "main.(*T).get(0xc000012120, {0x4a8f20, 0x3})",
+        "\t/tmp/x.go:5 +0x1d",
+        "...12 frames elided...",
+        "",
+        "goroutine 18 gp=0xc000003c0 m=4 mp=0xc00006 [chan receive, 3 minutes]:",
+        "main.work(...)",
+        "created by main.main in goroutine 1",
+        "\t/tmp/x.go:9 +0x85",
+    ]
+    assert levels.of(f"{prefix}panic: runtime error: index out of range [5] with length 3") is Level.FATAL
+    assert [levels.of(prefix + text) for text in stack] == [Level.ERROR] * 9
+    assert levels.of("exit status 2" if not prefix else "another writer") is None
+    assert levels.of(f"{prefix}step 2") is None
+    assert levels.of(f"{prefix}\tof it") is None
+    assert levels.of("see goroutine 7 [running]: it waits") is None
 
 
 def test_tracebacks_that_never_end_are_forgotten() -> None:
