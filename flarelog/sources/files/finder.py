@@ -6,6 +6,7 @@ A look that fails is said once, and the next one may do better: what is being se
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import os
 import time
@@ -18,11 +19,15 @@ from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.openers import sees_all, written
 from flarelog.sources.files.passing import STAYS
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.record import is_left
 from flarelog.sources.files.sizes import sizes
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.unmatched import unmatched
 from flarelog.sources.files.watch import Change, Watch, best_watch
 from flarelog.sources.files.writers import Writers, have_writers
+from flarelog.text import legible
+
+log = logging.getLogger(__name__)
 
 ROOT_POLL = 0.05  # seconds, while there is no root: its first log may be rotated before the next look
 LOOK_SHARE = 0.01  # of one core that looking at all files may take; what changes is reported without it
@@ -109,6 +114,12 @@ class Files:
 
     def learn(self, streams: list[StreamInfo], now: float) -> None:
         self.discovery.learn(streams, now)
+        for info in streams:
+            path = os.path.join(self._wanted.root, info.stream.log)
+            mine = self._wanted.matches(info.stream.log) and info.stream.log not in self.logs
+            if mine and is_left(info) and not os.path.lexists(path):  # it may also be another sidecar's, which is down
+                why = "the receiver holds %d bytes of it and no end, no sidecar sends it, and there is no file %s"
+                log.warning(f"%s is not sent: {why}", info.stream.log, info.committed, legible(path))
 
     def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
         self.discovery.resume(streams, now)

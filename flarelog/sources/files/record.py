@@ -11,8 +11,9 @@ import os
 from dataclasses import dataclass, field, replace
 
 from flarelog.exit_marks import Exit
-from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, StreamInfo, extend, suffix_digest
+from flarelog.model import EMPTY_DIGEST, SPOOL, Attributes, Ended, Gap, Generation, StreamInfo, extend, suffix_digest
 from flarelog.sources.files.file import MARKER, SourceFile
+from flarelog.sources.files.identity import inode
 from flarelog.sources.redaction.mask import Rules
 from flarelog.text import legible
 from flarelog.values import frozen
@@ -187,3 +188,11 @@ def may_have_grown(info: StreamInfo) -> list[str]:
         elif isinstance(mark, Ended):
             ended.add(current)
     return [key for key in in_order(info) if key not in ended or key == current]
+
+
+def is_left(info: StreamInfo) -> bool:
+    """Whether nobody sends a stream whose last generation was a file, and has no end."""
+    last = next(reversed(shipped(info).values()), None)
+    if info.sealed or info.state is None or info.state.linked is not False or last is None or last.closed is not None:
+        return False
+    return inode(last.begin.identity) != (0, 0) and SPOOL not in last.begin.notes

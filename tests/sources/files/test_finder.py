@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pytest_mock import MockerFixture
 
+from flarelog.model import SPOOL, Ended, Generation, Mark, State, StreamId, StreamInfo
 from flarelog.sources.base import Finder
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.finder import Files
@@ -53,6 +54,32 @@ def test_a_root_is_missing_until_it_was_there(tmp_path: Path) -> None:
         place.write("a.log", b"one\n")
         finder.drain(0.0)
         assert finder.missing == ""
+
+
+def held(log: str, *more: Mark, linked: bool | None = False, sealed: bool = False, notes: str = "") -> StreamInfo:
+    """What the receiver holds of a log of one file."""
+    begin = Generation(0, 0, log, 0, "1:2:3", notes=notes)
+    return StreamInfo(StreamId("run", "site", log), 0, 4, 0, sealed, (begin, *more), state=State(linked))
+
+
+def test_a_log_that_was_deleted_while_nobody_watched_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    place = Directory(tmp_path)
+    place.write("here.log", b"one\n")
+    record = [
+        held("gone.log"),
+        held("here.log"),
+        held("ended.log", Ended(4, 0, "removed")),
+        held("sealed.log", sealed=True),
+        held("of-another.log", linked=True),
+        held("unknown.log", linked=None),
+        held("of-a-command.log", notes=f"{SPOOL}:token:0"),
+        held("model.pt"),
+    ]
+    with place.finder() as finder:
+        finder.learn(record, 0.0)
+        assert not finder.troubles
+    why = "the receiver holds 4 bytes of it and no end, no sidecar sends it, and there is no file"
+    assert caplog.messages == [f"gone.log is not sent: {why} {tmp_path}/gone.log"]
 
 
 def test_a_look_that_fails_is_said_once_and_the_next_one_does_better(
