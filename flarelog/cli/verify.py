@@ -33,7 +33,8 @@ def command(run_id: str, store: str, source: str | None) -> None:
 
     The output shows the first offset that differs, without --source the range in which it lies, and how many bytes are
     known to be lost. Exit code 1 means that a log differs, that its journal is damaged, or that something in the store,
-    such as a link or a file without a journal, is not a log and was left out. Otherwise exit code 6 means that a log has gaps.
+    such as a link or a file without a journal, is not a log and was left out. Otherwise exit code 6 means that a log
+    has gaps.
 
     \b
     Example: flarelog verify job-1 --store logs
