@@ -8,6 +8,7 @@ on from it.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -388,15 +389,29 @@ class StreamInfo:
         return tuple(mark for mark in self.marks if isinstance(mark, Exit))
 
     @property
-    def files(self) -> int:
-        """How many files the stream came from; one that was truncated is still the same file."""
-        return len({mark.identity for mark in self.marks if isinstance(mark, Generation)})
+    def generations(self) -> int:
+        return generations(self.marks)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What is to be known of any of its generations, each word once."""
         words = [word for mark in self.marks if isinstance(mark, Generation) for word in mark.notes.split(",")]
         return tuple(sorted({word for word in words if word}))
+
+
+def generations(marks: Iterable[Mark]) -> int:
+    """How many generations of a stream *marks* tell of: a file is another one behind its truncation, and the same where
+    it goes on behind a hole, or behind the file that took its place.
+    """
+    count, current, known = 0, "", set[str]()
+    for mark in marks:
+        if isinstance(mark, Generation):
+            current = mark.identity
+            count += current not in known
+            known.add(current)
+        elif isinstance(mark, Ended) and mark.reason == "truncated":
+            known.discard(current)
+    return count
 
 
 @frozen

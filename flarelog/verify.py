@@ -22,7 +22,7 @@ from flarelog.records import gaps_text
 from flarelog.sources.files.identity import identity, inode
 from flarelog.sources.files.lineage import born_of, is_numbered, is_surely_rotation, names_of
 from flarelog.stores.base import Evidence, Reader
-from flarelog.text import legible
+from flarelog.text import legible, several
 from flarelog.values import frozen
 
 _READ = 1 << 20
@@ -43,6 +43,7 @@ class Verdict:
     redacted: Redaction | None = None  # as the receipt said
     gaps: int = 0  # places where bytes are known to be lost
     damaged: int = 0  # lines of the journal that cannot be read
+    ranged: bool = False  # the journal alone tells of a difference no more than the range in which it lies
 
 
 class Files:
@@ -104,8 +105,12 @@ def _compared(store: Reader, stream: StreamId, files: Files | None) -> tuple[Ver
     """Raises OSError; NotFound; Unavailable where the store has something in the place of a file."""
     with store.evidence(stream) as held:
         found = _against_store(held)
-        if found.first is None and files is not None:
-            found = _against_source(held, files, found.text)
+        if files is not None and (found.first is None or found.ranged):
+            compared = _against_source(held, files, found.text)
+            if found.first is None:
+                found = compared
+            elif compared.first is not None:
+                found = replace(found, first=compared.first, text=f"{found.text}, and {compared.text}")
     info = held.info
     return replace(found, redacted=info.redacted, gaps=len(info.gaps), damaged=held.damaged), info
 
@@ -124,7 +129,7 @@ def _against_store(held: Evidence) -> Verdict:
             digest, at = extend(digest, piece), at + len(piece)
         if digest != expected:
             text = f"differs from the committed bytes between offset {begin} and {end}"
-            return Verdict(stream, committed, 0, begin, text)
+            return Verdict(stream, committed, 0, begin, text, ranged=True)
         begin = end
     lines = f"{held.damaged} line{'s' if held.damaged > 1 else ''} of its journal"
     text = f"{lines} cannot be read, but the bytes agree with the others" if held.damaged else "ok"
@@ -132,7 +137,12 @@ def _against_store(held: Evidence) -> Verdict:
         text += f", {gaps_text([gap.length for gap in held.info.gaps])}"
     # No difference: a receiver that is at work commits them soon, and one that starts cuts them off.
     behind = size - committed
-    return Verdict(stream, committed, 0, text=f"{text}, and {behind} bytes are not committed yet" if behind else text)
+    if behind:
+        text += (
+            f", and its journal does not vouch for {several(behind, 'byte')} behind them: a receiver is about to commit"
+            " them, or somebody cut the journal or added to the log"
+        )
+    return Verdict(stream, committed, 0, text=text)
 
 
 def _against_source(held: Evidence, files: Files, text: str) -> Verdict:
@@ -182,9 +192,9 @@ def _held_twice(journals: dict[StreamId, StreamInfo], files: Files) -> Iterator[
         for extent in extents(held.marks, held.committed):
             if extent.length and extent.ended != "truncated":
                 pieces.setdefault(extent.identity, []).append((stream, extent))
-    for several in pieces.values():
-        several.sort(key=lambda piece: (piece[1].source_offset, piece[1].offset))
-        for (one, first), (other, second) in pairwise(several):
+    for found in pieces.values():
+        found.sort(key=lambda piece: (piece[1].source_offset, piece[1].offset))
+        for (one, first), (other, second) in pairwise(found):
             same = first.source_offset + first.length - second.source_offset
             path = files.of(second) if same > 0 else None
             if path is None or _masked_as(first) != _masked_as(second):  # with other rules it is sent again on purpose
@@ -223,8 +233,8 @@ def _renamed(stream: StreamId, held: StreamInfo, streams: Iterable[StreamId], fi
     for extent in extents(held.marks, held.committed):
         path = files.of(extent) if extent.length else None
         if path is not None and (name := files.name(path)) in others and not names_of(stream.log, name):
-            where = f"{extent.length} bytes from offset {extent.offset} on"
-            return f"{where} come from the file that is now named {legible(name)}, like another log"
+            where = f"{several(extent.length, 'byte')} from offset {extent.offset} on"
+            return f"the file of {where} is called {legible(name)} by now, which is the name of another log"
     return ""
 
 

@@ -351,6 +351,18 @@ def test_a_file_that_becomes_readable_is_sent_and_forgiven(place: Place) -> None
     receiver.holds(DATA)
 
 
+@pytest.mark.parametrize("once", [True, False])
+def test_a_root_that_cannot_be_read_is_not_said_to_be_absent(place: Place, once: bool) -> None:
+    append(place.log, DATA)
+    place.root.chmod(0)
+    sidecar = place.sidecar(place.serve(), "--drain-timeout", "1", *(["--once"] if once else []), plain=True)
+    sidecar.says("cannot be read (Permission denied)")
+    assert (sidecar.ends() if once else sidecar.stop()) == 3
+    place.root.chmod(0o755)
+    what = "could not be read within 1 s" if once else "could never be read; nothing was sent"
+    assert f"ERROR sidecar: the root {place.root} {what}\n" in sidecar.said
+
+
 def test_a_directory_that_cannot_be_listed_is_said_once_and_the_others_go_on(place: Place) -> None:
     append(place.log, DATA)
     secret = place.root / "secret"

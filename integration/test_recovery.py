@@ -437,7 +437,7 @@ def test_verify_says_where_a_stream_was_cut_and_what_was_never_committed(place: 
     assert receiver.stop() == 0
     append(receiver.file(), b"an editor was here\n")
     code, text = verified(receiver)
-    assert (code, "19 bytes are not committed yet" in text) == (0, True)
+    assert (code, "does not vouch for 19 bytes behind them: " in text) == (0, True)
     os.truncate(receiver.file(), 100)
     code, text = verified(receiver)
     assert code == 1

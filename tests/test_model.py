@@ -170,6 +170,23 @@ def test_the_generations_of_a_stream(marks: list[Mark], found: list[Extent]) -> 
     assert extents(marks, 100) == found
 
 
+@pytest.mark.parametrize(
+    ("marks", "count"),
+    [
+        pytest.param([], 0, id="no-marks"),
+        pytest.param([FIRST, Ended(30, 0, "rotated"), LATER], 2, id="a-rotation"),
+        pytest.param([FIRST, *4 * (Ended(30, 0, "truncated"), replace(FIRST, offset=30))], 5, id="four-truncations"),
+        pytest.param([FIRST, LATER, replace(FIRST, offset=60), replace(LATER, offset=70)], 2, id="late-bytes"),
+        pytest.param([FIRST, replace(FIRST, offset=30, source_offset=99)], 1, id="a-hole"),
+        pytest.param(
+            [FIRST, LATER, Ended(60, 0, "truncated"), replace(FIRST, offset=60)], 2, id="another-was-truncated"
+        ),
+    ],
+)
+def test_each_rotation_begins_another_generation(marks: list[Mark], count: int) -> None:
+    assert StreamInfo(StreamId("run-1", "site-1", "log.txt"), 0, 100, 0, True, tuple(marks)).generations == count
+
+
 def test_a_stream_as_scripts_see_it() -> None:
     gap = Gap(30, 0, 5, "truncated before they were read", at=1_795_363_719_123, clock=1_795_363_000_000)
     marks = (replace(FIRST, at=1), Ended(30, 0, "truncated"), gap, LATER)

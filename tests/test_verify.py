@@ -76,6 +76,16 @@ def test_a_changed_byte_in_the_store_is_located_within_what_the_journal_keeps(
     assert "differs from the committed bytes between offset" in verdict.text
 
 
+def test_with_its_source_at_hand_a_changed_byte_in_the_store_is_named_exactly(
+    check: Callable[..., Verdict], tmp_path: Path
+) -> None:
+    change(tmp_path / "store" / "run-1" / "site-1" / "log.txt", 100)
+    verdict = check()
+    assert verdict.first == 100
+    assert verdict.text.startswith("differs from the committed bytes between offset 0 and ")
+    assert verdict.text.endswith(f", and differs at offset 100 from {tmp_path}/source/log.txt.1, offset 100")
+
+
 @pytest.mark.parametrize(("name", "at", "offset"), [("log.txt.1", 77, 77), ("log.txt", 5, len(OLD) + 5)])
 def test_a_changed_byte_in_the_source_is_named_exactly(
     check: Callable[..., Verdict], tmp_path: Path, name: str, at: int, offset: int
@@ -99,7 +109,7 @@ def test_what_is_not_committed_is_said_and_no_difference(check: Callable[..., Ve
     for against_source in (False, True):
         verdict = check(against_source=against_source)
         assert (verdict.first, verdict.length) == (None, len(OLD + NEW))
-        assert verdict.text == "ok, and 18 bytes are not committed yet"
+        assert verdict.text.startswith("ok, and its journal does not vouch for 18 bytes behind them: ")
 
 
 def test_a_source_that_is_gone_is_not_held_against_the_store(check: Callable[..., Verdict], tmp_path: Path) -> None:
@@ -231,7 +241,7 @@ def test_a_file_that_has_the_name_of_another_log_by_now_is_said_and_no_differenc
     found = judged(tmp_path, {"a.log": [("b.log", b"one\n", 1)], "b.log": [("gone", b"two\n", 2)]})
     assert found["a.log"].first is None
     assert found["a.log"].text == (
-        "ok, and 4 bytes from offset 0 on come from the file that is now named b.log, like another log"
+        "ok, and the file of 4 bytes from offset 0 on is called b.log by now, which is the name of another log"
     )
 
 

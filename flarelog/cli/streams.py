@@ -81,7 +81,7 @@ def _table(found: list[StreamInfo]) -> list[str]:
     for info in found:
         state = "sealed" if info.sealed else "open"
         names = (info.stream.run, info.stream.site, info.stream.log)
-        rows.append((*names, f"{info.committed:,}", str(info.files), str(len(info.gaps)), state))
+        rows.append((*names, f"{info.committed:,}", str(info.generations), str(len(info.gaps)), state))
     shown = narrowed(rows, ("GENERATIONS", "BYTES"), terminal_columns())
     return aligned(shown, [at for at, name in enumerate(shown[0]) if name in ("BYTES", "GENERATIONS", "GAPS")])
 

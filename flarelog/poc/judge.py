@@ -113,7 +113,7 @@ async def _sites(evidence: Evidence, store: Reader, held: _Held) -> list[SiteVer
                 lost=lost,
                 misses=sum(times for (site, _), times in misses.items() if site == name),
                 reconnects=sum(times - 1 for (site, _), times in opened.items() if site == name),
-                generations=sum(info.files for info in infos.values()),
+                generations=sum(info.generations for info in infos.values()),
                 gaps=sum(len(info.gaps) for info in infos.values()),
                 receipt=bool(logs) and all(log.sealed for log in logs),
                 written_sha256=_combined([(log.log, log.written_sha256) for log in logs]),

@@ -24,7 +24,6 @@ from flarelog.model import (
     Chunk,
     Code,
     Gap,
-    Generation,
     Health,
     News,
     Packed,
@@ -33,6 +32,7 @@ from flarelog.model import (
     Reply,
     StreamId,
     StreamInfo,
+    generations,
 )
 from flarelog.records import gap_sentence
 from flarelog.sender.consents import Consents
@@ -124,7 +124,7 @@ class Log:
             self._receipt if self.delivery.sealed else None,
             producer.all_misses,
             self.delivery.reconnects,
-            sum(isinstance(mark, Generation) for mark in marks),
+            generations(marks),
             sum(isinstance(mark, Gap) for mark in marks),
             self.error,
             unsent,

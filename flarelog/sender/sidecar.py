@@ -192,7 +192,8 @@ class Sidecar:
     async def _drain(self) -> None:
         missing = self.finder.missing
         if missing and not self.options.once:
-            raise NotFound(f"{missing} never appeared; nothing was sent")
+            what = "could never be read" if self._is_there() else "never appeared"
+            raise NotFound(f"{missing} {what}; nothing was sent")
         while self.finder.missing:
             await asyncio.sleep(0.1)  # the watching loop looks for it, at its own pace
         self._wake(self.finder.drain(time.monotonic()))
@@ -214,7 +215,8 @@ class Sidecar:
         too_long = self._progress.too_long
         seconds = f"{(self.options.drain_limit if too_long else None) or self.options.drain_timeout:g} s"
         if missing := self.finder.missing:
-            return NotFound(f"{missing} did not appear within {seconds}")
+            what = "could not be read" if self._is_there() else "did not appear"
+            return NotFound(f"{missing} {what} within {seconds}")
         if not self.link.connected:
             return CannotConnect(f"no receiver answered at {self.options.receiver} within {seconds}")
         waiting, left = self.finder.waiting, [one for one in self._logs.values() if not one.ended]
@@ -227,6 +229,10 @@ class Sidecar:
             parts.append(f"{several(waiting, 'log')} could not be opened yet")
         what = f"{count} of {several(len(self._logs) + waiting, 'log')} {'was' if count == 1 else 'were'}"
         return TimedOut(f"{what} not sent completely: {'; '.join(parts)}; a restarted sidecar sends the rest")
+
+    def _is_there(self) -> bool:
+        """Whether the directory of the logs exists, readable or not."""
+        return os.path.lexists(self.options.source.directory)
 
     # --- logs
 

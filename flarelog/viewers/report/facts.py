@@ -59,7 +59,7 @@ class SiteFacts:
     agreed: int = 0  # of them: that a receipt has sealed, whose digest both ends agreed on
     bytes: int = 0
     lines: int | None = None  # None: they were not counted
-    files: int = 0
+    generations: int = 0
     gaps: int = 0
     lost: int = 0  # bytes of gaps; 0: nobody knows how many
     masked: int | None = None  # bytes; None: nothing is masked

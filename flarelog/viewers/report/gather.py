@@ -283,7 +283,7 @@ def _site(
         sum(info.sealed for info in infos),
         sum(info.committed for info in infos),
         ends.lines,
-        sum(info.files for info in infos),
+        sum(info.generations for info in infos),
         len(gaps),
         sum(gap.length for gap in gaps),
         sum(masked) if masked else None,

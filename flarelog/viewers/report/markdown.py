@@ -75,10 +75,10 @@ def _parts(report: Report, room: Room) -> Iterator[str]:
         yield from _table(("Round", "Began (UTC)", "Took", "Slowest site"), rows)
     yield "## Sites\n"
     yield from _table(
-        ("Site", "Standing", "Bytes", "Lines", "Logs", "Files", "Gaps", "Digests agreed", "Ranks", "Last line"),
+        ("Site", "Standing", "Bytes", "Lines", "Logs", "Generations", "Gaps", "Digests agreed", "Ranks", "Last line"),
         [
             (plain(one.site), f"{ICONS[one.stands]} {one.stands} {plain(words(report, one))}".strip(), f"{one.bytes:,}",
-             "-" if one.lines is None else f"{one.lines:,}", str(one.logs), str(one.files), str(one.gaps),
+             "-" if one.lines is None else f"{one.lines:,}", str(one.logs), str(one.generations), str(one.gaps),
              f"{one.agreed} of {one.logs}", ranks_said(one.ranks),
              code(_last(one) if room.lines else "", 120))
             for one in worst_first(report)[: room.rows]

@@ -288,7 +288,12 @@ def _sites(report: Report, room: Room) -> Iterator[Safe]:
     ranks, masked = any(one.ranks for one in report.sites), any(one.masked is not None for one in report.sites)
     clocks = any(one.ahead for one in report.sites)
     heads = [("Site", ""), ("Standing", ""), ("Bytes", "n"), *([("Lines", "n")] if lines else []), ("Logs", "n")]
-    heads += [("Files", "n"), ("Gaps", "n"), *([("Masked bytes", "n")] if masked else []), ("Digests agreed", "n")]
+    heads += [
+        ("Generations", "n"),
+        ("Gaps", "n"),
+        *([("Masked bytes", "n")] if masked else []),
+        ("Digests agreed", "n"),
+    ]
     heads += [*([("Ranks", "")] if ranks else []), *([("Clock", "n")] if clocks else [])]
     bodies = []
     for one in worst_first(report)[: room.rows]:
@@ -297,7 +302,7 @@ def _sites(report: Report, room: Room) -> Iterator[Safe]:
         cells.append(tag("td", f"{one.bytes:,}", class_="n"))
         if lines:
             cells.append(tag("td", "-" if one.lines is None else f"{one.lines:,}", class_="n"))
-        numbers = [f"{one.logs:,}", f"{one.files:,}", f"{one.gaps:,}"]
+        numbers = [f"{one.logs:,}", f"{one.generations:,}", f"{one.gaps:,}"]
         numbers += ["-" if one.masked is None else f"{one.masked:,}"] if masked else []
         numbers.append(f"{one.agreed} of {one.logs}")
         cells += [tag("td", number, class_="n") for number in numbers]
