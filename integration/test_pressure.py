@@ -275,9 +275,9 @@ def test_a_receiver_without_descriptors_takes_what_it_can_and_the_rest_in_turn(p
     with_files(receiver.program, 80)
     logs = several(place, 60, 20_000)
     sidecar = place.sidecar(receiver)
-    sidecar.says("the receiver has reached its limit of 80 open files (ulimit -n)")
+    sidecar.says("open files")  # a log that cannot be opened, or the limit that the receiver has reached
     other = place.sidecar(receiver, site="site-2", root=place.root)
-    other.says("the receiver has reached its limit of")
+    other.says("open files")
     for program in (sidecar, other):  # at once: what one of them holds open, the other waits for
         program.tell(signal.SIGTERM)
     assert sidecar.ends() == 0, sidecar.talk()
