@@ -476,23 +476,6 @@ def test_what_comes_after_ctrl_c_is_shown_however_old_its_times_are_and_however_
             Path(word.removeprefix("--from=@")).unlink()
 
 
-def test_with_many_logs_it_goes_on_from_that_moment(place: Place) -> None:
-    receiver = place.serve()
-    for name in "abc":
-        append(place.log.with_name(f"{name}.log"), b"2020-01-01T00:00:00Z old\n")
-    program = place.sidecar(receiver)
-    terminal = Terminal("follow", RUN, "--receiver", receiver.address, "--log", "*.log")
-    terminal.sees("c.log")
-    command = interrupted(terminal)
-    append(place.log.with_name("a.log"), b"2999-01-01T00:00:00Z new\n")
-    place.call("run-end", RUN, "--receiver", receiver.address)
-    assert program.ends() == 0
-    assert re.fullmatch(r"--since=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", command[-1])
-    again = place.start(*command, "--no-notes")
-    assert again.ends() == 0
-    assert [line.split(" │ ")[1] for line in again.printed.splitlines()] == ["2999-01-01T00:00:00Z new"]
-
-
 def test_no_color_on_a_terminal_and_the_last_lines_first(place: Place) -> None:
     receiver = place.serve()
     data = b"".join(b"\x1b[31mline %d\x1b[0m\n" % n for n in range(300))

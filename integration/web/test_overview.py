@@ -66,6 +66,7 @@ def test_a_browser_stays_logged_in_at_two_pages_of_one_host(browser: Browser, pl
     first, second = (Web(place, "--receiver", receiver.address) for _ in range(2))
     with tab_of(browser, first) as tab:
         tab.page.goto(second.login())
+        expect(tab.page.get_by_role("link", name="run-1")).to_be_visible()  # else the next page ends the login
         for web in (second, first):
             tab.page.goto(web.url("/"))
             expect(tab.page.get_by_role("link", name="run-1")).to_be_visible()
