@@ -116,7 +116,8 @@ async def _serve(
         options = replace(options, listen=f"{options.host}:{port}")
         key = new_key()
         how = ("--receiver", receiver) if store is None else ("--store", os.path.abspath(store))
-        sources = Sources(how[1], own, None if store is not None else of_token, how)
+        some = store is None and bool(access.token_file or access.named.keywords.get("cert"))
+        sources = Sources(how[1], own, None if store is not None else of_token, how, some)
         with _kept(options, key):
 
             def ready() -> None:

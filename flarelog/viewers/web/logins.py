@@ -48,7 +48,7 @@ class Logins:
         self._clock, self._secure, self._cookie = clock, options.secure, cookie_name(options)
         self._lasting = options.session_hours * 3600
         self._secrets, self._sessions = Secrets(key), Sessions[Rights](self._lasting)
-        self._origins = Origins(sources)
+        self._origins, self._some = Origins(sources), sources.some
         self._wrong, self._ending = 0, False
         self._free = asyncio.Event()
 
@@ -138,6 +138,10 @@ class Logins:
             "version": __version__,
             "until": int(session.until * 1000),
         }
+
+    def sees_some(self, session: User) -> bool:
+        """Whether *session* may be for some runs alone: the receiver does not list the others."""
+        return self._some or session.who == "token"
 
     # --- how long, and how much
 
