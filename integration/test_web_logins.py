@@ -163,7 +163,7 @@ def test_many_windows_wait_and_many_tails_are_refused(place: Place) -> None:
     with tailing(client, named) as one, tailing(client, named) as two:
         until(lambda: one.said and two.said, "both are there")
         answer = client.post("/api/tail", json={"streams": [named]})
-        assert (answer.status_code, "2 of these" in answer.json()["error"]) == (429, True)
+        assert (answer.status_code, "2 tabs follow logs" in answer.json()["error"]) == (429, True)
     assert live.process.poll() is None
 
 

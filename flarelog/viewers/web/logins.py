@@ -32,6 +32,13 @@ SOON = 2.0  # seconds within which a receiver says whether it knows the page
 PATIENCE = 10.0  # seconds that a request waits for its turn among those of its session
 MOST = {"tail": 2, "window": 4, "search": 1, "raw": 2}
 """What a session may have under way at once."""
+BUSY = {
+    "tail": "tabs follow logs with this login already: close one",
+    "window": "parts of logs are asked for with this login already: wait for one",
+    "search": "search is under way with this login already: wait for its end",
+    "raw": "downloads are under way with this login already: wait for one",
+}
+"""What whoever wants more of it is told."""
 
 PROBE = "flarelog"  # the run that is asked about, to learn whether a token still holds
 
@@ -186,7 +193,7 @@ class Logins:
     @contextlib.contextmanager
     def _taken(self, session: User, kind: str) -> Iterator[None]:
         if session.busy.get(kind, 0) >= MOST[kind]:
-            raise Refused(429, f"this login has {MOST[kind]} of these under way already: end one, or log in once more")
+            raise Refused(429, f"{MOST[kind]} {BUSY[kind]}, or log in once more")
         session.busy[kind] = session.busy.get(kind, 0) + 1
         try:
             yield
