@@ -199,7 +199,7 @@ export class LogPage extends Choosing {
     try {
       const row = await nextError(this.stream, from, this.looks());
       if (row) this.show({ ...this.stream, offset: row[1], end: row[2] });
-      else say(this.told, "There is no error behind this place.");
+      else say(this.told, "There is no error below this place.");
     } catch (error) {
       if (error.name !== "AbortError") this.lost("error", error);
     }
