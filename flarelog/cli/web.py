@@ -124,7 +124,7 @@ async def _serve(
                 if ready_file is not None:
                     replace_file(ready_file, f"{options.listen}\n".encode(), 0o644)
                 if until_stdin_ends:  # somebody else's talk: it is kept for longer than a login may be
-                    say(f"web: the page is at {options.origin}/; flarelog web login prints a login")
+                    say(f"web: the page is at {options.origin}/; {options.login} prints a login")
                     return
                 say(f"web: the page is at {options.origin}/; this address logs one browser in, within 60 s:")
                 say(address(options, key))

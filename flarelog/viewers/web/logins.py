@@ -53,6 +53,7 @@ class Logins:
     ) -> None:
         self.name = sources.name
         self._clock, self._secure, self._cookie = clock, options.secure, cookie_name(options)
+        self._command = options.login
         self._lasting = options.session_hours * 3600
         self._secrets, self._sessions = Secrets(key), Sessions[Rights](self._lasting)
         self._origins, self._some = Origins(sources), sources.some
@@ -79,7 +80,7 @@ class Logins:
         """Whose session the request bears. Raises Refused."""
         found = self._sessions.of(cookie_of(request.headers, self._cookie), self._clock())
         if found is None:
-            raise Refused(401, "nobody is logged in: open the address that flarelog web login prints, or give a token")
+            raise Refused(401, f"nobody is logged in: open the address that {self._command} prints, or give a token")
         return found
 
     async def login(self, request: Request) -> Response:
@@ -90,7 +91,7 @@ class Logins:
         elif isinstance(token, str) and 0 < len(token) <= LONGEST_TOKEN and token.isascii() and token.isprintable():
             rights, who = await self._by_token(token), "token"
         else:
-            raise await self._wrong_login("this login has expired or was used: flarelog web login prints a new one")
+            raise await self._wrong_login(f"this login has expired or was used: {self._command} prints a new one")
         value, session = self._sessions.open(who, rights, self._clock())
         return answer(self._about(session), {"set-cookie": self._set(value, int(self._lasting))})
 
