@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from integration.harness.places import Place
 from integration.web.browsing import Tab, Web, comes_true, filled, held, numbered, tab_of, texts
-from integration.web.conftest import LOGS
+from integration.web.conftest import LOGS, TRACEBACK
 
 BERLIN = "/run/run-1/berlin/train.log"
 FIRST_OF_TRACEBACK = LOGS["berlin/train.log"].index(b"Traceback")
@@ -205,6 +205,34 @@ def test_marked_lines_are_copied_though_the_page_does_not_hold_them(tab: Tab) ->
     assert page.evaluate("navigator.clipboard.readText()").split("\n") == [f"{n:06d} step" for n in range(200)]
 
 
+SHORT = b"""before
+Traceback (most recent call last):
+  File "short.py", line 1, in <module>
+ValueError: short
+"""
+
+
+def test_a_traceback_is_folded_again_by_a_click_on_its_sign_though_text_is_selected(
+    browser: Browser, place: Place
+) -> None:
+    receiver = filled(place, {"site-1/app.log": SHORT + TRACEBACK})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show("/run/run-1/site-1/app.log")
+        sign, inside = page.locator(".row .fold"), row(page, "train.py")
+        expect(row(page, "short.py")).to_be_visible()
+        expect(sign).to_have_text("\u25b8 ")  # that of three lines has none: it is shown as it is
+        for _ in range(2):
+            sign.click()
+            expect(inside).to_be_visible()
+            expect(sign).to_have_text("\u25be ")
+            inside.locator(".text").dblclick(position={"x": 60, "y": 10})
+            comes_true(page, "!getSelection().isCollapsed")
+            sign.click()
+            expect(inside).to_have_count(0)
+            expect(sign).to_have_text("\u25b8 ")
+        tab.is_clean()
+
+
 LONG = "1,234 \u2192 " * 93_757  # 750,056 characters in 1.05 MB
 
 
@@ -290,7 +318,7 @@ def test_a_place_behind_the_end_leads_to_the_end_and_is_said(tab: Tab, place: st
     expect(page.locator(".told")).to_have_text(said)
 
 
-@pytest.mark.parametrize("place", ["-5", "-5%", "@-5", "line"])
+@pytest.mark.parametrize("place", ["-5", "-5%", "@-5", "line", "25:00:00", "08:60", "2026-11-20 25:00:00"])
 def test_what_is_no_place_is_said(tab: Tab, place: str) -> None:
     page = tab.show(BERLIN)
     page.keyboard.press(":")

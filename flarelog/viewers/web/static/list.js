@@ -216,8 +216,9 @@ export class LogList extends HTMLElement {
 
   clicked(event) {
     const node = event.target.closest?.(".row");
-    if (!node || !getSelection().isCollapsed) return;
-    if (node.item.hidden && (event.target.closest(".fold, .more") || node.item.tail)) this.unfold(node.item);
+    const sign = event.target.closest(".fold, .more"); // which is no text: a click on it leaves a selection what it is
+    if (!node || (!sign && !getSelection().isCollapsed)) return;
+    if (node.item.hidden && (sign || node.item.tail)) this.unfold(node.item);
     this.dispatchEvent(new CustomEvent("choose", { detail: { item: node.item, more: event.shiftKey } }));
   }
 
