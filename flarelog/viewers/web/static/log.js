@@ -134,7 +134,7 @@ export class LogPage extends Choosing {
     const share = source.share(seen.behind ? last[1] : last[2]);
     if (share !== null && !this.map.held) this.map.show(source.share(first[1]), Math.max(share, list.follow ? 1 : 0));
     const marked = this.cursor();
-    this.search.place = { at: (marked?.row ?? first)[1], on: marked !== null };
+    if (this.stay.settled) this.search.reached({ at: (marked?.row ?? first)[1], on: marked !== null });
     const number = seen.last.number === null ? null : seen.last.number - (last[4] & NOTE ? 1 : 0); // a note stands before a line
     const at = !seen.behind && source.ends(list.lines) ? source.state?.committed : last[2];
     const parts = [];
