@@ -221,13 +221,14 @@ export class SearchBar extends HTMLElement {
     );
   }
 
-  /** Says how many hits there are, or which one is shown; "+" where there are more of them. */
+  /** Says how many hits there are, or which one is shown, where all before it are known; "+" where there may be more of them. */
   tell(rest) {
     const mine = this.mine();
     const more = this.capped || this.span[0] > 0 || this.span[1] < Infinity ? "+" : "";
     const all = this.hits.length;
     const number = mine.indexOf(this.shown) + 1;
     if (!number) say(this.said, `${count(all)}${more} ${all === 1 && !more ? "line" : "lines"}${rest}`);
+    else if (this.span[0] > 0) say(this.said, `One of ${count(all)}${more} hits${rest}`);
     else if (all > mine.length) say(this.said, `Hit ${count(number)} of ${count(mine.length)}, ${count(all)}${more} in the run${rest}`);
     else say(this.said, `Hit ${count(number)} of ${count(all)}${more}${rest}`);
   }
