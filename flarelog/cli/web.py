@@ -116,14 +116,15 @@ async def _serve(
         options = replace(options, listen=f"{options.host}:{port}")
         key = new_key()
         how = ("--receiver", receiver) if store is None else ("--store", os.path.abspath(store))
-        sources = Sources(how[1], own, None if store is not None else of_token, how)
+        some = store is None and bool(access.token_file or access.named.keywords.get("cert"))
+        sources = Sources(how[1], own, None if store is not None else of_token, how, some)
         with _kept(options, key):
 
             def ready() -> None:
                 if ready_file is not None:
                     replace_file(ready_file, f"{options.listen}\n".encode(), 0o644)
                 if until_stdin_ends:  # somebody else's talk: it is kept for longer than a login may be
-                    say(f"web: the page is at {options.origin}/; flarelog web login prints a login")
+                    say(f"web: the page is at {options.origin}/; {options.login} prints a login")
                     return
                 say(f"web: the page is at {options.origin}/; this address logs one browser in, within 60 s:")
                 say(address(options, key))

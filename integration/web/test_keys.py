@@ -52,7 +52,7 @@ def test_the_card_of_keys_opens_and_closes(tab: Tab) -> None:
     expect(card).to_have_count(0)
 
 
-def test_the_next_error_is_gone_to_and_none_behind_it_is_said(tab: Tab) -> None:
+def test_the_next_error_is_gone_to_and_none_below_it_is_said(tab: Tab) -> None:
     page = tab.show(BERLIN)
     page.keyboard.press("g")
     expect(page.locator(".row", has_text="000000 step")).to_be_in_viewport()
@@ -61,7 +61,7 @@ def test_the_next_error_is_gone_to_and_none_behind_it_is_said(tab: Tab) -> None:
     page.keyboard.press("G")
     expect(page.locator(".row", has_text="003199 step")).to_be_in_viewport()
     page.keyboard.press("e")
-    expect(page.get_by_role("status").filter(has_text="no error behind this place")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="no error below this place")).to_be_visible()
 
 
 def test_times_are_shown_and_hidden(tab: Tab) -> None:

@@ -66,6 +66,25 @@ def test_a_bar_moves_in_its_place(browser: Browser, growing: tuple[Place, Receiv
         tab.is_clean()
 
 
+def test_a_third_tab_says_that_two_others_follow_logs_and_goes_on_when_one_is_closed(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    place, _, web = growing
+    with tab_of(browser, web) as tab:
+        pages = [tab.show(LIVE)]
+        for _ in range(2):
+            pages.append(tab.context.new_page())
+            pages[-1].goto(web.url(LIVE))
+            expect(row(pages[-1], "000499 step")).to_be_visible()
+        expect(pages[2].locator(".trouble")).to_have_text(
+            "2 tabs follow logs with this login already: close one, or log in once more; trying again."
+        )
+        pages[1].close()
+        append(place.log, numbered(1, 500))
+        expect(row(pages[2], "000500 step")).to_be_visible()
+        expect(pages[2].locator(".trouble")).to_be_hidden()
+
+
 @pytest.mark.parametrize("killed", ["web", "receiver", "both"])
 def test_what_was_killed_comes_back_and_each_row_is_there_once(
     browser: Browser, growing: tuple[Place, Receiver, Web], killed: str

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from integration.harness.places import Place
 from integration.web.browsing import Tab, Web, comes_true, filled, held, numbered, tab_of, texts
-from integration.web.conftest import LOGS
+from integration.web.conftest import LOGS, TRACEBACK
 
 BERLIN = "/run/run-1/berlin/train.log"
 FIRST_OF_TRACEBACK = LOGS["berlin/train.log"].index(b"Traceback")
@@ -205,6 +205,75 @@ def test_marked_lines_are_copied_though_the_page_does_not_hold_them(tab: Tab) ->
     assert page.evaluate("navigator.clipboard.readText()").split("\n") == [f"{n:06d} step" for n in range(200)]
 
 
+SHORT = b"""before
+Traceback (most recent call last):
+  File "short.py", line 1, in <module>
+ValueError: short
+"""
+
+
+def test_a_traceback_is_folded_again_by_a_click_on_its_sign_though_text_is_selected(
+    browser: Browser, place: Place
+) -> None:
+    receiver = filled(place, {"site-1/app.log": SHORT + TRACEBACK})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show("/run/run-1/site-1/app.log")
+        sign, inside = page.locator(".row .fold"), row(page, "train.py")
+        expect(row(page, "short.py")).to_be_visible()
+        expect(sign).to_have_text("\u25b8 ")  # that of three lines has none: it is shown as it is
+        for _ in range(2):
+            sign.click()
+            expect(inside).to_be_visible()
+            expect(sign).to_have_text("\u25be ")
+            inside.locator(".text").dblclick(position={"x": 60, "y": 10})
+            comes_true(page, "!getSelection().isCollapsed")
+            sign.click()
+            expect(inside).to_have_count(0)
+            expect(sign).to_have_text("\u25b8 ")
+        tab.is_clean()
+
+
+LONG = "1,234 \u2192 " * 93_757  # 750,056 characters in 1.05 MB
+
+
+def test_a_long_line_that_is_copied_says_that_it_was_cut_and_where_all_of_it_is(browser: Browser, place: Place) -> None:
+    data = f"before\n{LONG}\nafter\n".encode()
+    receiver = filled(place, {"site-1/app.log": data})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page = tab.show("/run/run-1/site-1/app.log")
+        row(page, "1,234").click()
+        page.keyboard.press("Control+c")
+        expect(page.locator(".told")).to_have_text(
+            "1 line copied, which was cut at its end: press c to download all of it."
+        )
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied == LONG[: len(copied) - 11] + "..TRUNCATED"
+        page.keyboard.press("c")
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Download these").click()
+        assert download.value.path().read_bytes() == f"{LONG}\n".encode()
+        page.keyboard.press("Escape")
+        row(page, "after").click(modifiers=["Shift"])
+        page.keyboard.press("Control+c")
+        expect(page.locator(".told")).to_have_text(
+            "2 lines copied, 1 of them cut at its end: press c to download all of them."
+        )
+        page.keyboard.press("Escape")
+        page.evaluate(
+            """() => {
+                const rows = [...document.querySelectorAll(".row:not(.note)")].sort((a, b) => a.row[1] - b.row[1]);
+                getSelection().setBaseAndExtent(rows[0].text.firstChild, 1, rows[2].text.firstChild, 3);
+            }"""
+        )
+        comes_true(page, 'document.querySelector("log-list").selection')
+        page.keyboard.press("Control+c")
+        expect(page.locator(".told")).to_have_text(
+            "3 lines copied, 1 of them cut at its end: mark them and press c to download all of them."
+        )
+        tab.is_clean()
+
+
 def test_the_level_leaves_out_what_is_less_grave(tab: Tab) -> None:
     page = tab.show(BERLIN)
     page.keyboard.press("g")
@@ -249,7 +318,7 @@ def test_a_place_behind_the_end_leads_to_the_end_and_is_said(tab: Tab, place: st
     expect(page.locator(".told")).to_have_text(said)
 
 
-@pytest.mark.parametrize("place", ["-5", "-5%", "@-5", "line"])
+@pytest.mark.parametrize("place", ["-5", "-5%", "@-5", "line", "25:00:00", "08:60", "2026-11-20 25:00:00"])
 def test_what_is_no_place_is_said(tab: Tab, place: str) -> None:
     page = tab.show(BERLIN)
     page.keyboard.press(":")

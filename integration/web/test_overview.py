@@ -11,8 +11,9 @@ from pathlib import Path
 from playwright.sync_api import Browser, Route, expect
 
 import flarelog
-from integration.harness.places import Place, append
+from integration.harness.places import SITE, Place, append
 from integration.web.browsing import Tab, Web, filled, held, numbered, tab_of
+from tests.certificates import Authority
 
 MOST_GZIPPED = 60_000
 
@@ -29,6 +30,36 @@ def test_runs_lead_to_sites_and_sites_to_logs(tab: Tab) -> None:
     expect(page.locator("log-list .row", has_text="the end")).to_be_visible()
     page.go_back()
     expect(page.get_by_role("heading", name="run-1")).to_be_visible()
+
+
+def test_a_login_that_covers_no_stored_run_is_not_told_that_none_is_stored(browser: Browser, place: Place) -> None:
+    ca = Authority.new(place.directory / "certs")
+    own, site = (ca.issue(name, hosts=("127.0.0.1",)) for name in ("receiver", SITE))
+    tls = [("--tls-ca", one.ca, "--tls-cert", one.cert, "--tls-key", one.key) for one in (own, site)]
+    receiver = place.serve(*tls[0], "--reader-listen", "127.0.0.1:0")
+    append(place.log, b"begin\n")
+    place.sidecar(receiver, *tls[1])
+    receiver.gets(b"begin\n")
+    other = place.token("other", "--runs", "other-*")
+    nothing = "There is no run that this login may read: none is stored yet, or the login is for other runs."
+    web = Web(place, "--receiver", receiver.reader_address, "--tls-ca", own.ca, "--token-file", str(other))
+    for token in (other.read_text().strip(), ""):
+        tab = Tab(browser, web)
+        page = tab.open("/") if token else tab.page
+        if token:
+            page.get_by_label("Token").fill(token)
+            page.get_by_role("button", name="Log in").click()
+        else:
+            page.goto(web.login())
+        expect(page.locator(".empty")).to_have_text(nothing)
+        tab.close()
+
+
+def test_a_store_without_runs_says_how_one_comes(browser: Browser, place: Place) -> None:
+    with tab_of(browser, Web(place, "--receiver", place.serve().address)) as tab:
+        expect(tab.page.locator(".empty")).to_have_text(
+            "No run is stored here yet. flarelog run -- COMMAND sends the first one."
+        )
 
 
 def test_the_first_error_of_all_sites_is_shown_and_one_key_goes_there(tab: Tab) -> None:

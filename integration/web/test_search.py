@@ -94,6 +94,7 @@ def test_a_search_begins_where_one_reads_and_goes_on_both_ways_past_1000_hits(ta
     expect(marked).to_have_text("000000 step")
     page.keyboard.press("N")
     expect(marked).to_have_text("003199 step")
+    expect(found).to_have_text("One of 1,000+ hits")
     page.keyboard.press("n")
     expect(marked).to_have_text("000000 step")
     page.keyboard.press("Escape")
@@ -130,3 +131,65 @@ def test_enter_leaves_the_field_and_a_slash_leads_back_to_it(tab: Tab) -> None:
     expect(field).to_have_value("00200")
     page.keyboard.press("Enter")
     expect(marked).to_have_text("002000 step")
+
+
+SLOW = """
+const asked = window.fetch;
+window.fetch = async (...question) => {
+    if (String(question[0]).startsWith("/api/search")) await new Promise((done) => setTimeout(done, 400));
+    return asked(...question);
+};
+"""
+
+
+def pressed(page: Page, keys: str) -> None:
+    """All at once: faster than the page can show one hit after another."""
+    page.evaluate(
+        "(keys) => [...keys].forEach((key) => document.dispatchEvent(new KeyboardEvent('keydown', { key })))", keys
+    )
+
+
+def test_each_press_counts_however_fast_they_come(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    marked = page.locator('[aria-current="true"] .text')
+    page.keyboard.press("g")
+    expect(page.locator(".row", has_text="000000 step")).to_be_in_viewport()
+    search(page, "step")
+    expect(marked).to_have_text("000000 step")
+    pressed(page, "n" * 1010)
+    expect(marked).to_have_text("001010 step")
+    pressed(page, "N" * 30 + "nn")
+    expect(marked).to_have_text("000982 step")
+    for _ in range(40):
+        page.keyboard.press("n")
+    expect(marked).to_have_text("001022 step")
+
+
+def test_presses_while_a_search_is_under_way_wait_for_it(tab: Tab) -> None:
+    tab.context.add_init_script(SLOW)
+    page = tab.show(BERLIN)
+    page.keyboard.press("g")
+    expect(page.locator(".row", has_text="000000 step")).to_be_in_viewport()
+    search(page, "00121")
+    page.keyboard.press("n")
+    page.keyboard.press("n")
+    expect(page.locator('[aria-current="true"] .text')).to_have_text("001211 step")
+    expect(page.locator(".found")).to_have_text("Hit 3 of 11")
+
+
+def test_a_hit_has_a_number_only_where_all_before_it_are_known(tab: Tab) -> None:
+    page = tab.show(f"{BERLIN}#bytes={len(LOGS['berlin/train.log']) - 12 * 3}-{len(LOGS['berlin/train.log'])}")
+    found, marked = page.locator(".found"), page.locator('[aria-current="true"] .text')
+    expect(marked).to_have_text("003197 step")
+    search(page, "step")
+    expect(marked).to_have_text("003197 step")
+    expect(found).to_have_text("One of 1,003+ hits")
+    page.keyboard.press("n")
+    expect(marked).to_have_text("003198 step")
+    expect(found).to_have_text("One of 1,003+ hits")
+    pressed(page, "nn")
+    expect(marked).to_have_text("000000 step")
+    expect(found).to_have_text("Hit 1 of 1,000+")
+    pressed(page, "n" * 3199)
+    expect(marked).to_have_text("003199 step")
+    expect(found).to_have_text("Hit 3,200 of 3,200")

@@ -145,8 +145,10 @@ class Answers:
             await kept.close()
 
     async def runs(self, request: Request) -> Response:
-        origin = request.state.session.of.origin
-        return answer(overview.runs_record(await origin.infos(), live=origin.live, now=_now()))
+        session = request.state.session
+        origin = session.of.origin
+        record = overview.runs_record(await origin.infos(), live=origin.live, now=_now())
+        return answer(record | {"some": self._logins.sees_some(session)})
 
     async def run(self, request: Request) -> Response:
         """Its sites; where the request names some, these alone; where it asks again, so far as they are listed. Raises

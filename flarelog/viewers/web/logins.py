@@ -32,6 +32,13 @@ SOON = 2.0  # seconds within which a receiver says whether it knows the page
 PATIENCE = 10.0  # seconds that a request waits for its turn among those of its session
 MOST = {"tail": 2, "window": 4, "search": 1, "raw": 2}
 """What a session may have under way at once."""
+BUSY = {
+    "tail": "tabs follow logs with this login already: close one",
+    "window": "parts of logs are asked for with this login already: wait for one",
+    "search": "search is under way with this login already: wait for its end",
+    "raw": "downloads are under way with this login already: wait for one",
+}
+"""What whoever wants more of it is told."""
 
 PROBE = "flarelog"  # the run that is asked about, to learn whether a token still holds
 
@@ -46,9 +53,10 @@ class Logins:
     ) -> None:
         self.name = sources.name
         self._clock, self._secure, self._cookie = clock, options.secure, cookie_name(options)
+        self._command = options.login
         self._lasting = options.session_hours * 3600
         self._secrets, self._sessions = Secrets(key), Sessions[Rights](self._lasting)
-        self._origins = Origins(sources)
+        self._origins, self._some = Origins(sources), sources.some
         self._wrong, self._ending = 0, False
         self._free = asyncio.Event()
 
@@ -72,7 +80,7 @@ class Logins:
         """Whose session the request bears. Raises Refused."""
         found = self._sessions.of(cookie_of(request.headers, self._cookie), self._clock())
         if found is None:
-            raise Refused(401, "nobody is logged in: open the address that flarelog web login prints, or give a token")
+            raise Refused(401, f"nobody is logged in: open the address that {self._command} prints, or give a token")
         return found
 
     async def login(self, request: Request) -> Response:
@@ -83,7 +91,7 @@ class Logins:
         elif isinstance(token, str) and 0 < len(token) <= LONGEST_TOKEN and token.isascii() and token.isprintable():
             rights, who = await self._by_token(token), "token"
         else:
-            raise await self._wrong_login("this login has expired or was used: flarelog web login prints a new one")
+            raise await self._wrong_login(f"this login has expired or was used: {self._command} prints a new one")
         value, session = self._sessions.open(who, rights, self._clock())
         return answer(self._about(session), {"set-cookie": self._set(value, int(self._lasting))})
 
@@ -139,6 +147,10 @@ class Logins:
             "until": int(session.until * 1000),
         }
 
+    def sees_some(self, session: User) -> bool:
+        """Whether *session* may be for some runs alone: the receiver does not list the others."""
+        return self._some or session.who == "token"
+
     # --- how long, and how much
 
     def end(self) -> None:
@@ -182,7 +194,7 @@ class Logins:
     @contextlib.contextmanager
     def _taken(self, session: User, kind: str) -> Iterator[None]:
         if session.busy.get(kind, 0) >= MOST[kind]:
-            raise Refused(429, f"this login has {MOST[kind]} of these under way already: end one, or log in once more")
+            raise Refused(429, f"{MOST[kind]} {BUSY[kind]}, or log in once more")
         session.busy[kind] = session.busy.get(kind, 0) + 1
         try:
             yield

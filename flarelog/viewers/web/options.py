@@ -54,6 +54,12 @@ class WebOptions:
         return f"https://{self.hosts[0]}" if self.trust_proxy else f"http://{self.listen}"
 
     @property
+    def login(self) -> str:
+        """The command that prints a login."""
+        where = f" --listen {self.listen}" if self.listen != LISTEN else ""
+        return f"flarelog web login{where}{f' --trust-proxy --host {self.hosts[0]}' if self.trust_proxy else ''}"
+
+    @property
     def secure(self) -> bool:
         """Whether browsers come over TLS."""
         return self.trust_proxy

@@ -18,13 +18,14 @@ from flarelog.viewers.origin import RunsOrigin
 @frozen
 class Sources:
     """Where the page's process reads. *own*: with its own rights. *of_token*: with those of a token; None: no token can
-    be judged. *how*: the options by which a command reads there.
+    be judged. *how*: the options by which a command reads there. *some*: its own rights may be for some runs alone.
     """
 
     name: str
     own: Callable[[], RunsOrigin]
     of_token: Callable[[str], RunsOrigin] | None = None
     how: tuple[str, ...] = ()
+    some: bool = False
 
 
 @dataclass(slots=True, eq=False)

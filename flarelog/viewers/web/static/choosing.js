@@ -2,9 +2,11 @@
 
 import { path } from "./api.js";
 import { say } from "./dom.js";
-import { NOTE, key } from "./lines.js";
+import { CUT, NOTE, key } from "./lines.js";
 import { Moving } from "./moving.js";
 import { count, several } from "./words.js";
+
+const MOST = 16e6; // UTF-16 units that are copied of lines that the page does not hold
 
 export class Choosing extends Moving {
   cursor() {
@@ -85,23 +87,34 @@ export class Choosing extends Moving {
     event.preventDefault();
     if (!this.stream || (from >= list.lines.from && to <= list.lines.to)) {
       event.clipboardData.setData("text/plain", rows.map((row) => row[3]).join("\n"));
-      say(this.told, `${several(rows.length, "line")} copied.`);
+      this.tellCopied(rows);
     } else this.fetched(from, to);
   }
 
+  /** Says how many lines were copied, and what is missing of them. *all*: they are all that were to be copied. */
+  tellCopied(rows, all = true) {
+    const cut = rows.filter((row) => row[4] & CUT).length;
+    const lines = `${several(rows.length, "line")} copied`;
+    const how = `${this.list.marked ? "" : "mark them and "}press c to download all of ${rows.length === 1 ? "it" : "them"}`;
+    if (!all) say(this.told, `${lines}, and more are marked: ${how}.`);
+    else if (cut) say(this.told, `${lines}, ${rows.length === 1 ? "which was" : `${count(cut)} of them`} cut at its end: ${how}.`);
+    else say(this.told, `${lines}.`);
+  }
+
   async fetched(from, to) {
-    const texts = [];
-    for (let at = from, size = 0; at < to && size < 16e6; ) {
+    const rows = [];
+    let at = from;
+    for (let size = 0; at < to && size < MOST; ) {
       const answer = await this.source.window({ at, rows: 1000 });
       for (const row of answer.rows) {
         if (row[1] >= to || row[4] & NOTE) continue;
-        texts.push(row[3]);
+        rows.push(row);
         size += row[3].length;
       }
       if (answer.to <= at) break;
       at = answer.to;
     }
-    await navigator.clipboard.writeText(texts.join("\n"));
-    say(this.told, `${several(texts.length, "line")} copied.`);
+    await navigator.clipboard.writeText(rows.map((row) => row[3]).join("\n"));
+    this.tellCopied(rows, at >= to);
   }
 }

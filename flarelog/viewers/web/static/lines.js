@@ -194,8 +194,9 @@ export class Lines {
         shown.push({ row, number: its, hidden: 0, tail: null });
         continue;
       }
-      const folded = end - at >= FOLDED && !this.opened.has(key(row));
-      shown.push({ row, number: its, hidden: end - at - 1, tail: folded ? this.rows[end - 1] : null });
+      const folds = end - at >= FOLDED;
+      const folded = folds && !this.opened.has(key(row));
+      shown.push({ row, number: its, hidden: folds ? end - at - 1 : 0, tail: folded ? this.rows[end - 1] : null });
       for (at += 1; at < end; at += 1) {
         if (number !== null) number += this.rows[at].left;
         if (!folded) shown.push({ row: this.rows[at], number, hidden: 0, tail: null });

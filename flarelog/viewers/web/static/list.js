@@ -5,7 +5,7 @@
  */
 
 import { h } from "./dom.js";
-import { Lines, NOTE, key } from "./lines.js";
+import { CUT, Lines, NOTE, key } from "./lines.js";
 import { blank, fill, legible } from "./paint.js";
 
 const AROUND = 14; // rows above and below the screen that are in the document
@@ -216,8 +216,9 @@ export class LogList extends HTMLElement {
 
   clicked(event) {
     const node = event.target.closest?.(".row");
-    if (!node || !getSelection().isCollapsed) return;
-    if (node.item.hidden && (event.target.closest(".fold, .more") || node.item.tail)) this.unfold(node.item);
+    const sign = event.target.closest(".fold, .more"); // which is no text: a click on it leaves a selection what it is
+    if (!node || (!sign && !getSelection().isCollapsed)) return;
+    if (node.item.hidden && (sign || node.item.tail)) this.unfold(node.item);
     this.dispatchEvent(new CustomEvent("choose", { detail: { item: node.item, more: event.shiftKey } }));
   }
 
@@ -275,6 +276,7 @@ export class LogList extends HTMLElement {
     texts[0] = texts[0].slice(head.at);
     event.clipboardData.setData("text/plain", texts.join("\n"));
     event.preventDefault();
+    if (rows.some((row) => row[4] & CUT)) this.dispatchEvent(new CustomEvent("short", { detail: rows }));
   }
 
   /** Marks what *ranges* tells, by key, with the browser's own highlights: no node changes for it. */

@@ -86,6 +86,7 @@ export class LogPage extends Choosing {
     this.list.addEventListener("follow", () => this.stopped());
     this.list.addEventListener("bottom", () => this.stay.settled && this.source.ends(this.list.lines) && this.resumed());
     this.list.addEventListener("choose", ({ detail }) => this.choose(detail.item, detail.more));
+    this.list.addEventListener("short", ({ detail }) => this.tellCopied(detail.filter((row) => !(row[4] & NOTE))));
     this.map.addEventListener("drag", ({ detail }) => this.drag(detail));
     this.map.addEventListener("wheeled", ({ detail }) => this.list.scrollBy(0, detail));
     this.gone = new AbortController();
@@ -133,7 +134,7 @@ export class LogPage extends Choosing {
     const share = source.share(seen.behind ? last[1] : last[2]);
     if (share !== null && !this.map.held) this.map.show(source.share(first[1]), Math.max(share, list.follow ? 1 : 0));
     const marked = this.cursor();
-    this.search.place = { at: (marked?.row ?? first)[1], on: marked !== null };
+    if (this.stay.settled) this.search.reached({ at: (marked?.row ?? first)[1], on: marked !== null });
     const number = seen.last.number === null ? null : seen.last.number - (last[4] & NOTE ? 1 : 0); // a note stands before a line
     const at = !seen.behind && source.ends(list.lines) ? source.state?.committed : last[2];
     const parts = [];
@@ -198,7 +199,7 @@ export class LogPage extends Choosing {
     try {
       const row = await nextError(this.stream, from, this.looks());
       if (row) this.show({ ...this.stream, offset: row[1], end: row[2] });
-      else say(this.told, "There is no error behind this place.");
+      else say(this.told, "There is no error below this place.");
     } catch (error) {
       if (error.name !== "AbortError") this.lost("error", error);
     }

@@ -35,12 +35,18 @@ export function trouble(place, error) {
 
 const STANDINGS = { running: "sending", ending: "ended", ended: "complete", sealed: "complete" };
 
+/** What is said where no run is listed. *some*: the login may be for some runs alone, and nobody tells for which. */
+function nothing(some) {
+  if (some) return ["There is no run that this login may read: none is stored yet, or the login is for other runs."];
+  return ["No run is stored here yet. ", h("code", {}, "flarelog run -- COMMAND"), " sends the first one."];
+}
+
 export class RunsPage extends HTMLElement {
   connectedCallback() {
     this.rows = new Map();
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
     this.body = h("div", { class: "body", role: "rowgroup" });
-    this.empty = h("p", { class: "empty", hidden: true }, "No run is stored here yet. ", h("code", {}, "flarelog run -- COMMAND"), " sends the first one.");
+    this.empty = h("p", { class: "empty", hidden: true });
     const names = ["Run", "State", "Sites", "Logs", "Bytes", "Missing", "Last byte"];
     this.append(
       h("h1", {}, "Runs"), this.trouble,
@@ -57,8 +63,9 @@ export class RunsPage extends HTMLElement {
 
   async look() {
     try {
-      const { runs, now } = await ask("/api/runs");
+      const { runs, now, some } = await ask("/api/runs");
       trouble(this.trouble, null);
+      if (!runs.length && this.empty.hidden) this.empty.replaceChildren(...nothing(some));
       this.empty.hidden = runs.length > 0;
       const kept = new Map();
       for (const run of runs.slice(0, 1000)) {

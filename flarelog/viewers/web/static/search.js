@@ -10,6 +10,7 @@ import { painted } from "./paint.js";
 import { count } from "./words.js";
 
 const LISTED = 200; // hits that are listed
+const SHOWN = 1000; // ms within which a hit is on the screen, unless nobody answers
 
 let kept = null;
 
@@ -27,6 +28,7 @@ export class SearchBar extends HTMLElement {
     this.hits = []; // {site, log, offset, end, text}
     this.matcher = null;
     this.place = { at: 0, on: false }; // of who looks: the line that is marked, or the first on the screen
+    this.presses = 0; // hits to go on, or back where it is below 0: those that were asked for while others were on their way
   }
 
   /** @param {string} run  @param {{site: string, log: string}|null} stream that is looked at */
@@ -71,6 +73,7 @@ export class SearchBar extends HTMLElement {
 
   drop() {
     this.over?.abort();
+    this.presses = 0;
     this.matcher?.end();
     this.matcher = null;
   }
@@ -110,7 +113,18 @@ export class SearchBar extends HTMLElement {
 
   async search() {
     this.over?.abort();
-    this.over = new AbortController();
+    const over = (this.over = new AbortController());
+    this.presses = 0;
+    this.searching = true;
+    try {
+      await this.searched();
+    } finally {
+      if (over === this.over) this.searching = false;
+    }
+    await this.walk();
+  }
+
+  async searched() {
     this.matcher?.end();
     this.hits = [];
     this.shown = null;
@@ -133,7 +147,7 @@ export class SearchBar extends HTMLElement {
       if (this.span[1] === Infinity) await this.reach(-1);
     }
     if (this.shown) return;
-    if (this.hits.some((hit) => this.here(hit))) await this.step(1);
+    if (this.hits.some((hit) => this.here(hit))) this.presses += 1;
     else if (this.hits.length) this.list.hidden = false;
   }
 
@@ -195,6 +209,7 @@ export class SearchBar extends HTMLElement {
     const { at } = this.place;
     const first = this.shown ? null : this.mine().find((hit) => hit.offset >= at);
     if (first) this.show(first);
+    this.told(this.walk());
   }
 
   listed(hit) {
@@ -206,13 +221,14 @@ export class SearchBar extends HTMLElement {
     );
   }
 
-  /** Says how many hits there are, or which one is shown; "+" where there are more of them. */
+  /** Says how many hits there are, or which one is shown, where all before it are known; "+" where there may be more of them. */
   tell(rest) {
     const mine = this.mine();
     const more = this.capped || this.span[0] > 0 || this.span[1] < Infinity ? "+" : "";
     const all = this.hits.length;
     const number = mine.indexOf(this.shown) + 1;
     if (!number) say(this.said, `${count(all)}${more} ${all === 1 && !more ? "line" : "lines"}${rest}`);
+    else if (this.span[0] > 0) say(this.said, `One of ${count(all)}${more} hits${rest}`);
     else if (all > mine.length) say(this.said, `Hit ${count(number)} of ${count(mine.length)}, ${count(all)}${more} in the run${rest}`);
     else say(this.said, `Hit ${count(number)} of ${count(all)}${more}${rest}`);
   }
@@ -228,40 +244,69 @@ export class SearchBar extends HTMLElement {
 
   /** Shows the next hit (1) or the one before (-1), seen from where the page is. */
   step(direction) {
-    return this.matcher && !this.matcher.ended && !this.stepping ? this.told(this.stepped(direction)) : null;
+    if (!this.matcher || this.matcher.ended) return null;
+    this.presses += direction;
+    return this.told(this.walk());
   }
 
-  async stepped(direction) {
-    this.stepping = true;
+  /** Goes as many hits on as are asked for. While a search is under way the hits wait that it has not found yet. */
+  async walk() {
+    if (this.walking) return;
+    this.walking = true;
     try {
-      let hit = this.next(direction);
-      while (hit === undefined) {
-        const { at } = this.place;
-        if (at < this.span[0] || at > this.span[1]) this.anew(at);
-        await this.reach(direction);
-        hit = this.next(direction);
+      let hit = null;
+      while (this.presses) {
+        const direction = Math.sign(this.presses);
+        const found = this.searching ? this.near(direction) : await this.beside(direction);
+        if (!found && this.searching) break;
+        this.presses = found ? this.presses - direction : 0;
+        if (!found) break;
+        hit = found;
+        this.place = { at: hit.offset, on: true };
+        if (this.presses && this.here(hit)) continue;
+        await this.shows(hit);
+        hit = null;
       }
-      if (!hit && (direction > 0 ? this.span[0] > 0 : this.span[1] < Infinity)) {
-        this.anew(direction > 0 ? 0 : Infinity);
-        await this.reach(direction);
-      }
-      const mine = this.mine();
-      const all = mine.length ? mine : this.hits;
-      hit ??= direction > 0 ? all[0] : all.at(-1);
-      if (hit) this.show(hit);
+      if (hit) await this.shows(hit);
+    } catch (error) {
+      this.presses = 0;
+      throw error;
     } finally {
-      this.stepping = false;
+      this.walking = false;
     }
+  }
+
+  /** The hit behind the place (1) or before it (-1), or the first or last one of all. */
+  async beside(direction) {
+    let hit = this.next(direction);
+    while (hit === undefined) {
+      const { at } = this.place;
+      if (at < this.span[0] || at > this.span[1]) this.anew(at);
+      await this.reach(direction);
+      hit = this.next(direction);
+    }
+    if (!hit && (direction > 0 ? this.span[0] > 0 : this.span[1] < Infinity)) {
+      this.anew(direction > 0 ? 0 : Infinity);
+      await this.reach(direction);
+    }
+    const mine = this.mine();
+    const all = mine.length ? mine : this.hits;
+    return hit ?? (direction > 0 ? all[0] : all.at(-1));
   }
 
   /** The hit behind the place (1) or before it (-1); null where there is none; undefined while that is not known. */
   next(direction) {
-    const { at, on } = this.place;
+    const { at } = this.place;
     const [from, to] = this.span;
     if (at < from || at > to) return undefined;
+    return this.near(direction) ?? ((direction > 0 ? to < Infinity : from > 0) ? undefined : null);
+  }
+
+  /** The same of the hits that are known. */
+  near(direction) {
+    const { at, on } = this.place;
     const mine = this.mine();
-    const hit = direction > 0 ? mine.find((one) => one.offset > at || (!on && one.offset === at)) : mine.findLast((one) => one.offset < at);
-    return hit ?? ((direction > 0 ? to < Infinity : from > 0) ? undefined : null);
+    return direction > 0 ? mine.find((one) => one.offset > at || (!on && one.offset === at)) : mine.findLast((one) => one.offset < at);
   }
 
   /** Forgets the hits: those from *at* on are wanted, or before it. */
@@ -272,8 +317,26 @@ export class SearchBar extends HTMLElement {
 
   show(hit) {
     this.shown = hit;
+    this.place = { at: hit.offset, on: true };
     this.tell("");
     this.dispatchEvent(new CustomEvent("go", { detail: hit }));
+  }
+
+  /** Shows *hit*, and returns once the screen does: a page that is asked for one hit after another would show none of them. */
+  shows(hit) {
+    return new Promise((done) => {
+      this.drawn = done;
+      setTimeout(done, SHOWN);
+      this.show(hit);
+    });
+  }
+
+  /** The page shows *place*. */
+  reached(place) {
+    if (this.walking && !this.drawn) return; // it goes on from a hit that is not shown
+    this.place = place;
+    this.drawn?.();
+    this.drawn = null;
   }
 }
 

@@ -94,7 +94,8 @@ export function place(text, now) {
   if ((found = /^[\d,_]+$/.exec(wanted))) return { line: Number(wanted.replace(/[,_]/g, "")) };
   if ((found = /^(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?$/.exec(wanted))) {
     const day = new Date(now).toISOString().slice(0, 11);
-    return { time: Date.parse(`${day}${found[1].padStart(2, "0")}:${found[2]}:${found[3] ?? "00"}Z`) };
+    const time = Date.parse(`${day}${found[1].padStart(2, "0")}:${found[2]}:${found[3] ?? "00"}Z`);
+    return Number.isNaN(time) ? null : { time };
   }
   const time = Date.parse(/Z|[+-]\d\d:?\d\d$/.test(wanted) ? wanted : `${wanted.replace(" ", "T")}Z`);
   return wanted && !Number.isNaN(time) ? { time } : null;
