@@ -141,6 +141,8 @@ export class LogPage extends Choosing {
     if (this.stream) parts.push(`byte ${count(Math.min(at, source.state.committed))} of ${count(source.state.committed)}`, `${list.follow ? 100 : Math.floor(share * 100)} %`);
     else parts.push(`${several(source.streams.length, "log")} by ${source.wanted.order}`);
     if (last[5]) parts.push(`${clock(last[5])} UTC`);
+    const lacking = this.lacking();
+    if (lacking.before || lacking.behind) parts.push(...this.looking());
     say(this.where, parts.join(" \u00b7 "));
     const width = number === null ? 1 : count(Math.max(number, 999)).length + (list.lines.about ? 1 : 0);
     if (this.width !== width) this.style.setProperty("--digits", `${(this.width = width)}ch`);
@@ -149,12 +151,17 @@ export class LogPage extends Choosing {
     this.more();
   }
 
+  /** That it is looked for rows of the level, and in how much still. */
+  looking() {
+    const left = this.source.level ? this.source.unseen(this.list.lines) : 0;
+    return left ? [`Looking for ${this.level.selectedOptions[0].text.toLowerCase()} \u2026 ${bytes(left)} to go`] : [];
+  }
+
   /** What is said where no row is shown. */
   nothing() {
-    const { source, list } = this;
+    const { source } = this;
     if (!source.level) return source.sealed ? "This log is empty." : "No line yet.";
-    const left = source.unseen(list.lines);
-    return left ? `Looking for ${this.level.selectedOptions[0].text.toLowerCase()} \u2026 ${bytes(left)} to go` : `No ${this.level.value} ${source.sealed ? "in this log" : "yet"}.`;
+    return this.looking()[0] ?? `No ${this.level.value} ${source.sealed ? (this.stream ? "in this log" : "in these logs") : "yet"}.`;
   }
 
   tellNews() {
