@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -134,3 +135,20 @@ def test_lines_that_come_while_the_page_opens_its_stream_are_shown(browser: Brow
         questions.let_go()
         expect(row(page, "INFO a 509")).to_be_in_viewport()
         assert [number(text) for text in held(page)][-10:] == [f"a {n}" for n in range(500, 510)]
+
+
+def test_a_mark_goes_on_over_the_lines_of_other_logs(browser: Browser, two: Web) -> None:
+    with tab_of(browser, two) as tab:
+        page = tab.show(BY_TIME)
+        row(page, "INFO a 39977").click()
+        for _ in range(6):
+            page.keyboard.press("Shift+J")
+        marked = page.locator(".row.marked")
+        expect(marked).to_have_text([re.compile(f"INFO a {n}$") for n in range(39977, 39984)])
+        row(page, "ERROR b 1999").click(modifiers=["Shift"])
+        expect(page.locator(".told")).to_have_text("A mark stays within one log.")
+        expect(marked).to_have_count(7)
+        for _ in range(2):
+            page.keyboard.press("Shift+K")
+        expect(page.locator('[aria-current="true"]')).to_contain_text("INFO a 39981")
+        tab.is_clean()
