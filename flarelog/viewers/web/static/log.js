@@ -142,7 +142,7 @@ export class LogPage extends Choosing {
     else parts.push(`${several(source.streams.length, "log")} by ${source.wanted.order}`);
     if (last[5]) parts.push(`${clock(last[5])} UTC`);
     const lacking = this.lacking();
-    if (lacking.before || lacking.behind) parts.push(...this.looking());
+    if (lacking.before || lacking.behind) parts.push(...this.sought());
     say(this.where, parts.join(" \u00b7 "));
     const width = number === null ? 1 : count(Math.max(number, 999)).length + (list.lines.about ? 1 : 0);
     if (this.width !== width) this.style.setProperty("--digits", `${(this.width = width)}ch`);
@@ -152,7 +152,7 @@ export class LogPage extends Choosing {
   }
 
   /** That it is looked for rows of the level, and in how much still. */
-  looking() {
+  sought() {
     const left = this.source.level ? this.source.unseen(this.list.lines) : 0;
     return left ? [`Looking for ${this.level.selectedOptions[0].text.toLowerCase()} \u2026 ${bytes(left)} to go`] : [];
   }
@@ -161,7 +161,7 @@ export class LogPage extends Choosing {
   nothing() {
     const { source } = this;
     if (!source.level) return source.sealed ? "This log is empty." : "No line yet.";
-    return this.looking()[0] ?? `No ${this.level.value} ${source.sealed ? (this.stream ? "in this log" : "in these logs") : "yet"}.`;
+    return this.sought()[0] ?? `No ${this.level.value} ${source.sealed ? (this.stream ? "in this log" : "in these logs") : "yet"}.`;
   }
 
   tellNews() {
