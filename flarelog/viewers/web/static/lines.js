@@ -218,6 +218,13 @@ export class Lines {
     return end;
   }
 
+  /** The first row of the traceback that *row* goes on with; *row* itself where it does not. */
+  head(row) {
+    let at = this.rows.indexOf(row);
+    while (at > 0 && this.rows[at][4] & (TRACE | NOTE)) at -= 1;
+    return this.rows[at] ?? row;
+  }
+
   /** The index in the view of the row at or before *offset*, of log *k*; -1 where there is none. */
   find(offset, k = 0) {
     const view = this.view();

@@ -201,10 +201,12 @@ export class LogPage extends Choosing {
 
   async error() {
     if (!this.stream) return this.firstError();
-    const from = this.cursor()?.row[2] ?? this.list.seen()?.first.row[1] ?? 0;
+    const row = this.cursor()?.row ?? this.list.seen()?.first.row;
+    const begin = row ? this.list.lines.head(row)[1] : 0;
+    const from = this.cursor()?.row[2] ?? row?.[1] ?? 0;
     try {
-      const row = await nextError(this.stream, from, this.looks());
-      if (row) this.show({ ...this.stream, offset: row[1], end: row[2] });
+      const found = await nextError(this.stream, begin, from, this.looks());
+      if (found) this.show({ ...this.stream, offset: found[1], end: found[2] });
       else say(this.told, "There is no error behind this place.");
     } catch (error) {
       if (error.name !== "AbortError") this.lost("error", error);
