@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import pytest
@@ -9,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
 
 from integration.harness.places import Place
-from integration.web.browsing import Tab, Web, held, tab_of
+from integration.web.browsing import Tab, Web, filled, held, numbered, tab_of
 from integration.web.conftest import LOGS
 
 BERLIN = "/run/run-1/berlin/train.log"
@@ -62,6 +63,28 @@ def test_the_next_error_is_gone_to_and_none_below_it_is_said(tab: Tab) -> None:
     expect(page.locator(".row", has_text="003199 step")).to_be_in_viewport()
     page.keyboard.press("e")
     expect(page.get_by_role("status").filter(has_text="no error below this place")).to_be_visible()
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_the_next_error_is_not_in_the_traceback_where_one_is(browser: Browser, place: Place, opened: bool) -> None:
+    deep = b"".join(b'  File "train.py", line %d, in step\n    step()\n' % n for n in range(30))
+    traceback = b"Traceback (most recent call last):\n" + deep + b"ValueError: loss is nan\n"
+    data = numbered(50) + traceback + numbered(3000, 50) + traceback + numbered(50, 3050)
+    receiver = filled(place, {"site-1/app.log": data})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show("/run/run-1/site-1/app.log")
+        page.keyboard.press("g")
+        expect(page.locator(".row", has_text="000000 step")).to_be_in_viewport()
+        begins = [data.index(traceback), data.rindex(traceback)]
+        for begin in begins:
+            page.keyboard.press("e")
+            expect(page).to_have_url(re.compile(f"#bytes={begin}-"))
+            expect(page.locator('[aria-current="true"]')).to_contain_text("Traceback")
+            if opened and begin == begins[0]:
+                page.locator(".row", has_text="line 3, in step").click()
+        page.keyboard.press("e")
+        expect(page.get_by_role("status").filter(has_text="no error behind this place")).to_be_visible()
+        tab.is_clean()
 
 
 def test_times_are_shown_and_hidden(tab: Tab) -> None:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from flarelog.model import StreamInfo
+from flarelog.render.choose import Choice, Chooser
+from flarelog.render.levels import Level
 from flarelog.render.rows import Line, Note
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.drawing import Drawn, Wanted
-from flarelog.viewers.web.windows import Windows
+from flarelog.viewers.web.windows import MOST_ROWS, Windows
 
 MOST_STREAMS = 64
 SIDE_BY_SIDE = 8
@@ -25,12 +27,13 @@ SIDE_BY_SIDE = 8
 
 class Page(NamedTuple):
     """Rows with the numbers of their streams. *before* and *after*: where each log goes on, either way: twice an
-    offset, and one more where the notes that stand there lie before the place.
+    offset, and one more where the notes that stand there lie before the place. *over*: nothing lies beyond.
     """
 
     rows: list[tuple[int, Line]]
     before: list[int]
     after: list[int]
+    over: bool
 
 
 async def page(
@@ -66,7 +69,37 @@ async def page(
         note = isinstance(line, Note)
         before[k] = min(before[k], 2 * line.offset + (not note))
         after[k] = max(after[k], 2 * line.end + note)
-    return Page(chosen, before, after)
+    return Page(chosen, before, after, not chosen if back else len(chosen) < rows)
+
+
+async def of_level(
+    turn: Callable[[Sequence[int], int], Awaitable[Page]],
+    places: Sequence[int],
+    rows: int,
+    level: Level,
+    *,
+    back: bool,
+    late: Callable[[], bool],
+) -> Page:
+    """The rows of *level* and graver ones, *rows* of them or more, in pages that *turn* gives from places on; what was
+    found so far as soon as it is *late*.
+    """
+    found: list[tuple[int, Line]] = []
+    first = one = await turn(places, MOST_ROWS)
+    choosers: dict[int, Chooser] = {}
+    while True:
+        if back:
+            choosers = {}  # an earlier page tells nothing of what its lines go on with
+        kept = [
+            (k, line)
+            for k, line in one.rows
+            for _ in choosers.setdefault(k, Chooser(Choice(level=level))).feed((line,))
+        ]
+        found = kept + found if back else found + kept
+        if one.over or len(found) >= rows or late():
+            break
+        one = await turn(one.before if back else one.after, MOST_ROWS)
+    return Page(found, (one if back else first).before, (first if back else one).after, one.over)
 
 
 def by_times(infos: Sequence[StreamInfo], found: Sequence[Drawn]) -> list[list[int]]:

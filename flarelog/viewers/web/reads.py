@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
+from time import monotonic
 from typing import Any
 
 from starlette.requests import Request
@@ -32,6 +34,8 @@ from flarelog.viewers.web.trouble import stamps_here
 from flarelog.viewers.web.when import arrived_by, written_by
 from flarelog.viewers.web.windows import ANSWER, MOST_ROWS, Place, Windows, offset_at
 
+LOOKING = 0.5  # seconds after which a merged page says what it has found of a level
+
 
 class Reads:
     def __init__(self, logins: Logins, lists: Lists, timelines: Timelines, indexes: Indexes) -> None:
@@ -44,10 +48,8 @@ class Reads:
 
     async def _view_of(self, request: Request, asked: Mapping[str, Any], info: StreamInfo) -> View:
         """As the request wants its rows. Raises Refused, InvalidOption."""
-        level, ranks = text(asked, "level"), asked.get("ranks")
-        if level and level not in NAMES:
-            raise Refused(400, f"level is one of {', '.join(NAMES)}")
-        view = self.view(Level[level.upper()] if level else None)
+        ranks = asked.get("ranks")
+        view = self.view(level_of(asked))
         if not ranks:
             return view
         if not isinstance(ranks, list) or not all(isinstance(one, str | int) for one in ranks):
@@ -111,16 +113,21 @@ class Reads:
             back = asked.get("before") is not None or bool(asked.get("end"))
             places = await self._places(rights.origin, infos, asked)
             grown = arrivals(await self._timelines.of(rights, run)) if text(asked, "order") == "arrival" else None
-            found = await merged.page(
-                *(self.windows, rights.origin, infos, places),
-                min(MOST_ROWS, whole(asked, "rows") or 200),
-                view=self.view(),
-                back=back,
-                grown=grown,
-            )
+            count, level = min(MOST_ROWS, whole(asked, "rows") or 200), level_of(asked)
+            turn = partial(merged.page, self.windows, rights.origin, infos, view=self.view(), back=back, grown=grown)
+            if level is None:
+                found = await turn(places, count)
+            else:
+                end = monotonic() + LOOKING
+                found = await merged.of_level(turn, places, count, level, back=back, late=lambda: monotonic() >= end)
             encoders = [Encoder() for _ in infos]
             rows = [f"[{k},{encoders[k].row(line)}" for k, line in found.rows]
-            head = {"streams": [named(info.stream) for info in infos], "before": found.before, "after": found.after}
+            head = {
+                "streams": [named(info.stream) for info in infos],
+                "before": found.before,
+                "after": found.after,
+                "over": found.over,
+            }
             return _json(f'{json.dumps(head, ensure_ascii=False)[:-1]},"rows":[{",".join(rows)}]}}')
 
     def _chosen(self, infos: Sequence[StreamInfo], run: str, asked: Mapping[str, Any]) -> list[StreamInfo]:
@@ -160,6 +167,14 @@ class Reads:
         clocks = Clocks()
         clocks.learn(infos)
         return [2 * place for place in await written_by(self.windows, origin, infos, self._stamps, at, clocks.ahead)]
+
+
+def level_of(asked: Mapping[str, Any]) -> Level | None:
+    """The level that rows must have. Raises Refused."""
+    level = text(asked, "level")
+    if level and level not in NAMES:
+        raise Refused(400, f"level is one of {', '.join(NAMES)}")
+    return Level[level.upper()] if level else None
 
 
 def _page(

@@ -18,6 +18,7 @@ export class Choosing extends Moving {
     const { list } = this;
     const [k, offset, end, text, flags] = item.row;
     if (!more && list.current === key(item.row)) return this.clear();
+    if (more && this.anchor && this.anchor[0] !== k) return say(this.told, "A mark stays within one log.");
     if (list.follow) list.turn(false);
     list.current = key(item.row);
     list.extra = 0;
@@ -55,6 +56,10 @@ export class Choosing extends Moving {
     if (!seen) return;
     const at = list.current === null ? -1 : list.indexOf(list.current);
     let index = at < 0 ? (step > 0 ? seen.before : view.length - 1 - seen.behind) : at + step;
+    if (more && this.anchor) {
+      while (view[index] && view[index].row[0] !== this.anchor[0]) index += step; // a mark is of one log
+      if (!view[index]) return;
+    }
     index = Math.max(0, Math.min(view.length - 1, index));
     if (list.current !== key(view[index].row)) this.choose(view[index], more);
     list.reveal(index, null);

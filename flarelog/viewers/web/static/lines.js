@@ -68,11 +68,11 @@ export class Lines {
     for (const k of new Set(open.map((row) => row[0]))) this.reopen(k, open.filter((row) => row[0] === k));
   }
 
-  /** Puts *rows*, which stand before all others, there. Returns how many are new. */
+  /** Puts *rows*, which stand before all others, there: those of the level. Returns how many are new. */
   prepend(rows, { from = this.from, line = null, about = false, left = [] } = {}) {
     const known = new Set(this.rows.slice(0, 200).map(key));
     for (const [at, row] of rows.entries()) row.left = left[at] ?? 0;
-    const fresh = rows.filter((row) => !known.has(key(row)));
+    const fresh = rows.filter((row) => !known.has(key(row)) && (!this.level || row[4] & (this.level | NOTE)));
     const rest = left.at(-1) ?? 0;
     if (this.rows.length) this.rows[0].left += rest;
     else this.rest += rest;
@@ -138,29 +138,30 @@ export class Lines {
     return false; // it stands before all that are held
   }
 
-  /** Forgets rows at the beginning, now and then: not with each row. */
+  /** Forgets rows at the beginning, now and then: not with each row. Returns them. */
   trimHead(keep = LIVE) {
     const surplus = this.rows.length - keep;
-    if (surplus <= keep / 4) return;
+    if (surplus <= keep / 4) return [];
     const gone = this.rows.splice(0, surplus);
     if (this.number !== null) this.number += lined(gone) + this.rows[0].left;
     this.rows[0].left = 0;
     this.from = this.rows[0][1];
     this.changed();
+    return gone;
   }
 
-  /** Forgets rows at the end, when many were put before them. Returns whether it did. */
+  /** Forgets rows at the end, when many were put before them. Returns them. */
   trimTail(keep = MOST) {
-    if (this.rows.length <= keep) return false;
+    if (this.rows.length <= keep) return [];
     this.to = this.rows[keep][1];
     this.rest = this.rows[keep].left;
-    this.rows.length = keep;
+    const gone = this.rows.splice(keep);
     this.whole = false;
     this.open = [];
     this.last = [];
     for (const row of this.rows) this.last[row[0]] = order(row);
     this.changed();
-    return true;
+    return gone;
   }
 
   /** Takes note that the line of *row*, which is held, is *number*. */
@@ -216,6 +217,13 @@ export class Lines {
     let end = at + 1;
     while (end < this.rows.length && this.rows[end][4] & TRACE && this.rows[end][0] === k && !HEAD.test(this.rows[end][3])) end += 1;
     return end;
+  }
+
+  /** The first row of the traceback that *row* goes on with; *row* itself where it does not. */
+  head(row) {
+    let at = this.rows.indexOf(row);
+    while (at > 0 && this.rows[at][4] & (TRACE | NOTE)) at -= 1;
+    return this.rows[at] ?? row;
   }
 
   /** The index in the view of the row at or before *offset*, of log *k*; -1 where there is none. */

@@ -142,6 +142,8 @@ export class LogPage extends Choosing {
     if (this.stream) parts.push(`byte ${count(Math.min(at, source.state.committed))} of ${count(source.state.committed)}`, `${list.follow ? 100 : Math.floor(share * 100)} %`);
     else parts.push(`${several(source.streams.length, "log")} by ${source.wanted.order}`);
     if (last[5]) parts.push(`${clock(last[5])} UTC`);
+    const lacking = this.lacking();
+    if (lacking.before || lacking.behind) parts.push(...this.sought());
     say(this.where, parts.join(" \u00b7 "));
     const width = number === null ? 1 : count(Math.max(number, 999)).length + (list.lines.about ? 1 : 0);
     if (this.width !== width) this.style.setProperty("--digits", `${(this.width = width)}ch`);
@@ -150,12 +152,17 @@ export class LogPage extends Choosing {
     this.more();
   }
 
+  /** That it is looked for rows of the level, and in how much still. */
+  sought() {
+    const left = this.source.level ? this.source.unseen(this.list.lines) : 0;
+    return left ? [`Looking for ${this.level.selectedOptions[0].text.toLowerCase()} \u2026 ${bytes(left)} to go`] : [];
+  }
+
   /** What is said where no row is shown. */
   nothing() {
-    const { source, list } = this;
+    const { source } = this;
     if (!source.level) return source.sealed ? "This log is empty." : "No line yet.";
-    const left = source.unseen(list.lines);
-    return left ? `Looking for ${this.level.selectedOptions[0].text.toLowerCase()} \u2026 ${bytes(left)} to go` : `No ${this.level.value} ${source.sealed ? "in this log" : "yet"}.`;
+    return this.sought()[0] ?? `No ${this.level.value} ${source.sealed ? (this.stream ? "in this log" : "in these logs") : "yet"}.`;
   }
 
   tellNews() {
@@ -195,10 +202,12 @@ export class LogPage extends Choosing {
 
   async error() {
     if (!this.stream) return this.firstError();
-    const from = this.cursor()?.row[2] ?? this.list.seen()?.first.row[1] ?? 0;
+    const row = this.cursor()?.row ?? this.list.seen()?.first.row;
+    const begin = row ? this.list.lines.head(row)[1] : 0;
+    const from = this.cursor()?.row[2] ?? row?.[1] ?? 0;
     try {
-      const row = await nextError(this.stream, from, this.looks());
-      if (row) this.show({ ...this.stream, offset: row[1], end: row[2] });
+      const found = await nextError(this.stream, begin, from, this.looks());
+      if (found) this.show({ ...this.stream, offset: found[1], end: found[2] });
       else say(this.told, "There is no error below this place.");
     } catch (error) {
       if (error.name !== "AbortError") this.lost("error", error);

@@ -145,23 +145,36 @@ export class Moving extends HTMLElement {
     }
   }
 
+  /** What is asked for next: rows before those that there are, rows behind them. */
+  lacking() {
+    const { list, source } = this;
+    const seen = list.seen() ?? { before: 0, behind: 0 }; // the level may leave out all that was looked at
+    return {
+      before: seen.before < NEAR && (!list.follow || list.whole < 2 * list.clientHeight) && !source.begins(list.lines),
+      behind: seen.behind < NEAR && !this.live && !source.ends(list.lines),
+      near: seen.behind < NEAR,
+    };
+  }
+
   async more() {
     const { list, source, stay } = this;
     if (!stay.settled || stay.loading || this.dragged) return;
     const lines = list.lines;
-    const seen = list.seen() ?? { before: 0, behind: 0 }; // the level may leave out all that was looked at
+    const lacking = this.lacking();
     try {
       stay.loading = true;
-      if (seen.before < NEAR && (!list.follow || list.whole < 2 * list.clientHeight)) {
+      if (lacking.before) {
         const answer = await stay.got(source.earlier(lines, stay.signal));
         if (answer) {
           const first = !lines.rows.length;
           list.prepend(answer.rows, answer);
           if (first) this.count();
-          if (lines.trimTail()) this.behind();
+          const gone = list.follow ? [] : lines.trimTail(); // who follows looks at the last ones
+          source.forgot([], gone);
+          if (gone.length) this.behind();
         }
       }
-      if (seen.behind < NEAR && !this.live) {
+      if (lacking.near && !this.live) {
         const answer = await stay.got(source.later(lines, stay.signal));
         if (answer) {
           const first = !lines.rows.length;
@@ -172,7 +185,7 @@ export class Moving extends HTMLElement {
           if (answer.to !== undefined) lines.to = Math.max(lines.to, answer.to);
           if (!list.selection) {
             const before = lines.view().length;
-            lines.trimHead(12000);
+            source.forgot(lines.trimHead(12000), []);
             list.moved(lines.view().length - before);
           }
           list.draw();
@@ -215,7 +228,7 @@ export class Moving extends HTMLElement {
   came(rows) {
     const { list } = this;
     const fresh = list.lines.append(rows);
-    if (list.follow) list.lines.trimHead();
+    if (list.follow) this.source.forgot(list.lines.trimHead(), []);
     else {
       this.fresh += fresh;
       if (list.lines.full) this.behind();

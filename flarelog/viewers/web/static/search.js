@@ -5,6 +5,7 @@
 
 import { ask, objects, path } from "./api.js";
 import { h, say } from "./dom.js";
+import { NOTE, TRACE } from "./lines.js";
 import { Endless, Matcher, pattern } from "./matching.js";
 import { painted } from "./paint.js";
 import { count } from "./words.js";
@@ -340,13 +341,25 @@ export class SearchBar extends HTMLElement {
   }
 }
 
-/** The next row of a log with an error, from *offset* on; null where there is none. */
-export async function nextError(stream, offset, signal) {
-  for (let at = offset; ; ) {
-    const answer = await ask("/api/window", { stream, at, rows: 1, level: "error" }, { signal });
-    const found = answer.rows.find((row) => row[1] >= offset && !(row[4] & 2));
-    if (found || answer.to <= at || answer.to >= answer.committed) return found ?? null;
-    at = answer.to;
+const FEW = 4; // rows of the first question for an error: most are near, and each row may be far
+const MOST = 1000;
+
+/**
+ * The next row of a log with an error, from *offset* on, that does not go on with a traceback; null where there is none.
+ * *begin*: of the traceback in which *offset* is, if it is in one: only who sees its first row knows what goes on with it.
+ */
+export async function nextError(stream, begin, offset, signal) {
+  for (let at = begin, most = FEW; ; ) {
+    const answer = await ask("/api/window", { stream, at, rows: most, level: "error" }, { signal });
+    const rows = answer.rows.filter((row) => !(row[4] & NOTE));
+    const found = rows.find((row) => row[1] >= offset && !(row[4] & TRACE));
+    if (found) return found;
+    if (answer.to <= at || answer.to >= answer.committed) return null;
+    if (answer.rows.length >= most && most < MOST) most = Math.min(MOST, most * 8);
+    else {
+      const head = rows.findLast((row) => !(row[4] & TRACE))?.[1]; // its traceback may go on
+      at = head > at ? head : answer.to;
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 /** Where a list gets its rows: one log, whose places are bytes, or several logs in one order, whose places are cursors. */
 
 import { ask, query } from "./api.js";
+import { NOTE } from "./lines.js";
 
 const PAGE = 400; // rows of a question
 const MOST = 64; // logs that are merged
@@ -32,7 +33,7 @@ export class OneLog {
 
   /** Those before *lines*; null where there are none. */
   async earlier(lines, signal) {
-    return lines.from <= this.state.first ? null : this.window({ at: lines.from, before: PAGE, rows: 0 }, signal);
+    return this.begins(lines) ? null : this.window({ at: lines.from, before: PAGE, rows: 0 }, signal);
   }
 
   async later(lines, signal) {
@@ -44,6 +45,11 @@ export class OneLog {
     return Math.max(0, lines.from - this.state.first) + (this.ends(lines) ? 0 : this.state.committed - lines.to);
   }
 
+  /** Whether *lines* begin where the log does. */
+  begins(lines) {
+    return lines.from <= this.state.first;
+  }
+
   /** Whether *lines* go as far as the log. */
   ends(lines) {
     return lines.whole || lines.to >= this.state.committed;
@@ -52,6 +58,9 @@ export class OneLog {
   get sealed() {
     return this.state.sealed;
   }
+
+  /** Lines know by themselves where they begin and end. */
+  forgot() {}
 
   tails(lines) {
     return [{ ...this.streams[0], from: lines.to }];
@@ -85,8 +94,10 @@ export class Merged {
     this.wanted = wanted;
     this.level = null;
     this.streams = [];
-    this.before = this.after = null; // by k: where each log goes on, either way; null: there is no more
+    this.before = this.after = []; // by k: where each log goes on, either way: twice an offset, and one more behind the notes there
+    this.first = this.last = false; // whether none goes on, either way
     this.sealed = false;
+    this.lengths = new Map(); // by SITE/LOG
     this.left = 0; // logs that are not among those that are merged
   }
 
@@ -99,9 +110,10 @@ export class Merged {
     const named = this.wanted.streams?.map(({ site, log }) => `${site}/${log}`);
     const wanted = [...new Set(this.wanted.streams?.slice(0, MOST).map(({ site }) => site))].map((site) => `&${query({ site })}`);
     const { sites } = await ask(`/api/run?${query({ run: this.wanted.run })}${wanted.join("")}`, undefined, { signal });
-    const all = sites.flatMap(({ site, streams }) => streams.map(({ log, sealed }) => ({ site, log, sealed })));
+    const all = sites.flatMap(({ site, streams }) => streams.map(({ log, sealed, committed }) => ({ site, log, sealed, committed })));
     const mine = this.wanted.rank !== undefined ? all : all.filter(({ site, log }) => !named || named.includes(`${site}/${log}`));
     this.sealed = mine.every(({ sealed }) => sealed);
+    this.lengths = new Map(mine.map(({ site, log, committed }) => [`${site}/${log}`, committed]));
     if (named || this.wanted.rank !== undefined) return;
     this.wanted = { ...this.wanted, streams: all.slice(0, MOST).map(({ site, log }) => ({ site, log })) };
     this.left = all.length - this.wanted.streams.length;
@@ -111,43 +123,62 @@ export class Merged {
     await this.choose(signal);
     const at = where.time !== undefined ? { time: where.time } : where.start ? {} : { end: true };
     const answer = await this.merged({ ...at, rows: PAGE }, signal);
-    if (where.time !== undefined && !answer.rows.length) return { ...(await this.open({ end: true }, signal)), past: true };
+    if (where.time !== undefined && !answer.rows.length && answer.over) return { ...(await this.open({ end: true }, signal)), past: true };
     this.streams = answer.streams.map((stream) => ({ run: this.wanted.run, ...stream }));
     this.before = answer.before;
-    this.after = this.offsets = answer.after;
-    this.last = Boolean(at.end) || answer.rows.length < PAGE;
+    this.after = answer.after;
+    this.first = Boolean(where.start);
+    this.last = Boolean(at.end) || answer.over;
     return answer;
   }
 
   async earlier(lines, signal) {
-    if (!this.before) return null;
+    if (this.first) return null;
     const answer = await this.merged({ before: this.before, rows: PAGE }, signal);
-    this.before = answer.rows.length ? answer.before : null;
+    this.before = answer.before;
+    this.first = answer.over;
     return answer;
   }
 
   async later(lines, signal) {
     if (this.last) return null;
     const answer = await this.merged({ after: this.after, rows: PAGE }, signal);
-    this.after = this.offsets = answer.after;
-    this.last = answer.rows.length < PAGE;
+    this.after = answer.after;
+    this.last = answer.over;
     return answer;
   }
 
+  /** Bytes of the logs that were not looked at. */
   unseen() {
-    return 0;
+    const offset = (places, k) => Math.floor((places[k] ?? 0) / 2);
+    return this.streams.reduce((sum, { site, log }, k) => {
+      const length = this.lengths.get(`${site}/${log}`) ?? 0;
+      return sum + (this.first ? 0 : offset(this.before, k)) + (this.last ? 0 : Math.max(0, length - offset(this.after, k)));
+    }, 0);
+  }
+
+  begins() {
+    return this.first;
   }
 
   ends() {
     return this.last;
   }
 
+  /** The page holds the first rows no more, *before*, or the last ones, *behind*: who goes there asks for them again. */
+  forgot(before, behind) {
+    for (const [k, , end, , flags] of before) this.before[k] = Math.max(this.before[k], 2 * end + (flags & NOTE ? 1 : 0));
+    for (const [k, offset, , , flags] of behind) this.after[k] = Math.min(this.after[k], 2 * offset + (flags & NOTE ? 0 : 1));
+    if (before.length) this.first = false;
+    if (behind.length) this.last = false;
+  }
+
   tails() {
-    return this.streams.map(({ run, site, log }, k) => ({ run, site, log, from: this.offsets[k] ?? 0 }));
+    return this.streams.map(({ run, site, log }, k) => ({ run, site, log, from: Math.floor((this.after[k] ?? 0) / 2) }));
   }
 
   at(lines, places) {
-    for (const [k, offset] of places) this.offsets[k] = offset;
+    for (const [k, offset] of places) this.after[k] = 2 * offset;
   }
 
   async look() {

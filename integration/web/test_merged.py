@@ -1,0 +1,154 @@
+"""Several logs in one list, in Chromium: what a level leaves out, what comes back, and what is marked."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, Route, expect
+
+from integration.harness.places import Place, append, new_place
+from integration.web.browsing import Web, comes_true, filled, held, tab_of
+
+BY_TIME = "/run/run-1?merged=time"
+BEGIN = datetime(2026, 11, 20, 8, tzinfo=UTC)
+LINES = {"a": (40_000, 0.1, 4000), "b": (2000, 2.0, 100)}  # how many, seconds between them, and between errors
+ERRORS = 30
+
+
+def lines(name: str, count: int, step: float, every: int) -> bytes:
+    """Every so manieth line is an error."""
+    return b"".join(
+        b"%s %s %s %d\n"
+        % (
+            f"{BEGIN + timedelta(seconds=number * step):%Y-%m-%d %H:%M:%S.%f}".encode(),
+            b"INFO" if (number + 1) % every else b"ERROR",
+            name.encode(),
+            number,
+        )
+        for number in range(count)
+    )
+
+
+def number(text: str) -> str:
+    return text.split(" ", 3)[-1]
+
+
+@pytest.fixture(scope="module")
+def two(browser: Browser) -> Iterator[Web]:
+    """Two logs of LINES, more than a page holds, that have ended."""
+    with new_place() as place:
+        receiver = filled(place, {f"site-{name}/app.log": lines(name, *what) for name, what in LINES.items()})
+        yield Web(place, "--receiver", receiver.address)
+
+
+def row(page: Page, text: str) -> Locator:
+    return page.locator("log-list .row", has_text=text)
+
+
+class Held:
+    """Questions of *page* that do not get to its server before they are let go, but for the first ones."""
+
+    def __init__(self, page: Page, path: str, passed: int = 0) -> None:
+        self._passed, self._held = passed, list[Route]()
+        page.route(f"**{path}", lambda route: self._asked(route))
+
+    def _asked(self, route: Route) -> None:
+        if self._passed > 0:
+            self._passed -= 1
+            route.continue_()
+        else:
+            self._held.append(route)
+
+    def let_go(self) -> None:
+        self._passed = sys.maxsize
+        for route in self._held:
+            route.continue_()
+
+
+def all_errors(page: Page) -> list[str]:
+    """The texts of the rows that the list shows, once there are as many as the logs have errors; without notes."""
+    shown = 'document.querySelector("log-list").lines.view().map(({ row }) => row).filter((row) => !(row[4] & 2))'
+    comes_true(page, f"{shown}.length === {ERRORS}")
+    found: list[str] = page.evaluate(f"{shown}.map((row) => row[3])")
+    return found
+
+
+def test_the_errors_of_several_logs_are_all_there_and_the_last_on_the_screen(browser: Browser, two: Web) -> None:
+    with tab_of(browser, two) as tab:
+        page = tab.show(BY_TIME)
+        page.get_by_label("Level").select_option("error")
+        found = all_errors(page)
+        assert found == sorted(found)
+        assert all(" ERROR " in text for text in found)
+        expect(row(page, "ERROR b 1999")).to_be_in_viewport()
+        expect(row(page, "ERROR a 39999")).to_be_in_viewport()
+        page.keyboard.press("g")
+        expect(row(page, "ERROR b 99").last).to_be_in_viewport()
+        assert all_errors(page) == found
+        tab.is_clean()
+
+
+def test_it_is_said_how_far_a_level_is_looked_for(browser: Browser, two: Web) -> None:
+    with tab_of(browser, two) as tab:
+        page = tab.show(BY_TIME)
+        questions = Held(page, "/api/merged", passed=1)
+        page.get_by_label("Level").select_option("error")
+        expect(page.locator(".status .where")).to_contain_text("Looking for errors")
+        questions.let_go()
+        expect(page.locator(".status")).not_to_contain_text("Looking for")
+        tab.is_clean()
+
+
+def test_rows_that_were_given_up_while_one_read_on_come_back(browser: Browser, two: Web) -> None:
+    with tab_of(browser, two) as tab:
+        page = tab.show(BY_TIME)
+        expect(row(page, "INFO a 39998")).to_be_in_viewport()
+        scroll = "document.querySelector('log-list').scrollTop = {}"
+        for to, over in (("0", "!source.last"), ("1e9", "!source.first && source.last"), ("0", "source.first")):
+            expression = f"({scroll.format(to)}, (({{ source, list }}) => {over})(document.querySelector('log-page')))"
+            comes_true(page, expression)
+            times = [text[:26] for text in held(page) if text.startswith("2026")]
+            assert times == sorted(times)
+            for name in LINES:
+                its = [int(text.rpartition(" ")[2]) for text in held(page) if f" {name} " in text]
+                assert its == list(range(its[0], its[-1] + 1)), (to, name)
+        tab.is_clean()
+
+
+def test_lines_that_come_while_the_page_opens_its_stream_are_shown(browser: Browser, place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, begun := lines("a", 500, 1, 10_000))
+    place.sidecar(receiver)
+    receiver.gets(begun)
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.page
+        questions = Held(page, "/api/tail")
+        tab.show(BY_TIME)
+        comes_true(page, "document.querySelector('log-page').live")
+        expect(row(page, "INFO a 499")).to_be_in_viewport()
+        append(place.log, lines("a", 510, 1, 10_000)[len(begun) :])
+        receiver.gets(lines("a", 510, 1, 10_000))
+        questions.let_go()
+        expect(row(page, "INFO a 509")).to_be_in_viewport()
+        assert [number(text) for text in held(page)][-10:] == [f"a {n}" for n in range(500, 510)]
+
+
+def test_a_mark_goes_on_over_the_lines_of_other_logs(browser: Browser, two: Web) -> None:
+    with tab_of(browser, two) as tab:
+        page = tab.show(BY_TIME)
+        row(page, "INFO a 39977").click()
+        for _ in range(6):
+            page.keyboard.press("Shift+J")
+        marked = page.locator(".row.marked")
+        expect(marked).to_have_text([re.compile(f"INFO a {n}$") for n in range(39977, 39984)])
+        row(page, "ERROR b 1999").click(modifiers=["Shift"])
+        expect(page.locator(".told")).to_have_text("A mark stays within one log.")
+        expect(marked).to_have_count(7)
+        for _ in range(2):
+            page.keyboard.press("Shift+K")
+        expect(page.locator('[aria-current="true"]')).to_contain_text("INFO a 39981")
+        tab.is_clean()
