@@ -83,7 +83,7 @@ def test_the_next_error_is_not_in_the_traceback_where_one_is(browser: Browser, p
             if opened and begin == begins[0]:
                 page.locator(".row", has_text="line 3, in step").click()
         page.keyboard.press("e")
-        expect(page.get_by_role("status").filter(has_text="no error behind this place")).to_be_visible()
+        expect(page.get_by_role("status").filter(has_text="no error below this place")).to_be_visible()
         tab.is_clean()
 
 
