@@ -184,7 +184,7 @@ def facts(record: Mapping[str, Any]) -> str:
     ]
     lines += [
         f"Machine: {machine}.",
-        *(f"Rows of measurements that it has not: taken {taken}." for taken in record.get("added", ())),
+        *(f"Taken {taken}." for taken in record.get("added", ())),
         *(f"Failed: {name}: {text}." for name, text in record.get("failures", {}).items()),
     ]
     return "\n".join(lines)
@@ -213,16 +213,15 @@ def written(page: str, record: Mapping[str, Any]) -> str:
 
 
 def completed(kept: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The last whole run of *kept*, with the rows of later runs for measurements that it has not. Raises SystemExit."""
+    """The last whole run of *kept*, with the rows of later runs for what they have measured. Raises SystemExit."""
     whole = next((number for number in reversed(range(len(kept))) if set(kept[number]["seconds"]) >= _WHOLE), None)
     if whole is None:
         sys.exit("no whole run is kept in bench/results: run make bench first")
     rows, added = list(kept[whole]["rows"]), []
-    for later in reversed(kept[whole + 1 :]):
-        known = {row["measurement"] for row in rows}
-        new = [row for row in later["rows"] if row["measurement"] not in known]
-        added += [later["taken"]] if new else []
-        rows += new
+    for later in kept[whole + 1 :]:
+        measured = {row["measurement"] for row in later["rows"]}
+        rows = [row for row in rows if row["measurement"] not in measured] + later["rows"]
+        added.append(f"{later['taken']}: {', '.join(later['seconds'])}")
     return {**kept[whole], "rows": rows, "added": added}
 
 

@@ -161,8 +161,9 @@ def test_nvflares_numbers_are_those_of_the_page_beside_its_tests() -> None:
     assert nvflare.rows_of("nothing") == []
 
 
-def test_what_a_whole_run_has_not_measured_comes_from_a_later_run() -> None:
-    whole = {"seconds": {"bulk": 1, "latency": 1, "sites": 1, "tls": 1}, "taken": "a", "rows": [{"measurement": "tls"}]}
+def test_what_a_later_run_has_measured_takes_the_place_of_what_a_whole_run_has() -> None:
+    rows = [{"measurement": "tls"}, {"measurement": "bulk"}]
+    whole = {"seconds": {"bulk": 1, "latency": 1, "sites": 1, "tls": 1}, "taken": "a", "rows": rows}
     later = [
         {
             "seconds": {"page": 1},
@@ -172,7 +173,8 @@ def test_what_a_whole_run_has_not_measured_comes_from_a_later_run() -> None:
         for number in (1, 2)
     ]
     found = page.completed([{"seconds": {"page": 1}, "rows": [{"measurement": "earlier"}]}, whole, *later])
-    assert (found["taken"], found["added"]) == ("a", ["b2"])
-    assert found["rows"] == [{"measurement": "tls"}, {"measurement": "page", "of": 2}]
+    assert (found["taken"], found["added"]) == ("a", ["b1: page", "b2: page"])
+    rows = [{"measurement": "bulk"}, {"measurement": "page", "of": 2}, {"measurement": "tls", "of": 2}]
+    assert found["rows"] == rows
     with pytest.raises(SystemExit, match="no whole run"):
         page.completed(later)
