@@ -174,7 +174,7 @@ def test_what_a_later_run_has_measured_takes_the_place_of_what_a_whole_run_has()
     ]
     found = page.completed([{"seconds": {"page": 1}, "rows": [{"measurement": "earlier"}]}, whole, *later])
     assert (found["taken"], found["added"]) == ("a", ["b1: page", "b2: page"])
-    rows = [{"measurement": "bulk"}, {"measurement": "page", "of": 2}, {"measurement": "tls", "of": 2}]
-    assert found["rows"] == rows
+    expected = [{"measurement": "bulk"}, {"measurement": "page", "of": 2}, {"measurement": "tls", "of": 2}]
+    assert found["rows"] == expected
     with pytest.raises(SystemExit, match="no whole run"):
         page.completed(later)
