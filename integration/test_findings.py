@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from flarelog.errors import CONFIGURATION, NOT_FOUND, OK
+from integration.harness.mounts import tmpfs
 from integration.harness.places import RUN, Place, Program, append
 
 PYTHON = sys.executable
@@ -85,18 +85,11 @@ def test_what_a_program_reports_that_ends_well_is_no_root(place: Place) -> None:
     assert [(each["event_name"], each["role"]) for each in found] == [("python.traceback", "symptom")], program.talk()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system: run the tests as root")
 def test_a_disk_that_is_full_is_found(place: Place, tmp_path: Path) -> None:
-    small = tmp_path / "small"
-    small.mkdir()
-    if os.system(f"mount -t tmpfs -o size=64k tmpfs {small} 2>/dev/null"):
-        pytest.skip("mount is refused here: run the tests with CAP_SYS_ADMIN")
-    try:
+    with tmpfs(tmp_path / "small", "size=64k") as small:
         address = ran(place, f"cp /bin/bash {small}/")
         _, found = findings(place, address)
         assert [each["event_name"] for each in found] == ["disk.full", "exit.code"]
-    finally:
-        os.system(f"umount {small}")
 
 
 def test_a_run_without_trouble_ends_with_3_and_says_in_what_it_looked(place: Place) -> None:

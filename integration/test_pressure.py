@@ -14,25 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from integration.harness.mounts import mounted, tmpfs
 from integration.harness.places import Place, Program, Receiver, append, lines, noise, until
 
 MIB = 1 << 20
-
-
-@contextlib.contextmanager
-def mounted(path: Path, *what: str) -> Iterator[Path]:
-    """A small file system at *path*; without the right to mount one, the test is skipped."""
-    path.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", *what, str(path)], capture_output=True).returncode:
-        pytest.skip(f"run this as root, with the right to mount: it needs a small file system ({' '.join(what)})")
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "--lazy", str(path)], check=True)
-
-
-def tmpfs(place: Place, options: str) -> contextlib.AbstractContextManager[Path]:
-    return mounted(place.directory / "small", "-t", "tmpfs", "-o", options, "tmpfs")
 
 
 @contextlib.contextmanager
@@ -146,7 +131,7 @@ def test_a_stream_that_needs_no_byte_more_is_sealed_though_the_quota_is_spent(pl
     [(f"{size}k", "disk") for size in (16, 24, 28, 32, 36, 64, 2800)] + [("28k", "memory"), ("2800k", "memory")],
 )
 def test_a_disk_that_is_full_at_any_moment_holds_the_streams(place: Place, size: str, durability: str) -> None:
-    with tmpfs(place, f"size={size}") as disk:
+    with tmpfs(place.directory / "small", f"size={size}") as disk:
         receiver = place.serve("--durability", durability, store=disk / "store")
         logs = several(place, 3, MIB)
         sidecar = place.sidecar(receiver)
@@ -159,7 +144,7 @@ def test_a_disk_that_is_full_at_any_moment_holds_the_streams(place: Place, size:
 
 
 def test_no_inode_for_a_new_stream_holds_that_one_alone(place: Place) -> None:
-    with tmpfs(place, "size=16m,nr_inodes=10") as disk:
+    with tmpfs(place.directory / "small", "size=16m,nr_inodes=10") as disk:
         receiver = place.serve(store=disk / "store")
         first = append(place.log, lines(100))
         sidecar = place.sidecar(receiver)
@@ -176,7 +161,7 @@ def test_no_inode_for_a_new_stream_holds_that_one_alone(place: Place) -> None:
 
 
 def test_a_receiver_that_starts_on_a_full_disk_serves_and_takes_more_when_there_is_room(place: Place) -> None:
-    with tmpfs(place, "size=1m") as disk:
+    with tmpfs(place.directory / "small", "size=1m") as disk:
         receiver = place.serve(store=disk / "store")
         data = append(place.log, noise(100_000))
         sidecar = place.sidecar(receiver)
@@ -194,7 +179,7 @@ def test_a_receiver_that_starts_on_a_full_disk_serves_and_takes_more_when_there_
 
 
 def test_a_run_that_begins_and_ends_while_the_disk_is_full_is_remembered(place: Place) -> None:
-    with tmpfs(place, "size=1m,nr_inodes=40") as disk:
+    with tmpfs(place.directory / "small", "size=1m,nr_inodes=40") as disk:
         receiver = place.serve("--announced-runs-only", store=disk / "store")
         filler = fill(disk)
         assert place.call("run-start", "run-1", "--receiver", receiver.address).ends() == 0
@@ -228,7 +213,7 @@ def test_an_ext4_disk_that_is_full_holds_the_streams(place: Place) -> None:
 
 
 def test_a_journal_that_cannot_be_compacted_waits_for_room(place: Place) -> None:
-    with tmpfs(place, "size=8m") as disk:
+    with tmpfs(place.directory / "small", "size=8m") as disk:
         receiver = place.serve("--durability", "memory", store=disk / "store")
         sidecar = place.sidecar(receiver)
         data = append(place.log, b"begin\n")
@@ -252,7 +237,7 @@ def test_a_journal_that_cannot_be_compacted_waits_for_room(place: Place) -> None
 
 
 def test_a_checkpoint_that_cannot_be_saved_costs_nothing(place: Place) -> None:
-    with tmpfs(place, "size=64k,nr_inodes=8") as disk:
+    with tmpfs(place.directory / "small", "size=64k,nr_inodes=8") as disk:
         receiver = place.serve()
         filler = fill(disk)
         sidecar = place.sidecar(receiver, "--state", str(disk / "state"))

@@ -20,6 +20,7 @@ from typing import IO, Any
 
 import pytest
 
+from integration.harness.mounts import tmpfs
 from integration.harness.places import (
     FLARELOG,
     PATIENCE,
@@ -355,12 +356,8 @@ def test_a_spool_that_cannot_be_made_is_said_and_the_command_runs(tmp_path: Path
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """A file system of 8 MiB."""
-    path = tmp_path / "small"
-    path.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", path], capture_output=True).returncode:
-        pytest.skip("a file system cannot be mounted here")
-    yield path
-    subprocess.run(["umount", "-l", path], check=True)
+    with tmpfs(tmp_path / "small", "size=8m") as path:
+        yield path
 
 
 def test_on_a_full_disk_the_command_goes_on_and_a_gap_is_left(place: Place, small: Path) -> None:
@@ -411,11 +408,7 @@ def test_what_a_disk_that_stays_full_cost_is_a_gap_at_the_end(place: Place, smal
 def test_where_the_disk_is_full_at_the_start_the_command_runs_and_nothing_is_waited_for(
     tmp_path: Path, limits: str
 ) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", limits, "none", disk], capture_output=True).returncode:
-        pytest.skip("a file system cannot be mounted here")
-    try:
+    with tmpfs(tmp_path / "disk", limits) as disk:
         named = ("--receiver", free_address(), "--run", RUN, "--site", SITE)
         if "inodes" not in limits:
             with contextlib.suppress(OSError), open(disk / "fill", "wb", buffering=0) as fill:
@@ -427,8 +420,6 @@ def test_where_the_disk_is_full_at_the_start_the_command_runs_and_nothing_is_wai
         assert err.endswith(b": No space left on device; the command's output is not kept\n")
         assert err.count(b"\n") == 1, "nothing is kept that could be sent"
         assert [path for path in disk.rglob("*") if path.is_file() and path.name != "fill"] == []
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True)
 
 
 # --- how it ends

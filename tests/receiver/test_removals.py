@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,22 +41,29 @@ async def listed(server: Server, run: str = "") -> list[RunInfo]:
     return [info async for info in server.lists.runs(run, Call([]))]
 
 
+@contextlib.asynccontextmanager
+async def staying(server: Server) -> AsyncIterator[Staying]:
+    """The call of a producer that has sent CHUNK, and stays."""
+    call = Staying([OPEN, CHUNK])
+    pushing = asyncio.create_task(server.push(None, call))
+    while len(call.replies) < 2:
+        await asyncio.sleep(0)
+    yield call
+    pushing.cancel()
+    await asyncio.gather(pushing, return_exceptions=True)
+
+
 def test_a_run_with_open_streams_goes_by_force_alone_and_its_producer_stays_out(tmp_path: Path) -> None:
     async def act(server: Server) -> None:
-        call = Staying([OPEN, CHUNK])
-        pushing = asyncio.create_task(server.push(None, call))
-        while len(call.replies) < 2:
-            await asyncio.sleep(0)
-        with pytest.raises(InUse, match="a log of run run-1 is open: end the run first"):
-            await server.removals.remove("run-1")
-        (info,) = await listed(server)
-        assert (info.run, info.state, info.open, info.size) == ("run-1", "running", 1, len(DATA))
-        assert await server.removals.remove("run-1", force=True) == Removed(1, len(DATA))
-        last = call.replies[-1]
-        assert (last.code, last.committed) == (Code.REJECTED, len(DATA))
-        assert last.reason.startswith("run run-1 was removed at the receiver; to send it again, start")
-        pushing.cancel()
-        await asyncio.gather(pushing, return_exceptions=True)
+        async with staying(server) as call:
+            with pytest.raises(InUse, match="a log of run run-1 is open: end the run first"):
+                await server.removals.remove("run-1")
+            (info,) = await listed(server)
+            assert (info.run, info.state, info.open, info.size) == ("run-1", "running", 1, len(DATA))
+            assert await server.removals.remove("run-1", force=True) == Removed(1, len(DATA))
+            last = call.replies[-1]
+            assert (last.code, last.committed) == (Code.REJECTED, len(DATA))
+            assert last.reason.startswith("run run-1 was removed at the receiver; to send it again, start")
         assert await listed(server) == []
         assert server.runs.state("run-1") is RunState.UNKNOWN
         assert await pushed(server, OPEN) == [Code.REJECTED]
@@ -81,18 +89,13 @@ def test_whoever_is_away_while_his_run_is_removed_does_not_bring_it_back_and_who
 
 def test_a_producer_is_told_whether_its_run_was_removed_or_its_site_alone(tmp_path: Path) -> None:
     async def act(server: Server) -> None:
-        call = Staying([OPEN, CHUNK])
-        pushing = asyncio.create_task(server.push(None, call))
-        while len(call.replies) < 2:
-            await asyncio.sleep(0)
-        await server.removals.remove("run-1", "site-1", force=True)
         what, again = (
             "site site-1 of run run-1 was removed at the receiver",
             "to send it again, start the sidecar by hand",
         )
-        assert call.replies[-1].reason == f"{what}; {again}"
-        pushing.cancel()
-        await asyncio.gather(pushing, return_exceptions=True)
+        async with staying(server) as call:
+            await server.removals.remove("run-1", "site-1", force=True)
+            assert call.replies[-1].reason == f"{what}; {again}"
         later = Call([OPEN])
         await server.push(None, later)
         assert later.replies[-1].reason == f"{what} while it sent; {again}"
