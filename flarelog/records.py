@@ -85,22 +85,16 @@ def unknown_ends(found: Collection[StreamInfo]) -> list[str]:
     ended = {(info.stream.run, info.stream.site, mark.process) for info in found for mark in info.exits}
     unknown: dict[tuple[str, str, str], list[str]] = {}
     for info in found:
-        for token in without_end(info):
-            unknown.setdefault((info.stream.run, info.stream.site, token), []).append(info.stream.log)
-    return [_end_of(key, UNKNOWN, logs) for key, logs in unknown.items() if key not in ended]
+        notes = [mark.notes for mark in info.marks if isinstance(mark, Generation)] if info.sealed else []
+        for token in dict.fromkeys(said.token for said in map(spooled, notes) if said is not None):
+            key = info.stream.run, info.stream.site, token
+            if key not in ended:
+                unknown.setdefault(key, []).append(info.stream.log)
+    return [_end_of(key, UNKNOWN, logs) for key, logs in unknown.items()]
 
 
 def _end_of(key: tuple[str, str, str], how: str, logs: Sequence[str]) -> str:
     return f"{key[0]}/{key[1]}: {how} ({', '.join(logs[:3])}{' and others' if len(logs) > 3 else ''})"
-
-
-def without_end(info: StreamInfo) -> list[str]:
-    """The commands of ``flarelog run`` whose output is in a log that has ended, and of which no end is known."""
-    if not info.sealed:
-        return []
-    of = (spooled(mark.notes) for mark in info.marks if isinstance(mark, Generation))
-    ended = {mark.process for mark in info.exits}
-    return list(dict.fromkeys(each.token for each in of if each is not None and each.token not in ended))
 
 
 def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:

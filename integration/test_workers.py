@@ -19,9 +19,9 @@ from typing import Any
 import grpc
 import pytest
 
-from flarelog.checks.way import RUN as DOCTORS_RUN
 from flarelog.client import Client
 from flarelog.model import Chunk, Code, Open, Reply, StreamId, StreamInfo, extend
+from flarelog.names import DOCTORS_RUN
 from flarelog.policy import Identity
 from flarelog.receiver.workers.place import owner
 from flarelog.receiver.workers.relay import said_of

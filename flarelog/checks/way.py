@@ -20,14 +20,14 @@ from flarelog.client import Client
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import FlarelogError, InUse, NotAllowed
 from flarelog.lifecycle import RunState
-from flarelog.names import parse_address, receiver_address, run_name, site_name
+from flarelog.names import DOCTORS_RUN, parse_address, receiver_address, run_name, site_name
 from flarelog.security.tls import Tls, why
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.wire.codec.base import MAJOR
 
-RUN, LOG = "flarelog-doctor", "doctor.log"
+LOG = "doctor.log"
 RESOLVES, CONNECTS, TRIP = 5.0, 3.0, 15.0  # seconds that each may take
 AHEAD = 2.0  # seconds that two clocks may differ without a word
 
@@ -52,9 +52,10 @@ async def way(
     if site and tls is not None and not tls.cert:
         shown(warn("round trip", "the round trip was skipped: a token can only read", "give --tls-cert and --tls-key"))
     elif site:
-        announced = await _announced(connect)
+        own = run_id == DOCTORS_RUN
+        announced = await _announced(connect) if own else True
         row = await _trip(receiver, tls, run_id, site)
-        if row.result != "fail" and run_id == RUN:
+        if own and row.result != "fail":
             row = replace(row, found=row.found + await _removed(connect, site, announced=announced))
         shown(row)
     else:
@@ -214,7 +215,7 @@ async def _announced(connect: Callable[[], Client]) -> bool:
     """Whether somebody has announced the run of test records, so that it is to stay."""
     try:
         async with connect() as client:
-            return await client.state(RUN) is not RunState.UNKNOWN
+            return await client.state(DOCTORS_RUN) is not RunState.UNKNOWN
     except FlarelogError:
         return True
 
@@ -223,12 +224,12 @@ async def _removed(connect: Callable[[], Client], site: str, *, announced: bool)
     """What became of the record in a run that is for nothing else."""
     try:
         async with connect() as client:
-            await client.remove(RUN, site, force=True)
+            await client.remove(DOCTORS_RUN, site, force=True)
             if not announced:
                 with contextlib.suppress(InUse):  # others' records are on their way
-                    await client.remove(RUN)
+                    await client.remove(DOCTORS_RUN)
     except FlarelogError:  # a site may push its logs, and mostly no more
-        return f"; the record stays there: flarelog rm {RUN} removes it"
+        return f"; the record stays there: flarelog rm {DOCTORS_RUN} removes it"
     return "; the record was removed"
 
 

@@ -20,6 +20,7 @@ from flarelog.checks.row import Row, fail, warn
 from flarelog.cli.options import Access, asks, client_options
 from flarelog.cli.running import aligned, run, told_at
 from flarelog.errors import FAILED, OK, FlarelogError
+from flarelog.names import DOCTORS_RUN
 from flarelog.options import option
 from flarelog.security.tls import Tls
 from flarelog.text import legible
@@ -47,7 +48,7 @@ class Visit:
         (), "TOML file that limits which files leave the site. Repeatable.", path="file"
     )
     site: str | None = option(None, "Name of the site that the test record is sent as.")
-    run: str = option(way.RUN, "Name of the run that the test record is sent in.")
+    run: str = option(DOCTORS_RUN, "Name of the run that the test record is sent in.")
     store: str | None = option(None, "Check this store directory on this machine.", path="directory")
     tls_crl: str | None = option(None, "PEM file with the CA's revocation lists.", path="file")
     access: Access = field(default_factory=lambda: Access(partial(Tls)))

@@ -224,10 +224,9 @@ async def _shown(
     for note in summary(reading.replaced, "these logs", reading.cut, asked.lines.searched):
         click.echo(note, err=True)
     whole = reading.view.sieve is None and reading.view.choice.since is None  # else lines were left out unseen
-    if not ranks.choice.everything and whole and (why := ranks.unmatched()):
+    why = ranks.unmatched() if whole and not ranks.choice.everything else ""
+    if why:
         _talk(why)
-    else:
-        why = ""
     if reading.unread:
         return FAILED
     if why and not ranks.shown:

@@ -9,9 +9,8 @@ import click
 from flarelog.cli.options import Place
 from flarelog.errors import NotFound
 from flarelog.model import RunInfo
-from flarelog.names import natural
+from flarelog.names import DOCTORS_RUN, natural
 
-DOCTORS = "flarelog-doctor"  # the run of doctor's test records
 NAMED = 5  # runs that are named where one is to be chosen
 
 
@@ -30,7 +29,7 @@ def chosen(found: list[RunInfo], where: str, *, latest: bool) -> str:
     """The name of the one of *found* that is meant. Raises UsageError, NotFound."""
     if not found:
         raise NotFound(f"{where} has no runs")
-    found = [info for info in found if info.run != DOCTORS] or found
+    found = [info for info in found if info.run != DOCTORS_RUN] or found
     newest = sorted(found, key=lambda info: (info.begun or info.grown, info.grown, natural(info.run)), reverse=True)
     if len(newest) > 1 and not latest:
         names = ", ".join(info.run for info in newest[:NAMED])

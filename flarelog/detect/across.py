@@ -6,7 +6,6 @@ from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from flarelog.detect.base import Finding, Role
 from flarelog.exit_marks import CERTAIN, LIKELY, Exit, end_of
@@ -91,7 +90,7 @@ def exits(infos: Iterable[StreamInfo]) -> list[Finding]:
     for stream, end in found.values():
         each, ends = _of_exit(stream, end), by_site[stream.run, stream.site]
         first, last = (bisect(ends, when, key=lambda one: one.started) for when in (end.started, end.ended))
-        passed_on = any(_passed_on(inner, end) for inner in islice(ends, first, last))
+        passed_on = any(_passed_on(inner, end) for inner in ends[first:last])
         out.append(replace(each, role="symptom") if passed_on else each)
     return out
 

@@ -88,9 +88,9 @@ class Guard:
         out, err = (self._ends.get(name, self._ends.get("both", fd)) for name, fd in (("stdout", 1), ("stderr", 2)))
         began = commands.start(self.plan.command, env, out, err, self._mask, self.plan.options.pty and self.kept)
         self._pid, self._own_group = began.pid, began.own_group
-        self._evidence = Evidence(time.monotonic())
+        self._evidence = evidence = Evidence(time.monotonic())
         if began.trouble is not None:
-            self._not_started(f"{self.plan.command[0]}: {began.trouble.strerror}", began.code, err)
+            self._not_started(f"{self.plan.command[0]}: {began.trouble.strerror}", began.code, err, evidence)
         for end in set(self._ends.values()):
             os.close(end)
         self._bounding = bounding(env, self.plan.root, self.plan.options.spool_max, time.monotonic())
@@ -107,11 +107,10 @@ class Guard:
         self._wind_up()
         return self._status
 
-    def _not_started(self, why: str, code: int, err: int) -> None:
+    def _not_started(self, why: str, code: int, err: int, evidence: Evidence) -> None:
         """The command is one that said *why* and ended with *code*: who reads its logs is to know of it."""
         self._status = code << 8
-        if self._evidence is not None:
-            self._exit = self._evidence.end(self.plan.token, 0, self._status, None, time.monotonic())
+        self._exit = evidence.end(self.plan.token, 0, self._status, None, time.monotonic())
         spooled = self.plan.wanted and err in self._ends.values()
         if spooled:
             os.write(err, f"flarelog: {why}\n".encode(errors="replace"))
