@@ -79,7 +79,7 @@ def test_the_next_error_is_not_in_the_traceback_where_one_is(browser: Browser, p
         for begin in begins:
             page.keyboard.press("e")
             expect(page).to_have_url(re.compile(f"#bytes={begin}-"))
-            expect(page.locator('[aria-current="true"]')).to_contain_text("Traceback")
+            expect(page.locator(f'[aria-current="true"][data-offset="{begin}"]')).to_contain_text("Traceback")
             if opened and begin == begins[0]:
                 page.locator(".row", has_text="line 3, in step").click()
         page.keyboard.press("e")
