@@ -24,18 +24,20 @@ _MILLISECOND = SECOND // 1000
 
 def times_of(choice: Choice, now: float) -> tuple[int, ...]:
     """The times, in milliseconds since 1970, at which it is to be known how long each stream was. *now*: seconds."""
-    wanted = [moment for moment in (choice.since, choice.until) if moment is not None]
-    if not wanted or min(wanted) > now * SECOND:
+    if choice.since is None and (choice.until is None or choice.until > now * SECOND):
         return ()
     since = choice.since - LATE * SECOND if choice.since is not None else 0
     return tuple(max(0, moment // _MILLISECOND) for moment in (choice.since or 0, choice.until or 0, since))
 
 
-def arrived_at(choice: Choice, lengths: Sequence[int]) -> Arrived:
-    """What the *lengths* at ``times_of`` say. Nothing of a time at which the stream was as long as it is now."""
+def arrived_at(choice: Choice, lengths: Sequence[int], now: float) -> Arrived:
+    """What the *lengths* say that were asked for at ``times_of`` *now*. Nothing of an end that has not come: what the
+    stream will have by then is not known.
+    """
     if len(lengths) < 3:
         return Arrived()
-    return Arrived(lengths[0] if choice.since is not None else None, lengths[1] if choice.until is not None else None)
+    ended = choice.until is not None and choice.until <= now * SECOND
+    return Arrived(lengths[0] if choice.since is not None else None, lengths[1] if ended else None)
 
 
 class Clocks:

@@ -161,7 +161,8 @@ class Reading:
         self._sieve, self._ordered = view.sieve, view.merged or ordered
         self._chosen = view.choice.since is not None or view.choice.until is not None
         self.clocks = Clocks()
-        self._times = times_of(view.choice, time.time())
+        self._began = time.time()
+        self._times = times_of(view.choice, self._began)
         self.away: float | None = None  # since when the connection is lost, which was said; by time.monotonic
 
     @property
@@ -235,7 +236,7 @@ class Reading:
         plain: bool | None = None,
     ) -> Flow:
         kind = Bytes if self.view.raw else Flow
-        arrived = arrived_at(self.view.choice, info.lengths)
+        arrived = arrived_at(self.view.choice, info.lengths, self._began)
         ahead = self.ahead(info.stream)
         flow = kind(
             info.stream,

@@ -101,9 +101,15 @@ def test_lines_are_put_in_the_order_of_the_receivers_clock() -> None:
         (Choice(), (), Arrived()),
         (Choice(since=2000 * SECOND), (2_000_000, 0, 2_000_000 - 1000 * LATE), Arrived(since=7)),
         (Choice(until=2000 * SECOND), (0, 2_000_000, 0), Arrived(until=8)),
-        (Choice(since=9000 * SECOND), (), Arrived()),  # it has not come yet
+        (Choice(since=9000 * SECOND), (9_000_000, 0, 9_000_000 - 1000 * LATE), Arrived(since=7)),  # all came before it
+        (Choice(until=9000 * SECOND), (), Arrived()),  # it has not come yet: what comes is before it
+        (
+            Choice(since=2000 * SECOND, until=9000 * SECOND),
+            (2_000_000, 9_000_000, 2_000_000 - 1000 * LATE),
+            Arrived(since=7),
+        ),
     ],
 )
 def test_the_times_at_which_lengths_are_asked_for(choice: Choice, times: tuple[int, ...], arrived: Arrived) -> None:
     assert times_of(choice, now=5000.0) == times
-    assert arrived_at(choice, (7, 8, 6) if times else ()) == arrived
+    assert arrived_at(choice, (7, 8, 6) if times else (), now=5000.0) == arrived
