@@ -59,14 +59,14 @@ SIGNATURES = (
                 "error: Task launch for",
                 "launch failed: ",
             ),
-            *("container_g_join failed", "error: pyxis: ", "before step completely launched"),
+            *("container_g_join failed", "error: pyxis: ", "before step completely launched", "code failed: "),
         ),
         r"(?:srun|sbatch|salloc): error: (?:Unable to allocate resources: |Batch job submission failed: "
         r"|Task launch for \S{1,40} failed on node \S{1,100}: )(?P<why>.{1,120})"
         r"|(?:srun|slurmstepd): error: (?:.{0,60}\blaunch failed: |container_g_join failed"
         r"|pyxis: (?:container start failed"
         r"|error: a container with name|seccomp filter failed|failed to import))"
-        r"|aborted before step completely launched",
+        r"|aborted before step completely launched|\bMunge (?:en|de)code failed: ",
         "Slurm did not start the job or a step of it.",
         "Compare what is asked for with the limits of the partition and of the account; ask who runs the cluster.",
     ),
@@ -143,6 +143,25 @@ SIGNATURES = (
         r"|preemption notice)",
         "The job's machine was taken away for somebody else.",
         "Save checkpoints on the signal before it, and start the job again.",
+    ),
+    signature(
+        "condor.failed",
+        "root",
+        Level.FATAL,
+        ("Job reconnection failed", "hadow exception", "rror from "),
+        r"\bJob reconnection failed\b|\bShadow exception!"
+        r"|\bError from \S{1,200}: (?:STARTER|SHADOW|Job has gone over|[Ff]ailed to )",
+        "HTCondor ended the job on its machine, holds it, or has lost the machine.",
+        "Look at the reason in the job's log (condor_q -hold), and at the files and the memory that the job asks for.",
+    ),
+    signature(
+        "spark.stage",
+        "symptom",
+        Level.WARNING,
+        ") failed in ",
+        r"\b(?:Result|ShuffleMap)Stage \d{1,9} \(.{1,300}?\) failed in ",
+        "A stage of Spark failed; Spark may run it again.",
+        "Look at the tasks of the stage, and for executors that were lost.",
     ),
     signature(
         "k8s.evicted",

@@ -210,6 +210,28 @@ SIGNATURES = (
         "Look in the kernel's messages; test the disk or the mount.",
     ),
     signature(
+        "fs.mount",
+        "root",
+        Level.FATAL,
+        ("mount error", "imed out", "enied by server", "or other error", "efused", "o such device", "ailed, reason"),
+        r"\bmount error(?:\(\d{1,3}\)| \d{1,3})? ?[:=] ?\S"
+        r"|^(?:.{0,60}[ :])?mount(?:\.\w{1,12})?: .{0,300}?(?:[Cc]onnection (?:timed out|refused)"
+        r"|denied by server|or other error|No such device|failed, reason)",
+        "A file system could not be mounted.",
+        "Check the server and its exports, the name, the network, and the client's packages on this machine.",
+    ),
+    signature(
+        "host.service",
+        "root",
+        Level.ERROR,
+        ("failed because", "ailed to start", "ailed to restart"),
+        r"\bJob for (?P<unit>\S{1,100}\.\w{4,9}) failed because "
+        r"|\bFailed to (?:re)?start (?P<other>\S{1,100}\.service): ",
+        "A service of the machine could not be started.",
+        "Look at systemctl status and journalctl -u of that service.",
+        key=("unit", "other"),
+    ),
+    signature(
         "fs.denied",
         "root",
         Level.ERROR,
