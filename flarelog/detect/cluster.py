@@ -31,12 +31,14 @@ SIGNATURES = (
         "slurm.node",
         "root",
         Level.FATAL,
-        ("DUE TO NODE FAIL", "ode failure on "),
+        ("DUE TO NODE FAIL", "ode failure on ", "not responding, setting DOWN", "heck failed"),
         r"(?:JOB|STEP) (?P<job>[\d._+]{1,30}) .{0,120}CANCELLED AT (?P<at>[\d:T-]{8,25}) DUE TO NODE FAIL"
-        r"|\b(?:srun|salloc|slurmctld): error: Node failure on (?P<node>\S{1,100})",
+        r"|\b(?:srun|salloc|slurmctld): error: Node failure on (?P<node>\S{1,100})"
+        r"|\berror: Nodes? (?P<silent>\S{1,200}) not responding, setting DOWN"
+        r"|\bnode (?P<unwell>\S{1,100}) reason set to: .{0,100}[Cc]heck failed",
         "A node of the job failed, or no longer answers Slurm.",
         "Ask who runs the cluster for the node (scontrol show node, slurmctld's log); save checkpoints and requeue.",
-        key=("job", "node"),
+        key=("job", "node", "silent", "unwell"),
     ),
     signature(
         "slurm.cancelled",
@@ -85,9 +87,10 @@ SIGNATURES = (
         "k8s.unschedulable",
         "symptom",
         Level.WARNING,
-        ("FailedScheduling", "nodes are available"),
+        ("FailedScheduling", "nodes are available", "quota insufficient"),
         r"\b0/\d{1,5} nodes are available: (?P<said>.{1,120})"
-        r"|FailedScheduling .{0,200}?\d{1,5}/\d{1,5} nodes are available: (?P<why>.{1,120})",
+        r"|FailedScheduling .{0,200}?\d{1,5}/\d{1,5} nodes are available: (?P<why>.{1,120})"
+        r"|FailedScheduling .{0,200}?in gang unschedulable: (?P<gang>.{1,120})|\bqueue resource quota insufficient\b",
         "Kubernetes has no node for the pod.",
         "Compare what the pod asks for with what the nodes have left (kubectl describe node).",
     ),
@@ -169,7 +172,7 @@ SIGNATURES = (
         Level.FATAL,
         ("Evicted", "victed", "was low on resource", "xceeds the total limit", "node shutdown", "Evicting pod"),
         r"\bEvicted\b|was low on resource: (?P<what>[\w-]{1,40})|usage exceeds the total limit"
-        r"|[Pp]od was (?:terminated in response to imminent node shutdown|evicted)|\b[Ee]victing pod ",
+        r"|[Pp]od (?:was terminated in response to imminent node shutdown|(?:was|is) evicted)|\b[Ee]victing pod ",
         "Kubernetes removed the pod from its node: the node had too little memory or disk, or is shut down.",
         "Ask for as much memory and ephemeral storage as the job needs, and look at what else runs on the node.",
     ),
@@ -226,6 +229,15 @@ SIGNATURES = (
         r"\bNode(?:NotReady|Lost|HasDiskPressure)\b|TaintManagerEviction|\b[Nn]ode is not ready\b",
         "The pod's node is gone or in trouble.",
         "Look at the node (kubectl describe node).",
+    ),
+    signature(
+        "k8s.device",
+        "root",
+        Level.FATAL,
+        ("UnexpectedAdmissionError", "Allocate failed due to "),
+        r"\bUnexpectedAdmissionError\b|\bAllocate failed due to (?P<why>.{1,120})",
+        "Kubernetes has no healthy device for a pod that was sent to this node: the GPU is lost, unhealthy or taken.",
+        "Look at nvidia-smi and the log of the device plugin on the node; start the plugin again, or drain the node.",
     ),
     signature(
         "container.gpu",

@@ -39,7 +39,8 @@ _FAILING = "|".join(
         r"(?:[Aa]ccess|[Pp]ermission|[Rr]equest) (?:was |is )?denied\b",
         r"(?:is|are|was|were|be|file|data|archive|checkpoint|header|record|index|block) (?:is )?corrupt(?:ed)?\b",
         r"[Mm]ismatch(?:ed)?\b(?!\s?[:=])",
-        r"[Nn]ot enough [a-z]{3,20}\b|[Ii]nsufficient [a-z]{3,20}\b|(?:is|was|are) not connected\b",
+        r"[Nn]ot enough [a-z]{3,20}\b|[Ii]nsufficient [a-z]{3,20}\b"
+        r"|(?:quota|memory|space|resources?) (?:is |are )?insufficient\b|(?:is|was|are) not connected\b",
         r"[Tt]emporarily unavailable\b|[Ss]ervice [Uu]navailable\b",
         r"[\w/.'\"-]{1,200}:? not found(?:[.!]?\s*$|[.,;] )|(?:do|does|did)(?: not|n't) exist\b",
         r"(?:does|did)(?: not|n't) (?:match|respond|join|finish|complete|converge|exit|start|arrive|return|reply"
@@ -194,6 +195,7 @@ SIGNATURES = (
             "Aborted",
             "Failed",
             "Closed",
+            "Invalid",
         ),
         rf"^{_HARMLESS}(?:.{{0,160}}?(?:[\])>:|(] ?|\d\s{{1,3}}|- |'|(?:ERROR|FATAL|CRITICAL)\s{{1,8}}))?"
         r"(?P<exception>(?:(?:[A-Za-z_]\w{0,60}\.){1,8}(?:[A-Z]\w{0,80}?)?|[A-Z]\w{0,80}?|(?=Exception))"
@@ -206,7 +208,7 @@ SIGNATURES = (
         r"|\[rank\d{1,7}\]:\s{1,4}(?P<ranked>(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,80}?(?:Error|Exception))(?:: |\s*$)"
         r"|\bError reported to Coordinator: (?!.{0,120}(?:OutOfRange|Cancelled))"
         r"|^(?P<raised>(?:[a-z_]\w{0,60}\.){1,8}[A-Z]\w{0,80}?(?:NotFound|Unavailable|Denied|Exceeded|Exhausted|Aborted"
-        r"|Failed|Closed))(?:: |$)",
+        r"|Failed|Closed|Invalid))(?:: |$)",
         "The program reports an exception, without the traceback that would tell where.",
         "Look at the lines before it.",
         key=("exception",),
@@ -284,7 +286,7 @@ SIGNATURES = (
         r"|.{0,40}?(?<![\w\"'=.-])(?<!no )[Ee](?:rror|xception): (?![\d.])\S|\S{1,200}: error: \S"
         r"|.{0,80}?[\[<](?i:error)[\]>]|.{0,120}?\b[Ee]rror,? (?:code|number|no)[:= ]{1,3}-?[1-9]\d{0,9}\b"
         r"|(?:\[rank\d{1,7}\]:\s?)?\[E(?:\d{3,4})? |(?:\[[^\]]{1,40}\] ?){0,3}\[E\] |^Error termination\b"
-        r"|\s{0,40}(?:Ooops?, )?[Aa]n? (?:\w{1,20} )?error (?:has "
+        r"|\s{0,40}(?:Ooops?, )?[Aa]n? (?:\w{1,20} )?error (?:\(\w{1,60}\) )?(?:has "
         r"|was )?(?:occurred|encountered|raised)\b"
         r"|Error (?:in|from) .{1,200}? ?:(?: |$)|Error (?:using|while|during|when|at|[a-z]{2,20}ing)\b"
         r"|.{0,20}\[\w{1,20} E \d{4}-\d\d-\d\d |.{0,160}?\b(?:critical|serious"

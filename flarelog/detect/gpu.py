@@ -134,9 +134,9 @@ SIGNATURES = (
         "cuda.driver",
         "root",
         Level.FATAL,
-        ("driver version is insufficient", "driver on your system is too old", "driver/library version mismatch"),
+        ("driver version is insufficient", "driver on your system is too old", "river/library version mismatch"),
         r"CUDA driver version is insufficient|NVIDIA driver on your system is too old|"
-        r"Driver/library version mismatch|driver/library version mismatch",
+        r"(?<!NVML: )[Dd]river/library version mismatch",
         "The NVIDIA driver does not fit the CUDA version of the program.",
         "Update the driver, or install a build for an older CUDA version; restart the node after an update.",
     ),

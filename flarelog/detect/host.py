@@ -247,8 +247,9 @@ SIGNATURES = (
         "root",
         Level.ERROR,
         ("No such file or directory", "can't open file", "does not exist"),
-        r"\[Errno 2\] No such file or directory(?:: '?(?P<path>[^']{1,200}))?|python\S{0,8}: can't open file"
-        r"|^(?:\S{0,200}: )(?:line \d{1,7}: )?(?:cannot (?:open|access"
+        # A program that warns goes on without the file.
+        r"^(?!.{0,80}?\bWARN(?:ING)?\b).*?\[Errno 2\] No such file or directory(?:: '?(?P<path>[^']{1,200}))?"
+        r"|python\S{0,8}: can't open file|^(?:\S{0,200}: )(?:line \d{1,7}: )?(?:cannot (?:open|access"
         r"|stat) )?\S{1,200}: No such file or directory\s*$",
         "A file that the program needs is not there.",
         "Check the path, the mount and the working directory at the site that failed.",
@@ -326,8 +327,8 @@ SIGNATURES = (
         "storage.throttled",
         "root",
         Level.ERROR,
-        ("SlowDown", "Please reduce your request rate"),
-        r"\(SlowDown\)|Please reduce your request rate",
+        ("SlowDown", "lease reduce your request rate"),
+        r"\(SlowDown\)|\b[Pp]lease reduce your request rate",
         "The object store refuses requests because there are too many.",
         "Use fewer workers or larger objects, spread them over prefixes, or keep a cache.",
     ),

@@ -152,7 +152,7 @@ SIGNATURES = (
             ),
             *("pickle data was truncated", "while decompressing", "DataLossError", "DATA_LOSS", "hecksum mismatch"),
             *("hecksum does not match", "CRC check failed", "image file is truncated", "rror reading file"),
-            *("unexpected end of data", "cannot identify image"),
+            *("unexpected end of data", "cannot identify image", "Parquet magic bytes", "nvalid parquet file"),
         ),
         r"PytorchStreamReader failed (?P<what>reading zip archive|finding central directory|reading file)"
         r"|invalid header or archive is corrupted|EOFError: Ran out of input|[Ee]rror while deserializing (?:header"
@@ -163,7 +163,7 @@ SIGNATURES = (
         r"|\(truncated file|pickle data was truncated|rror -?\d{1,3} while decompressing|\bDataLossError\b"
         r"|\bDATA_LOSS\b"
         r"|[Ee]rror.{0,120}(?:[Cc]hecksum (?:mismatch|does not match)|CRC check failed|image file is truncated)"
-        r"|^(?:.{0,40}[ :])?[Cc]hecksum mismatch",
+        r"|^(?:.{0,40}[ :])?[Cc]hecksum mismatch|Parquet magic bytes not found|[Ii]nvalid parquet file\b",
         "A checkpoint or a file of data is incomplete or damaged.",
         "Use an earlier checkpoint; check disk.full at the time when it was written.",
     ),
