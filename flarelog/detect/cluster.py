@@ -31,12 +31,14 @@ SIGNATURES = (
         "slurm.node",
         "root",
         Level.FATAL,
-        ("DUE TO NODE FAIL", "ode failure on "),
+        ("DUE TO NODE FAIL", "ode failure on ", "not responding, setting DOWN", "heck failed"),
         r"(?:JOB|STEP) (?P<job>[\d._+]{1,30}) .{0,120}CANCELLED AT (?P<at>[\d:T-]{8,25}) DUE TO NODE FAIL"
-        r"|\b(?:srun|salloc|slurmctld): error: Node failure on (?P<node>\S{1,100})",
+        r"|\b(?:srun|salloc|slurmctld): error: Node failure on (?P<node>\S{1,100})"
+        r"|\berror: Nodes? (?P<silent>\S{1,200}) not responding, setting DOWN"
+        r"|\bnode (?P<unwell>\S{1,100}) reason set to: .{0,100}[Cc]heck failed",
         "A node of the job failed, or no longer answers Slurm.",
         "Ask who runs the cluster for the node (scontrol show node, slurmctld's log); save checkpoints and requeue.",
-        key=("job", "node"),
+        key=("job", "node", "silent", "unwell"),
     ),
     signature(
         "slurm.cancelled",
@@ -59,14 +61,14 @@ SIGNATURES = (
                 "error: Task launch for",
                 "launch failed: ",
             ),
-            *("container_g_join failed", "error: pyxis: ", "before step completely launched"),
+            *("container_g_join failed", "error: pyxis: ", "before step completely launched", "code failed: "),
         ),
         r"(?:srun|sbatch|salloc): error: (?:Unable to allocate resources: |Batch job submission failed: "
         r"|Task launch for \S{1,40} failed on node \S{1,100}: )(?P<why>.{1,120})"
         r"|(?:srun|slurmstepd): error: (?:.{0,60}\blaunch failed: |container_g_join failed"
         r"|pyxis: (?:container start failed"
         r"|error: a container with name|seccomp filter failed|failed to import))"
-        r"|aborted before step completely launched",
+        r"|aborted before step completely launched|\bMunge (?:en|de)code failed: ",
         "Slurm did not start the job or a step of it.",
         "Compare what is asked for with the limits of the partition and of the account; ask who runs the cluster.",
     ),
@@ -85,9 +87,10 @@ SIGNATURES = (
         "k8s.unschedulable",
         "symptom",
         Level.WARNING,
-        ("FailedScheduling", "nodes are available"),
+        ("FailedScheduling", "nodes are available", "quota insufficient"),
         r"\b0/\d{1,5} nodes are available: (?P<said>.{1,120})"
-        r"|FailedScheduling .{0,200}?\d{1,5}/\d{1,5} nodes are available: (?P<why>.{1,120})",
+        r"|FailedScheduling .{0,200}?\d{1,5}/\d{1,5} nodes are available: (?P<why>.{1,120})"
+        r"|FailedScheduling .{0,200}?in gang unschedulable: (?P<gang>.{1,120})|\bqueue resource quota insufficient\b",
         "Kubernetes has no node for the pod.",
         "Compare what the pod asks for with what the nodes have left (kubectl describe node).",
     ),
@@ -145,12 +148,31 @@ SIGNATURES = (
         "Save checkpoints on the signal before it, and start the job again.",
     ),
     signature(
+        "condor.failed",
+        "root",
+        Level.FATAL,
+        ("Job reconnection failed", "hadow exception", "rror from "),
+        r"\bJob reconnection failed\b|\bShadow exception!"
+        r"|\bError from \S{1,200}: (?:STARTER|SHADOW|Job has gone over|[Ff]ailed to )",
+        "HTCondor ended the job on its machine, holds it, or has lost the machine.",
+        "Look at the reason in the job's log (condor_q -hold), and at the files and the memory that the job asks for.",
+    ),
+    signature(
+        "spark.stage",
+        "symptom",
+        Level.WARNING,
+        ") failed in ",
+        r"\b(?:Result|ShuffleMap)Stage \d{1,9} \(.{1,300}?\) failed in ",
+        "A stage of Spark failed; Spark may run it again.",
+        "Look at the tasks of the stage, and for executors that were lost.",
+    ),
+    signature(
         "k8s.evicted",
         "root",
         Level.FATAL,
         ("Evicted", "victed", "was low on resource", "xceeds the total limit", "node shutdown", "Evicting pod"),
         r"\bEvicted\b|was low on resource: (?P<what>[\w-]{1,40})|usage exceeds the total limit"
-        r"|[Pp]od was (?:terminated in response to imminent node shutdown|evicted)|\b[Ee]victing pod ",
+        r"|[Pp]od (?:was terminated in response to imminent node shutdown|(?:was|is) evicted)|\b[Ee]victing pod ",
         "Kubernetes removed the pod from its node: the node had too little memory or disk, or is shut down.",
         "Ask for as much memory and ephemeral storage as the job needs, and look at what else runs on the node.",
     ),
@@ -207,6 +229,15 @@ SIGNATURES = (
         r"\bNode(?:NotReady|Lost|HasDiskPressure)\b|TaintManagerEviction|\b[Nn]ode is not ready\b",
         "The pod's node is gone or in trouble.",
         "Look at the node (kubectl describe node).",
+    ),
+    signature(
+        "k8s.device",
+        "root",
+        Level.FATAL,
+        ("UnexpectedAdmissionError", "Allocate failed due to "),
+        r"\bUnexpectedAdmissionError\b|\bAllocate failed due to (?P<why>.{1,120})",
+        "Kubernetes has no healthy device for a pod that was sent to this node: the GPU is lost, unhealthy or taken.",
+        "Look at nvidia-smi and the log of the device plugin on the node; start the plugin again, or drain the node.",
     ),
     signature(
         "container.gpu",

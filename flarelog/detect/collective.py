@@ -67,10 +67,21 @@ SIGNATURES = (
         "nccl.error",
         "cascade",
         Level.FATAL,
-        ("ccl", "CCL error", "NCCL communicator", "NCCL operation", "CCL function error", "oneCCL"),
+        (
+            "ccl",
+            "CCL error",
+            "NCCL communicator",
+            "NCCL operation",
+            "CCL function error",
+            "oneCCL",
+            "CCL failure",
+            "NCCL WARN Boot",
+        ),
         r"(?P<kind>nccl(?:System|Remote|Internal|UnhandledCuda|InvalidUsage|InvalidArgument)Error)\b"
-        r"|\b[A-Z]{1,3}CCL (?:function )?error\b|NCCL operation .{1,200}? failed|NCCL communicator was aborted"
-        r"|oneCCL: .{0,200}(?:EXCEPTION|error)",
+        r"|\b[A-Z]{1,3}CCL (?:(?:function )?error|failure)\b|NCCL operation .{1,200}? failed"
+        r"|NCCL communicator was aborted"
+        r"|oneCCL: .{0,200}(?:EXCEPTION|error)"
+        r"|NCCL WARN Bootstrap Root : (?:rank \d{1,7} of \d{1,7} ranks has already|mismatch in rank)",
         "A call of NCCL, or of what another accelerator has for it, failed.",
         "Run it with NCCL_DEBUG=INFO, and look for an earlier error of another rank.",
     ),
@@ -150,6 +161,9 @@ SIGNATURES = (
                 "terminated normally, but",
                 "exiting improperly",
                 "unable to reliably start",
+                "PMIX ERROR: UNREACHABLE",
+                "cannot be selected",
+                "ot enough slots",
             ),
         ),
         r"has lost communication with a remote daemon|unable to reliably start one or more daemons"
@@ -158,7 +172,8 @@ SIGNATURES = (
         r"|\bMPI_Abort\(|BAD TERMINATION OF ONE OF YOUR|Fatal error in (?:internal_|P?MPI_?)\w{1,40}"
         r"|MPI_ERRORS_ARE_FATAL|\*\*\* MPI_ERR_[A-Z]{3,20}: |An error occurred in MPI_\w{1,40}"
         r"|job {1,2}terminated normally, but"
-        r"|exiting improperly",
+        r"|exiting improperly|PMIX ERROR: UNREACHABLE|\bPML \w{1,20} cannot be selected"
+        r"|\bnot enough slots available in the system",
         "MPI ends the job: a rank failed, called MPI_Abort, or a node was lost.",
         "Look for the rank that failed first, and whether its node is alive.",
     ),

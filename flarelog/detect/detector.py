@@ -32,6 +32,7 @@ MOST = 1000  # findings of one log
 STATES, ROWS = 8, WINDOW  # of a row that is drawn again and again; such rows at once
 _OURS = frozenset(each.id for each in SIGNATURES)  # rules of somebody's own are taken at their word
 _QUOTED = re.compile(r'"[^"]*"|`[^`]*`|(?<!\w)\'[^\']*\'(?!\w)')
+_STATUS = ("status': ", 'status": ')  # before what is so, and no text
 _IGNORED = ("Exception ignored in", "Error in atexit", "Exception in thread")
 
 TRACEBACK_ROOT = signature(
@@ -442,4 +443,5 @@ def _quotes(text: str, part: str, signature: Signature) -> bool:
     """
     if text.lstrip().startswith("{") or (level := level_of(text)) is None or level >= Level.WARNING:
         return False
-    return signature.facts(_QUOTED.sub("", part)) is None
+    said = _QUOTED.sub(lambda quoted: quoted[0] if part[: quoted.start()].endswith(_STATUS) else "", part)
+    return signature.facts(said) is None

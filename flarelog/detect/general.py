@@ -39,7 +39,8 @@ _FAILING = "|".join(
         r"(?:[Aa]ccess|[Pp]ermission|[Rr]equest) (?:was |is )?denied\b",
         r"(?:is|are|was|were|be|file|data|archive|checkpoint|header|record|index|block) (?:is )?corrupt(?:ed)?\b",
         r"[Mm]ismatch(?:ed)?\b(?!\s?[:=])",
-        r"[Nn]ot enough [a-z]{3,20}\b|[Ii]nsufficient [a-z]{3,20}\b|(?:is|was|are) not connected\b",
+        r"[Nn]ot enough [a-z]{3,20}\b|[Ii]nsufficient [a-z]{3,20}\b"
+        r"|(?:quota|memory|space|resources?) (?:is |are )?insufficient\b|(?:is|was|are) not connected\b",
         r"[Tt]emporarily unavailable\b|[Ss]ervice [Uu]navailable\b",
         r"[\w/.'\"-]{1,200}:? not found(?:[.!]?\s*$|[.,;] )|(?:do|does|did)(?: not|n't) exist\b",
         r"(?:does|did)(?: not|n't) (?:match|respond|join|finish|complete|converge|exit|start|arrive|return|reply"
@@ -110,7 +111,8 @@ SIGNATURES = (
         r"|abnormally)\b|\bunexpectedly (?:died|crashed|exit(?:ed|s)|terminated|disconnected|disappeared|closed"
         r"|stopped|failed)\b"
         r"|\b(?:worker|process|proc|child|job|kernel) (?:has |was )?(?:died|crashed)\b|\b(?:has|have|had) died\b"
-        r"|\bis dead because\b|\b[Kk]ernel pid terminated\b|killed by unknown signal|\bKilledWorker: "
+        r"|\bis dead because\b|\bdied \((?:pid|exit|code|signal|status)\b|\b[Kk]ernel pid terminated\b"
+        r"|killed by unknown signal|\bKilledWorker: "
         r"|(?-i:\bLost) (?:task|executor|worker|node|rank) [\w.-]{1,100})",
         "A process ended though it should not have; this line does not say why.",
         "Look at that process's log, and for host.oom.",
@@ -143,7 +145,7 @@ SIGNATURES = (
         "process.exit",
         "cascade",
         Level.ERROR,
-        ("xit", "turned non-zero", "failed with", "terminated with", "execution code", "] Error "),
+        ("xit", "turned non-zero", "failed with", "terminated with", "execution code", "] Error ", "status failed cmd"),
         r"\b[Ee]xit(?:ed|s|ing|code|Code|_code|-code)?\b[^|]{0,40}?(?<!\w)(?:(?:code|[Cc]ode"
         r"|status)[\"']?\s{0,2}[:=]?\s{0,2}|value )"
         r"(?P<code>-?[1-9]\d{0,9})\b"
@@ -153,19 +155,23 @@ SIGNATURES = (
         r"|status|value)"
         r"[: =]{1,2}(?P<with>-?[1-9]\d{0,5})\b|(?:returned|with|a) non-zero (?:exit )?(?:status"
         r"|code)(?: (?P<returned>-?[1-9]\d{0,5}))?"
-        r"|(?:prterun|mpirun|mpiexec) (?:has exited due to|detected that one or more processes exited)",
+        r"|(?:prterun|mpirun|mpiexec) (?:has exited due to|detected that one or more processes exited)"
+        r"|\bstatus failed cmd \[.{0,3000}\] code (?P<container>-?[1-9]\d{0,5})\b",
         "A process ended with a code that is not 0; 137 and -9 mean SIGKILL, 143 and -15 SIGTERM, 139 and -11 a crash.",
         "Look at that process's log; for SIGKILL look for host.oom: the code alone is no evidence.",
-        key=("code", "status", "execution", "with"),
+        key=("code", "status", "execution", "with", "container"),
     ),
     signature(
         "check.failed",
         "cascade",
         Level.FATAL,
-        ("heck failed: ", "CHECK failed", "ASSERT FAILED", "ssertion failed", "ssertion `", "heck failure stack"),
+        (
+            *("heck failed: ", "CHECK failed", "ASSERT FAILED", "ssertion failed", "ssertion `", "heck failure stack"),
+            *("rror when constructing", "rror when executing"),
+        ),
         r"[Cc]heck failed: |CHECK failed|INTERNAL ASSERT FAILED|\b[Aa]ssertion failed"
         r"|:\s?\d{1,7}: .{1,300}: Assertion `"
-        r"|[Cc]heck failure stack",
+        r"|[Cc]heck failure stack|\bError when (?:constructing|executing) .{0,60}\boperator\b",
         "Native code found something that must not be, and gives up.",
         "Look at what is checked, and for an error of an earlier time.",
     ),
@@ -189,16 +195,20 @@ SIGNATURES = (
             "Aborted",
             "Failed",
             "Closed",
+            "Invalid",
         ),
-        rf"^{_HARMLESS}(?:.{{0,160}}?(?:[\])>:|(] ?|\d\s{{1,3}}|- |'))?"
+        rf"^{_HARMLESS}(?:.{{0,160}}?(?:[\])>:|(] ?|\d\s{{1,3}}|- |'|(?:ERROR|FATAL|CRITICAL)\s{{1,8}}))?"
         r"(?P<exception>(?:(?:[A-Za-z_]\w{0,60}\.){1,8}(?:[A-Z]\w{0,80}?)?|[A-Z]\w{0,80}?|(?=Exception))"
         r"(?:Error|Exception|Interrupt|Timeout|Expired)|SystemExit(?=: ))(?::(?: (?!\d{0,9}\.\d)|$)|\(|\s*$"
         r"|(?<=Exception) in [a-z]| in (?:thread|device"
         r"|process))"
         rf"|^{_HARMLESS}.{{0,160}}?\b(?i:un(?:handled|caught)) (?:\w{{1,20}} ){{0,2}}(?i:exception|error|rejection)\b"
         r"|\bUnhandledPromiseRejection(?!Warning)|\bERR_UNHANDLED_\w{3,40}"
+        # What another process passes on at a level of its own.
+        r"|\[rank\d{1,7}\]:\s{1,4}(?P<ranked>(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,80}?(?:Error|Exception))(?:: |\s*$)"
+        r"|\bError reported to Coordinator: (?!.{0,120}(?:OutOfRange|Cancelled))"
         r"|^(?P<raised>(?:[a-z_]\w{0,60}\.){1,8}[A-Z]\w{0,80}?(?:NotFound|Unavailable|Denied|Exceeded|Exhausted|Aborted"
-        r"|Failed|Closed))(?:: |$)",
+        r"|Failed|Closed|Invalid))(?:: |$)",
         "The program reports an exception, without the traceback that would tell where.",
         "Look at the lines before it.",
         key=("exception",),
@@ -276,7 +286,7 @@ SIGNATURES = (
         r"|.{0,40}?(?<![\w\"'=.-])(?<!no )[Ee](?:rror|xception): (?![\d.])\S|\S{1,200}: error: \S"
         r"|.{0,80}?[\[<](?i:error)[\]>]|.{0,120}?\b[Ee]rror,? (?:code|number|no)[:= ]{1,3}-?[1-9]\d{0,9}\b"
         r"|(?:\[rank\d{1,7}\]:\s?)?\[E(?:\d{3,4})? |(?:\[[^\]]{1,40}\] ?){0,3}\[E\] |^Error termination\b"
-        r"|\s{0,40}(?:Ooops?, )?[Aa]n? (?:\w{1,20} )?error (?:has "
+        r"|\s{0,40}(?:Ooops?, )?[Aa]n? (?:\w{1,20} )?error (?:\(\w{1,60}\) )?(?:has "
         r"|was )?(?:occurred|encountered|raised)\b"
         r"|Error (?:in|from) .{1,200}? ?:(?: |$)|Error (?:using|while|during|when|at|[a-z]{2,20}ing)\b"
         r"|.{0,20}\[\w{1,20} E \d{4}-\d\d-\d\d |.{0,160}?\b(?:critical|serious"

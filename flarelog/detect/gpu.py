@@ -134,9 +134,9 @@ SIGNATURES = (
         "cuda.driver",
         "root",
         Level.FATAL,
-        ("driver version is insufficient", "driver on your system is too old", "driver/library version mismatch"),
+        ("driver version is insufficient", "driver on your system is too old", "river/library version mismatch"),
         r"CUDA driver version is insufficient|NVIDIA driver on your system is too old|"
-        r"Driver/library version mismatch|driver/library version mismatch",
+        r"(?<!NVML: )[Dd]river/library version mismatch",
         "The NVIDIA driver does not fit the CUDA version of the program.",
         "Update the driver, or install a build for an older CUDA version; restart the node after an update.",
     ),
@@ -298,12 +298,15 @@ SIGNATURES = (
             *("UR error", "PI error", "CUDA_ERROR_", "EZ9999", "Cuda failure", "UR_RESULT_ERROR", "PI_ERROR_"),
             *("ailed to initialize", "not HEALTHY", "ouldn't open"),
             *("EE10", "EE99", "EH99", "EI00", "EJ00", "EK00", "EL00", "EZ30", "nner Error", "rror from device"),
-            *("tream failed", "kernel failed"),
+            *("tream failed", "kernel failed", "synapse error", ", error message=", "alted unexpectedly"),
+            "alt is unexpected",
         ),
         r"\b(?P<device>CUDA|HIP|XPU|NPU|MUSA|ACL|UR|PI) error[:( ]|cuda runtime error \(|call acl api failed"
         r"|\bsynStatus[ =]{1,3}(?:synStatus )?(?P<status>[1-9]\d?)|Device acquire failed|[Gg]raph compile failed"
         r"|\b(?:UR_RESULT|PI)_ERROR_\w{3,40}|\bCUDA_ERROR_(?!NO_DEVICE|NOT_FOUND)\w{3,40}"
         r"|^(?:.{0,60}[\]: ])?E[EHIJKLZ\d]\d{4}: |Cuda failure|\bSync ?[Ss]tream failed|[Ll]aunch kernel failed"
+        r"|\bsynapse error: [1-9]|\bnrt_\w{2,30}:? status=[1-9]\d{0,4}, error message|\bCore halted unexpectedly"
+        r"|\bHalt is unexpected"
         r"|NRT_FAILURE|nrt_init failed|Failed to initialize (?:TPU|GPU|NPU|HPU) |\bTPU \S{1,60} is not HEALTHY"
         r"|Couldn't open (?:device|iommu group).{0,20}/dev/",
         "A call of the accelerator's library failed.",

@@ -210,6 +210,28 @@ SIGNATURES = (
         "Look in the kernel's messages; test the disk or the mount.",
     ),
     signature(
+        "fs.mount",
+        "root",
+        Level.FATAL,
+        ("mount error", "imed out", "enied by server", "or other error", "efused", "o such device", "ailed, reason"),
+        r"\bmount error(?:\(\d{1,3}\)| \d{1,3})? ?[:=] ?\S"
+        r"|^(?:.{0,60}[ :])?mount(?:\.\w{1,12})?: .{0,300}?(?:[Cc]onnection (?:timed out|refused)"
+        r"|denied by server|or other error|No such device|failed, reason)",
+        "A file system could not be mounted.",
+        "Check the server and its exports, the name, the network, and the client's packages on this machine.",
+    ),
+    signature(
+        "host.service",
+        "root",
+        Level.ERROR,
+        ("failed because", "ailed to start", "ailed to restart"),
+        r"\bJob for (?P<unit>\S{1,100}\.\w{4,9}) failed because "
+        r"|\bFailed to (?:re)?start (?P<other>\S{1,100}\.service): ",
+        "A service of the machine could not be started.",
+        "Look at systemctl status and journalctl -u of that service.",
+        key=("unit", "other"),
+    ),
+    signature(
         "fs.denied",
         "root",
         Level.ERROR,
@@ -225,8 +247,9 @@ SIGNATURES = (
         "root",
         Level.ERROR,
         ("No such file or directory", "can't open file", "does not exist"),
-        r"\[Errno 2\] No such file or directory(?:: '?(?P<path>[^']{1,200}))?|python\S{0,8}: can't open file"
-        r"|^(?:\S{0,200}: )(?:line \d{1,7}: )?(?:cannot (?:open|access"
+        # A program that warns goes on without the file.
+        r"^(?!.{0,80}?\bWARN(?:ING)?\b).*?\[Errno 2\] No such file or directory(?:: '?(?P<path>[^']{1,200}))?"
+        r"|python\S{0,8}: can't open file|^(?:\S{0,200}: )(?:line \d{1,7}: )?(?:cannot (?:open|access"
         r"|stat) )?\S{1,200}: No such file or directory\s*$",
         "A file that the program needs is not there.",
         "Check the path, the mount and the working directory at the site that failed.",
@@ -304,8 +327,8 @@ SIGNATURES = (
         "storage.throttled",
         "root",
         Level.ERROR,
-        ("SlowDown", "Please reduce your request rate"),
-        r"\(SlowDown\)|Please reduce your request rate",
+        ("SlowDown", "lease reduce your request rate"),
+        r"\(SlowDown\)|\b[Pp]lease reduce your request rate",
         "The object store refuses requests because there are too many.",
         "Use fewer workers or larger objects, spread them over prefixes, or keep a cache.",
     ),

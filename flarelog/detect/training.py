@@ -152,7 +152,7 @@ SIGNATURES = (
             ),
             *("pickle data was truncated", "while decompressing", "DataLossError", "DATA_LOSS", "hecksum mismatch"),
             *("hecksum does not match", "CRC check failed", "image file is truncated", "rror reading file"),
-            *("unexpected end of data", "cannot identify image"),
+            *("unexpected end of data", "cannot identify image", "Parquet magic bytes", "nvalid parquet file"),
         ),
         r"PytorchStreamReader failed (?P<what>reading zip archive|finding central directory|reading file)"
         r"|invalid header or archive is corrupted|EOFError: Ran out of input|[Ee]rror while deserializing (?:header"
@@ -163,7 +163,7 @@ SIGNATURES = (
         r"|\(truncated file|pickle data was truncated|rror -?\d{1,3} while decompressing|\bDataLossError\b"
         r"|\bDATA_LOSS\b"
         r"|[Ee]rror.{0,120}(?:[Cc]hecksum (?:mismatch|does not match)|CRC check failed|image file is truncated)"
-        r"|^(?:.{0,40}[ :])?[Cc]hecksum mismatch",
+        r"|^(?:.{0,40}[ :])?[Cc]hecksum mismatch|Parquet magic bytes not found|[Ii]nvalid parquet file\b",
         "A checkpoint or a file of data is incomplete or damaged.",
         "Use an earlier checkpoint; check disk.full at the time when it was written.",
     ),
@@ -242,6 +242,24 @@ SIGNATURES = (
         "Look at that site's log of the same time.",
     ),
     signature(
+        "nvflare.communication",
+        "cascade",
+        Level.ERROR,
+        "COMMUNICATION_ERROR",
+        "",
+        "A site of NVFlare got no answer of the server, or the server none of a site.",
+        "Look at the other end's log of the same time, at the network between them, and at the timeouts of the job.",
+    ),
+    signature(
+        "nvflare.command",
+        "root",
+        Level.ERROR,
+        "nable to handle command",
+        r"\b[Uu]nable to handle command: (?P<command>[\w-]{1,40}) due to",
+        "A command of NVFlare (nvflare simulator, poc, job) could not be carried out.",
+        "Look at what it says behind 'due to', and at the log in its workspace.",
+    ),
+    signature(
         "flower.failures",
         "cascade",
         Level.ERROR,
@@ -289,6 +307,7 @@ SIGNATURES = (
                 "actor is dead because its worker process has died",
                 "aylet is terminated",
                 "marked dead",
+                "marked as dead",
                 "is dead or unavail",
             ),
         ),
