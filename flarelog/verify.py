@@ -45,6 +45,11 @@ class Verdict:
     damaged: int = 0  # lines of the journal that cannot be read
     ranged: bool = False  # the journal alone tells of a difference no more than the range in which it lies
 
+    @property
+    def alone(self) -> bool:
+        """Whether it has bytes of which none was compared with a source file, and nothing differs."""
+        return self.first is None and self.length > 0 and self.compared == 0
+
 
 class Files:
     """The files under a directory, and what they are called now."""

@@ -115,7 +115,9 @@ def test_what_is_not_committed_is_said_and_no_difference(check: Callable[..., Ve
 def test_a_source_that_is_gone_is_not_held_against_the_store(check: Callable[..., Verdict], tmp_path: Path) -> None:
     (tmp_path / "source" / "log.txt.1").unlink()
     verdict = check()
-    assert (verdict.first, verdict.compared) == (None, len(NEW))
+    assert (verdict.first, verdict.compared, verdict.alone) == (None, len(NEW), False)
+    (tmp_path / "source" / "log.txt").unlink()
+    assert check().alone
 
 
 def test_where_something_was_masked_its_source_may_hold_any_byte(tmp_path: Path) -> None:
@@ -266,11 +268,15 @@ def command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., 
             await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
             await appender.close()
 
-    def run(change: Callable[[Path], object] = lambda site: None, gaps: Sequence[int] = ()) -> tuple[object, str]:
+    def run(
+        change: Callable[[Path], object] = lambda site: None, gaps: Sequence[int] = (), source: Path | None = None
+    ) -> tuple[object, str]:
         asyncio.run(fill(gaps))
         change(tmp_path / "store" / "run-1" / "site-1")
         with pytest.raises(SystemExit) as ended:
-            main(["verify", "run-1", "--store", str(tmp_path / "store")])
+            main(
+                ["verify", "run-1", "--store", str(tmp_path / "store"), *(["--source", str(source)] if source else [])]
+            )
         return ended.value.code or 0, capfd.readouterr().out
 
     return run
@@ -283,6 +289,15 @@ def spoil_a_line(site: Path, number: int = 1) -> None:
 
 def test_of_a_good_log_the_command_says_ok(command: Callable[..., tuple[object, str]]) -> None:
     assert command() == (0, "run-1/site-1/log.txt: 14 bytes: ok\n")
+
+
+def test_a_source_of_which_nothing_was_compared_is_no_agreement(
+    command: Callable[..., tuple[object, str]], tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "log.txt").write_bytes(b"one\ntwo\nthree\n")
+    assert command(source=copy) == (3, "run-1/site-1/log.txt: 14 bytes, 0 compared with their source: ok\n")
 
 
 def test_a_damaged_journal_is_not_ok(command: Callable[..., tuple[object, str]]) -> None:

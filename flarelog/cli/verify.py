@@ -11,9 +11,10 @@ import click
 from flarelog.cli.completion import complete_run
 from flarelog.cli.options import option
 from flarelog.cli.running import redaction_text, run
-from flarelog.errors import FAILED, GAPS
+from flarelog.errors import FAILED, GAPS, NOT_FOUND
 from flarelog.names import run_name
 from flarelog.stores import choose
+from flarelog.text import legible
 from flarelog.verify import Verdict, verify
 from flarelog.viewers.origin import StoreOrigin
 
@@ -33,8 +34,11 @@ def command(run_id: str, store: str, source: str | None) -> None:
 
     The output shows the first offset that differs, without --source the range in which it lies, and how many bytes are
     known to be lost. Exit code 1 means that a log differs, that its journal is damaged, or that something in the store,
-    such as a link or a file without a journal, is not a log and was left out. Otherwise exit code 6 means that a log
-    has gaps.
+    such as a link or a file without a journal, is not a log and was left out. Otherwise exit code 3 means that no log
+    could be compared with --source, and exit code 6 that a log has gaps.
+
+    A log is compared with the files themselves from which it was sent, whatever their names are now. A copy of a file
+    is another file.
 
     \b
     Example: flarelog verify job-1 --store logs
@@ -44,10 +48,16 @@ def command(run_id: str, store: str, source: str | None) -> None:
         compared = f", {verdict.compared:,} compared with their source" if source else ""
         redacted = f", {redaction_text(verdict.redacted)}" if verdict.redacted is not None else ""
         click.echo(f"{verdict.stream}: {verdict.length:,} bytes{compared}{redacted}: {verdict.text}")
+        if source and verdict.alone:
+            click.echo(f"{verdict.stream}: no file that it was read from is left under {legible(source)}", err=True)
     for sentence in unvouched:
         click.echo(sentence)
     if unvouched or left_out or any(verdict.first is not None or verdict.damaged for verdict in verdicts):
         sys.exit(FAILED)
+    full = [verdict for verdict in verdicts if verdict.length]
+    if source and full and all(verdict.alone for verdict in full):
+        click.echo(f"nothing was compared with {legible(source)}: a copy of a file is another file", err=True)
+        sys.exit(NOT_FOUND)
     if any(verdict.gaps for verdict in verdicts):
         sys.exit(GAPS)
 
