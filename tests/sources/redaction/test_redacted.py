@@ -314,6 +314,17 @@ def test_what_was_masked_is_counted_once_also_after_a_restart(site: Site) -> Non
     assert counted() == Redaction(5, 5 * len(SECRET))
 
 
+def test_what_was_masked_of_a_file_that_is_deleted_stays_counted(site: Site) -> None:
+    site.append("a.log", LINE * 3)
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"nothing to mask\n")
+    site.settle()
+    os.unlink(site.root / "a.log.1")
+    site.settle()
+    assert site.discovery.masked(site.discovery.tails["a.log"]) == Redaction(3, 3 * len(SECRET))
+
+
 def test_what_the_receiver_has_lost_is_sent_and_not_counted_again(site: Site) -> None:
     site.append("a.log", LINE * 3)
     site.look()
