@@ -32,6 +32,7 @@ WRITTEN = 5.0  # seconds after its last change for which a file that nobody was 
 _SMALLEST = 18  # bytes of a gzip member
 _MODULO = 0xFFFFFFFF  # gzip tells no more of a length
 _GZIP_NAMES = (".gz", ".tgz", ".gzip")
+_COPY_NAMES = (*_GZIP_NAMES, ".tmp")  # kubelet has FILE.tmp become FILE.gz when it is whole
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]", re.DOTALL)  # magic number, method, flags (RFC 1952, section 2.3.1)
 _COMPRESSED_NAMES = (*_GZIP_NAMES, ".bz2", ".xz", ".zst", ".lz4", ".zip")
@@ -88,7 +89,7 @@ class Copies:
 
     def of(self, log: str) -> list[str]:
         """The paths of files that may be copies of generations of *log*, as their names say, the oldest first."""
-        names = {path: path.removesuffix(next(filter(path.endswith, _GZIP_NAMES), "")) for path in self.suspected}
+        names = {path: path.removesuffix(next(filter(path.endswith, _COPY_NAMES), "")) for path in self.suspected}
         paths = [path for path, name in names.items() if name != path and (name == log or is_rotation(log, name))]
 
         def order(one: str, other: str) -> int:
@@ -114,7 +115,7 @@ class Copies:
 
         gzip ends with the CRC-32 and the length of what it holds, so that only what looks like a copy need be unpacked.
         """
-        named = file.path.endswith(_GZIP_NAMES)
+        named = file.path.endswith(_COPY_NAMES)
         if not named and not _GZIP.match(file.raw(0, 4)):
             return False
         status = os.fstat(file.fd)
