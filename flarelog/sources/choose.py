@@ -32,5 +32,10 @@ def finder(
 def runs(wanted: Wanted, run_from: str) -> Runs:
     """What finds the runs of which the logs are *wanted*; *run_from* says how a run is told. Raises InvalidOption."""
     if isinstance(wanted, SourceOptions):
-        return Directories(RunPattern(run_from), wanted)
+        return Directories(run_pattern(run_from), wanted)
     raise InvalidOption(f"{type(wanted).__name__} is not a kind of source")
+
+
+def run_pattern(run_from: str) -> RunPattern:
+    """How a run is told by *run_from*. Raises InvalidOption."""
+    return RunPattern(run_from)
