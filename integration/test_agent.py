@@ -209,6 +209,14 @@ def test_bad_input_gets_a_sentence(place: Place, args: tuple[str, ...], code: in
     assert "Traceback" not in program.said
 
 
+def test_once_says_what_the_patterns_leave_out(place: Place) -> None:
+    wrote(place, "job", b"one\n")
+    program = agent(place, "127.0.0.1:1", "--once", "--include", "*.out")
+    assert program.ends() == 3, program.talk()
+    assert "in a directory of a run: no file under " in program.said
+    assert "matches --include '*.out', which leaves out 1 file; nothing was sent" in program.said
+
+
 def test_an_agent_says_what_it_waits_for_and_nothing_of_a_run_that_was_removed(place: Place) -> None:
     receiver = place.serve()
     (place.root / ".cache").mkdir()

@@ -130,7 +130,9 @@ class Agent:
         if not self._any and missing:
             raise NotFound(f"--root {self._source.root} does not exist; nothing was sent")
         if not self._any and self._once and not self._said:
-            raise NotFound(f"--root {self._source.root} has no log in a directory of a run; nothing was sent")
+            why = await asyncio.to_thread(self._source.unmatched)
+            what = f"--root {self._source.root} has no log in a directory of a run"
+            raise NotFound(f"{what}{f': {why}' if why else ''}; nothing was sent")
         if left:
             log.error("%d more run%s not sent; a restarted agent sends them", left, " was" if left == 1 else "s were")
         codes = [outcome.exit_code for outcome in self._outcomes.values()] + [FAILED] * bool(self._said)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from flarelog.errors import InvalidName, InvalidOption
 from flarelog.names import run_name
 from flarelog.sources.base import Contents
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.unmatched import files, sentence
 from flarelog.sources.files.walk import listed
 
 KIND, RUN, BELOW = "path:", "{run}", "**"
@@ -37,6 +40,7 @@ class RunPattern:
             )
         if odd := re.search(r"[{}\[\]?]", "".join(parts).replace(RUN, "")):
             raise InvalidOption(f"--run-from {text!r} holds {odd[0]!r}: only * and {RUN} have a meaning there")
+        self.text = text
         self._parts = [_expression(part) for part in parts]
         self._dotted = [part[0] == "." for part in parts]
 
@@ -101,6 +105,21 @@ class Directories:
             )
             for run, path in found.items()
         }, troubles
+
+    def unmatched(self) -> str:
+        found, _ = self._pattern.find(self.root)
+        if not found:
+            count = _directories(self.root)
+            what = "1 directory" if count == 1 else f"{count:,} directories"
+            return f"--run-from '{self._pattern.text}' leaves out {what}" if count else ""
+        return sentence(self._wanted, chain.from_iterable(map(files, found.values())))
+
+
+def _directories(root: str) -> int:
+    """How many directories are in *root*, without those that are hidden."""
+    with contextlib.suppress(OSError):
+        return sum(entry.is_dir(follow_symlinks=False) and entry.name[0] != "." for entry in listed(root))
+    return 0
 
 
 def _not_sent(directory: Path, error: InvalidName | OSError) -> str:
