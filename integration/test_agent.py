@@ -99,6 +99,17 @@ def test_a_killed_agent_goes_on_where_it_was(place: Place) -> None:
         sealed(receiver, run.removeprefix("job-"), data)
 
 
+def test_its_own_state_is_no_run_of_an_agent(place: Place) -> None:
+    receiver, state = place.serve(), str(place.root / "state")
+    data = wrote(place, "job", b"one\n")
+    assert agent(place, receiver, "--state", state, "--once", "--include", "*").ends() == 0
+    again = agent(place, receiver, "--state", state, "--once", "--include", "*")
+    assert again.ends() == 0, again.talk()
+    assert receiver.stored("log.txt", run="job") == data
+    assert list((place.root / "state").iterdir())
+    assert not (receiver.store / "state").exists()
+
+
 def test_once_sends_all_runs_that_there_are(place: Place) -> None:
     """More of them than go over one connection at the same time."""
     receiver = place.serve()

@@ -68,8 +68,8 @@ class Agent:
     """
 
     def __init__(self, source: Wanted, options: AgentOptions, sidecar: Callable[[str, Wanted], SidecarOptions]) -> None:
-        self._source, self._sidecar = choose.runs(source, options.run_from), sidecar
-        sample = sidecar("run", source)
+        self._sidecar, sample = sidecar, sidecar("run", source)
+        self._source = choose.runs(source, options.run_from, state=sample.state)
         self._once, self._limit = sample.once, sample.drain_limit
         self._runs = Runs(options.idle, once=self._once)
         self._connections: list[tuple[Channels, set[str]]] = []

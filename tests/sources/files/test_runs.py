@@ -66,6 +66,37 @@ def test_of_an_empty_root_nothing_is_left_out(tmp_path: Path) -> None:
     assert Directories(RunPattern("path:{run}/**"), SourceOptions(str(tmp_path))).unmatched() == ""
 
 
+@pytest.mark.parametrize(
+    ("pattern", "own", "files"),
+    [
+        pytest.param("path:{run}/**", "state", {"job": 1}, id="it-would-be-a-run"),
+        pytest.param("path:*/{run}/**", "state", {"deep": 1}, id="a-run-would-be-in-it"),
+        pytest.param("path:{run}/**", "job/x[y]", {"job": 1}, id="it-is-in-a-run"),
+        pytest.param("path:{run}/**", "../state", {"job": 1}, id="it-is-elsewhere"),
+        pytest.param("path:{run}/**", ".", {"job": 1, "deep": 1}, id="it-is-the-root"),
+    ],
+)
+def test_the_agents_own_directory_is_no_run_and_no_log(
+    tmp_path: Path, pattern: str, own: str, files: dict[str, int]
+) -> None:
+    root = tmp_path / "jobs"
+    for path in (root / "job/deep/x.log", root / own / "deep/job.site.json"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    looked = Directories(RunPattern(pattern), SourceOptions(str(root)), str(root / own)).look()
+    assert looked is not None
+    assert {run: seen.files for run, (_, seen) in looked[0].items()} == files
+    assert looked[1] == []
+
+
+@pytest.mark.parametrize(
+    ("own", "sent"), [("root/a", ["b/x.log"]), ("root", ["a/x.log", "b/x.log"]), ("c", ["a/x.log", "b/x.log"])]
+)
+def test_no_log_of_a_sidecar_lies_in_its_own_directory(tmp_path: Path, own: str, sent: list[str]) -> None:
+    wanted = SourceOptions(str(tmp_path / "root")).without(str(tmp_path / own))
+    assert [path for path in ("a/x.log", "b/x.log") if wanted.matches(path)] == sent
+
+
 def test_a_link_to_a_directory_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "link").symlink_to("run")
