@@ -9,15 +9,43 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from flarelog.errors import InvalidName, InvalidOption
 from flarelog.names import run_name
 from flarelog.sources.base import Contents
+from flarelog.sources.files.identity import sight
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.unmatched import files, sentence
 from flarelog.sources.files.walk import listed
 
 KIND, RUN, BELOW = "path:", "{run}", "**"
+
+
+class Holder(NamedTuple):
+    """The directory that a run's name belongs to. Another one of the same name is another run, whose logs would be
+    taken for later ones of this one.
+    """
+
+    path: Path
+    identity: tuple[tuple[int, int], int | None] | None  # device and inode, birth; None: it went away
+
+    @classmethod
+    def at(cls, path: Path) -> Holder:
+        try:
+            seen = sight(str(path))
+        except OSError:
+            return cls(path, None)
+        return cls(path, (seen.is_of, seen.born))
+
+    def is_now(self, other: Holder) -> bool:
+        """Whether it has been moved, and is *other* now."""
+        return self.identity is not None and self.identity == other.identity
+
+    def sentence(self, run: str) -> str:
+        if os.path.isdir(self.path):
+            return f"{self.path} is run {run} already"
+        return f"run {run} was {self.path}, which is gone; a restarted agent adds it to the logs of that run"
 
 
 class RunPattern:
@@ -44,12 +72,15 @@ class RunPattern:
         self._parts = [_expression(part) for part in parts]
         self._dotted = [part[0] == "." for part in parts]
 
-    def find(self, root: str, own: Path | None = None) -> tuple[dict[str, Path], list[str]]:
+    def find(
+        self, root: str, own: Path | None = None, holders: dict[str, Holder] | None = None
+    ) -> tuple[dict[str, Path], list[str]]:
         """(the directory of each run that is there, a sentence for each directory that cannot be a run). *own*: a
-        directory that is passed over.
+        directory that is passed over; *holders*: the directories that were runs before, to which it adds.
         """
         found: dict[str, Path] = {}
         troubles: list[str] = []
+        holders = {} if holders is None else holders
         for name, path in sorted(self._walk(Path(root), own, 0, "", troubles)):
             try:
                 run_name(name)
@@ -59,8 +90,14 @@ class RunPattern:
                 continue
             except OSError:  # it went away: its sidecar ends
                 pass
-            if found.setdefault(name, path) != path:
-                troubles.append(f"directory {path} is not sent: {found[name]} is run {name} already")
+            holder = Holder.at(path)
+            held = holders.setdefault(name, holder)
+            if held.path != path and holder.identity is None:  # it has just moved away
+                continue
+            if held.path != path and not held.is_now(holder):
+                troubles.append(f"directory {path} is not sent: {held.sentence(name)}")
+            elif found.setdefault(name, path) == path:
+                holders[name] = holder
         return found, troubles
 
     def _walk(
@@ -96,6 +133,7 @@ class Directories:
         # As a path that begins with the root, as those of runs do.
         below = os.path.relpath(os.path.realpath(own), os.path.realpath(wanted.root)) if own else "."
         self._own = None if below.split("/")[0] in (".", "..") else Path(wanted.root) / below
+        self._holders: dict[str, Holder] = {}
         self._earliest: set[str] | None = None  # the runs that the first look found, and that are still there
 
     @property
@@ -105,7 +143,7 @@ class Directories:
     def look(self) -> tuple[dict[str, tuple[SourceOptions, Contents]], list[str]] | None:
         if not os.path.isdir(self.root):
             return None
-        found, troubles = self._pattern.find(self.root, self._own)
+        found, troubles = self._pattern.find(self.root, self._own, self._holders)
         self._earliest = set(found) if self._earliest is None else self._earliest & set(found)
         later = replace(self._wanted, start_at="beginning")
         runs: dict[str, tuple[SourceOptions, Contents]] = {}

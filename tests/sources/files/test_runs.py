@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +84,10 @@ def test_the_agents_own_directory_is_no_run_and_no_log(
     for path in (root / "job/deep/x.log", root / own / "deep/job.site.json"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    looked = Directories(RunPattern(pattern), SourceOptions(str(root)), str(root / own)).look()
-    assert looked is not None
-    assert {run: seen.files for run, (_, seen) in looked[0].items()} == files
-    assert looked[1] == []
+    found = Directories(RunPattern(pattern), SourceOptions(str(root)), str(root / own)).look()
+    assert found is not None
+    assert {run: seen.files for run, (_, seen) in found[0].items()} == files
+    assert found[1] == []
 
 
 @pytest.mark.parametrize(
@@ -113,6 +114,40 @@ def test_a_directory_that_cannot_be_a_run_is_said(tmp_path: Path) -> None:
         f"directory {tmp_path}/a/no name is not sent",
     ]
     assert troubles[0].endswith("a/1 is run 1 already")
+
+
+def looked(runs: Directories) -> tuple[dict[str, Path], list[str]]:
+    found = runs.look()
+    assert found is not None
+    return {run: Path(wanted.directory) for run, (wanted, _) in found[0].items()}, found[1]
+
+
+@pytest.mark.parametrize(("first", "other"), [("anna", "bob"), ("bob", "anna")])
+def test_a_runs_name_stays_with_the_directory_that_had_it_first(tmp_path: Path, first: str, other: str) -> None:
+    had, has = tmp_path / first / "1", tmp_path / other / "1"
+    had.mkdir(parents=True)
+    runs = Directories(RunPattern("path:*/{run}/**"), SourceOptions(str(tmp_path)))
+    assert looked(runs) == ({"1": had}, [])
+    has.mkdir(parents=True)
+    assert looked(runs) == ({"1": had}, [f"directory {has} is not sent: {had} is run 1 already"])
+    shutil.rmtree(had)
+    found, (said,) = looked(runs)
+    assert found == {}
+    assert said.startswith(f"directory {has} is not sent: run 1 was {had}, which is gone")
+    had.mkdir()
+    assert looked(runs)[0] == {"1": had}
+
+
+def test_a_runs_directory_may_move(tmp_path: Path) -> None:
+    before, after = tmp_path / "running" / "1", tmp_path / "done" / "1"
+    before.mkdir(parents=True)
+    after.parent.mkdir()
+    runs = Directories(RunPattern("path:*/{run}/**"), SourceOptions(str(tmp_path)))
+    assert looked(runs) == ({"1": before}, [])
+    before.rename(after)
+    assert looked(runs) == ({"1": after}, [])
+    after.rename(before)
+    assert looked(runs) == ({"1": before}, [])
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o000])
