@@ -115,7 +115,10 @@ class Logins:
         except FlarelogError as error:
             await self._origins.leave(rights)
             if isinstance(error, NotAllowed):
-                raise await self._wrong_login("the receiver does not know this token, or it has expired") from error
+                known = "the receiver does not know this token, or it has expired"
+                if not isinstance(error, NotAuthenticated):
+                    known = f"{self.name} takes no token: open the address that {self._command} prints"
+                raise await self._wrong_login(known) from error
             raise
         return rights
 
