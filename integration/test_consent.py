@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import socket
 import threading
@@ -13,7 +14,7 @@ import pytest
 
 from flarelog import Bus, Event, Producer
 from flarelog.sources.redaction.mask import Rules
-from integration.harness.places import LOG, SITE, Place, Receiver, append, free_address, until
+from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, free_address, until
 
 SECRET = b"hunter2-and-more"
 
@@ -97,6 +98,29 @@ def test_a_drain_in_the_middle_of_a_line_and_what_goes_on_with_it(place: Place) 
     assert [generation["source_offset"] for generation in record["generations"]] == [0, len(first)]
     assert record["committed"] == len(first + second)
     assert record["gaps"] == []
+
+
+@pytest.mark.parametrize("once", [True, False], ids=["once", "until-sigterm"])
+def test_compressed_files_are_named_and_not_everything_was_sent(place: Place, once: bool) -> None:
+    receiver = place.serve()
+    names = [f"{name}.log.1" for name in ("a", "b")] + ["c.gz"]
+    for name in names:
+        (place.root / name).write_bytes(gzip.compress(name.encode()))
+    options = ("--redact", "all", "--include", "*", "--json")
+    if once:
+        sidecar = place.once(receiver, *options)
+    else:
+        sidecar = place.sidecar(receiver, *options)
+        sidecar.heeds_signals()
+        sidecar.stop()
+    assert sidecar.ends() == 1, sidecar.talk()
+    told = {record["error"] for record in sidecar.records()}
+    assert told == {
+        f"{place.root / name} is compressed and is not sent: redaction cannot look into it" for name in names
+    }
+    for sentence in told:
+        assert sidecar.said.count(sentence) == 1
+    assert not (receiver.store / RUN).exists()
 
 
 def test_rotations_and_truncations_are_followed_as_without_redaction(place: Place) -> None:

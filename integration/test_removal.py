@@ -63,7 +63,8 @@ def test_a_run_goes_for_readers_and_writers_at_once_and_its_name_is_new(place: P
     assert not (receiver.store / RUN).exists()
     assert list(runs(place, receiver)) == [OTHER]
     assert sidecar.ends() == NOT_ALLOWED  # which the unit for systemd takes as final
-    assert f"run {RUN} was removed at the receiver; to send it again, start the sidecar by hand" in sidecar.sentence()
+    again = "to send it again, start the sidecar by hand, or restart the agent"
+    assert f"run {RUN} was removed at the receiver; {again}" in sidecar.sentence()
     assert reader.ends() == NOT_FOUND
     assert f"{RUN}/{SITE}/{LOG} was removed" in reader.sentence()
     assert place.call("rm", RUN, *where, "--yes").process.returncode == NOT_FOUND

@@ -26,7 +26,7 @@ COMMANDS = {
     "serve": "Receive the logs of all sites and store them.",
     "run": "Run a command; keep its output and exit code, and send them to a receiver.",
     "sidecar": "Send the logs under a directory to a receiver.",
-    "agent": "Send the runs under a directory: each begins and ends by itself.",
+    "agent": "Send each run under a directory; seal its logs at its end.",
     "status": "Show the state of each log: live, quiet, silent, paused, ended.",
     "follow": "Show the logs of a run, live.",
     "logs": "Show the logs of a run as far as they are stored.",

@@ -47,6 +47,9 @@ def command(
     it has changed for --idle seconds, or when its directory has gone: then its logs are sealed. A later byte resumes
     the run. --include and --exclude compare paths under the run's directory.
 
+    A run whose logs are sealed has not ended: other sites may send more of it. `flarelog run-end RUN` ends it for all
+    sites. Until then `follow` goes on and the run counts against the receiver's --max-runs.
+
     \b
     Exit codes:
       0   everything is stored

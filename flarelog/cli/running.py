@@ -210,4 +210,6 @@ def narrowed(rows: Sequence[tuple[str, ...]], least: Sequence[str], columns: int
 
 def redaction_text(redacted: Redaction) -> str:
     """What a receipt says of what was masked."""
-    return f"at least {redacted.matches:,} matches, {redacted.bytes:,} bytes masked"
+    if not redacted.matches:  # nothing was, or only files that are gone by now tell
+        return "how much was masked is not known"
+    return f"at least {redacted.matches:,} matches, at least {redacted.bytes:,} bytes masked"

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 END_WITHIN = 10.0  # seconds that streams which are told to end may take
 LOOK = 0.05  # seconds between two looks at whether they have
 GRACE = 5.0  # seconds, beyond that time, in which another process answers
-AGAIN = "to send it again, start the sidecar by hand"
+AGAIN = "to send it again, start the sidecar by hand, or restart the agent"
 REMEMBERED = 20_000  # producers that do not come again
 
 

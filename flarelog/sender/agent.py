@@ -1,7 +1,7 @@
-"""One process that sends many runs of a site: directories below a root, each of which begins and ends by itself.
+"""One process that sends many runs of a site: directories below a root, whose logs are sealed when they are over.
 
-The runs share connections; each has its own call, its own streams, and its own end. One run that fails, is fenced or is
-refused holds no other.
+A run itself is not ended: other sites may send more of it. The runs share connections; each has its own call, its own
+streams, and its own end. One run that fails, is fenced or is refused holds no other.
 """
 
 from __future__ import annotations

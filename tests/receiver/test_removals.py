@@ -91,7 +91,7 @@ def test_a_producer_is_told_whether_its_run_was_removed_or_its_site_alone(tmp_pa
     async def act(server: Server) -> None:
         what, again = (
             "site site-1 of run run-1 was removed at the receiver",
-            "to send it again, start the sidecar by hand",
+            "to send it again, start the sidecar by hand, or restart the agent",
         )
         async with staying(server) as call:
             await server.removals.remove("run-1", "site-1", force=True)

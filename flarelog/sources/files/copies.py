@@ -32,6 +32,7 @@ WRITTEN = 5.0  # seconds after its last change for which a file that nobody was 
 _SMALLEST = 18  # bytes of a gzip member
 _MODULO = 0xFFFFFFFF  # gzip tells no more of a length
 _GZIP_NAMES = (".gz", ".tgz", ".gzip")
+_COPY_NAMES = (*_GZIP_NAMES, ".tmp")  # kubelet has FILE.tmp become FILE.gz when it is whole
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]", re.DOTALL)  # magic number, method, flags (RFC 1952, section 2.3.1)
 _COMPRESSED_NAMES = (*_GZIP_NAMES, ".bz2", ".xz", ".zst", ".lz4", ".zip")
@@ -66,21 +67,20 @@ class Copies:
     suspected: set[str] = field(default_factory=set)  # paths of files that may be copies
     closing: bool = False  # the last look is being taken: what cannot be told yet is told now
     _known: dict[_Key, tuple[int, int]] = field(default_factory=dict)  # sizes and times of change of copies
-    _said: bool = False
 
     def knows(self, path: str, found: Sight) -> bool:
         """Whether what is *found* at *path* was seen to be a copy before, and is as it was: it need not be opened."""
         return self._known.get(_key(path, found.is_of, found.born)) == (found.size, found.modified)
 
     def note(self, file: SourceFile) -> None:
+        """*file*, as it is, is a copy, which is not sent."""
+        self.pass_over(file)
+        log.info("%s is a compressed copy of a log, and copies are not sent", legible(file.path))
+
+    def pass_over(self, file: SourceFile) -> None:
         """*file*, as it is, is not sent."""
         status = os.fstat(file.fd)
         self._known[_key(file.path, file.is_of, file.born)] = status.st_size, status.st_mtime_ns
-        if not file.rules:
-            log.info("%s is a compressed copy of a log, and copies are not sent", legible(file.path))
-        elif not self._said:
-            self._said = True
-            log.warning("%s is compressed and is not sent: redaction cannot look into it", legible(file.path))
 
     def hold(self, generations: Iterable[Held]) -> None:
         """The receiver holds these *generations* of a stream."""
@@ -89,7 +89,7 @@ class Copies:
 
     def of(self, log: str) -> list[str]:
         """The paths of files that may be copies of generations of *log*, as their names say, the oldest first."""
-        names = {path: path.removesuffix(next(filter(path.endswith, _GZIP_NAMES), "")) for path in self.suspected}
+        names = {path: path.removesuffix(next(filter(path.endswith, _COPY_NAMES), "")) for path in self.suspected}
         paths = [path for path, name in names.items() if name != path and (name == log or is_rotation(log, name))]
 
         def order(one: str, other: str) -> int:
@@ -104,7 +104,7 @@ class Copies:
         status = os.fstat(file.fd)
         if born is not None and status.st_mtime_ns < born:  # gzip gives a copy the time of its source's last change
             return 0
-        if status.st_size < _SMALLEST or not _GZIP.match(file.read(0, 4)):
+        if status.st_size < _SMALLEST or not _GZIP.match(file.raw(0, 4)):
             return 0
         found = _unpacked(file, status.st_size, held.length)
         return max(0, found[0] - held.length) if found is not None and found[1] == held.digest else 0
@@ -115,27 +115,34 @@ class Copies:
 
         gzip ends with the CRC-32 and the length of what it holds, so that only what looks like a copy need be unpacked.
         """
-        if file.rules:
-            return self._is_compressed(file)
-        named = file.path.endswith(_GZIP_NAMES)
-        if not named and not _GZIP.match(file.read(0, 4)):
+        named = file.path.endswith(_COPY_NAMES)
+        if not named and not _GZIP.match(file.raw(0, 4)):
             return False
         status = os.fstat(file.fd)
         size = status.st_size
         # A copy is seen before its first byte is: only its name tells it from a new log then.
-        begun = named and _GZIP_MAGIC.startswith(file.read(0, len(_GZIP_MAGIC)))
-        if not (begun if size < _SMALLEST else _GZIP.match(file.read(0, 4))):
+        begun = named and _GZIP_MAGIC.startswith(file.raw(0, len(_GZIP_MAGIC)))
+        if not (begun if size < _SMALLEST else _GZIP.match(file.raw(0, 4))):
             return False
         self.suspected.add(file.path)
         if not self.closing and not file.closed and 0 <= time.time() - status.st_mtime < WRITTEN:
             return None
         if size < _SMALLEST:
             return False
-        crc, length = struct.unpack("<II", file.read(size - 8, 8))
+        crc, length = struct.unpack("<II", file.raw(size - 8, size))
         alike = (length, crc) in {(its_length & _MODULO, its) for its_length, its in self.gone}
         if alike or any(_holds(other, length, crc) for other in sent):
             return _unpacked(file, size, 0) is not None
         return self._is_held(file, size, length, crc)
+
+    def is_opaque(self, file: SourceFile) -> bool | None:
+        """Whether *file* is compressed, so that it cannot be masked; None while too little is there to tell."""
+        if not file.rules:
+            return False
+        begin = file.raw(0, 6)
+        if file.path.endswith(_COMPRESSED_NAMES) or begin.startswith(_COMPRESSED):
+            return True
+        return None if not self.closing and any(magic.startswith(begin) for magic in _COMPRESSED) else False
 
     def _is_held(self, file: SourceFile, size: int, length: int, crc: int) -> bool:
         """Whether the receiver holds a generation of that *length*, modulo 2**32, and CRC-32, or its beginning and a
@@ -145,13 +152,6 @@ class Copies:
         if any(not held.lost and held.digest == crc for held in alike) and _unpacked(file, size, 0) is not None:
             return True
         return any(held.lost and self.rest(file, held, None) == held.lost for held in alike)
-
-    def _is_compressed(self, file: SourceFile) -> bool | None:
-        """Whether *file* is one that cannot be masked; None while too little is there to tell."""
-        begin = file.raw(0, 6)
-        if file.path.endswith(_COMPRESSED_NAMES) or begin.startswith(_COMPRESSED):
-            return True
-        return None if not self.closing and any(magic.startswith(begin) for magic in _COMPRESSED) else False
 
 
 def _holds(file: SourceFile, length: int, crc: int) -> bool:
@@ -170,7 +170,7 @@ def _unpacked(file: SourceFile, size: int, beginning: int) -> tuple[int, int] | 
     unpacked, at, length, crc = zlib.decompressobj(wbits=31), 0, 0, EMPTY_DIGEST
     with contextlib.suppress(zlib.error):
         while at < size and not unpacked.eof:
-            data = file.read(at, 1 << 18)
+            data = file.raw(at, at + (1 << 18))
             at += len(data)
             while data and not unpacked.eof:
                 plain = unpacked.decompress(data, 1 << 20)

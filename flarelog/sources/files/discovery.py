@@ -63,6 +63,7 @@ class Discovery:
     _strangers: Strangers = field(init=False)
     _adoption: Adoption = field(init=False)
     _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were looked into
+    _masked: dict[str, tuple[Tail, tuple[int, int]]] = field(default_factory=dict)  # what was, in files that are gone
     _ask_after: float = -math.inf
     _resumed: bool = False
 
@@ -347,6 +348,8 @@ class Discovery:
             if self.waiting:
                 continue  # what waits for a descriptor may be one of those that are not seen anywhere
             self._ledger.forget(file)
+            if isinstance(file, RedactedFile):
+                self._masked[key] = tail, (file.matches, file.hidden)
             self._copies.gone.update(file.wholes())
             self.remembered.pop(key, None)
         return touched
@@ -407,8 +410,11 @@ class Discovery:
         """
         if not self._descriptors.rules:
             return None
-        files = [file for tail, file in self._ledger.known.values() if tail is log]
+        known = self._ledger.known
+        files = [file for tail, file in known.values() if tail is log]
         counts = [(file.matches, file.hidden) for file in files if isinstance(file, RedactedFile)]
+        # A file that came back counts as it is now.
+        counts += [counted for key, (tail, counted) in self._masked.items() if tail is log and key not in known]
         return Redaction(sum(matches for matches, _ in counts), sum(hidden for _, hidden in counts))
 
     def close(self) -> None:

@@ -130,9 +130,14 @@ class Strangers:
             self.descriptors.hold(path)
             return None
         copy = self.copies.judge(file, (known for _, known in ledger.known.values()))
-        if copy is not False:
+        opaque = copy is False and self.copies.is_opaque(file)
+        if copy is not False or opaque is not False:
             if copy:
                 self.copies.note(file)
+            if opaque:
+                self.copies.pass_over(file)
+                sentence = f"{legible(full)} is compressed and is not sent: redaction cannot look into it"
+                self.troubles.tell(path, sentence)
             file.close()
             return None
         owned = self.owner.of(file, path, found, look)

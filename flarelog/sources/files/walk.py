@@ -17,6 +17,7 @@ from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.lineage import is_rotation
 from flarelog.sources.files.links import Links, outside
 from flarelog.sources.files.watch import Watch
+from flarelog.talk import each
 from flarelog.text import legible
 
 log = logging.getLogger(__name__)
@@ -45,8 +46,10 @@ class Troubles(dict[str, str]):
         """Say it once."""
         if path not in self:
             self[path] = sentence
-            level = logging.WARNING if bug is None else logging.ERROR
-            log.log(level, "%s; the other files continue", sentence, exc_info=bug)
+            if bug is None:
+                log.warning("%s; the other files continue", sentence, extra=each("cannot be sent", path))
+            else:
+                log.error("%s; the other files continue", sentence, exc_info=bug)
 
 
 @dataclass(slots=True)

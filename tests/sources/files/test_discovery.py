@@ -254,20 +254,39 @@ def test_a_log_that_begins_with_the_magic_number_of_gzip_alone_is_sent_while_it_
     assert site.content("a.log") == b"\x1f\x8b, and then lines that nobody compressed\n"
 
 
-def test_a_compressed_copy_is_judged_when_it_is_whole(make_site: Callable[..., Site]) -> None:
-    site = make_site(include=("*.log*",))
+@pytest.mark.parametrize("name", ["a.log.1.gz", "a.log.1.tmp"], ids=["gzip", "kubelet"])
+@pytest.mark.parametrize("redact", [(), ("all",)], ids=["plain", "redacted"])
+def test_a_compressed_copy_is_judged_when_it_is_whole(
+    make_site: Callable[..., Site], name: str, redact: tuple[str, ...]
+) -> None:
+    site = make_site(include=("*.log*",), redact=redact)
     site.append("a.log", b"one\n" * 1000)
     site.settle()
     whole = gzip.compress((site.root / "a.log").read_bytes())
     site.rename("a.log", "a.log.1")
-    copy = site.open("a.log.1.gz")
-    for part in (b"", whole[:2], whole[2:-4], whole[-4:]):
+    copy = site.open(name)
+    for part in (b"", whole[:2], whole[2:10], whole[10:-4], whole[-4:]):
         site.write(copy, part)
         site.settle()
     copy.close()
+    if name.endswith(".tmp"):
+        site.rename(name, "a.log.1.gz")
     os.unlink(site.root / "a.log.1")
     site.settle()
+    os.utime(site.root / "a.log.1.gz", (1, 1))  # nobody writes to it any more
+    site.settle()
     assert list(site.stored) == ["a.log"]
+    assert not site.discovery.troubles
+
+
+def test_a_log_named_tmp_is_sent(make_site: Callable[..., Site]) -> None:
+    site = make_site(include=("*",))
+    site.append("a.tmp", b"x\n")
+    site.append("b.tmp", b"")
+    site.settle()
+    site.append("b.tmp", b"y\n")
+    site.settle()
+    assert (site.content("a.tmp"), site.content("b.tmp")) == (b"x\n", b"y\n")
 
 
 def test_a_file_that_is_renamed_between_the_look_and_the_open_keeps_its_place(

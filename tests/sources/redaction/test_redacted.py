@@ -205,7 +205,7 @@ def test_the_fingerprint_of_a_head_is_one_of_masked_bytes(site: Site) -> None:
         ("g.log.zst", b"not even that"),
     ],
 )
-def test_what_is_compressed_is_never_sent_and_that_is_said_once(
+def test_what_is_compressed_is_never_sent_and_each_file_is_named_once(
     make_site: Callable[..., Site], caplog: pytest.LogCaptureFixture, name: str, content: bytes
 ) -> None:
     site = make_site(redact=("tokens",), include=("*",))
@@ -216,9 +216,28 @@ def test_what_is_compressed_is_never_sent_and_that_is_said_once(
         site.write(writer, content[10:])
     site.append("second.gz", gzip.compress(b"x"))
     site.settle()
-    drained(site)
+    site.discovery.drain(site.now)
+    site.settle()
     assert not site.stored
-    assert sum("is compressed" in record.getMessage() for record in caplog.records) == 2, "once by each sidecar"
+    assert sorted(site.discovery.troubles) == sorted([name, "second.gz"])
+    for path in (name, "second.gz"):
+        said = [record for record in caplog.records if f"/{path} is compressed and is not sent" in record.getMessage()]
+        assert len(said) == 1, path
+
+
+def test_the_compressed_copy_of_what_is_sent_masked_is_no_file_that_is_missing(make_site: Callable[..., Site]) -> None:
+    site = make_site(redact=("tokens", "passwords"), include=("*",))
+    site.append("a.log", LINE * 100)
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"two\n")
+    site.settle()
+    (site.root / "a.log.1.gz").write_bytes(gzip.compress(LINE * 100))
+    os.unlink(site.root / "a.log.1")
+    os.utime(site.root / "a.log.1.gz", (1, 1))  # gzip has ended
+    site.settle()
+    assert list(site.stored) == ["a.log"]
+    assert not site.discovery.troubles
 
 
 def test_a_log_that_begins_like_something_compressed_is_sent(site: Site) -> None:
@@ -293,6 +312,17 @@ def test_what_was_masked_is_counted_once_also_after_a_restart(site: Site) -> Non
     site.append("a.log", LINE)
     site.settle()
     assert counted() == Redaction(5, 5 * len(SECRET))
+
+
+def test_what_was_masked_of_a_file_that_is_deleted_stays_counted(site: Site) -> None:
+    site.append("a.log", LINE * 3)
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"nothing to mask\n")
+    site.settle()
+    os.unlink(site.root / "a.log.1")
+    site.settle()
+    assert site.discovery.masked(site.discovery.tails["a.log"]) == Redaction(3, 3 * len(SECRET))
 
 
 def test_what_the_receiver_has_lost_is_sent_and_not_counted_again(site: Site) -> None:
