@@ -701,6 +701,13 @@ def test_what_outlives_the_command_is_named_and_its_output_is_kept(tmp_path: Pat
     until(lambda: (tmp_path / "out").read_bytes() == b"early\nlate\n", "and copied")
 
 
+def test_what_outlives_the_command_on_a_terminal_is_named(tmp_path: Path) -> None:
+    held = ["sh", "-c", 'trap "" HUP; sleep 3 & echo early']
+    code, out, err = Ran(tmp_path, "--pty", "--linger", "0.5", command=held).ends()
+    assert (code, out) == (0, b"early\n")
+    assert re.search(rb"its output is still held open by \d+ \(sleep 3\)\n", err)
+
+
 def test_output_that_nobody_reads_holds_nothing_up(tmp_path: Path) -> None:
     text = "for n in range(3000): os.write(1, bytes(1000))\nopen('done', 'w').close()"
     ran = Ran(tmp_path, command=python(text))
