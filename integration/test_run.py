@@ -255,6 +255,28 @@ def test_a_command_without_a_name_below_another_one_has_a_log_of_its_own(place: 
     receiver.holds(b"in\n", "run-2/stdout.log", SITE, RUN)
 
 
+@pytest.mark.parametrize("first", ["--merge", "--pty", "--copy=on"])
+def test_commands_below_another_one_have_names_that_can_be_beside_each_other(place: Place, first: str) -> None:
+    receiver = place.serve()
+    forms = (first, "--copy=on" if first != "--copy=on" else "--merge")
+    inner = "; ".join(" ".join([*FLARELOG, "run", form.replace("=", " "), "--", "echo", "in"]) for form in forms)
+    ran = Ran(place.directory, *sent(receiver), command=["sh", "-c", inner])
+    assert ran.ends() == (0, b"in\nin\n", b"")
+    for form, name in zip(forms, ("run-2", "run-3"), strict=True):
+        receiver.holds(b"in\n", name if form != "--copy=on" else f"{name}/stdout.log", SITE, RUN)
+    assert all(len(told["exits"]) == 1 for told in receiver.streams(RUN).values())
+
+
+def test_a_name_that_the_receiver_refuses_is_told_with_what_to_do(place: Place) -> None:
+    receiver = place.serve()
+    assert Ran(place.directory, *sent(receiver), "--log", "x", "--merge", command=["echo", "1"]).ends()[0] == 0
+    code, out, err = Ran(place.directory, *sent(receiver), "--log", "x", command=["echo", "2"]).ends()
+    assert (code, out) == (0, b"2\n")
+    assert b"a part of its name is a log, or a log's directory: choose another name (flarelog run --log)" in err
+    assert b"the receiver refuses some of it, for the reason above;" in err
+    assert b"when that reason is gone, this command sends and removes it: flarelog sidecar " in err
+
+
 def test_a_command_below_another_one_that_names_a_run_of_its_own_is_sent_there(place: Place) -> None:
     receiver = place.serve()
     inner = [*FLARELOG, "run", "--run", "inner-run", "--site", SITE, "--", "echo", "in"]
@@ -677,6 +699,13 @@ def test_what_outlives_the_command_is_named_and_its_output_is_kept(tmp_path: Pat
     assert b"is still held open by" in (tmp_path / "err").read_bytes()
     until(lambda: ran.spooled() == b"early\nlate\n", "what came later is spooled")
     until(lambda: (tmp_path / "out").read_bytes() == b"early\nlate\n", "and copied")
+
+
+def test_what_outlives_the_command_on_a_terminal_is_named(tmp_path: Path) -> None:
+    held = ["sh", "-c", 'trap "" HUP; sleep 3 & echo early']
+    code, out, err = Ran(tmp_path, "--pty", "--linger", "0.5", command=held).ends()
+    assert (code, out) == (0, b"early\n")
+    assert re.search(rb"its output is still held open by \d+ \(sleep 3\)\n", err)
 
 
 def test_output_that_nobody_reads_holds_nothing_up(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ class Guard:
         self._streams: list[Stream] = []
         self._sending = plan.sending  # None where nothing is kept
         self._ends: dict[str, int] = {}  # by output: what the command writes into
+        self._written: dict[int, tuple[int, int]] = {}  # by pipe: device and inode of that end
         self._pid = 0
         self._own_group = False
         self._status: int | None = None
@@ -157,6 +158,8 @@ class Guard:
                     break
         os.set_blocking(pipe, False)
         self._ends[output] = end
+        written = os.fstat(end)
+        self._written[pipe] = (written.st_dev, written.st_ino)
         bell = os.eventfd(0, os.EFD_CLOEXEC)
         return Stream(log, pipe, segments, shared, bell, 2 if output == "stderr" else 1)
 
@@ -330,9 +333,9 @@ class Guard:
                 stream.segments.runs(self._pid, started)
 
     def _name_holders(self) -> None:
-        pipes = {os.fstat(stream.pipe).st_ino for stream in self._streams if not stream.shared.done}
+        ends = {self._written[stream.pipe] for stream in self._streams if not stream.shared.done}
         with contextlib.suppress(OSError):
-            named = holders(pipes)
+            named = holders(ends)
             if named:
                 more = f" and {len(named) - MOST} more" if len(named) > MOST else ""
                 say(f"the command has ended, but its output is still held open by {', '.join(named[:MOST])}{more}")

@@ -36,6 +36,7 @@ class Sending:
         self._wait = _FIRST
         self._began_again = 0.0
         self._stored = False
+        self._refused = False
 
     def start(self, mask: set[int]) -> None:
         """Start the sidecar. What it says goes to stderr."""
@@ -63,6 +64,7 @@ class Sending:
             return
         self._pid = 0
         code = os.waitstatus_to_exitcode(status)
+        self._refused = code == NOT_ALLOWED
         if self._finishing and code in (OK, GAPS):
             self.over = self._stored = True
         elif code in _FINAL or (code >= 0 and self._finishing):
@@ -104,6 +106,11 @@ class Sending:
             discard(self._place)
         elif left:
             self._say(f"the sidecar continues to send it from {self._root}")
+        elif self._refused:
+            self._say(
+                f"the receiver refuses some of it, for the reason above; {self._root} keeps it, and when that reason is"
+                f" gone, this command sends and removes it: {self._later}"
+            )
         else:
             self._say(
                 f"the receiver does not have all of it; {self._root} keeps the rest, and this"
