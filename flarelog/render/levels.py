@@ -1,17 +1,20 @@
 """How grave a line is, as its writer says: by a word, a letter or a key that stands near its beginning.
 
 The forms are those of common writers: Python's logging and warnings, glog (PyTorch, Kubernetes), NCCL, compilers,
-logfmt, JSON lines. A line that tells no level belongs to the one before it if it is indented, or in a traceback.
+logfmt, JSON lines. In JSON and logfmt a key of the line itself decides before a key within, and that before any word.
+A line that tells no level belongs to the one before it if it is indented, or in a traceback.
 """
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 
 from flarelog.late import late
 from flarelog.render.tracebacks import GOROUTINE, TRACEBACK, Tracebacks
 
 _HEAD = 256  # characters that are looked at
+_KEYS = 4096  # characters in which a key is looked for
 
 
 class Level(IntEnum):
@@ -37,19 +40,33 @@ _WORDS = {
     "FTL": Level.FATAL,
     **dict.fromkeys(("CRITICAL", "PANIC", "ALERT", "EMERG", "DPANIC"), Level.FATAL),
 }
+_DIGIT = "0123456789"
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _LETTERS = {"I": Level.INFO, "W": Level.WARNING, "E": Level.ERROR, "F": Level.FATAL, "D": Level.DEBUG}
 _NUMBERS = tuple(Level)  # of bunyan and pino: 10 to 60
 _SHORTEST = min(map(len, _WORDS))  # characters of a line that tells a level
 _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
+_VALUES = {**_WORDS, "INFORMATION": Level.INFO, "VERBOSE": Level.TRACE, "EMERGENCY": Level.FATAL}
 # Without \b before them: where a pattern begins with letters, the search skips to one of them.
-_CAPITALS = late(rf"(?:{_WORD})(?!\w)")
+_CAPITALS = late(rf"(?:{_WORD})(?!\w|\.\w)")
+_SETTING = late(r"(?:--[\w-]{0,40}level|[A-Z]_(?:LEVEL|DEBUG))=$")
+_OBJECT = late(r"(?:\[[^\]]{1,40}\]:?\s?)?\{\s?\"")
+_STRING = late(r"\"(?:[^\"\\]|\\.)*\"")
+# A quote within a string has a backslash before it, so that what is found is a key.
+_KEY = late(
+    r"\"(?:(?:@|log\.)?(?:[Ll]evel|LEVEL)(?:_?[Nn]ame)?|[Ss]everity(?:_?[Tt]ext)?|SEVERITY|lvl)\"\s?:\s?"
+    r"\"(?P<value>[A-Za-z]{1,16})\""
+    r"|\"level\"\s?:\s?(?P<number>[1-6]0)\b|\"severityNumber\"\s?:\s?(?P<severity>[1-9]\d?)\b"
+)
+_FIRST = 42  # characters in which the first key of a line ends
+_PAIRS = late(r"[A-Za-z_][\w.]{0,40}=\S")
+_PAIR = late(r"(?:(?<=\s)|^)(?:level|levelname|lvl|severity)=(?P<quote>\"?)(?P<value>[A-Za-z]{1,16})(?P=quote)(?!\S)")
 _LETTER = late(
     r"\s*(?:\[[^\]]{1,40}\]:?\s*|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: ){0,3}"
     r"\[?([IWEFD])(?:\d{3,4}\s\d\d:\d\d:\d\d| [\w./]{1,80}\.(?:cpp|cc|cu|h|py):\d)"
 )
 _SAID = late(
-    rf"(?i:\b(?:level|levelname|severity|lvl)\"?\s?[=:]\s?\"?(?P<value>{_WORD})\b)"
+    rf"(?i:(?<![\w-])(?:level|levelname|severity|lvl)\"?\s?[=:]\s?\"?(?P<value>{_WORD})\b)"
     r"|\"level\":\s?(?P<number>[1-6]0)\b|\"severityNumber\":\s?(?P<severity>[1-9]\d?)\b"
     r"|\[(?P<bracketed>error)\]"
     r"|(?i:(?:^|\d:\s|\]:\s?)(?P<said>warning|error|fatal(?=\serror)|fatal|warn(?=:)"
@@ -88,6 +105,9 @@ def _told(text: str) -> tuple[Level | None, int]:
     """The level, and behind how many characters nothing could tell another one; 0: that is not known."""
     if len(text) < _SHORTEST:
         return None, 0
+    first = text[0]
+    if first not in _DIGIT and (first in "{[" or "=" in text[1:_FIRST]) and (keyed := _keyed(text)) is not None:
+        return keyed, 0
     head = text[:_HEAD]
     letter = _LETTER.match(head)
     if letter is not None:
@@ -95,18 +115,64 @@ def _told(text: str) -> tuple[Level | None, int]:
     found, at, end = None, len(head), 0
     for word in _CAPITALS.finditer(head):
         begin = word.start()
-        if not begin or not (head[begin - 1].isalnum() or head[begin - 1] == "_"):
+        if not begin or head[begin - 1] == " " or _is_level(head, begin, word.end()):
             found, at, end = _WORDS[word[0]], begin, word.end() + 1
             break
     if _may_say(head[:at]):
         said = _SAID.search(head, 0, at)
         if said is not None:
             if said["number"] or said["severity"]:
-                number = int(said["number"]) // 10 if said["number"] else (int(said["severity"]) + 3) // 4
-                return _NUMBERS[min(number, len(_NUMBERS)) - 1], 0
+                return _numbered(said), 0
             name = said["value"] or said["said"] or said["bracketed"]
             return _WORDS[name.upper()] if name else Level.WARNING if said["warning"] else Level.ERROR, 0
-    return found, end if head[:1].isdigit() else 0  # behind brackets there may be a letter
+    known = first in _DIGIT and head[end - 1 : end] != "."  # behind brackets there may be a letter, and a name goes on
+    return found, end if known else 0
+
+
+def _is_level(head: str, begin: int, end: int) -> bool:
+    """Whether the word from *begin* to *end* is not the rest of another one, of a name with dots or of a setting."""
+    before = head[begin - 1]
+    if before == ".":
+        return head[end : end + 1] == ":" or not head[max(0, begin - 2)].isalnum()
+    if before == "=":
+        return _SETTING.search(head, max(0, begin - 48), begin) is None
+    return not (before.isalnum() or before == "_")
+
+
+def _keyed(text: str) -> Level | None:
+    """The level under a key of *text*; None where it has no keys, or none of them tells one."""
+    if text[0] in "{[":
+        return _in_object(text) if _OBJECT.match(text) is not None else None
+    if _PAIRS.match(text) is None:
+        return None
+    for found in _PAIR.finditer(text, 0, _KEYS):
+        quotes = text.count('"', 0, found.start()) - text.count('\\"', 0, found.start())
+        if not quotes % 2 and (level := _VALUES.get(found["value"].upper())) is not None:
+            return level
+    return None
+
+
+def _in_object(text: str) -> Level | None:
+    """The level under a key of the JSON object *text*, or else under the first one of an object in it."""
+    depth, at, inner = 0, 0, None
+    for found in _KEY.finditer(text, 0, _KEYS):
+        between = text[at : found.start()]
+        if at or between.count("{") > 1:
+            between = _STRING.sub("", between)
+            depth += between.count("{") - between.count("}")
+        else:
+            depth = 1
+        at = found.end()
+        level = _VALUES.get(found["value"].upper()) if found["value"] else _numbered(found)
+        if depth == 1 and level is not None:
+            return level
+        inner = inner or level
+    return inner
+
+
+def _numbered(found: re.Match[str]) -> Level:
+    number = int(found["number"]) // 10 if found["number"] else (int(found["severity"]) + 3) // 4
+    return _NUMBERS[min(number, len(_NUMBERS)) - 1]
 
 
 def _shape(text: str) -> bytes:

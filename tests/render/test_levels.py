@@ -64,6 +64,43 @@ LINES = {
 }
 
 
+KEYED = {
+    '{"message": "INFO gathered", "levelname": "ERROR"}': Level.ERROR,
+    '{"message": "took WARNING path", "level": "critical"}': Level.FATAL,
+    '{"message": "no ERROR was found", "levelname": "INFO"}': Level.INFO,
+    '[rank1]: {"message": "no ERROR was found", "levelname": "INFO"}': Level.INFO,
+    '{"ctx":{"level":"error"},"level":"info"}': Level.INFO,
+    '{"message": "a { of }} and \\"{\\"", "ctx": {"level":"error"}, "level":"info"}': Level.INFO,
+    '{"level":"info","ctx":{"level":"error"}}': Level.INFO,
+    '{"ctx":[{"level":"error"}],"msg":"INFO"}': Level.ERROR,
+    '{"ctx":{"a":{"level":"high"}},"lvl":"warn"}': Level.WARNING,
+    '{"msg": "{\\"level\\": \\"error\\"}", "level":"debug"}': Level.DEBUG,
+    f'{{"msg": "ERROR {"x" * 1000}", "level":"debug"}}': Level.DEBUG,
+    '{"msg": "ERROR", "level":"high"}': Level.ERROR,
+    '{"message": "ERROR", "severityNumber":9}': Level.INFO,
+    '{"msg": "took ERROR", "level":30}': Level.INFO,
+    '{"Level":"Information","MessageTemplate":"no ERROR"}': Level.INFO,
+    '{"log.level":"error","message":"INFO"}': Level.ERROR,
+    'msg="took DEBUG" level=error': Level.ERROR,
+    'ts=1 msg="an ERROR with level=warn" level=info': Level.INFO,
+    'msg="say \\"x\\" ERROR" level="info"': Level.INFO,
+    'msg="ERROR" level=high': Level.ERROR,
+    "2026-11-25 10:00:00 - app.INFO - ERROR - x": Level.ERROR,
+    "2026-11-25 10:00:00 - INFO.app - ERROR - x": Level.ERROR,
+    "2026-11-25 10:00:00 - app.INFO.app - ERROR - x": Level.ERROR,
+    "[2026-11-25 10:00:00] local.ERROR: x": Level.ERROR,
+    "reading...ERROR": Level.ERROR,
+    "it ended with an ERROR.": Level.ERROR,
+    "python train.py --log-level=error": None,
+    "python train.py --log-level=ERROR": None,
+    "export NCCL_DEBUG=WARN": None,
+    "LOG_LEVEL=ERROR": None,
+    "status=ERROR": Level.ERROR,
+    "error=0.02": None,
+}
+LINES.update(KEYED)
+
+
 @pytest.mark.parametrize(("text", "level"), LINES.items(), ids=[text[:40] or "empty" for text in LINES])
 def test_the_level_that_a_line_tells(text: str, level: Level | None) -> None:
     assert level_of(text) == level
@@ -218,7 +255,7 @@ def test_tracebacks_that_never_end_are_forgotten() -> None:
 
 
 PARTS = ("1", "2", "[INFO] ", "08:12:0", "3 ", "[1] ", "E0101 08:08:08 ", "INFO", "ERROR", "DEBUG", " ", "_", "x", ": ",
-         "error: ",
+         "error: ", ".INFO", "INFO.", "=ERROR", "LOG_LEVEL",
          "level=warn ", "MyError: ", " - ", "Traceback (most recent call last):",
          "\u0661", "\udc80", "?", "I1234 08:08:08")  # fmt: skip
 
