@@ -74,6 +74,7 @@ STATE of a log:
   paused     the receiver holds the log; the reason is below the table
   ended      the log is complete (receipt), or its sidecar stayed away longer
              than the receiver's --idle-timeout (timeout)
+  not stored nothing of the log was ever stored; the reason is below the table
   open       the log has not ended; --store shows no more than that
 
 \b
@@ -243,7 +244,7 @@ def fitting(rows: Sequence[tuple[str, ...]], columns: int | None) -> list[str]:
 async def _look(asked: _Asked, store: str | None, connected: Client | None) -> Found:
     """The streams that are wanted, and the state of the run, if there is one. Raises NotFound, CannotConnect."""
     check(asked.patterns)
-    found = await look(asked.run, store, connected, plain(asked.patterns))
+    found = await look(asked.run, store, connected, plain(asked.patterns), unstored=True)
     sealed = not asked.patterns and all(info.sealed for info in found)  # other sites may not be
     if asked.patterns:
         found = [info for info in found if any_of(asked.patterns, info.stream.site)]
@@ -341,7 +342,9 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
             shown = looking.result()
             if in_place:
                 asked = replace(asked, columns=terminal_size().columns)
-            ended = all(one.phase is Phase.ENDED for one in sites(shown.streams, asked.quiet_after).values())
+            ended = all(
+                one.phase in (Phase.ENDED, Phase.UNSTORED) for one in sites(shown.streams, asked.quiet_after).values()
+            )
             over = ended and shown.state == RunState.ENDED.value
             heard, asked_once = time.monotonic(), True
         except (CannotConnect, NotFound) as error:  # neither is a reason to look away

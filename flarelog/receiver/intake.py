@@ -189,7 +189,7 @@ class Intake:
 
     def held(self, session: Session, why: str) -> None:
         self.states.held(session.stream, session.producer, why)
-        self.happenings.hold(session.stream, why)
+        self.happenings.hold(session.stream, why, opened=session.reception.receiver is not None)
 
     def wrong(self, where: object, bug: Exception) -> Refused:
         """Say that the receiver itself failed at *where*, and return what its producer is told: to ask again."""

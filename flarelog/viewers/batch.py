@@ -15,6 +15,7 @@ from typing import Any
 
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.model import Buffer, Mark, StreamId
+from flarelog.records import unstored_sentences
 from flarelog.render.merge import ByTime
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
@@ -49,6 +50,8 @@ class Batch:
         """Show what is there. Raises FlarelogError, OSError; NotFound where nothing is."""
         infos = await self._reading.listed()
         if not infos:
+            if why := unstored_sentences(self._reading.unstored):
+                raise NotFound("; ".join(why))
             raise await absent(self._reading.origin, self._reading.selection)
         if all(info.sealed and self._reading.beyond(info) for info in infos):
             raise NotFound("; ".join(self._reading.beyond(info) for info in infos))

@@ -8,7 +8,7 @@ from typing import Any
 
 from flarelog.model import CANNOT_BE_READ, Health, StreamInfo
 from flarelog.receiver.phases import spoken
-from flarelog.records import unknown_ends
+from flarelog.records import unknown_ends, unstored_sentences
 from flarelog.text import legible
 
 _FULL = 0.95  # of the memory
@@ -98,10 +98,12 @@ def unread(infos: Collection[StreamInfo]) -> list[str]:
 
 
 def few_missing(infos: Collection[StreamInfo]) -> list[str]:
-    """The first of ``unread`` and of ``unknown_ends``, and how many more there are."""
-    found, ends = unread(infos), unknown_ends(infos)
+    """The first of ``unstored_sentences``, of ``unread`` and of ``unknown_ends``, and how many more there are."""
+    found, ends, refused = unread(infos), unknown_ends(infos), unstored_sentences(infos)
     more, others = len(found) - FEW, len(ends) - FEW
     return [
+        *refused[:FEW],
+        *(["nothing is stored of more logs: flarelog status names them"] if len(refused) > FEW else []),
         *found[:FEW],
         *([f"{more:,} more files cannot be read: flarelog status names them"] if more > 0 else []),
         *ends[:FEW],

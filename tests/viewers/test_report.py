@@ -132,6 +132,8 @@ STANDS = [
     pytest.param(SiteFacts("a", 2, 2), None, True, Stands.COMPLETE, id="sealed"),
     pytest.param(SiteFacts("a", 2, 2, gaps=1), None, True, Stands.GAP, id="a-gap-is-worst"),
     pytest.param(SiteFacts("a", 2, 2, unread=1), None, True, Stands.UNREAD, id="one-log-cannot-be-read"),
+    pytest.param(SiteFacts("a", 2, 2, unstored=1), None, True, Stands.UNSTORED, id="of-one-log-nothing-is-stored"),
+    pytest.param(SiteFacts("a", 2, 2, unstored=1), None, False, Stands.SENDING, id="it-may-still-be-stored"),
     pytest.param(SiteFacts("a", 2, 1), lane("a"), True, Stands.CLOSED, id="over-and-not-sealed"),
     pytest.param(SiteFacts("a", 2, 1), lane("a", over=False), False, Stands.SENDING, id="goes-on"),
     pytest.param(SiteFacts("a", 1), lane("a", over=False, stretches=[LOST]), False, Stands.LOST, id="lost"),
@@ -404,6 +406,25 @@ def test_a_log_that_cannot_be_read_is_told_and_the_others_are_looked_at(tmp_path
     assert (by_site["server"].stands, by_site["server"].lines, by_site["server"].last) == (Stands.UNREAD, None, "")
     assert [one for one in found.sites if one.site != "server"] == [one for one in whole.sites if one.site != "server"]
     assert found.findings == whole.findings
+    assert page(found)
+    assert picture(found)
+
+
+def test_a_site_of_whose_log_nothing_was_stored_is_not_complete(tmp_path: Path) -> None:
+    asyncio.run(filled(tmp_path))
+
+    async def refuse() -> None:
+        async with LocalStore(tmp_path, "memory") as store:
+            await store.never_stored("run-1", "server", {"a.log": "too many", "b.log": "too many"})
+            await store.never_stored("run-1", "tokyo", {"log.txt": "too many sites"})
+
+    asyncio.run(refuse())
+    found = gathered(tmp_path)
+    stands = {one.site: one.stands for one in found.sites}
+    assert (stands["server"], stands["tokyo"]) == (Stands.UNSTORED, Stands.UNSTORED)
+    assert "server has 2 logs of which nothing is stored: too many" in found.verdict()
+    assert "missing: run-1/server: nothing is stored of 2 logs: too many (a.log, b.log)" in found.notes
+    assert found.bad
     assert page(found)
     assert picture(found)
 
