@@ -380,6 +380,11 @@ class StreamInfo:
     lengths: tuple[int, ...] = field(default=(), compare=False)  # at times that were asked for; none: nobody knows
 
     @property
+    def identity(self) -> tuple[StreamId, int]:
+        """Tells a log from one that had its name before and was removed. The time is 0 where nobody wrote it down."""
+        return self.stream, self.begun
+
+    @property
     def gaps(self) -> tuple[Gap, ...]:
         return tuple(mark for mark in self.marks if isinstance(mark, Gap))
 
