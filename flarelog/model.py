@@ -381,6 +381,11 @@ class StreamInfo:
     unstored: str = ""  # why nothing of the log was ever stored: it is no stream, and cannot be read
 
     @property
+    def identity(self) -> tuple[StreamId, int]:
+        """Tells a log from one that had its name before and was removed. The time is 0 where nobody wrote it down."""
+        return self.stream, self.begun
+
+    @property
     def gaps(self) -> tuple[Gap, ...]:
         return tuple(mark for mark in self.marks if isinstance(mark, Gap))
 

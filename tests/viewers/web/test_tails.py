@@ -309,7 +309,7 @@ def test_a_slice_that_takes_long_is_followed_by_smaller_ones() -> None:
     assert slices.size == hub.SLICE[1]
 
 
-def test_a_run_is_looked_at_once_until_it_has_grown_and_apart_for_other_rights(store: Path) -> None:
+def test_a_run_is_looked_at_once_until_it_has_grown_or_is_another_and_apart_for_other_rights(store: Path) -> None:
     async def play() -> None:
         origin = Turns(store)
         async with opened(origin) as (_, info):
@@ -325,6 +325,8 @@ def test_a_run_is_looked_at_once_until_it_has_grown_and_apart_for_other_rights(s
             assert (again is look, looking) == (True, True)
             other, looking = troubles.of(b"yours", origin, "run-1", [info])
             assert (other is look, looking) == (False, True)
+            renewed, looking = troubles.of(b"mine", origin, "run-1", [replace(info, begun=info.begun + 1)])
+            assert (renewed is look, looking) == (False, True)  # the run was removed and made again
             await troubles.close()
             assert other.task is None or other.task.cancelled()
 
