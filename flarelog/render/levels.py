@@ -71,7 +71,7 @@ _PAIRS = late(r"[A-Za-z_][\w.]{0,40}=\S")
 _PAIR = late(r"(?:(?<=\s)|^)(?:level|levelname|lvl|severity)=(?P<quote>\"?)(?P<value>[A-Za-z]{1,16})(?P=quote)(?!\S)")
 _LETTER = late(
     r"\s*(?:\[[^\]]{1,40}\]:?\s*|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: ){0,3}"
-    r"\[?([IWEFD])(?:\d{3,4}\s\d\d:\d\d:\d\d| [\w./]{1,80}\.(?:cpp|cc|cu|h|py):\d)"
+    r"\[?([IWEFD])(?:(?:20\d\d)?\d{3,4}\s\d\d:\d\d:\d\d| [\w./]{1,80}\.(?:cpp|cc|cu|h|py):\d)"
 )
 _BRACKETED = late(  # spdlog, nginx, structlog; with its module, as Apache writes it. The first character is looked for.
     r"\[(?<![A-Ya-z,;=(] \[)(?:[a-z_]{0,30}+:)?"

@@ -133,6 +133,8 @@ NAMED = {
     '{"@t":"2026-11-25T10:00:00Z","@l":"Verbose"}': Level.TRACE,
     '{"SeverityNumber":17,"Body":"x"}': Level.ERROR,
     "KeyError: 3": Level.ERROR,
+    "I20261125 10:00:07.000007 12345 foo.cc:42] no ERROR": Level.INFO,
+    "E20261125 10:00:07.000007 12345 foo.cc:42] x": Level.ERROR,
     "error: 3 files are missing": Level.ERROR,
     "error: no such file": Level.ERROR,
 }
