@@ -1,10 +1,10 @@
-"""Which lines of one log are of a Python traceback or of a goroutine's stack, also where those of several writers are
-mixed.
+"""Which lines of one log are of a Python traceback, of a goroutine's stack or of a panic of Rust, also where those of
+several writers are mixed.
 
 A traceback is told apart by what stands before each of its lines (``[rank3]: ``). It goes on to its exception, or to
 the closing line of an exception group, and on where a sentence says that another one follows from it. A line of another
 writer in between is none of it, and does not end it. A goroutine's stack goes on as long as its lines look like calls
-and their places.
+and their places, a panic of Rust over the line of its message, if that is one of its own, and what looks like a stack.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ _EXCEPTION = late(r"(?!(?i:trace|debug|info|notice|note|warn|warning)\b)(?P<type
 GOROUTINE = "goroutine "  # in the first line of a stack of Go
 _STACK = late(r"goroutine \d{1,19}(?: gp=[\w= ]{1,80})? \[[^\]]{1,100}\]:\s*$")
 _CALL = late(r"[^\s(]{1,500}\(.*\)$")
+PANICKED = " panicked at "  # in the first line of a panic of Rust
+_PANIC = late(r"thread '[^']{1,100}'(?: \(\d{1,19}\))? panicked at ")
+_PLACE = late(r":\d{1,9}:\d{1,9}:\s*$")  # the message stands on the next line
+_STAMPED = late(r"\[?\d{4}[-/]?\d\d|\{\"|\[\w{1,40}\]")  # the line of a logger
+_RUST = (" ", "\t", "stack backtrace:", "note: ")
 OPEN = 64  # tracebacks that are open at once
 MOST = 300  # lines of others behind which one that brings nothing is over
 PREFIX = 1000  # characters before each line that are compared
@@ -108,11 +113,31 @@ class Goroutine:
         return _CALL.match(rest) is not None
 
 
+class Panic:
+    """One of Rust, which began in *first*, with *prefix* before each line."""
+
+    __slots__ = ("_message", "at", "prefix")
+
+    def __init__(self, first: str, prefix: str, at: int = 0) -> None:
+        self.prefix, self.at = prefix, at
+        self._message = _PLACE.search(first, max(0, len(first) - 40)) is not None  # it has not come
+
+    def takes(self, text: str, began: str | None = None) -> bool | None:
+        """As a traceback's."""
+        if not text.startswith(self.prefix):
+            return None
+        rest, message = text[len(self.prefix) :], self._message
+        self._message = False
+        if message and rest.strip() and _STAMPED.match(rest) is None:
+            return True
+        return rest.startswith(_RUST)
+
+
 class Tracebacks:
     """Those of one log. Feed it all lines in their order, each to ``begins`` first."""
 
     def __init__(self) -> None:
-        self.open: list[Traceback | Goroutine] = []  # those of the longest prefixes first
+        self.open: list[Traceback | Goroutine | Panic] = []  # those of the longest prefixes first
         self._number = 0
 
     def begins(self, text: str) -> bool:
@@ -127,12 +152,21 @@ class Tracebacks:
     def _begins_stack(self, text: str) -> bool:
         at = text.find(GOROUTINE)
         if at < 0 or at > PREFIX or not _STACK.match(text, at):
-            return False
+            return self._begins_panic(text)
         if not self.goes_on(text):
             self._add(Goroutine(text[:at], self._number))
         return True
 
-    def _add(self, one: Traceback | Goroutine) -> None:
+    def _begins_panic(self, text: str) -> bool:
+        end = text.find(PANICKED)
+        at = text.rfind("thread '", 0, end) if 0 <= end <= PREFIX else -1
+        if at < 0 or not _PANIC.match(text, at):
+            return False
+        self.goes_on(text)  # another one ends
+        self._add(Panic(text, text[:at], self._number))
+        return True
+
+    def _add(self, one: Traceback | Goroutine | Panic) -> None:
         if len(one.prefix) > PREFIX:
             return
         if len(self.open) >= OPEN:

@@ -98,7 +98,71 @@ KEYED = {
     "status=ERROR": Level.ERROR,
     "error=0.02": None,
 }
-LINES.update(KEYED)
+NAMED = {
+    "srun: error: n1: task 0: Exited with exit code 1": Level.ERROR,
+    "0: slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED": Level.ERROR,
+    "[rank1]: git: fatal: not a repository": Level.FATAL,
+    "slurmd[12]: error: x": Level.ERROR,
+    "gcc: warning: x": Level.WARNING,
+    "[2026-11-25T10:00:00.000] fatal: cannot create pid": Level.FATAL,
+    "[2026-11-25T10:00:00.000] error: x": Level.ERROR,
+    "2026-11-25 10:00:00 error: x": Level.ERROR,
+    "2026-11-25 10:00:00,5 +0100 critical: x": Level.FATAL,
+    "2026-11-25T10:00:00Z warn: 3 of 5 sites": Level.WARNING,
+    "2026-11-25T10:00:00Z [critical] y": Level.FATAL,
+    "[warn] x": Level.WARNING,
+    "[crit] x": Level.FATAL,
+    "2026/11/25 10:00:00 [alert] 1#1: x": Level.FATAL,
+    "2026/11/25 10:00:00 [emerg] 1#1: bind() failed": Level.FATAL,
+    "[fatal] x": Level.FATAL,
+    "[2026-11-25 10:00:00.000] [trainer] [info] no ERROR": Level.INFO,
+    "2026-11-25 10:00:00 [warning  ] slow   step=1": Level.WARNING,
+    "[Wed Nov 25 10:00:00.000000 2026] [core:error] [pid 1] x": Level.ERROR,
+    "[Wed Nov 25 10:00:00.000000 2026] [mpm_event:notice] [pid 1] x": Level.INFO,
+    "thread 'main' panicked at src/main.rs:2:5:": Level.FATAL,
+    "thread '<unnamed>' (71) panicked at 'boom', src/main.rs:2:5": Level.FATAL,
+    "<11>Nov 25 10:00:00 n1 app: no ERROR": Level.ERROR,
+    "<34>1 2026-11-25T10:00:00Z n1 app - - - x": Level.FATAL,
+    "<6>[    1.0] eth0: up": Level.INFO,
+    '{"__REALTIME_TIMESTAMP":"1795600800000000","PRIORITY":"3","MESSAGE":"INFO"}': Level.ERROR,
+    '{ "PRIORITY" : "6", "MESSAGE" : "no ERROR" }': Level.INFO,
+    '{"t":{"$date":"2026-11-25T10:00:00.000+00:00"},"s":"E",  "c":"NETWORK"}': Level.ERROR,
+    '{"t":{"$date":"2026-11-25T10:00:00.000+00:00"},"s":"E", "c":"NETWORK"}': Level.ERROR,
+    '{"t":{"$date":"2026-11-25T10:00:00.000+00:00"},"s":"D2", "c":"NETWORK"}': Level.DEBUG,
+    '{"@t":"2026-11-25T10:00:00Z","@mt":"no","@l":"Error"}': Level.ERROR,
+    '{"@t":"2026-11-25T10:00:00Z","@l":"Verbose"}': Level.TRACE,
+    '{"SeverityNumber":17,"Body":"x"}': Level.ERROR,
+    "KeyError: 3": Level.ERROR,
+    "I20261125 10:00:07.000007 12345 foo.cc:42] no ERROR": Level.INFO,
+    "E20261125 10:00:07.000007 12345 foo.cc:42] x": Level.ERROR,
+    "error: 3 files are missing": Level.ERROR,
+    "error: no such file": Level.ERROR,
+}
+INNOCENT = [
+    "error: 0.02",
+    "error: 3e-4",
+    "error: 0.02 at step 3",
+    "Error: 0.02, loss: 0.7",
+    "error: 2 loss: 3",
+    "train: error: 0.02",
+    "2026-11-25 10:00:00 error: 0.02",
+    "warning: none",
+    "fatal: false",
+    "error: nan",
+    "0 errors",
+    "0 errors, 2 warnings",
+    "error=0.02",
+    "usage: x [debug] [--error-level]",
+    "mean Error: 0.02",
+    "choose one of [warn], [crit]",
+    "the thread 'main' has panicked",
+    "see <11> of the list",
+    "<11> of the list",
+    "<999>x",
+    '{"s":"E","x":1}',
+    '{"PRIORITY":"high"}',
+]
+LINES.update(KEYED | NAMED | dict.fromkeys(INNOCENT))
 
 
 @pytest.mark.parametrize(("text", "level"), LINES.items(), ids=[text[:40] or "empty" for text in LINES])
@@ -243,6 +307,35 @@ def test_a_panic_of_go_is_an_error_to_the_end_of_its_stacks(prefix: str) -> None
     assert levels.of("see goroutine 7 [running]: it waits") is None
 
 
+@pytest.mark.parametrize("prefix", ["", "[rank1]: ", "0: "])
+def test_a_panic_of_rust_goes_on_with_its_message_and_its_stack(prefix: str) -> None:
+    levels = Levels()
+    stack = [
+        "index out of bounds: the len is 3 but the index is 5",
+        "stack backtrace:",
+        "   0: rust_begin_unwind",
+        "             at /rustc/9fc6b431/library/std/src/panicking.rs:645:5",
+        "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace",
+    ]
+    for _ in range(2):
+        assert levels.of(f"{prefix}thread 'main' panicked at src/main.rs:2:5:") is Level.FATAL
+        assert not levels.within
+        for text in stack:
+            assert levels.of(prefix + text) is Level.ERROR
+            assert levels.within
+    assert levels.of(f"{prefix}epoch 2") is None
+    assert levels.of(f"{prefix}thread 'main' panicked at 'boom', src/main.rs:2:5") is Level.FATAL
+    assert levels.of(f"{prefix}epoch 2") is None
+
+
+@pytest.mark.parametrize("text", ["2026-11-25 10:00:00 INFO x", '{"level":"info"}', "[2026-11-25 10:00:00] INFO x"])
+def test_a_line_of_another_thread_is_no_message_of_a_panic(text: str) -> None:
+    levels = Levels()
+    assert levels.of("thread 'main' panicked at src/main.rs:2:5:") is Level.FATAL
+    assert levels.of(text) is Level.INFO
+    assert not levels.within
+
+
 def test_tracebacks_that_never_end_are_forgotten() -> None:
     levels = Levels()
     for rank in range(1000):
@@ -255,7 +348,8 @@ def test_tracebacks_that_never_end_are_forgotten() -> None:
 
 
 PARTS = ("1", "2", "[INFO] ", "08:12:0", "3 ", "[1] ", "E0101 08:08:08 ", "INFO", "ERROR", "DEBUG", " ", "_", "x", ": ",
-         "error: ", ".INFO", "INFO.", "=ERROR", "LOG_LEVEL",
+         "error: ", ".INFO", "INFO.", "=ERROR", "LOG_LEVEL", "[warn]",
+         "[info ]", "[", "x: error: ", "critical: ", "0.5", ":00 ",
          "level=warn ", "MyError: ", " - ", "Traceback (most recent call last):",
          "\u0661", "\udc80", "?", "I1234 08:08:08")  # fmt: skip
 
