@@ -99,6 +99,17 @@ def test_a_killed_agent_goes_on_where_it_was(place: Place) -> None:
         sealed(receiver, run.removeprefix("job-"), data)
 
 
+def test_its_own_state_is_no_run_of_an_agent(place: Place) -> None:
+    receiver, state = place.serve(), str(place.root / "state")
+    data = wrote(place, "job", b"one\n")
+    assert agent(place, receiver, "--state", state, "--once", "--include", "*").ends() == 0
+    again = agent(place, receiver, "--state", state, "--once", "--include", "*")
+    assert again.ends() == 0, again.talk()
+    assert receiver.stored("log.txt", run="job") == data
+    assert list((place.root / "state").iterdir())
+    assert not (receiver.store / "state").exists()
+
+
 def test_once_sends_all_runs_that_there_are(place: Place) -> None:
     """More of them than go over one connection at the same time."""
     receiver = place.serve()
@@ -207,6 +218,14 @@ def test_bad_input_gets_a_sentence(place: Place, args: tuple[str, ...], code: in
     assert program.ends() == code, program.talk()
     assert sentence in program.said
     assert "Traceback" not in program.said
+
+
+def test_once_says_what_the_patterns_leave_out(place: Place) -> None:
+    wrote(place, "job", b"one\n")
+    program = agent(place, "127.0.0.1:1", "--once", "--include", "*.out")
+    assert program.ends() == 3, program.talk()
+    assert "in a directory of a run: no file under " in program.said
+    assert "matches --include '*.out', which leaves out 1 file; nothing was sent" in program.said
 
 
 def test_an_agent_says_what_it_waits_for_and_nothing_of_a_run_that_was_removed(place: Place) -> None:

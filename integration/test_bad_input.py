@@ -84,7 +84,7 @@ BAD_COMMANDS = [
     pytest.param(["serve", "--store", "FILE/below"], 5, "FILE/below", id="serve-below-a-file"),
     pytest.param(
         ["serve", "--store", "s", "--listen", "127.0.0.1:0", "--ready-file", "none/ready"],
-        5,
+        78,
         "none/ready",
         id="serve-ready-file-nowhere",
     ),
@@ -712,6 +712,32 @@ def test_the_ready_file_appears_whole_and_connections_are_taken_then(place: Plac
         pass
     assert [path.name for path in place.directory.glob("*ready*")] == ["ready"]  # nothing is left beside it
     assert program.stop() == 0
+
+
+@pytest.mark.parametrize("taken", ["port", "store", "option"])
+def test_a_start_that_fails_leaves_no_ready_file(place: Place, taken: str) -> None:
+    receiver = place.serve()
+    ready = place.directory / "ready"
+    for name in (ready, place.directory / "ready.reader"):
+        name.write_text("127.0.0.1:1\n")  # of a receiver that was killed
+    store = receiver.store if taken == "store" else place.directory / "other"
+    listen = receiver.address if taken == "port" else "127.0.0.1:0" if taken == "store" else "nowhere"
+    done = place.call("serve", "--store", str(store), "--listen", listen, "--ready-file", str(ready))
+    assert done.process.returncode != 0
+    assert not list(place.directory.glob("ready*"))
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_ready_file_goes_with_its_receiver_unless_it_is_anothers_by_now(place: Place, workers: str) -> None:
+    ready = place.directory / "ready"
+    for others in (False, True):
+        serve = ("serve", "--store", str(place.directory / "store"), "--listen", "127.0.0.1:0", "--workers", workers)
+        program = place.start(*serve, "--ready-file", str(ready))
+        until(ready.exists, program.talk)
+        if others:
+            ready.write_text("127.0.0.1:1\n")
+        assert program.stop() == 0, program.talk()
+        assert [path.name for path in place.directory.glob("ready*")] == ["ready"] * others
 
 
 def test_sigterm_ends_a_receiver_with_0_and_keeps_what_it_took(place: Place) -> None:

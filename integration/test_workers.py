@@ -286,7 +286,9 @@ def test_a_run_that_nobody_announced_is_known_to_no_worker(place: Place) -> None
             await channel.close()
         return {(reply.code, reply.reason) for reply in replies}
 
-    assert asyncio.run(opened()) == {(Code.EXECUTION_EXCEPTION, f"run {RUN} is not registered at this receiver")}
+    how = f"which takes announced runs only: flarelog run-start {RUN} announces it"
+    why = f"run {RUN} is not registered at this receiver, {how}"
+    assert asyncio.run(opened()) == {(Code.EXECUTION_EXCEPTION, why)}
     assert place.call("run-start", RUN, "--receiver", receiver.address).ends() == 0
     assert {code for code, _ in asyncio.run(opened())} == {Code.OK}
 

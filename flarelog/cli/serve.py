@@ -13,16 +13,16 @@ import click
 from flarelog.cli.beside import Beside
 from flarelog.cli.notify import Service
 from flarelog.cli.options import Access, Whole, asks, option, tls_options
+from flarelog.cli.ready import ready_file
 from flarelog.cli.running import checked, on_hangup, on_stop, run, say
 from flarelog.cli.supervise import beat, forget, place_of, say_ready, supervise, until_told
 from flarelog.cli.tuning import collect, give_memory_back, more_descriptors, tune_memory, tune_pauses
-from flarelog.errors import InvalidOption, NotAllowed
+from flarelog.errors import InvalidOption
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.retention import Keep, Retention
 from flarelog.receiver.server import Server
 from flarelog.receiver.workers.cluster import Workers
 from flarelog.receiver.workers.place import check, divided
-from flarelog.replace import replace_file
 from flarelog.security.access import PolicyFile
 from flarelog.security.tls import Tls
 from flarelog.security.tokens import Tokens, tokens_path
@@ -74,9 +74,10 @@ COLLECT_EVERY = 60.0  # seconds
 )
 @option(
     "--ready-file",
+    "ready_path",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write HOST:PORT to this file when the receiver is ready (FILE.reader: --reader-listen).",
+    help="Write HOST:PORT to this file while the receiver is ready (FILE.reader: --reader-listen).",
 )
 def command(
     store: str,
@@ -89,7 +90,7 @@ def command(
     tls_crl: str | None,
     policy_file: str | None,
     web: str | None,
-    ready_file: str | None,
+    ready_path: str | None,
 ) -> None:
     """Receive the logs of all sites and store them as DIR/RUN/SITE/LOG.
 
@@ -103,6 +104,7 @@ def command(
     tune_memory()
     tune_pauses()
     more_descriptors()
+    ready = checked(lambda: click.get_current_context().with_resource(ready_file(None if as_worker else ready_path)))
     tls = checked(lambda: _heeding(access.tls(), tls_crl))
     policy = checked(lambda: _policy(policy_file, tls)) if policy_file is not None else None
     settings = checked(lambda: server(tls=tls, policy=policy, tokens=Tokens(tokens_path(store))))
@@ -110,7 +112,7 @@ def command(
     kept = checked(keep)
     service = Service()
     page = None if web is None or as_worker else checked(lambda: _page(web, tls, settings))
-    announce = partial(_announce, service, store, ready_file, page)
+    announce = partial(_announce, service, store, ready, page)
     if as_worker:
         place = place_of()
         settings = divided(settings, place.count)
@@ -191,23 +193,18 @@ async def _serve(
 
 
 def _announce(
-    service: Service, store: str, ready_file: str | None, page: Beside | None, address: str, reader_address: str
+    service: Service,
+    store: str,
+    ready: Callable[[str, str], None],
+    page: Beside | None,
+    address: str,
+    reader_address: str,
 ) -> None:
     """Say where connections are accepted."""
-    if ready_file is not None:
-        if reader_address:  # first: who sees the other file may look for this one
-            _write(f"{ready_file}.reader", reader_address)
-        _write(ready_file, address)
+    ready(address, reader_address)
     say(f"receiver: receiving at {address} into {store}")
     service.ready(f"STATUS=receiving at {address}")
     if reader_address:
         say(f"receiver: token readers connect to {reader_address}")
     if page is not None:
         page.begin(address, reader_address)
-
-
-def _write(path: str, address: str) -> None:
-    try:
-        replace_file(path, f"{address}\n".encode(), 0o644)
-    except OSError as error:
-        raise NotAllowed(f"the ready file {path} cannot be written: {error.strerror}") from error

@@ -76,7 +76,7 @@ def read(path: str) -> Document:
         status, raw = contents(path, MAX_FILE)
         if len(raw) > MAX_FILE:
             raise InvalidFile(f"the configuration {path} has more than {MAX_FILE} bytes; give a smaller file")
-        text = raw.decode()
+        text = raw.decode("utf-8-sig")  # some editors begin a file with a mark
         tables = tomllib.loads(text)
     except (OSError, ValueError) as error:
         if isinstance(error, FlarelogError):
@@ -211,7 +211,8 @@ def _load(context: click.Context, said: str | None, talk: Talk) -> None:
         top, faults = _top(document, root)
         found, own = values(document, context, names)
         if wrong := [*faults, *own]:
-            more = f" ({len(wrong)} faults: flarelog config check {path} names them)" if len(wrong) > 1 else ""
+            count = len(check(path, root)[1])
+            more = f" ({count} faults: flarelog config check {path} names them)" if count > 1 else ""
             raise (InvalidOption if wrong[0].value else InvalidFile)(wrong[0].told(path) + more)
     except FlarelogError as error:
         click.echo(f"flarelog: {error}", err=True)
@@ -336,6 +337,7 @@ def _own_check(param: click.Option) -> Callable[[Any], object] | None:
     from flarelog.render.choose import patterns
     from flarelog.render.ranks import RankChoice
     from flarelog.security.access import PolicyFile
+    from flarelog.sources.choose import run_pattern
     from flarelog.sources.consent import in_force
     from flarelog.viewers.console import Template
 
@@ -347,6 +349,7 @@ def _own_check(param: click.Option) -> Callable[[Any], object] | None:
         "--format": Template,
         "--ranks": lambda text: RankChoice.of((), text, ()),
         "--rank-map": lambda text: RankChoice.of((), "", (text,)),
+        "--run-from": run_pattern,
         "--rules": lambda path: table([path]),
         "--site-policy": in_force,
         "--policy": PolicyFile,

@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from flarelog.cli.options import Access, asks, client_options, one_source, option
+from flarelog.cli.ready import ready_file
 from flarelog.cli.running import checked, on_end_of_stdin, on_stop, run, say
 from flarelog.errors import NotAllowed, NotFound, NotInstalled
 from flarelog.names import receiver_address
@@ -49,7 +50,7 @@ and its holder sees what the token may read.
 @option("--receiver", help="HOST:PORT of flarelog serve.")
 @client_options
 @asks(page=WebOptions)
-@click.option("--ready-file", type=click.Path(dir_okay=False), metavar="FILE",
+@click.option("--ready-file", "ready_path", type=click.Path(dir_okay=False), metavar="FILE",
               help="Write the address of the page to this file when it is ready.")  # fmt: skip
 @click.option(
     "--until-stdin-ends",
@@ -63,7 +64,7 @@ def command(
     receiver: str | None,
     access: Access,
     page: partial[WebOptions],
-    ready_file: str | None,
+    ready_path: str | None,
     until_stdin_ends: bool,
 ) -> None:
     options = checked(page)
@@ -75,7 +76,8 @@ def command(
     if receiver is not None:
         checked(partial(receiver_address, receiver))
     checked(installed)
-    run(_serve(options, store, receiver or "", access, ready_file, until_stdin_ends=until_stdin_ends))
+    tell = checked(lambda: click.get_current_context().with_resource(ready_file(ready_path)))
+    run(_serve(options, store, receiver or "", access, tell, until_stdin_ends=until_stdin_ends))
 
 
 def installed() -> None:
@@ -89,7 +91,7 @@ async def _serve(
     store: str | None,
     receiver: str,
     access: Access,
-    ready_file: str | None,
+    tell: Callable[[str, str], None],
     *,
     until_stdin_ends: bool,
 ) -> None:
@@ -121,8 +123,7 @@ async def _serve(
         with _kept(options, key):
 
             def ready() -> None:
-                if ready_file is not None:
-                    replace_file(ready_file, f"{options.listen}\n".encode(), 0o644)
+                tell(options.listen, "")
                 if until_stdin_ends:  # somebody else's talk: it is kept for longer than a login may be
                     say(f"web: the page is at {options.origin}/; {options.login} prints a login")
                     return

@@ -72,7 +72,8 @@ class Admission:
         run = stream.run
         if self._runs.state(run) is RunState.UNKNOWN:
             if self._announced_only:
-                raise Refused(Code.EXECUTION_EXCEPTION, f"run {run} is not registered at this receiver")
+                how = f"which takes announced runs only: flarelog run-start {run} announces it"
+                raise Refused(Code.EXECUTION_EXCEPTION, f"run {run} is not registered at this receiver, {how}")
             # With TLS the policy let it push as the site of its certificate, and as no other.
             await self._runs.announce(run, Event.START_RUN, stream.site)
         await self._learn(run)

@@ -68,8 +68,8 @@ class Agent:
     """
 
     def __init__(self, source: Wanted, options: AgentOptions, sidecar: Callable[[str, Wanted], SidecarOptions]) -> None:
-        self._source, self._sidecar = choose.runs(source, options.run_from), sidecar
-        sample = sidecar("run", source)
+        self._sidecar, sample = sidecar, sidecar("run", source)
+        self._source = choose.runs(source, options.run_from, state=sample.state)
         self._once, self._limit = sample.once, sample.drain_limit
         self._runs = Runs(options.idle, once=self._once)
         self._connections: list[tuple[Channels, set[str]]] = []
@@ -130,7 +130,9 @@ class Agent:
         if not self._any and missing:
             raise NotFound(f"--root {self._source.root} does not exist; nothing was sent")
         if not self._any and self._once and not self._said:
-            raise NotFound(f"--root {self._source.root} has no log in a directory of a run; nothing was sent")
+            why = await asyncio.to_thread(self._source.unmatched)
+            what = f"--root {self._source.root} has no log in a directory of a run"
+            raise NotFound(f"{what}{f': {why}' if why else ''}; nothing was sent")
         if left:
             log.error("%d more run%s not sent; a restarted agent sends them", left, " was" if left == 1 else "s were")
         codes = [outcome.exit_code for outcome in self._outcomes.values()] + [FAILED] * bool(self._said)

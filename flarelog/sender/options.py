@@ -53,7 +53,7 @@ class SidecarOptions:
     )
     drain_limit: float | None = option(
         None,
-        "Seconds after which a drain (--once, SIGTERM) ends in any case, with exit code 7.  [default: none]",
+        "Seconds after which a drain (--once, SIGTERM) ends, with exit code 7 (or 4).  [default: none]",
     )
     heartbeat: float = HEARTBEAT  # seconds
     tls: Tls | None = None  # what the receiver is believed by, and who this is

@@ -148,6 +148,11 @@ class Runs(Protocol):
         while the root is not there.
         """
 
+    def unmatched(self) -> str:
+        """Why no run has a log, as a sentence: the patterns leave out all that is there. Empty where nothing is there.
+        May block, and may be called in a thread.
+        """
+
 
 class Finder(Protocol):
     """The logs of one kind that are there, and those that are still to come."""

@@ -25,12 +25,20 @@ def finder(
     """
     if isinstance(wanted, SourceOptions):
         checkpoint = Checkpoint(state, run, site, receiver) if state else None
-        return Files(replace(wanted, zone=wanted.zone or system_zone()), checkpoint, ranks=ranks)
+        wanted = replace(wanted, zone=wanted.zone or system_zone()).without(state)
+        return Files(wanted, checkpoint, ranks=ranks)
     raise InvalidOption(f"{type(wanted).__name__} is not a kind of source")
 
 
-def runs(wanted: Wanted, run_from: str) -> Runs:
-    """What finds the runs of which the logs are *wanted*; *run_from* says how a run is told. Raises InvalidOption."""
+def runs(wanted: Wanted, run_from: str, *, state: str | None = None) -> Runs:
+    """What finds the runs of which the logs are *wanted*; *run_from* says how a run is told, and nothing in the
+    directory *state* is a log. Raises InvalidOption.
+    """
     if isinstance(wanted, SourceOptions):
-        return Directories(RunPattern(run_from), wanted)
+        return Directories(run_pattern(run_from), wanted, state)
     raise InvalidOption(f"{type(wanted).__name__} is not a kind of source")
+
+
+def run_pattern(run_from: str) -> RunPattern:
+    """How a run is told by *run_from*. Raises InvalidOption."""
+    return RunPattern(run_from)

@@ -135,6 +135,20 @@ def test_what_is_wrong_is_told_with_its_line(path: Path, text: str, code: int, s
     assert sentence in found
 
 
+def test_a_command_counts_the_faults_that_config_check_names(path: Path) -> None:
+    path.write_text("[serve]\na = 1\nb = 2\n[agent]\nrun-from = 'x'\nidle = -1\n")
+    path.chmod(0o600)
+    named = CliRunner().invoke(main, ["config", "check", str(path)]).stderr.splitlines()
+    done = CliRunner().invoke(main, ["serve", "--config", str(path)])
+    assert done.exit_code == 78
+    assert f"({len(named)} faults: flarelog config check {path} names them)" in done.stderr
+    assert len(named) == 4
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(path: Path) -> None:
+    assert said(path, "\ufeffkind.most = 3", "kind") == str(Kind(3))
+
+
 def test_an_option_that_only_the_command_refuses_is_told_with_its_file(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_text("[serve]\nstore = 'x'\nidle-timeout = 0\n")
@@ -251,6 +265,7 @@ def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
         ("[sidecar]\ndrain-timeout = 0\n", 2, "drain-timeout must be a positive number of seconds, not 0"),
         ("[sidecar]\nrun = 'r'\nredact = ['all', 'nonsense']\n", 3, "nonsense"),
         ("[agent]\nidle = -1\n", 2, "idle must be a number of seconds from 0.1"),
+        ("[agent]\nrun-from = 'x'\n", 2, "run-from: --run-from 'x' names no kind of pattern"),
         ("[sidecar]\ninclude = ['[']\n", 2, "["),
         ("[logs]\nsince = 'nonsense'\n", 2, "'nonsense' is not a time"),
         ("[logs]\n\nsite = 'x]'\n", 3, "without its '['"),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import re
+from dataclasses import replace
 from typing import Literal
 
 from flarelog.errors import InvalidOption
@@ -89,6 +92,14 @@ class SourceOptions:
     def excludes(self, path: str) -> bool:
         """Whether the file at *path* is never sent, whatever it was called before."""
         return any_of(self.exclude, path) or any(any_of(site.exclude, path) for site in self.sites)
+
+    def without(self, directory: str | None) -> SourceOptions:
+        """The same without what is below *directory*, where that lies below the root: flarelog's own files."""
+        own = os.path.relpath(os.path.realpath(directory), os.path.realpath(self.root)) if directory else "."
+        if own.split("/")[0] in (".", ".."):
+            return self
+        literal = re.sub(r"[*?\[\]]", "?", own)
+        return replace(self, exclude=(*self.exclude, f"{literal}/**"))
 
     def rules(self) -> Rules:
         """What is masked: what anybody wants to be."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from flarelog.errors import InvalidName, InvalidOption
 from flarelog.names import run_name
 from flarelog.sources.base import Contents
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.unmatched import files, sentence
 from flarelog.sources.files.walk import listed
 
 KIND, RUN, BELOW = "path:", "{run}", "**"
@@ -37,14 +40,17 @@ class RunPattern:
             )
         if odd := re.search(r"[{}\[\]?]", "".join(parts).replace(RUN, "")):
             raise InvalidOption(f"--run-from {text!r} holds {odd[0]!r}: only * and {RUN} have a meaning there")
+        self.text = text
         self._parts = [_expression(part) for part in parts]
         self._dotted = [part[0] == "." for part in parts]
 
-    def find(self, root: str) -> tuple[dict[str, Path], list[str]]:
-        """(the directory of each run that is there, a sentence for each directory that cannot be a run)."""
+    def find(self, root: str, own: Path | None = None) -> tuple[dict[str, Path], list[str]]:
+        """(the directory of each run that is there, a sentence for each directory that cannot be a run). *own*: a
+        directory that is passed over.
+        """
         found: dict[str, Path] = {}
         troubles: list[str] = []
-        for name, path in sorted(self._walk(Path(root), 0, "", troubles)):
+        for name, path in sorted(self._walk(Path(root), own, 0, "", troubles)):
             try:
                 run_name(name)
                 listed(str(path))
@@ -57,7 +63,11 @@ class RunPattern:
                 troubles.append(f"directory {path} is not sent: {found[name]} is run {name} already")
         return found, troubles
 
-    def _walk(self, directory: Path, depth: int, run: str, troubles: list[str]) -> Iterator[tuple[str, Path]]:
+    def _walk(
+        self, directory: Path, own: Path | None, depth: int, run: str, troubles: list[str]
+    ) -> Iterator[tuple[str, Path]]:
+        if directory == own:
+            return
         if depth == len(self._parts):
             yield run, directory
             return
@@ -67,7 +77,7 @@ class RunPattern:
                 hidden = entry.name[0] == "." and not self._dotted[depth]
                 if match is not None and not hidden and entry.is_dir(follow_symlinks=False):
                     name = match.groupdict().get("run") or run
-                    yield from self._walk(directory / entry.name, depth + 1, name, troubles)
+                    yield from self._walk(directory / entry.name, own, depth + 1, name, troubles)
         except PermissionError as error:
             troubles.append(_not_sent(directory, error))
         except OSError:  # it went away
@@ -77,11 +87,15 @@ class RunPattern:
 class Directories:
     """The runs below the root that *wanted* names, each with the options of *wanted* for its own directory.
 
-    A run that appears later is sent from its beginning: what it wrote before a look saw it is not skipped.
+    A run that appears later is sent from its beginning: what it wrote before a look saw it is not skipped. *own* is a
+    directory of flarelog's, wherever it lies: neither it nor what is in it is a run, or of one.
     """
 
-    def __init__(self, pattern: RunPattern, wanted: SourceOptions) -> None:
+    def __init__(self, pattern: RunPattern, wanted: SourceOptions, own: str | None = None) -> None:
         self._pattern, self._wanted = pattern, wanted
+        # As a path that begins with the root, as those of runs do.
+        below = os.path.relpath(os.path.realpath(own), os.path.realpath(wanted.root)) if own else "."
+        self._own = None if below.split("/")[0] in (".", "..") else Path(wanted.root) / below
         self._earliest: set[str] | None = None  # the runs that the first look found, and that are still there
 
     @property
@@ -91,16 +105,31 @@ class Directories:
     def look(self) -> tuple[dict[str, tuple[SourceOptions, Contents]], list[str]] | None:
         if not os.path.isdir(self.root):
             return None
-        found, troubles = self._pattern.find(self.root)
+        found, troubles = self._pattern.find(self.root, self._own)
         self._earliest = set(found) if self._earliest is None else self._earliest & set(found)
         later = replace(self._wanted, start_at="beginning")
-        return {
-            run: (
-                replace(self._wanted if run in self._earliest else later, root=str(path), goes=True),
-                contents(path, self._wanted.matches),
-            )
-            for run, path in found.items()
-        }, troubles
+        runs: dict[str, tuple[SourceOptions, Contents]] = {}
+        for run, path in found.items():
+            wanted = replace(self._wanted if run in self._earliest else later, root=str(path), goes=True)
+            if self._own is not None and path in self._own.parents:
+                wanted = wanted.without(str(self._own))
+            runs[run] = wanted, contents(path, wanted.matches)
+        return runs, troubles
+
+    def unmatched(self) -> str:
+        found, _ = self._pattern.find(self.root, self._own)
+        if not found:
+            count = _directories(self.root)
+            what = "1 directory" if count == 1 else f"{count:,} directories"
+            return f"--run-from '{self._pattern.text}' leaves out {what}" if count else ""
+        return sentence(self._wanted, chain.from_iterable(map(files, found.values())))
+
+
+def _directories(root: str) -> int:
+    """How many directories are in *root*, without those that are hidden."""
+    with contextlib.suppress(OSError):
+        return sum(entry.is_dir(follow_symlinks=False) and entry.name[0] != "." for entry in listed(root))
+    return 0
 
 
 def _not_sent(directory: Path, error: InvalidName | OSError) -> str:

@@ -12,7 +12,7 @@ from flarelog.text import several
 
 def unmatched(source: SourceOptions, *, empty: bool = False) -> str:
     """The sentence; empty where a file is to be sent, and, without *empty*, where there is no file at all."""
-    return sentence(source, _files(source.root), empty=empty)
+    return sentence(source, files(source.root), empty=empty)
 
 
 def sentence(source: SourceOptions, paths: Iterable[str], *, empty: bool = False) -> str:
@@ -28,21 +28,22 @@ def sentence(source: SourceOptions, paths: Iterable[str], *, empty: bool = False
     root = source.root
     if not count:
         return f"there is no file under {root}" if empty else ""
-    files = several(count, "file")
+    left = several(count, "file")
     if asked:
-        return f"no file under {root} may leave the site: its policy leaves out {files}"
+        return f"no file under {root} may leave the site: its policy leaves out {left}"
     if named:
-        return f"no file under {root} is sent: --exclude {_quoted(source.exclude)} leaves out {files}"
+        return f"no file under {root} is sent: --exclude {_quoted(source.exclude)} leaves out {left}"
     if source.include:
-        return f"no file under {root} matches --include {_quoted(source.include)}, which leaves out {files}"
-    return f"no file under {root} has the name of a log, which leaves out {files}: name them with --include"
+        return f"no file under {root} matches --include {_quoted(source.include)}, which leaves out {left}"
+    return f"no file under {root} has the name of a log, which leaves out {left}: name them with --include"
 
 
 def _quoted(patterns: Iterable[str]) -> str:
     return ", ".join(f"'{pattern}'" for pattern in patterns)
 
 
-def _files(root: str) -> Iterator[str]:
+def files(root: str | os.PathLike[str]) -> Iterator[str]:
+    """The paths, below *root*, of the files there."""
     for directory, _, names in os.walk(root):
         for name in names:
             path = os.path.join(directory, name)

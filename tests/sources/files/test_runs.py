@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,70 @@ def test_a_pattern_finds_the_directories_of_runs(tmp_path: Path, pattern: str, f
     (tmp_path / "file").touch()
     (tmp_path / "x" / "file").touch()
     assert RunPattern(pattern).find(str(tmp_path)) == ({run: tmp_path / path for run, path in found.items()}, [])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "options", "sentence"),
+    [
+        pytest.param("path:job-{run}/**", {}, "--run-from 'path:job-{run}/**' leaves out 2 directories", id="pattern"),
+        pytest.param(
+            "path:{run}/**",
+            {"include": ("*.txt",)},
+            "no file under ROOT matches --include '*.txt', which leaves out 2 files",
+            id="include",
+        ),
+        pytest.param(
+            "path:{run}/**",
+            {"exclude": ("**",)},
+            "no file under ROOT is sent: --exclude '**' leaves out 2 files",
+            id="exclude",
+        ),
+        pytest.param("path:{run}/**", {}, "", id="something-is-a-log"),
+    ],
+)
+def test_what_is_left_out_where_no_run_has_a_log_is_said(
+    tmp_path: Path, pattern: str, options: dict[str, Any], sentence: str
+) -> None:
+    for path in ("a/deep/x.log", "b/y.log", ".hidden/z.txt", "z.txt"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    runs = Directories(RunPattern(pattern), SourceOptions(str(tmp_path), **options))
+    assert runs.unmatched() == sentence.replace("ROOT", str(tmp_path))
+
+
+def test_of_an_empty_root_nothing_is_left_out(tmp_path: Path) -> None:
+    assert Directories(RunPattern("path:{run}/**"), SourceOptions(str(tmp_path))).unmatched() == ""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "own", "files"),
+    [
+        pytest.param("path:{run}/**", "state", {"job": 1}, id="it-would-be-a-run"),
+        pytest.param("path:*/{run}/**", "state", {"deep": 1}, id="a-run-would-be-in-it"),
+        pytest.param("path:{run}/**", "job/x[y]", {"job": 1}, id="it-is-in-a-run"),
+        pytest.param("path:{run}/**", "../state", {"job": 1}, id="it-is-elsewhere"),
+        pytest.param("path:{run}/**", ".", {"job": 1, "deep": 1}, id="it-is-the-root"),
+    ],
+)
+def test_the_agents_own_directory_is_no_run_and_no_log(
+    tmp_path: Path, pattern: str, own: str, files: dict[str, int]
+) -> None:
+    root = tmp_path / "jobs"
+    for path in (root / "job/deep/x.log", root / own / "deep/job.site.json"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    looked = Directories(RunPattern(pattern), SourceOptions(str(root)), str(root / own)).look()
+    assert looked is not None
+    assert {run: seen.files for run, (_, seen) in looked[0].items()} == files
+    assert looked[1] == []
+
+
+@pytest.mark.parametrize(
+    ("own", "sent"), [("root/a", ["b/x.log"]), ("root", ["a/x.log", "b/x.log"]), ("c", ["a/x.log", "b/x.log"])]
+)
+def test_no_log_of_a_sidecar_lies_in_its_own_directory(tmp_path: Path, own: str, sent: list[str]) -> None:
+    wanted = SourceOptions(str(tmp_path / "root")).without(str(tmp_path / own))
+    assert [path for path in ("a/x.log", "b/x.log") if wanted.matches(path)] == sent
 
 
 def test_a_link_to_a_directory_is_no_run(tmp_path: Path) -> None:
