@@ -110,6 +110,12 @@ def copiers_of(pid: int) -> list[int]:
     return found
 
 
+def only_sends(pid: int) -> bool:
+    """Whether of the children of *pid* there is the sidecar alone."""
+    lines = list(children(pid).values())
+    return len(lines) == 1 and " sidecar " in lines[0]
+
+
 def shown(place: Place, receiver: Receiver) -> list[dict[str, Any]]:
     """The streams of the run as the receiver shows them at one moment."""
     return list(place.streams("--receiver", receiver.address, run=RUN).values())
@@ -208,6 +214,35 @@ def test_a_receiver_is_needed_neither_to_start_nor_to_end_and_may_come_later(pla
     second = Ran(place.directory, *named, "--linger", "5", command=["sh", "-c", "echo second"])
     assert second.ends()[:2] == (0, b"second\n")
     receiver.gets(b"first\nsecond\n", "stdout.log", SITE, RUN)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_nothing_is_said_behind_the_last_words(place: Place, number: signal.Signals) -> None:
+    to_nobody = ("--receiver", free_address(), "--run", RUN, "--site", SITE)
+    ran = Ran(place.directory, *to_nobody, "--linger", "3", command=["sh", "-c", "echo said; touch ended"])
+    until((place.directory / "ended").exists, "the command has ended")
+    until(lambda: only_sends(ran.process.pid), "only the sidecar is waited for")
+    ran.process.send_signal(number)
+    code, out, err = ran.ends(20)  # all that had its stderr have ended too
+    assert (code, out) == (0, b"said\n")
+    assert err.splitlines()[-1].startswith(b"flarelog: the receiver does not have all of it; ")
+    assert b"ERROR" not in err, err
+
+
+def test_what_is_sent_within_a_moment_is_waited_for_also_when_flarelog_is_told_to_end(place: Place) -> None:
+    receiver = place.serve()
+    waiting = "echo said; while [ ! -e go ]; do sleep 0.05; done; echo end"
+    ran = Ran(place.directory, *sent(receiver), command=["sh", "-c", waiting])
+    receiver.gets(b"said\n", "stdout.log", SITE, RUN)
+    [sidecar] = [pid for pid, line in children(ran.process.pid).items() if " sidecar " in line]
+    os.kill(sidecar, signal.SIGSTOP)
+    (place.directory / "go").touch()
+    until(lambda: only_sends(ran.process.pid), "only the sidecar is waited for")
+    ran.process.send_signal(signal.SIGINT)
+    os.kill(sidecar, signal.SIGCONT)
+    assert ran.ends() == (0, b"said\nend\n", b"")
+    receiver.holds(b"said\nend\n", "stdout.log", SITE, RUN)
+    assert list(ran.spool.iterdir()) == []
 
 
 def test_the_command_that_is_told_sends_what_is_left_and_removes_it(place: Place) -> None:

@@ -41,6 +41,7 @@ ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP)  # to all processes of their session
 TICK = 0.25  # seconds between two looks, while something is awaited that no signal tells of
+GRACE = 1.0  # seconds that the sidecar has yet when nothing more is to be waited for
 AGAIN = 0.1  # seconds before a spooler is started again that failed by itself
 _FAILED = 70
 
@@ -373,6 +374,10 @@ class Guard:
             if not left:
                 sending.finish()
                 self._watch(lambda: sending.over)
+                if self._hurried:
+                    self._hurried = False  # one more signal, and that is over too
+                    self._watch(lambda: sending.over, time.monotonic() + GRACE)
+                sending.stop()
             sending.conclude(left=left)
         lost = {stream.name: stream.shared.lost for stream in self._streams if stream.shared.lost}
         for name, count in lost.items():
