@@ -499,11 +499,21 @@ def test_a_signal_that_kills_the_command_kills_flarelog(tmp_path: Path, number: 
     [
         pytest.param(["no-such-command"], 127, b"No such file", id="not-there"),
         pytest.param(["./plain"], 126, b"Permission denied", id="not-executable"),
+        pytest.param(
+            ["./my train.sh"],
+            126,
+            b"flarelog: ./my train.sh: Exec format error: begin the script with #!/bin/sh, or run sh './my train.sh'\n",
+            id="a-script-without-a-first-line",
+        ),
+        pytest.param(["./binary"], 126, b"flarelog: ./binary: Exec format error\n", id="of-another-machine"),
         pytest.param(["/etc"], 126, b"Permission denied", id="a-directory"),
     ],
 )
 def test_a_command_that_cannot_be_started(tmp_path: Path, command: list[str], code: int, said: bytes) -> None:
     (tmp_path / "plain").write_text("no program")
+    for name, held in (("my train.sh", b"echo hi\n"), ("binary", b"\x7fELF\0")):
+        (tmp_path / name).write_bytes(held)
+        (tmp_path / name).chmod(0o755)
     ended, out, err = Ran(tmp_path, command=command).ends()
     assert (ended, out) == (code, b"")
     assert said in err

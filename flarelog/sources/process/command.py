@@ -71,6 +71,24 @@ def start(
     return Started(pid, own_group)
 
 
+def advice(trouble: OSError, env: Mapping[str, str]) -> str:
+    """What to do about *trouble*, as the end of its sentence: a shell runs a script without a first line as it does its
+    own words, and the kernel does not.
+    """
+    if trouble.errno != errno.ENOEXEC:
+        return ""
+    import shlex
+    import shutil  # rarely needed
+
+    name = str(trouble.filename)
+    with contextlib.suppress(OSError):
+        path = name if "/" in name else shutil.which(name, path=env.get("PATH")) or name
+        with open(path, "rb") as file:
+            if b"\0" not in file.read(256):
+                return f": begin the script with #!/bin/sh, or run sh {shlex.quote(path)}"
+    return ""
+
+
 def _become(
     command: Sequence[str],
     env: Mapping[str, str],

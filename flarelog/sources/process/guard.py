@@ -97,7 +97,8 @@ class Guard:
         self._pid, self._own_group = began.pid, began.own_group
         self._evidence = evidence = Evidence(time.monotonic())
         if began.trouble is not None:
-            self._not_started(f"{self.plan.command[0]}: {began.trouble.strerror}", began.code, err, evidence)
+            why = f"{self.plan.command[0]}: {began.trouble.strerror}{commands.advice(began.trouble, env)}"
+            self._not_started(why, began.code, err, evidence)
         for end in set(self._ends.values()):
             os.close(end)
         self._bounding = bounding(env, self.plan.root, self.plan.options.spool_max, time.monotonic())
