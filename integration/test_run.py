@@ -436,7 +436,7 @@ print('end')
     ran.spool = small / "logs"
     kept = ran.spooled()
     assert kept.endswith(b"end\n")
-    lost = sum(int(n) for n in re.findall(rb"(\d+) bytes could not be spooled", err))
+    lost = sum(int(n.replace(b",", b"")) for n in re.findall(rb"([\d,]+) bytes could not be spooled", err))
     assert len(kept) + lost == len(said) + len(b"end\n")
     receiver = place.serve()
     assert place.sidecar(receiver, "--once", root=ran.spool, run=RUN, site=SITE).ends() == 6
@@ -454,7 +454,7 @@ def test_what_a_disk_that_stays_full_cost_is_a_gap_at_the_end(place: Place, smal
     kept = ran.spooled()
     lost = len(said) - len(kept)
     assert lost > 0
-    assert f"{lost} bytes could not be spooled".encode() in err
+    assert f"{lost:,} bytes could not be spooled".encode() in err
     assert out.endswith(b"\n[flarelog: %d bytes are missing in this copy]\n" % lost)
     receiver = place.serve()
     assert place.sidecar(receiver, "--once", root=ran.spool, run=RUN, site=SITE).ends() == 6

@@ -382,7 +382,7 @@ class Guard:
             sending.conclude(left=left)
         lost = {stream.name: stream.shared.lost for stream in self._streams if stream.shared.lost}
         for name, count in lost.items():
-            say(f"{name}: {count} bytes could not be spooled and are lost")
+            say(f"{name}: {count:,} bytes could not be spooled and are lost")
 
     def _write_down(self) -> None:
         """How the command ended, beside each of its logs."""
