@@ -91,6 +91,11 @@ class Sending:
         if not self._pid and self.due < math.inf:
             self.due, self._wait = 0.0, _FIRST
 
+    def stop(self) -> None:
+        """What is not sent by now is left. Whoever sends it later is alone, nothing is said behind the last words."""
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+
     def let_go(self) -> None:
         """Hold the sidecar no longer."""
         if self._hold >= 0:
