@@ -429,6 +429,14 @@ def test_a_site_of_whose_log_nothing_was_stored_is_not_complete(tmp_path: Path) 
     assert picture(found)
 
 
+@pytest.mark.parametrize("stands", [one for one in Stands if one is not Stands.COMPLETE])
+def test_a_run_that_is_over_is_well_only_where_all_its_sites_are_complete(stands: Stands) -> None:
+    site = SiteFacts("kyoto", 1, why="full", endings=(Ending("exit code 1", False, "log.txt"),), stands=stands)
+    assert report(complete("oslo"), site).bad
+    assert "✅" not in markdown(report(complete("oslo"), site))
+    assert not report(complete("oslo"), complete("kyoto")).bad
+
+
 def test_an_error_of_which_no_cause_is_known_is_shown_as_such(tmp_path: Path) -> None:
     async def fill() -> None:
         async with LocalStore(tmp_path, "memory") as store:
