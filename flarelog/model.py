@@ -381,6 +381,11 @@ class StreamInfo:
     unstored: str = ""  # why nothing of the log was ever stored: it is no stream, and cannot be read
 
     @property
+    def is_unread(self) -> bool:
+        """Whether nothing of the log was ever stored because its site cannot read it."""
+        return self.unstored.startswith(CANNOT_BE_READ.lstrip())
+
+    @property
     def gaps(self) -> tuple[Gap, ...]:
         return tuple(mark for mark in self.marks if isinstance(mark, Gap))
 

@@ -417,12 +417,17 @@ def test_a_site_of_whose_log_nothing_was_stored_is_not_complete(tmp_path: Path) 
         async with LocalStore(tmp_path, "memory") as store:
             await store.never_stored("run-1", "server", {"a.log": "too many", "b.log": "too many"})
             await store.never_stored("run-1", "tokyo", {"log.txt": "too many sites"})
+            await store.never_stored("run-1", "oslo", {"a.log": "cannot be read: Permission denied"})
 
     asyncio.run(refuse())
     found = gathered(tmp_path)
     stands = {one.site: one.stands for one in found.sites}
     assert (stands["server"], stands["tokyo"]) == (Stands.UNSTORED, Stands.UNSTORED)
     assert "server has 2 logs of which nothing is stored: too many" in found.verdict()
+    assert [one.unstored for one in found.sites if one.site == "oslo"] == [1]
+    assert [note for note in found.notes if "oslo" in note] == [
+        "missing: run-1/oslo: a.log cannot be read: Permission denied"
+    ]
     assert "missing: run-1/server: nothing is stored of 2 logs: too many (a.log, b.log)" in found.notes
     assert found.bad
     assert page(found)
