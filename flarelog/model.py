@@ -386,6 +386,11 @@ class StreamInfo:
         return self.stream, self.begun
 
     @property
+    def is_unread(self) -> bool:
+        """Whether nothing of the log was ever stored because its site cannot read it."""
+        return self.unstored.startswith(CANNOT_BE_READ.lstrip())
+
+    @property
     def gaps(self) -> tuple[Gap, ...]:
         return tuple(mark for mark in self.marks if isinstance(mark, Gap))
 

@@ -94,10 +94,10 @@ def unknown_ends(found: Collection[StreamInfo]) -> list[str]:
 
 
 def unstored_sentences(found: Iterable[StreamInfo]) -> list[str]:
-    """A sentence for each reason for which nothing of logs of a site is stored."""
+    """A sentence for each reason for which nothing of logs of a site is stored, but that the site cannot read them."""
     logs: dict[tuple[str, str, str], list[str]] = {}
     for info in found:
-        if info.unstored:
+        if info.unstored and not info.is_unread:
             logs.setdefault((info.stream.run, info.stream.site, info.unstored), []).append(info.stream.log)
     return [
         f"{run}/{site}: nothing is stored of {several(len(those), 'log')}: {legible(why)} ({_few(those)})"

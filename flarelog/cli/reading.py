@@ -27,6 +27,7 @@ from flarelog.viewers.console import Console, summary
 from flarelog.viewers.display import ERROR, BytesDisplay, ConsoleDisplay
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
+from flarelog.viewers.health import unread
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
@@ -228,7 +229,7 @@ async def _shown(
     why = ranks.unmatched() if whole and not ranks.choice.everything else ""
     if why:
         _talk(why)
-    for missing in unstored_sentences(reading.unstored):
+    for missing in (*unstored_sentences(reading.unstored), *unread(reading.unstored)):
         _talk(missing)
     if reading.unread:
         return FAILED

@@ -48,6 +48,7 @@ class Happenings:
         self._waiting: dict[tuple[str, str], dict[_Key, Happening]] = {}
         self._faring: dict[tuple[str, str], _Faring] = {}
         self._unstored: dict[tuple[str, str], dict[str, str]] = {}  # logs of a site, and why: not written yet
+        self._unread: dict[StreamId, str] = {}  # what sites cannot read, and why
         self.paused: dict[StreamId, str] = {}  # and why: each asks again and again, and is open for a moment each time
 
     def note(self, stream: StreamId, what: str, why: str = "", since: int = 0) -> None:
@@ -78,6 +79,11 @@ class Happenings:
             if not opened:
                 self._unstored.setdefault((stream.run, stream.site), {})[stream.log] = why
 
+    def unread(self, stream: StreamId, why: str) -> None:
+        """The site of *stream* cannot read the log: nothing of it is stored, if nothing is."""
+        if _is_new(self._unread, stream, why):
+            self._unstored.setdefault((stream.run, stream.site), {})[stream.log] = why
+
     def resume(self, stream: StreamId) -> None:
         """*stream* goes on; of one that is paused that is news."""
         if self.paused.pop(stream, None) is not None:
@@ -101,8 +107,9 @@ class Happenings:
             del self._faring[one]
         for one in [one for one in self._unstored if one[0] == run and site in ("", one[1])]:
             del self._unstored[one]
-        for stream in [one for one in self.paused if one.run == run and site in ("", one.site)]:
-            del self.paused[stream]
+        for known in (self.paused, self._unread):
+            for stream in [one for one in known if one.run == run and site in ("", one.site)]:
+                del known[stream]
 
     async def write(self) -> None:
         """Write what waits; what cannot be written waits on."""

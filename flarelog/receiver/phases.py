@@ -98,8 +98,8 @@ def lag(info: StreamInfo) -> int | None:
 
 # What is said of a site is what is worst of its logs, as far as people can do something; then what is best.
 _FIRST = (
-    *(Phase.SILENT, Phase.LOST, Phase.PAUSED, Phase.UNSTORED, Phase.LIVE),
-    *(Phase.HUNG, Phase.BUSY, Phase.GONE, Phase.QUIET, Phase.OPEN),
+    *(Phase.SILENT, Phase.LOST, Phase.PAUSED, Phase.LIVE),
+    *(Phase.HUNG, Phase.BUSY, Phase.GONE, Phase.QUIET, Phase.OPEN, Phase.UNSTORED),
 )
 
 

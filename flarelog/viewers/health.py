@@ -88,13 +88,16 @@ def short(infos: Iterable[StreamInfo]) -> list[str]:
 
 def unread(infos: Collection[StreamInfo]) -> list[str]:
     """A sentence for each file that a site has, that its sidecar cannot read, and of which nothing was read before."""
+    kept = (
+        (info.stream.run, info.stream.site, f"{info.stream.log} {info.unstored}") for info in infos if info.is_unread
+    )
     said = (
         (info.stream.run, info.stream.site, what)
         for info in infos
         if info.state is not None and info.state.health is not None
         for what in info.state.health.unread
     )
-    return unreadable(said, infos)
+    return unreadable((*kept, *said), infos)
 
 
 def few_missing(infos: Collection[StreamInfo]) -> list[str]:

@@ -49,7 +49,7 @@ def reason_lines(
     for info in found:
         one = standing(info, quiet_after)
         away = missing(one)
-        if away or one.phase in _EXPLAINED:
+        if (away or one.phase in _EXPLAINED) and not info.is_unread:  # which other lines tell
             # What is still sent, and what is nowhere, needs no command.
             run = info.stream.run if away and not info.unstored else ""
             said.setdefault((run, one.phase, away or one.why), []).append(info)

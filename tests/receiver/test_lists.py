@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from flarelog.lifecycle import Event
-from flarelog.model import Code, Open, Receipt, StreamId
+from flarelog.model import Code, Health, News, Open, Receipt, StreamId
 from flarelog.receiver.phases import Phase, standing
 from flarelog.receiver.server import Server
 from flarelog.wire.codec.lists import Listing, decode_infos
 from tests.receiver.test_removals import listed, play, pushed
-from tests.receiver.test_server import CHUNK, Call
+from tests.receiver.test_server import CHUNK, OPEN, Call
 
 
 def test_a_list_may_tell_of_several_streams_in_a_message(tmp_path: Path) -> None:
@@ -57,6 +57,21 @@ def test_a_log_that_the_receiver_refuses_to_open_is_told_until_it_is_stored(tmp_
 
     play(tmp_path, refused, max_site_logs=1)
     play(tmp_path, restarted)
+
+
+def test_a_log_that_its_site_cannot_read_is_told_until_it_is_stored(tmp_path: Path) -> None:
+    unread = ("b.log cannot be read: Permission denied", "../x cannot be read: Permission denied", "something else")
+
+    async def act(server: Server) -> None:
+        await pushed(server, OPEN, News(0, 0, health=Health(unread=unread)), News(0, 0, health=Health(unread=unread)))
+        await server.happenings.write_unstored()
+        (info,) = await server.store.unstored()
+        assert (info.stream.log, info.unstored) == ("b.log", "cannot be read: Permission denied")
+        assert info.is_unread
+        await pushed(server, Open(info.stream, b"a-producer"), CHUNK)
+        assert await server.store.unstored() == []
+
+    play(tmp_path, act)
 
 
 def test_of_a_run_that_begins_later_a_log_that_was_refused_before_is_told(tmp_path: Path) -> None:

@@ -802,7 +802,8 @@ def test_a_command_says_of_which_logs_nothing_was_ever_stored(
 
     async def refuse() -> None:
         async with LocalStore(tmp_path, "memory") as store:
-            await store.never_stored(RUN, "b", {"c.log": "too many", "d.log": "too many"})
+            no = "cannot be read: Permission denied"
+            await store.never_stored(RUN, "b", {"c.log": "too many", "d.log": "too many", "e.log": no})
 
     asyncio.run(refuse())
     with pytest.raises(SystemExit) as ended:
@@ -810,10 +811,14 @@ def test_a_command_says_of_which_logs_nothing_was_ever_stored(
     assert ended.value.code == code
     err = capfd.readouterr().err
     assert (f"{RUN}/b: nothing is stored of 2 logs: too many (c.log, d.log)" in err) is ("--site" not in words)
+    assert err.count(f"{RUN}/b: e.log cannot be read: Permission denied") == ("--site" not in words)
     main(["status", RUN, "--store", str(tmp_path)], standalone_mode=False)
     out = capfd.readouterr().out
     assert out.startswith(f"{RUN} ended: 3 sites: 1 not stored, 2 ended\n")
     assert f"not stored: too many ({RUN}/b/c.log, {RUN}/b/d.log)\n" in out
+    assert (
+        out.count("Permission denied") == out.count(f"missing: {RUN}/b: e.log cannot be read: Permission denied") == 1
+    )
 
 
 class Removed(Held):

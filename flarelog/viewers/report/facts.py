@@ -127,7 +127,8 @@ class Report:
     @property
     def bad(self) -> bool:
         """Whether something went wrong."""
-        return any(one.stands in _BAD or one.unended for one in self.sites) or (
+        bad = _BAD if not self.over else WORST[:-1]
+        return any(one.stands in bad or one.unended for one in self.sites) or (
             self.first is not None and self.first.finding is not None
         )
 

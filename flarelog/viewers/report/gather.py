@@ -81,7 +81,11 @@ async def gather(
     every = ordered(await origin.streams(run, unstored=True))
     infos = [info for info in every if not info.unstored]
     if not infos:
-        raise said("; ".join(unstored_sentences(every)), "") if every else await absent(origin, Selection(run))
+        raise (
+            said("; ".join((*unstored_sentences(every), *unread(every))), "")
+            if every
+            else await absent(origin, Selection(run))
+        )
     notes: list[str] = []
     moments = await _moments(origin, run, infos, notes)
     state = await origin.state(run)
@@ -102,7 +106,7 @@ async def gather(
     ends = await _ends(reading, infos, notes)
     files = ((run, one.site, what) for one in moments if one.health is not None for what in one.health.unread)
     notes += [f"missing: {sentence}" for sentence in reading.unread.values()]
-    notes += [f"missing: {sentence}" for sentence in dict.fromkeys((*unread(infos), *unreadable(files, infos)))]
+    notes += [f"missing: {sentence}" for sentence in dict.fromkeys((*unread(every), *unreadable(files, infos)))]
     notes += [f"missing: {sentence}" for sentence in unstored_sentences(every)]
     notes += [f"exit: {sentence}" for sentence in unknown_ends(infos)]
     return Report(
