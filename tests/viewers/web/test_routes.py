@@ -294,6 +294,28 @@ def test_a_run_is_told_of_the_sites_that_are_named(store: Path) -> None:
     played(store, play)
 
 
+def test_who_looked_at_a_log_gets_nothing_of_another_one_that_has_its_name_now(store: Path) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as client:
+            begun = (await asked(client, "POST", "/api/window", {"stream": NAMED})).json()["stream"]["begun"]
+            statuses = {}
+            for when in (begun, begun + 1, 0):
+                log = {**NAMED, "begun": when}
+                merged, tail = {"run": NAMED["run"], "streams": [log]}, {"streams": [{**log, "from": 0}]}
+                answers = [
+                    await asked(client, "POST", "/api/window", {"stream": log}),
+                    await asked(client, "POST", "/api/merged", merged),
+                    await asked(client, "POST", "/api/tail", tail),
+                    await asked(client, "GET", f"/api/raw{QUERY}&begun={when}"),
+                ]
+                statuses[when] = [answer.status_code for answer in answers]
+            assert statuses == {begun: [200] * 4, begun + 1: [404] * 4, 0: [200] * 4}
+            said = (await asked(client, "POST", "/api/window", {"stream": {**NAMED, "begun": 1}})).json()["error"]
+            assert said == "run-1/site-1/app.log was removed and begun anew: its earlier bytes are gone"
+
+    played(store, play)
+
+
 def test_a_browser_keeps_the_files_of_this_version_and_asks_for_the_page(store: Path) -> None:
     async def play(made: Any, key: bytes) -> None:
         async with browser(made) as client:

@@ -158,7 +158,7 @@ export class Moving extends HTMLElement {
 
   async more() {
     const { list, source, stay } = this;
-    if (!stay.settled || stay.loading || this.dragged) return;
+    if (!stay.settled || stay.loading || this.dragged || this.live?.refused) return; // what is shown may be gone
     const lines = list.lines;
     const lacking = this.lacking();
     try {

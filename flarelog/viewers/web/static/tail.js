@@ -61,6 +61,7 @@ export class Tail {
       } catch (error) {
         if (this.stopped || this.resting) continue;
         if (error instanceof Refused && error.status >= 400 && error.status < 500 && error.status !== 429) {
+          this.refused = true;
           this.listener.lost(`${error.message}. Reload the page to try again.`);
           return;
         }
