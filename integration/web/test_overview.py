@@ -104,6 +104,22 @@ def test_a_browser_stays_logged_in_at_two_pages_of_one_host(browser: Browser, pl
             expect(tab.page.get_by_role("dialog")).to_have_count(0)
 
 
+def test_a_login_address_is_taken_in_a_tab_that_asks_for_a_login(browser: Browser, place: Place) -> None:
+    web = Web(place, "--receiver", filled(place, {"kyoto/app.log": numbered(10)}).address)
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(web.url("/run/run-1"))
+    dialog = page.locator("dialog.login")
+    expect(dialog).to_be_visible()
+    page.goto(web.url("/run/run-1#login=1.x.y"))
+    expect(dialog).to_contain_text("this login has expired or was used")
+    page.goto(web.url(f"/run/run-1#{web.login().partition('#')[2]}"))
+    expect(dialog).to_have_count(0)
+    expect(page.get_by_role("link", name="kyoto")).to_be_visible()
+    assert page.evaluate("location.hash") == ""
+    context.close()
+
+
 def asks_for_errors(route: Route) -> bool:
     return '"level":"error"' in (route.request.post_data or "")
 

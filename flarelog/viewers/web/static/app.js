@@ -102,7 +102,7 @@ document.addEventListener("click", (event) => {
   visit(url.href);
 });
 document.addEventListener("visit", (event) => visit(event.detail));
-addEventListener("popstate", () => show(new URL(location.href)));
+addEventListener("popstate", begin);
 listen({ "?": () => document.querySelector("log-page") || help() });
 
 document.body.append(skip, h("header", { class: "top" }, crumbs, who, out), main);
@@ -117,19 +117,19 @@ async function greet() {
   }
 }
 
+/** Shows what the address names, once the login is taken that may stand in it: in a tab that is open, too. */
 async function begin() {
   const secret = /^#login=(.+)$/.exec(location.hash)?.[1];
   if (secret) {
     history.replaceState(null, "", location.pathname + location.search); // it is gone from the history before it is used
     try {
-      await login.with({ secret: decodeURIComponent(secret) });
+      known(await login.with({ secret: decodeURIComponent(secret) }));
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       await login(known, error.message);
     }
   }
   show(new URL(location.href));
-  greet();
 }
 
-begin();
+begin().then(greet);
