@@ -126,7 +126,9 @@ def test_a_site_of_more_logs_than_are_merged_shows_the_first_ones_and_says_so(br
         page.get_by_role("link", name="kyoto", exact=True).click()
         expect(page).to_have_url(tab.web.url("/run/run-1?merged=time&site=kyoto"))
         expect(page).to_have_title("all logs of kyoto, by time – run-1 – flarelog")
-        expect(page.locator(".told")).to_have_text("The first 64 by name are merged, without 6 more logs: choose fewer.")
+        expect(page.locator(".told")).to_have_text(
+            "The first 64 by name are merged, without 6 more logs: choose fewer."
+        )
         shown = [text for text in held(page) if "line" in text]
         assert sorted(shown) == sorted(f"a line of {n}" for n in range(64))
         tab.is_clean()
