@@ -102,12 +102,15 @@ class Chooser:
     def _chosen(self, lines: Iterable[Line]) -> Iterator[Line | None]:
         choice = self._choice
         context = bool(choice.before or choice.after)
+        levels, stream = None if self._levels is None else self._levels[""], ""
         for line in lines:
             if isinstance(line, Note):
                 yield line
                 continue
             text = plain(line.text)
-            level = None if self._levels is None else self._levels[line.stream].of(text)
+            if line.stream != stream and self._levels is not None:
+                levels, stream = self._levels[line.stream], line.stream
+            level = None if levels is None else levels.of(text)
             if not self._in_time(line, text):
                 continue
             if self._wanted(text, level):

@@ -131,11 +131,13 @@ class Console:
 
     def _coloured(self, lines: Sequence[Line | None], source: Label) -> list[Line | None]:
         """*lines* in the colours of their levels, but for those that have colours of their own."""
-        name = source.name
+        levels, stream = self._levels[source.name, ""], ""
         found: list[Line | None] = []
         for line in lines:
             if line is not None and not isinstance(line, Note):
-                level = self._levels[name, line.stream].of(plain(line.text))
+                if line.stream != stream:
+                    levels, stream = self._levels[source.name, line.stream], line.stream
+                level = levels.of(plain(line.text))
                 style = LEVEL_STYLES.get(level, "") if level is not None else ""
                 if style and "\x1b" not in line.text:
                     line = line._replace(text=f"{painted('', style)}{line.text}{RESET}")
