@@ -136,14 +136,16 @@ class Client:
         one_a_site: bool = False,
         times: Sequence[int] = (),
         within: float = 0.0,
+        unstored: bool = False,
         some: bool = False,
         so_far: Callable[[Sequence[StreamInfo]], object] = lambda found: None,
     ) -> list[StreamInfo]:
         """What the receiver holds, of all runs or of *run*, of all its sites or of *site*; with *one_a_site* only the
         first stream of each site, without its marks. *times*: milliseconds since 1970 at which it is asked how long
         each was. *within*: seconds, only open streams of which bytes came since, without their marks; an older receiver
-        lists all. With *some* what its workers that hang have is left out, and said. *so_far*: told again and again
-        what has been listed. Raises CannotConnect, NotAllowed.
+        lists all. With *unstored* also the logs of which nothing was ever stored. With *some* what its workers that
+        hang have is left out, and said. *so_far*: told again and again what has been listed. Raises CannotConnect,
+        NotAllowed.
         """
         left_out = ""
 
@@ -161,6 +163,7 @@ class Client:
                 one_a_site=one_a_site,
                 times=times,
                 within=within,
+                unstored=unstored,
                 heard=heard,
                 missing=missing if some else None,
             )

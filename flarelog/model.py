@@ -378,6 +378,17 @@ class StreamInfo:
     grown: int = field(default=0, compare=False)  # its latest bytes became durable
     ended: int = field(default=0, compare=False)  # it was sealed
     lengths: tuple[int, ...] = field(default=(), compare=False)  # at times that were asked for; none: nobody knows
+    unstored: str = ""  # why nothing of the log was ever stored: it is no stream, and cannot be read
+
+    @property
+    def identity(self) -> tuple[StreamId, int]:
+        """Tells a log from one that had its name before and was removed. The time is 0 where nobody wrote it down."""
+        return self.stream, self.begun
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether nothing of the log was ever stored because its site cannot read it."""
+        return self.unstored.startswith(CANNOT_BE_READ.lstrip())
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -429,6 +440,7 @@ class RunInfo:
     begun: int = 0  # the first of its streams, as those of StreamInfo
     grown: int = 0  # the latest
     failed: int = 0  # commands that ended with another code than 0, or by a signal
+    unstored: int = 0  # logs of which nothing was ever stored
 
     def standing(self, *, live: bool) -> str:
         """What people are told of its state. A run that nobody has ended is as its logs are; *live*: it is known which
@@ -436,9 +448,9 @@ class RunInfo:
         """
         if self.state in ("ending", "ended"):
             return self.state
-        if not self.streams:
+        if not self.streams and not self.unstored:
             return "empty"
-        if self.sealed == self.streams and not self.open:
+        if self.sealed == self.streams and not (self.open or self.unstored):
             return "sealed"
         if not live:
             return "open"
@@ -451,7 +463,7 @@ class RunInfo:
         return replace(self, state=self.state or other.state, begun=begun, grown=max(self.grown, other.grown), **counts)
 
 
-_COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps", "failed")
+_COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps", "failed", "unstored")
 
 
 @frozen

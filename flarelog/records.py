@@ -11,7 +11,7 @@ from flarelog.exit_marks import Exit
 from flarelog.extents import extents, spooled
 from flarelog.model import Attributes, Gap, Generation, RunInfo, StreamInfo
 from flarelog.names import natural
-from flarelog.text import legible
+from flarelog.text import legible, several
 
 UNKNOWN = "how the command ended is not known: flarelog run was killed, or its log was ended before the command"
 
@@ -93,8 +93,24 @@ def unknown_ends(found: Collection[StreamInfo]) -> list[str]:
     return [_end_of(key, UNKNOWN, logs) for key, logs in unknown.items()]
 
 
+def unstored_sentences(found: Iterable[StreamInfo]) -> list[str]:
+    """A sentence for each reason for which nothing of logs of a site is stored, but that the site cannot read them."""
+    logs: dict[tuple[str, str, str], list[str]] = {}
+    for info in found:
+        if info.unstored and not info.is_unread:
+            logs.setdefault((info.stream.run, info.stream.site, info.unstored), []).append(info.stream.log)
+    return [
+        f"{run}/{site}: nothing is stored of {several(len(those), 'log')}: {legible(why)} ({_few(those)})"
+        for (run, site, why), those in logs.items()
+    ]
+
+
 def _end_of(key: tuple[str, str, str], how: str, logs: Sequence[str]) -> str:
-    return f"{key[0]}/{key[1]}: {how} ({', '.join(logs[:3])}{' and others' if len(logs) > 3 else ''})"
+    return f"{key[0]}/{key[1]}: {how} ({_few(logs)})"
+
+
+def _few(logs: Sequence[str]) -> str:
+    return f"{', '.join(logs[:3])}{' and others' if len(logs) > 3 else ''}"
 
 
 def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:
@@ -109,6 +125,7 @@ def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:
         "bytes": info.size,
         "gaps": info.gaps,
         "failed": info.failed,
+        "unstored": info.unstored,
         "first": moment(info.begun),
         "last": moment(info.grown),
     }

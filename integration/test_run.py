@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import re
+import select
 import shlex
 import shutil
 import signal
@@ -109,6 +110,12 @@ def copiers_of(pid: int) -> list[int]:
     return found
 
 
+def only_sends(pid: int) -> bool:
+    """Whether of the children of *pid* there is the sidecar alone."""
+    lines = list(children(pid).values())
+    return len(lines) == 1 and " sidecar " in lines[0]
+
+
 def shown(place: Place, receiver: Receiver) -> list[dict[str, Any]]:
     """The streams of the run as the receiver shows them at one moment."""
     return list(place.streams("--receiver", receiver.address, run=RUN).values())
@@ -209,6 +216,35 @@ def test_a_receiver_is_needed_neither_to_start_nor_to_end_and_may_come_later(pla
     receiver.gets(b"first\nsecond\n", "stdout.log", SITE, RUN)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_nothing_is_said_behind_the_last_words(place: Place, number: signal.Signals) -> None:
+    to_nobody = ("--receiver", free_address(), "--run", RUN, "--site", SITE)
+    ran = Ran(place.directory, *to_nobody, "--linger", "3", command=["sh", "-c", "echo said; touch ended"])
+    until((place.directory / "ended").exists, "the command has ended")
+    until(lambda: only_sends(ran.process.pid), "only the sidecar is waited for")
+    ran.process.send_signal(number)
+    code, out, err = ran.ends(20)  # all that had its stderr have ended too
+    assert (code, out) == (0, b"said\n")
+    assert err.splitlines()[-1].startswith(b"flarelog: the receiver does not have all of it; ")
+    assert b"ERROR" not in err, err
+
+
+def test_what_is_sent_within_a_moment_is_waited_for_also_when_flarelog_is_told_to_end(place: Place) -> None:
+    receiver = place.serve()
+    waiting = "echo said; while [ ! -e go ]; do sleep 0.05; done; echo end"
+    ran = Ran(place.directory, *sent(receiver), command=["sh", "-c", waiting])
+    receiver.gets(b"said\n", "stdout.log", SITE, RUN)
+    [sidecar] = [pid for pid, line in children(ran.process.pid).items() if " sidecar " in line]
+    os.kill(sidecar, signal.SIGSTOP)
+    (place.directory / "go").touch()
+    until(lambda: only_sends(ran.process.pid), "only the sidecar is waited for")
+    ran.process.send_signal(signal.SIGINT)
+    os.kill(sidecar, signal.SIGCONT)
+    assert ran.ends() == (0, b"said\nend\n", b"")
+    receiver.holds(b"said\nend\n", "stdout.log", SITE, RUN)
+    assert list(ran.spool.iterdir()) == []
+
+
 def test_the_command_that_is_told_sends_what_is_left_and_removes_it(place: Place) -> None:
     address = free_address()
     named = ("--receiver", address, "--run", RUN, "--site", SITE, "--linger", "0.5")
@@ -253,6 +289,28 @@ def test_a_command_without_a_name_below_another_one_has_a_log_of_its_own(place: 
     assert ran.ends() == (0, b"out\nin\nend\n", b"")
     receiver.holds(b"out\nin\nend\n", "stdout.log", SITE, RUN)
     receiver.holds(b"in\n", "run-2/stdout.log", SITE, RUN)
+
+
+@pytest.mark.parametrize("first", ["--merge", "--pty", "--copy=on"])
+def test_commands_below_another_one_have_names_that_can_be_beside_each_other(place: Place, first: str) -> None:
+    receiver = place.serve()
+    forms = (first, "--copy=on" if first != "--copy=on" else "--merge")
+    inner = "; ".join(" ".join([*FLARELOG, "run", form.replace("=", " "), "--", "echo", "in"]) for form in forms)
+    ran = Ran(place.directory, *sent(receiver), command=["sh", "-c", inner])
+    assert ran.ends() == (0, b"in\nin\n", b"")
+    for form, name in zip(forms, ("run-2", "run-3"), strict=True):
+        receiver.holds(b"in\n", name if form != "--copy=on" else f"{name}/stdout.log", SITE, RUN)
+    assert all(len(told["exits"]) == 1 for told in receiver.streams(RUN).values())
+
+
+def test_a_name_that_the_receiver_refuses_is_told_with_what_to_do(place: Place) -> None:
+    receiver = place.serve()
+    assert Ran(place.directory, *sent(receiver), "--log", "x", "--merge", command=["echo", "1"]).ends()[0] == 0
+    code, out, err = Ran(place.directory, *sent(receiver), "--log", "x", command=["echo", "2"]).ends()
+    assert (code, out) == (0, b"2\n")
+    assert b"a part of its name is a log, or a log's directory: choose another name (flarelog run --log)" in err
+    assert b"the receiver refuses some of it, for the reason above;" in err
+    assert b"when that reason is gone, this command sends and removes it: flarelog sidecar " in err
 
 
 def test_a_command_below_another_one_that_names_a_run_of_its_own_is_sent_there(place: Place) -> None:
@@ -378,7 +436,7 @@ print('end')
     ran.spool = small / "logs"
     kept = ran.spooled()
     assert kept.endswith(b"end\n")
-    lost = sum(int(n) for n in re.findall(rb"(\d+) bytes could not be spooled", err))
+    lost = sum(int(n.replace(b",", b"")) for n in re.findall(rb"([\d,]+) bytes could not be spooled", err))
     assert len(kept) + lost == len(said) + len(b"end\n")
     receiver = place.serve()
     assert place.sidecar(receiver, "--once", root=ran.spool, run=RUN, site=SITE).ends() == 6
@@ -396,7 +454,7 @@ def test_what_a_disk_that_stays_full_cost_is_a_gap_at_the_end(place: Place, smal
     kept = ran.spooled()
     lost = len(said) - len(kept)
     assert lost > 0
-    assert f"{lost} bytes could not be spooled".encode() in err
+    assert f"{lost:,} bytes could not be spooled".encode() in err
     assert out.endswith(b"\n[flarelog: %d bytes are missing in this copy]\n" % lost)
     receiver = place.serve()
     assert place.sidecar(receiver, "--once", root=ran.spool, run=RUN, site=SITE).ends() == 6
@@ -441,11 +499,21 @@ def test_a_signal_that_kills_the_command_kills_flarelog(tmp_path: Path, number: 
     [
         pytest.param(["no-such-command"], 127, b"No such file", id="not-there"),
         pytest.param(["./plain"], 126, b"Permission denied", id="not-executable"),
+        pytest.param(
+            ["./my train.sh"],
+            126,
+            b"flarelog: ./my train.sh: Exec format error: begin the script with #!/bin/sh, or run sh './my train.sh'\n",
+            id="a-script-without-a-first-line",
+        ),
+        pytest.param(["./binary"], 126, b"flarelog: ./binary: Exec format error\n", id="of-another-machine"),
         pytest.param(["/etc"], 126, b"Permission denied", id="a-directory"),
     ],
 )
 def test_a_command_that_cannot_be_started(tmp_path: Path, command: list[str], code: int, said: bytes) -> None:
     (tmp_path / "plain").write_text("no program")
+    for name, held in (("my train.sh", b"echo hi\n"), ("binary", b"\x7fELF\0")):
+        (tmp_path / name).write_bytes(held)
+        (tmp_path / name).chmod(0o755)
     ended, out, err = Ran(tmp_path, command=command).ends()
     assert (ended, out) == (code, b"")
     assert said in err
@@ -536,7 +604,11 @@ def on_a_terminal(
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         ) as ran:
-            yield ran, master
+            try:
+                yield ran, master
+            finally:
+                if ran.poll() is None:
+                    ran.kill()
     finally:
         os.close(master)
         os.close(slave)
@@ -679,6 +751,13 @@ def test_what_outlives_the_command_is_named_and_its_output_is_kept(tmp_path: Pat
     until(lambda: (tmp_path / "out").read_bytes() == b"early\nlate\n", "and copied")
 
 
+def test_what_outlives_the_command_on_a_terminal_is_named(tmp_path: Path) -> None:
+    held = ["sh", "-c", 'trap "" HUP; sleep 3 & echo early']
+    code, out, err = Ran(tmp_path, "--pty", "--linger", "0.5", command=held).ends()
+    assert (code, out) == (0, b"early\n")
+    assert re.search(rb"its output is still held open by \d+ \(sleep 3\)\n", err)
+
+
 def test_output_that_nobody_reads_holds_nothing_up(tmp_path: Path) -> None:
     text = "for n in range(3000): os.write(1, bytes(1000))\nopen('done', 'w').close()"
     ran = Ran(tmp_path, command=python(text))
@@ -693,6 +772,145 @@ def test_a_terminal_is_what_it_writes_to(tmp_path: Path) -> None:
     assert (code, err) == (0, b"")
     assert out == ran.spooled("output.log")
     assert sorted(out.replace(b"x\r", b"").split()) == [b"False", b"True", b"True", b"end"]
+
+
+def set_up(terminal: int) -> list[Any]:
+    return termios.tcgetattr(terminal)
+
+
+def is_given_on(terminal: int) -> bool:
+    """Whether keys are, so that the terminal neither echoes nor makes signals of them."""
+    return not set_up(terminal)[3] & (termios.ECHO | termios.ISIG | termios.ICANON)
+
+
+def read_until(fd: int, said: bytes) -> bytes:
+    """What comes, up to *said*."""
+    got = b""
+    while said not in got:
+        assert select.select([fd], [], [], PATIENCE)[0], f"only {got!r} came"
+        got += os.read(fd, 1)
+    return got
+
+
+def test_what_is_typed_reaches_the_commands_terminal_and_a_password_is_not_shown(tmp_path: Path) -> None:
+    text = "import getpass; word = getpass.getpass('word: '); print(f'<{word}>'); print(f'<{input()}>')"
+    with on_a_terminal(tmp_path, "--pty", "--", *python(text)) as (ran, terminal):
+        before = set_up(terminal)
+        assert ran.stdout is not None
+        out = read_until(ran.stdout.fileno(), b"word: ")
+        until(lambda: is_given_on(terminal), "the terminal leaves keys to the command's")
+        assert set_up(terminal)[1] == before[1], "what it makes of output is as it was"
+        os.write(terminal, b"secret\r")
+        out += read_until(ran.stdout.fileno(), b"<secret>\n")
+        os.write(terminal, b"so\x7f\x7fsaid\r")
+        rest, err = ran.communicate(timeout=PATIENCE)
+        assert (ran.returncode, err, set_up(terminal)) == (0, b"", before)
+        assert out == b"word: \n<secret>\n"
+        assert b"said\n" in rest
+        assert rest.endswith(b"<said>\n")
+        assert out + rest == (tmp_path / "spool" / "output.log").read_bytes()
+
+
+def test_keys_that_are_signals_are_those_of_the_job_in_front(tmp_path: Path) -> None:
+    shell = ["bash", "--norc", "--noprofile", "-i"]
+    with on_a_terminal(tmp_path, "--pty", "--", *shell) as (ran, terminal):
+        assert ran.stdout is not None
+        until(lambda: is_given_on(terminal), "the terminal leaves keys to the command's")
+        os.write(terminal, b"PS1=; set +o emacs; echo re''ady; cat\r")
+        read_until(ran.stdout.fileno(), b"ready\n")
+        os.write(terminal, b"ab\r")
+        read_until(ran.stdout.fileno(), b"ab\nab\n")
+        os.write(terminal, b"\x1a")
+        read_until(ran.stdout.fileno(), b"Stopped")
+        os.write(terminal, b"fg\r")
+        read_until(ran.stdout.fileno(), b"fg\ncat\n")
+        os.write(terminal, b"cd\r")
+        read_until(ran.stdout.fileno(), b"cd\ncd\n")
+        os.write(terminal, b"\x03")
+        read_until(ran.stdout.fileno(), b"^C\n")
+        os.write(terminal, b"echo co''de $?\r")
+        read_until(ran.stdout.fileno(), b"code 130\n")
+        os.write(terminal, b"exit 7\r")
+        assert ran.wait(PATIENCE) == 7
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_terminal_is_as_it_was_when_flarelog_is_told_to_end(tmp_path: Path, number: signal.Signals) -> None:
+    shell = ("sh", "-c", '"$@"; read word', "sh")  # with it the terminal would be gone
+    with on_a_terminal(tmp_path, "--pty", "--", "sleep", "20", before=shell) as (ran, terminal):
+        before = set_up(terminal)
+        until(lambda: is_given_on(terminal), "the terminal leaves keys to the command's")
+        [guard] = children(ran.pid)
+        os.kill(guard, number)
+        until(lambda: set_up(terminal) == before, "the terminal is as it was")
+
+
+def test_keys_are_given_on_again_after_a_stop(tmp_path: Path) -> None:
+    text = "print('up', flush=True); print(f'<{input()}>')"
+    with on_a_terminal(tmp_path, "--pty", "--", *python(text)) as (ran, terminal):
+        before = set_up(terminal)
+        assert ran.stdout is not None
+        read_until(ran.stdout.fileno(), b"up\n")
+        until(lambda: is_given_on(terminal), "the terminal leaves keys to the command's")
+        os.write(terminal, b"a")
+        read_until(ran.stdout.fileno(), b"a")
+        ran.send_signal(signal.SIGSTOP)
+        termios.tcsetattr(terminal, termios.TCSANOW, before)  # as a shell does
+        ran.send_signal(signal.SIGCONT)
+        until(lambda: is_given_on(terminal), "the terminal leaves keys to the command's again")
+        os.write(terminal, b"b\r")
+        assert ran.communicate(timeout=PATIENCE)[0].endswith(b"<ab>\n")
+        assert set_up(terminal) == before
+
+
+IN_THE_BACKGROUND = """
+import signal, subprocess, termios
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+job = subprocess.Popen(sys.argv[1:], process_group=0, preexec_fn=lambda: signal.signal(signal.SIGTTOU, signal.SIG_DFL))
+print(job.pid, flush=True)
+input()
+os.tcsetpgrp(0, job.pid)
+ended = os.waitpid(job.pid, os.WUNTRACED)[1]
+os.tcsetpgrp(0, os.getpgrp())
+print('ended', ended, termios.tcgetattr(0)[3] & termios.ECHO == termios.ECHO, flush=True)
+"""
+
+
+def test_in_the_background_no_key_is_taken_until_it_comes_to_the_front(tmp_path: Path) -> None:
+    job = [*FLARELOG, "run", "--pty", "--spool", "spool", "--", *python("print('up'); print(f'<{input()}>')")]
+    master, slave = os.openpty()
+    with subprocess.Popen(
+        python(IN_THE_BACKGROUND, *job), stdin=slave, stdout=subprocess.PIPE, cwd=tmp_path, env=environment(),
+        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as shell:  # fmt: skip
+        assert shell.stdout is not None
+        before = set_up(master)
+        pid = int(read_until(shell.stdout.fileno(), b"\n"))
+        read_until(shell.stdout.fileno(), b"up\n")
+        time.sleep(0.6)  # longer than it takes to look
+        assert set_up(master) == before
+        assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S", "it is not stopped"
+        os.write(master, b"for the shell\r")
+        until(lambda: is_given_on(master), "it is in front")
+        os.write(master, b"for the job\r")
+        rest = shell.communicate(timeout=PATIENCE)[0]
+        assert b"<for the job>\n" in rest
+        assert b"shell" not in rest
+        assert rest.endswith(b"ended 0 True\n")
+        assert set_up(master) == before
+    os.close(master)
+    os.close(slave)
+
+
+def test_keys_that_the_command_does_not_read_hold_nothing_up(tmp_path: Path) -> None:
+    with on_a_terminal(tmp_path, "--pty", "--", "sh", "-c", "stty -echo; echo up; sleep 2; exit 3") as (ran, terminal):
+        assert ran.stdout is not None
+        read_until(ran.stdout.fileno(), b"up\n")
+        os.set_blocking(terminal, False)
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(100):
+                os.write(terminal, b"word\r" * 200)
+        assert ran.wait(PATIENCE) == 3
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_a_store_alone_says_what_it_can(place: Place) -> None:
     receiver.program.kill()
     program = place.call("status", "run-1", "--store", str(receiver.store))
     head, _, *rows = program.printed.splitlines()
-    assert head.startswith("run-1 running: 1 site: 1 open ")
+    assert head.startswith("run-1 open: 1 site: 1 open ")
     assert re.fullmatch(r"site-1 +app\.log +ended: receipt +6 +- +- +- +0", rows[0])
     assert re.fullmatch(r"site-1 +b\.log +open \d+ s +6 +- +- +- +0", rows[1])
 

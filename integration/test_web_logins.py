@@ -32,6 +32,7 @@ def receiver(place: Place) -> Receiver:
         *("--tls-ca", own.ca, "--tls-cert", own.cert, "--tls-key", own.key, "--reader-listen", "127.0.0.1:0")
     )
     tls = ca.issue(SITE)
+    ca.issue("ada", units=("reader",))
     append(place.log, b"begin\n")
     for run in (RUN, "other"):
         place.sidecar(receiver, "--tls-ca", tls.ca, "--tls-cert", tls.cert, "--tls-key", tls.key, run=run)
@@ -240,3 +241,24 @@ def test_a_receiver_with_tls_wants_a_port_for_those_who_look(place: Place, recei
     own = [part for name in tls for part in (name, args[args.index(name) + 1])]
     program = place.call("serve", "--store", "s2", "--listen", "127.0.0.1:0", "--web", "127.0.0.1:0", *own)
     assert (program.process.returncode, "--reader-listen" in program.sentence()) == (2, True)
+
+
+@pytest.mark.parametrize("port", ["main", "readers"])
+def test_a_page_with_a_certificate_lends_it_to_nobody_who_gives_a_token(
+    place: Place, receiver: Receiver, port: str
+) -> None:
+    certs = place.directory / "certs"
+    own = ("--tls-ca", certs / "ca.crt", "--tls-cert", certs / "ada.crt", "--tls-key", certs / "ada.key")
+    address = receiver.address if port == "main" else receiver.reader_address
+    page = Page(place, "--receiver", address, *map(str, own))
+    if port == "main":
+        own_login = page.stranger()
+        assert own_login.post("/api/login", json={"secret": page.secret()}).status_code == 200
+        assert {run["run"] for run in own_login.get("/api/runs").json()["runs"]} == {RUN, "other"}
+    for word in ("hello", "flarelog_" + "x" * 43):
+        answer = page.stranger().post("/api/login", json={"token": word})
+        assert answer.status_code == 401, answer.text
+    answer = page.stranger().post("/api/login", json={"token": token(place, "one", RUN)[1]})
+    assert (answer.status_code, "flarelog web login" in answer.text) == (
+        (401, True) if port == "main" else (200, False)
+    )

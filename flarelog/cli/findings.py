@@ -163,7 +163,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         found = [each for each in found if each.is_root]
     if not found:
         if reading.readable or not reading.unread:
-            say(f"flarelog: {nothing(run, reading.readable)}")
+            say(f"flarelog: {nothing(run, [*reading.readable, *reading.unstored])}")
         return FAILED if reading.unread else NOT_FOUND
     if options.output == "json":
         for each in found:
@@ -174,7 +174,8 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
     if more:
         left = f"{several(more, 'more finding')} {'is' if more == 1 else 'are'} not shown"
         say(f"flarelog: {left}: choose with --site and --log, or give --rescan")
-    for sentence in (*first_sentences(found, places, place.words), *few_missing(reading.infos)):
+    missing = [*reading.infos, *reading.unstored]
+    for sentence in (*first_sentences(found, places, place.words), *few_missing(missing)):
         say(f"flarelog: {sentence}")
     return FAILED if reading.unread else OK
 

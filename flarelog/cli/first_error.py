@@ -70,7 +70,7 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     first = display.earliest
     if first is None:
         if reading.readable or not reading.unread:
-            talk(_no_error(reading.readable, asked))
+            talk(_no_error([*reading.readable, *reading.unstored], asked))
         for note in summary(0, "these logs", reading.cut, asked.lines.searched):
             talk(note)
         return FAILED if reading.unread else NOT_FOUND
@@ -153,8 +153,9 @@ def _say_cause(cause: _Cause, asked: Asked) -> None:
 
 def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
     """That no error was found, and in what: nobody is to read it as more than was looked at."""
-    if not infos:
-        return f"run {asked.run} has no such log"
+    stored = [info for info in infos if not info.unstored]
+    if not stored:
+        return "; ".join([f"run {asked.run} has no such log", *few_missing(infos)])
     logs, lines = asked.logs, asked.lines
     narrowed = {
         "--from": logs.starts,
@@ -166,7 +167,7 @@ def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
         "--exclude": lines.exclude,
     }
     by = [flag for flag, given in narrowed.items() if given]
-    count = f"{several(len(infos), 'log')} of run {asked.run}"
+    count = f"{several(len(stored), 'log')} of run {asked.run}"
     said = [
         f"no error was found among the lines of {count} that {', '.join(by)} left"
         if by
@@ -176,7 +177,7 @@ def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
     if gaps:
         size = sum(gap.length for gap in gaps)
         said.append(f"{f'{size:,} bytes' if size else 'bytes'} of them are missing")
-    going_on = sum(not info.sealed for info in infos)
+    going_on = sum(not info.sealed for info in stored)
     if going_on:
         said.append(f"{going_on} of them {'have' if going_on > 1 else 'has'} not ended")
     return "; ".join([*said, *few_missing(infos)])

@@ -20,12 +20,14 @@ from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError
 from flarelog.model import StreamId, StreamInfo
+from flarelog.records import unstored_sentences
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.sgr import plain
 from flarelog.viewers.console import Console, summary
 from flarelog.viewers.display import ERROR, BytesDisplay, ConsoleDisplay
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
+from flarelog.viewers.health import unread
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
@@ -227,11 +229,13 @@ async def _shown(
     why = ranks.unmatched() if whole and not ranks.choice.everything else ""
     if why:
         _talk(why)
+    for missing in (*unstored_sentences(reading.unstored), *unread(reading.unstored)):
+        _talk(missing)
     if reading.unread:
         return FAILED
     if why and not ranks.shown:
         return NOT_FOUND
-    return _status(reading.infos) if asked.shown.exit_status else OK
+    return _status([*reading.infos, *reading.unstored]) if asked.shown.exit_status else OK
 
 
 def _status(streams: list[StreamInfo]) -> int:

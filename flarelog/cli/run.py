@@ -152,11 +152,12 @@ def _place(options: RunOptions, outer: str | None, run: str, site: str, log: str
     """Where the logs are: with another command's if this one runs below it, in *spool* for a sidecar beside it, else
     in a directory of the run's own. None: nowhere, and it was said why.
     """
+    single = options.merge or options.pty
     try:
         if not own and (outer or options.spool):
-            return names.hold(options.spool or outer or "", log, apart=False)
+            return names.hold(options.spool or outer or "", log, apart=False, single=single)
         base = options.spool or names.own_directory(os.environ)
-        return names.hold(os.path.join(os.path.abspath(base), run, site), log, apart=True)
+        return names.hold(os.path.join(os.path.abspath(base), run, site), log, apart=True, single=single)
     except OSError as error:
         where = error.filename or options.spool
         say(f"the spool cannot be made: {where}: {error.strerror}; the command's output is not kept")

@@ -25,7 +25,7 @@ from flarelog.errors import CannotConnect, NotAllowed, NotAReceiver, NotFound, T
 from flarelog.globs import any_of, check, plain
 from flarelog.late import late
 from flarelog.lifecycle import RunState
-from flarelog.model import State, StreamId, StreamInfo
+from flarelog.model import RunInfo, State, StreamId, StreamInfo
 from flarelog.names import meant
 from flarelog.placeholders import LogUrls
 from flarelog.receiver.phases import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
@@ -74,6 +74,7 @@ STATE of a log:
   paused     the receiver holds the log; the reason is below the table
   ended      the log is complete (receipt), or its sidecar stayed away longer
              than the receiver's --idle-timeout (timeout)
+  not stored nothing of the log was ever stored; the reason is below the table
   open       the log has not ended; --store shows no more than that
 
 \b
@@ -243,8 +244,7 @@ def fitting(rows: Sequence[tuple[str, ...]], columns: int | None) -> list[str]:
 async def _look(asked: _Asked, store: str | None, connected: Client | None) -> Found:
     """The streams that are wanted, and the state of the run, if there is one. Raises NotFound, CannotConnect."""
     check(asked.patterns)
-    found = await look(asked.run, store, connected, plain(asked.patterns))
-    sealed = not asked.patterns and all(info.sealed for info in found)  # other sites may not be
+    found = await look(asked.run, store, connected, plain(asked.patterns), unstored=True)
     if asked.patterns:
         found = [info for info in found if any_of(asked.patterns, info.stream.site)]
         if not found:
@@ -266,14 +266,30 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
         kept = choose.reader(store)
         found = [replace(info, state=State(grown=_age(info))) for info in found]
         state = (await kept.runs(asked.run)).get(asked.run, RunRecord()).state.value if asked.run else ""
-    if state == RunState.RUNNING.value and sealed:  # nobody has ended it, and nobody sends it
-        state = "sealed"
+    if state and not asked.patterns:
+        state = _called(asked.run, state, found, live=connected is not None)
+    elif state:  # which sites are not asked about counts as well
+        with contextlib.suppress(NotAllowed):  # an older receiver
+            every = await there(store, connected).infos(asked.run)
+            state = next((info.standing(live=connected is not None) for info in every), state)
     troubles = await _troubles(asked.run, found, store, connected) if asked.run else None
     by_stream: dict[StreamId, list[Finding]] = {info.stream: [] for info in found}
     for each in troubles or ():
         by_stream[each.stream].append(each)
-    shown = "" if state == RunState.UNKNOWN.value else state
-    return Found(found, shown, by_stream if troubles is not None else None, first_root(troubles or ()))
+    return Found(found, state, by_stream if troubles is not None else None, first_root(troubles or ()))
+
+
+def _called(run: str, state: str, found: Sequence[StreamInfo], *, live: bool) -> str:
+    """What ``flarelog runs`` calls a run in *state* that has the logs *found*."""
+    stored = [info for info in found if not info.unstored]
+    return RunInfo(
+        run,
+        state,
+        streams=len(stored),
+        open=sum(info.state is not None and info.state.linked is True for info in stored),
+        sealed=sum(info.sealed for info in stored),
+        unstored=len(found) - len(stored),
+    ).standing(live=live)
 
 
 async def _troubles(
@@ -341,7 +357,9 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
             shown = looking.result()
             if in_place:
                 asked = replace(asked, columns=terminal_size().columns)
-            ended = all(one.phase is Phase.ENDED for one in sites(shown.streams, asked.quiet_after).values())
+            ended = all(
+                one.phase in (Phase.ENDED, Phase.UNSTORED) for one in sites(shown.streams, asked.quiet_after).values()
+            )
             over = ended and shown.state == RunState.ENDED.value
             heard, asked_once = time.monotonic(), True
         except (CannotConnect, NotFound) as error:  # neither is a reason to look away

@@ -53,9 +53,16 @@ async def _streams(run_id: str, place: Place) -> list[StreamInfo]:
         return await look(run_id, None, connected)
 
 
-async def look(run_id: str, store: str | None, connected: Client | None, sites: Sequence[str] = ()) -> list[StreamInfo]:
+async def look(
+    run_id: str,
+    store: str | None,
+    connected: Client | None,
+    sites: Sequence[str] = (),
+    *,
+    unstored: bool = False,
+) -> list[StreamInfo]:
     """What *store*, a directory, or the receiver that is *connected* holds, of all runs or of *run_id*, of all sites or
-    of *sites*.
+    of *sites*; with *unstored* also the logs of which nothing was ever stored.
 
     Raises NotFound, CannotConnect, NotAllowed, InvalidName.
     """
@@ -63,12 +70,15 @@ async def look(run_id: str, store: str | None, connected: Client | None, sites: 
         run_name(run_id)
     found: list[StreamInfo] = []
     if connected is not None:
-        found = [info for site in sites or ("",) for info in await connected.streams(run_id, site, some=True)]
+        for site in sites or ("",):
+            found += await connected.streams(run_id, site, unstored=unstored, some=True)
     elif store is not None:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
         from flarelog.stores import choose  # who asks a receiver does not wait for it
 
-        found = [info async for info in choose.reader(store).list(f"{run_id}/" if run_id else "", wanted=wanted)]
+        kept = choose.reader(store)
+        found = [info async for info in kept.list(f"{run_id}/" if run_id else "", wanted=wanted)]
+        found += await kept.unstored(run_id, wanted) if unstored else ()
     if run_id and not found and not sites:
         from flarelog.viewers.missing import said, without  # for a mistake alone
 

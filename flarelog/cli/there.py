@@ -18,7 +18,7 @@ def origin(place: Place) -> RunsOrigin:
     return StoreOrigin(place.store) if place.store is not None else ReceiverOrigin(place.receiver, place.client)
 
 
-def there(store: str | None, connected: Client | None) -> Origin:
+def there(store: str | None, connected: Client | None) -> RunsOrigin:
     """What *connected*, an open client, or the directory *store* holds. Raises NotFound, NotAllowed."""
     return StoreOrigin(store or "") if connected is None else ReceiverOrigin.over(connected)
 

@@ -47,6 +47,8 @@ class Happenings:
         self._store, self._wall = store, wall
         self._waiting: dict[tuple[str, str], dict[_Key, Happening]] = {}
         self._faring: dict[tuple[str, str], _Faring] = {}
+        self._unstored: dict[tuple[str, str], dict[str, str]] = {}  # logs of a site, and why: not written yet
+        self._unread: dict[StreamId, str] = {}  # what sites cannot read, and why
         self.paused: dict[StreamId, str] = {}  # and why: each asks again and again, and is open for a moment each time
 
     def note(self, stream: StreamId, what: str, why: str = "", since: int = 0) -> None:
@@ -68,15 +70,19 @@ class Happenings:
         if len(groups) < GROUPS:
             groups[key] = Happening(self._wall(), CALL, key[1], streams)
 
-    def hold(self, stream: StreamId, why: str) -> None:
-        """The producer of *stream* was told to wait: said once, and again where the reason is another."""
-        reason = _NUMBERS.sub("", why)
-        if self.paused.get(stream) != reason:
-            self.paused.pop(stream, None)
-            while len(self.paused) >= REMEMBERED:
-                del self.paused[next(iter(self.paused))]
-            self.paused[stream] = reason
+    def hold(self, stream: StreamId, why: str, *, opened: bool = True) -> None:
+        """The producer of *stream* was told to wait: said once, and again where the reason is another. *opened*: it has
+        had the stream, which is there.
+        """
+        if _is_new(self.paused, stream, why):
             self.note(stream, PAUSED, why)
+            if not opened:
+                self._unstored.setdefault((stream.run, stream.site), {})[stream.log] = why
+
+    def unread(self, stream: StreamId, why: str) -> None:
+        """The site of *stream* cannot read the log: nothing of it is stored, if nothing is."""
+        if _is_new(self._unread, stream, why):
+            self._unstored.setdefault((stream.run, stream.site), {})[stream.log] = why
 
     def resume(self, stream: StreamId) -> None:
         """*stream* goes on; of one that is paused that is news."""
@@ -99,8 +105,11 @@ class Happenings:
             del self._waiting[one]
         for one in [one for one in self._faring if one[0] == run and site in ("", one[1])]:
             del self._faring[one]
-        for stream in [one for one in self.paused if one.run == run and site in ("", one.site)]:
-            del self.paused[stream]
+        for one in [one for one in self._unstored if one[0] == run and site in ("", one[1])]:
+            del self._unstored[one]
+        for known in (self.paused, self._unread):
+            for stream in [one for one in known if one.run == run and site in ("", one.site)]:
+                del known[stream]
 
     async def write(self) -> None:
         """Write what waits; what cannot be written waits on."""
@@ -114,12 +123,28 @@ class Happenings:
                     later = self._waiting.get((run, site), {})
                     self._waiting[run, site] = dict([*groups.items(), *later.items()][:GROUPS])
 
+    async def write_unstored(self) -> None:
+        """Write of which logs nothing was stored; what cannot be written, or is of no run that is there, waits."""
+        waiting, self._unstored = self._unstored, {}
+        room = REMEMBERED
+        for (run, site), logs in waiting.items():
+            try:
+                if await self._store.never_stored(run, site, logs):
+                    continue
+            except StoreError as error:
+                log.debug("%s/%s: what was not stored could not be recorded: %s", run, site, error)
+            later = [*{**logs, **self._unstored.get((run, site), {})}.items()][:room]
+            if later:
+                self._unstored[run, site] = dict(later)
+                room -= len(later)
+
     async def run(self) -> None:
         """Write, again and again, for ever."""
         while True:
             await asyncio.sleep(EVERY)
             if self._waiting:
                 await self.write()
+            await self.write_unstored()
             await self.write_health()
 
     async def write_health(self, *, rest: bool = False) -> None:
@@ -141,4 +166,17 @@ class Happenings:
         """Write what is left."""
         with contextlib.suppress(Exception):
             await self.write()
+            await self.write_unstored()
             await self.write_health(rest=True)
+
+
+def _is_new(known: dict[StreamId, str], stream: StreamId, why: str) -> bool:
+    """Whether *why* is another reason than is *known* of *stream*, but for its numbers; from now on it is known."""
+    reason = _NUMBERS.sub("", why)
+    if known.get(stream) == reason:
+        return False
+    known.pop(stream, None)
+    while len(known) >= REMEMBERED:
+        del known[next(iter(known))]
+    known[stream] = reason
+    return True

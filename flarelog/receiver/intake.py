@@ -7,14 +7,16 @@ and its producer is to ask again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
 from flarelog.bus import Bus
 from flarelog.delivery.quota import Quota
 from flarelog.delivery.receiver import Refused, size_of
+from flarelog.errors import InvalidName
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import Action, Code, Gap, Mark, News, Open, StreamId
+from flarelog.model import CANNOT_BE_READ, Action, Code, Gap, Mark, News, Open, StreamId
 from flarelog.receiver.admission import Admission
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.happenings import Happenings
@@ -168,6 +170,10 @@ class Intake:
         self.states.news(stream, producer, news)
         if news.health is not None:
             self.happenings.fares(stream, news.health)
+            for sentence in news.health.unread:
+                log, known, why = sentence.partition(CANNOT_BE_READ)
+                with contextlib.suppress(InvalidName):  # it is none of a log
+                    self.happenings.unread(StreamId(stream.run, stream.site, log), f"{known.lstrip()}{why}")
 
     def note(self, session: Session, mark: Mark) -> None:
         self._quota.note(session.stream, size_of(mark))
@@ -189,7 +195,7 @@ class Intake:
 
     def held(self, session: Session, why: str) -> None:
         self.states.held(session.stream, session.producer, why)
-        self.happenings.hold(session.stream, why)
+        self.happenings.hold(session.stream, why, opened=session.reception.receiver is not None)
 
     def wrong(self, where: object, bug: Exception) -> Refused:
         """Say that the receiver itself failed at *where*, and return what its producer is told: to ask again."""

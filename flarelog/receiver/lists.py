@@ -28,7 +28,7 @@ from flarelog.receiver.states import States
 from flarelog.receiver.workers.relay import Passed, Relay
 from flarelog.security.context import Context
 from flarelog.security.guard import identity_of
-from flarelog.stores.base import Store, totals
+from flarelog.stores.base import Store, among, names_of, totals
 from flarelog.stores.moments import POINTS, Moment
 from flarelog.wire import calls
 from flarelog.wire.codec.findings import Asked, FoundIn, found_in_messages
@@ -107,6 +107,9 @@ class Lists:
             held = self._grown(asked, wanted)
         else:
             held = self._store.list(prefix, one_a_site=asked.one_a_site, after=asked.after, wanted=wanted)
+        if asked.unstored and not (asked.within or asked.one_a_site):
+            others = await self._store.unstored(asked.run, wanted)
+            held = among(held, [one for one in others if names_of(one) > asked.after])
         async with contextlib.aclosing(held) as found:
             while True:
                 infos = await self._some(found, peer, asked.limit - streams if asked.limit else TURN_MOST)
@@ -169,8 +172,12 @@ class Lists:
         """What is held here of the runs, as far as *identity* may see it."""
 
         async def seen() -> AsyncGenerator[StreamInfo, None]:
-            held = self._store.list(f"{run}/" if run else "", wanted=lambda *of: self._callers.may_see(identity, *of))
-            async with contextlib.aclosing(held) as found:
+            def wanted(run: str, site: str) -> bool:
+                return self._callers.may_see(identity, run, site)
+
+            held = self._store.list(f"{run}/" if run else "", wanted=wanted)
+            every = among(held, await self._store.unstored(run, wanted))
+            async with contextlib.aclosing(every) as found:
                 while infos := await self._some(found, peer, TURN_MOST):
                     for info in infos:
                         yield info

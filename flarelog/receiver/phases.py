@@ -24,6 +24,7 @@ class Phase(enum.StrEnum):
     SILENT = "silent"  # open, and not even a heartbeat comes
     LOST = "lost link"  # nobody has it open, and it has not ended
     PAUSED = "paused"  # the receiver has told its producer to wait
+    UNSTORED = "not stored"  # nothing of it ever was
     OPEN = "open"  # not ended; only a receiver would know more
     ENDED = "ended"
 
@@ -42,6 +43,8 @@ def standing(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> Standing:
     state = info.state or State()
     if info.sealed:
         return Standing(Phase.ENDED, why="receipt")
+    if info.unstored:
+        return Standing(Phase.PAUSED, why=state.held) if state.held else Standing(Phase.UNSTORED, why=info.unstored)
     if state.linked is None:
         return Standing(Phase.OPEN, state.grown)
     if state.held:
@@ -81,7 +84,7 @@ _MISSING = {
 
 def missing(one: Standing) -> str:
     """Why what a site has of a log called so cannot be had now; empty: it can, or only a receiver would know."""
-    if one.phase is Phase.PAUSED:
+    if one.phase in (Phase.PAUSED, Phase.UNSTORED):
         return one.why
     return "" if one.why == "receipt" else _MISSING.get(one.phase, "")
 
@@ -96,7 +99,7 @@ def lag(info: StreamInfo) -> int | None:
 # What is said of a site is what is worst of its logs, as far as people can do something; then what is best.
 _FIRST = (
     *(Phase.SILENT, Phase.LOST, Phase.PAUSED, Phase.LIVE),
-    *(Phase.HUNG, Phase.BUSY, Phase.GONE, Phase.QUIET, Phase.OPEN),
+    *(Phase.HUNG, Phase.BUSY, Phase.GONE, Phase.QUIET, Phase.OPEN, Phase.UNSTORED),
 )
 
 
@@ -118,7 +121,7 @@ def _of_several(standings: list[Standing]) -> Standing:
 
 _SAID = (
     *(Phase.LIVE, Phase.BUSY, Phase.QUIET, Phase.HUNG, Phase.GONE),
-    *(Phase.SILENT, Phase.LOST, Phase.PAUSED, Phase.OPEN, Phase.ENDED),
+    *(Phase.SILENT, Phase.LOST, Phase.PAUSED, Phase.UNSTORED, Phase.OPEN, Phase.ENDED),
 )
 
 

@@ -35,7 +35,9 @@ Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
 class Runs:
-    """For one event loop. *is_away*: whether a stream belongs to this process, and nobody has opened it here yet."""
+    """For one event loop. *is_away*: whether a stream belongs to this process, and nobody has opened it here yet;
+    *waits*: whether the producer of a log of a run was told to wait, and is still there.
+    """
 
     def __init__(
         self,
@@ -46,6 +48,7 @@ class Runs:
         workers: Workers | None,
         is_away: Callable[[StreamId], bool],
         spawn: Spawn,
+        waits: Callable[[str], bool] = lambda run: False,
     ) -> None:
         self.shares = RunShares(options, certified=options.tls is not None)
         self._store, self._bus, self._sessions = store, bus, sessions
@@ -54,7 +57,7 @@ class Runs:
         self._states: dict[str, RunState] = {}
         self._recording: set[str] = set()  # runs whose state is still to be recorded
         self._finishing: dict[str, asyncio.Task[None]] = {}  # by run: what awaits its end
-        self._is_away = is_away
+        self._is_away, self._waits = is_away, waits
         self._recalled: set[str] = set()  # runs that had not ended when an earlier process did
         self._back_by = -math.inf  # the loop's time at which their producers have come back
 
@@ -158,7 +161,8 @@ class Runs:
 
     async def left(self, run: str, timeout: float) -> bool:
         """As ``join``, of the streams that are this process's. A restart is to them what a lost connection is: one
-        that the store holds without a receipt is waited for until somebody has opened it.
+        that the store holds without a receipt is waited for until somebody has opened it. One whose producer was told
+        to wait is open for a moment again and again.
         """
         clock = asyncio.get_running_loop().time
         end, away = clock() + timeout, None
@@ -167,7 +171,13 @@ class Runs:
             if away == []:
                 break
             await asyncio.sleep(AGAIN_EVERY if away is None else MET_EVERY)
-        return await self._sessions.join(run, end - clock())
+        while await self._sessions.join(run, end - clock()):
+            if not self._waits(run):
+                return True
+            if clock() >= end:
+                return False
+            await asyncio.sleep(min(AGAIN_EVERY, end - clock()))
+        return False
 
     async def _away(self, run: str) -> list[StreamId] | None:
         """The streams of *run* that have no receipt, and that nobody has opened yet; None where nothing can be told of

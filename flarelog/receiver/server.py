@@ -81,9 +81,13 @@ class Server:
 
         self.findings = Findings(store, mine) if options.findings == "on" else None
         self.happenings = Happenings(store, lambda: time.time_ns() // 1_000_000)
+
+        def waits(run: str) -> bool:
+            return any(one.run == run and self.states.asks(one) for one in self.happenings.paused)
+
         self.pressure = Pressure(options, sessions, lately)
         callers = Callers(options, guard, Peers(options, lately.said), workers)
-        runs = self.runs = Runs(store, self.bus, options, sessions, workers, is_away, self.spawn)
+        runs = self.runs = Runs(store, self.bus, options, sessions, workers, is_away, self.spawn, waits)
         self.removals = Removals(store, runs, sessions, self.states, workers, self._forget, self.spawn, lately)
         self.admission = Admission(store, options, runs, self.quota, workers, self.removals.check)
         self.intake = Intake(

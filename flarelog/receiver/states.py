@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from flarelog.model import Activity, Health, News, State, StreamId
 
 REMEMBERED = 20_000  # streams that nobody has open
+ASKS_WITHIN = 15.0  # seconds in which a producer that was told to wait asks again, if it is still there
 HELD_FOR = 5.0  # seconds that a stream which was held must be open before it counts as going on by itself
 _SPAN = 10.0  # seconds that a rate is taken over
 _SAMPLES = 8  # of a producer's clock: the message that was fastest on its way tells best
@@ -152,6 +153,11 @@ class States:
     def met(self, stream: StreamId) -> bool:
         """Whether somebody has opened *stream* since the start, and that is remembered."""
         return stream in self._open or stream in self._left
+
+    def asks(self, stream: StreamId) -> bool:
+        """Whether the producer of *stream* was told to wait just now: it is there, and waits."""
+        found = self._open.get(stream) or self._left.get(stream)
+        return found is not None and bool(found.held) and self._clock() - found.held_at < ASKS_WITHIN
 
     def of(self, stream: StreamId) -> State:
         """How *stream* fares; of one that nobody has opened since the start, since when nobody has."""

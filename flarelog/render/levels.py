@@ -1,17 +1,21 @@
 """How grave a line is, as its writer says: by a word, a letter or a key that stands near its beginning.
 
 The forms are those of common writers: Python's logging and warnings, glog (PyTorch, Kubernetes), NCCL, compilers,
-logfmt, JSON lines. A line that tells no level belongs to the one before it if it is indented, or in a traceback.
+Slurm, nginx, Apache, syslog, panics of Go and Rust, logfmt, JSON lines. In JSON and logfmt a key of the line itself
+decides before a key within, and that before any word. A line that tells no level belongs to the one before it
+if it is indented, or in a traceback.
 """
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 
 from flarelog.late import late
-from flarelog.render.tracebacks import GOROUTINE, TRACEBACK, Tracebacks
+from flarelog.render.tracebacks import GOROUTINE, PANICKED, TRACEBACK, Tracebacks
 
 _HEAD = 256  # characters that are looked at
+_KEYS = 4096  # characters in which a key is looked for
 
 
 class Level(IntEnum):
@@ -25,6 +29,7 @@ class Level(IntEnum):
     FATAL = 21
 
 
+_FATAL = Level.FATAL  # an enum tells its own in ten times the time
 NAMES = tuple(level.name.lower() for level in Level)
 STYLES = {Level.TRACE: "2", Level.DEBUG: "2", Level.WARNING: "33", Level.ERROR: "31", Level.FATAL: "1;31"}
 
@@ -35,28 +40,62 @@ _WORDS = {
     "WRN": Level.WARNING,
     "ERR": Level.ERROR,
     "FTL": Level.FATAL,
+    "CRIT": Level.FATAL,
     **dict.fromkeys(("CRITICAL", "PANIC", "ALERT", "EMERG", "DPANIC"), Level.FATAL),
 }
+_DIGIT = "0123456789"
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _LETTERS = {"I": Level.INFO, "W": Level.WARNING, "E": Level.ERROR, "F": Level.FATAL, "D": Level.DEBUG}
+_BEFORE_LETTERS = f"[ \t{''.join(_LETTERS)}"  # what a line with one begins with
 _NUMBERS = tuple(Level)  # of bunyan and pino: 10 to 60
+_PRIORITIES = (*[Level.FATAL] * 3, Level.ERROR, Level.WARNING, Level.INFO, Level.INFO, Level.DEBUG)  # of syslog
+_FACILITIES = 24
 _SHORTEST = min(map(len, _WORDS))  # characters of a line that tells a level
 _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
+_PRIORITY = late(r"<(\d{1,3})>(?=[\w\[])")
+_VALUES = {**_WORDS, "INFORMATION": Level.INFO, "VERBOSE": Level.TRACE, "EMERGENCY": Level.FATAL}
 # Without \b before them: where a pattern begins with letters, the search skips to one of them.
-_CAPITALS = late(rf"(?:{_WORD})(?!\w)")
+_CAPITALS = late(rf"(?:{_WORD})(?!\w|\.\w)")
+_SETTING = late(r"(?:--[\w-]{0,40}level|[A-Z]_(?:LEVEL|DEBUG))=$")
+_OBJECT = late(r"(?:\[[^\]]{1,40}\]:?\s?)?\{\s?\"")
+_STRING = late(r"\"(?:[^\"\\]|\\.)*\"")
+# A quote within a string has a backslash before it, so that what is found is a key.
+_KEY = late(
+    r"\"(?:(?:@|log\.)?(?:[Ll]evel|LEVEL)(?:_?[Nn]ame)?|[Ss]everity(?:_?[Tt]ext)?|SEVERITY|lvl|@l)\"\s?:\s?"
+    r"\"(?P<value>[A-Za-z]{1,16})\""
+    r"|\"level\"\s?:\s?(?P<number>[1-6]0)\b|\"[Ss]everity_?[Nn]umber\"\s?:\s?(?P<severity>[1-9]\d?)\b"
+    r"|\"PRIORITY\"\s?:\s?\"?(?P<priority>[0-7])\b"  # journald
+    r"|\"s\"\s?:\s?\"(?P<letter>[IWEFD])\d?\",\s{0,4}\"c\""  # MongoDB
+)
+_PAIRS = late(r"[A-Za-z_][\w.]{0,40}=\S")
+_PAIR = late(r"(?:(?<=\s)|^)(?:level|levelname|lvl|severity)=(?P<quote>\"?)(?P<value>[A-Za-z]{1,16})(?P=quote)(?!\S)")
 _LETTER = late(
     r"\s*(?:\[[^\]]{1,40}\]:?\s*|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: ){0,3}"
-    r"\[?([IWEFD])(?:\d{3,4}\s\d\d:\d\d:\d\d| [\w./]{1,80}\.(?:cpp|cc|cu|h|py):\d)"
+    r"\[?([IWEFD])(?:(?:20\d\d)?\d{3,4}\s\d\d:\d\d:\d\d| [\w./]{1,80}\.(?:cpp|cc|cu|h|py):\d)"
+)
+_BRACKETED = late(  # spdlog, nginx, structlog; with its module, as Apache writes it. The first character is looked for.
+    r"\[(?<![A-Ya-z,;=(] \[)(?:[a-z_]{0,30}+:)?"
+    r"(?P<word>error|err|warning|warn|critical|crit|alert|emerg|fatal|info|notice|debug|trace|Error|Warning) {0,8}\]"
+)
+# What is measured, or a setting, and no sentence.
+_FIGURE = (
+    r"(?:[-+]?\d{1,15}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?%?(?:\s{0,4}(?:$|[,;|)\]}/])|\s{1,4}[\w-]{1,30}\s?[:=])"
+    r"|[-+]?\d{1,15}\.\d{1,20}(?:[eE][-+]?\d{1,3})?%?(?:\s|$)"
+    r"|[-+]?(?i:nan|inf|none|null|false|true|no|yes|on|off|ok)\s{0,4}(?:$|[,;|)\]}/]))"
 )
 _SAID = late(
-    rf"(?i:\b(?:level|levelname|severity|lvl)\"?\s?[=:]\s?\"?(?P<value>{_WORD})\b)"
+    rf"(?i:(?<![\w-])(?:level|levelname|severity|lvl)\"?\s?[=:]\s?\"?(?P<value>{_WORD})\b)"
     r"|\"level\":\s?(?P<number>[1-6]0)\b|\"severityNumber\":\s?(?P<severity>[1-9]\d?)\b"
     r"|\[(?P<bracketed>error)\]"
     r"|(?i:(?:^|\d:\s|\]:\s?)(?P<said>warning|error|fatal(?=\serror)|fatal|warn(?=:)"
-    r"|panic(?=:\s(?!(?:true|false|on|off|yes|no|none|null|\d+)\s*$))):?\s)"
+    rf"|panic(?=:)):?\s(?!{_FIGURE}))"
+    r"|(?i:(?:^|\d:\s|\]:\s?|:\d\d(?:[.,]\d{1,9})?(?:Z|\s?[+-]\d\d:?\d\d)?\]?:?\s{1,4})"  # behind a time
+    r"(?:[a-z][\w.+/-]{0,60}(?:\[\d{1,10}\])?:\s)?"  # and a program
+    rf"(?P<named>warning|warn|error|fatal|critical):\s(?!{_FIGURE}))"
+    r"|(?P<panicked>\bthread '[^']{1,100}'(?: \(\d{1,19}\))? panicked at )"
     r"|(?P<warning>[A-Za-z]Warning:)"
-    r"|(?P<error>(?:[A-Za-z]|\b)(?:Error|Exception)\b:|Traceback \(most recent call last\):"
-    r"|Segmentation fault|core dumped|Out of memory)"
+    rf"|(?P<error>(?:[A-Za-z](?:Error|Exception)|\bException|\bError(?!:\s?{_FIGURE})):"
+    r"|Traceback \(most recent call last\):|Segmentation fault|core dumped|Out of memory)"
 )
 
 
@@ -75,7 +114,8 @@ def _may_say(head: str) -> bool:
         or "memory" in head
         or "atal" in head
         or "arn:" in head
-        or "anic:" in head
+        or "anic" in head
+        or "ritical:" in head
     )
 
 
@@ -88,25 +128,88 @@ def _told(text: str) -> tuple[Level | None, int]:
     """The level, and behind how many characters nothing could tell another one; 0: that is not known."""
     if len(text) < _SHORTEST:
         return None, 0
-    head = text[:_HEAD]
-    letter = _LETTER.match(head)
-    if letter is not None:
+    first, head = text[0], text[:_HEAD]
+    timed = first in _DIGIT
+    if not timed and (first in "{[<" or "=" in text) and (keyed := _keyed(text)) is not None:
+        return keyed, 0
+    may_have_letter = head[26:27] == ":" if timed else first in _BEFORE_LETTERS  # of a time, its length is known
+    if may_have_letter and (letter := _LETTER.match(head)) is not None:
         return _LETTERS[letter[1]], 0
     found, at, end = None, len(head), 0
     for word in _CAPITALS.finditer(head):
         begin = word.start()
-        if not begin or not (head[begin - 1].isalnum() or head[begin - 1] == "_"):
+        if not begin or head[begin - 1] == " " or _is_level(head, begin, word.end()):
             found, at, end = _WORDS[word[0]], begin, word.end() + 1
             break
-    if _may_say(head[:at]):
+    before = head[:at]
+    if "[" in before and (marked := _BRACKETED.search(before)) is not None:
+        found, at, end = _WORDS[marked["word"].upper()], marked.start(), marked.end()
+        before = head[:at]
+    if _may_say(before):
         said = _SAID.search(head, 0, at)
         if said is not None:
             if said["number"] or said["severity"]:
-                number = int(said["number"]) // 10 if said["number"] else (int(said["severity"]) + 3) // 4
-                return _NUMBERS[min(number, len(_NUMBERS)) - 1], 0
-            name = said["value"] or said["said"] or said["bracketed"]
+                return _numbered(said), 0
+            if said["panicked"]:
+                return Level.FATAL, 0
+            name = said["value"] or said["said"] or said["named"] or said["bracketed"]
             return _WORDS[name.upper()] if name else Level.WARNING if said["warning"] else Level.ERROR, 0
-    return found, end if head[:1].isdigit() else 0  # behind brackets there may be a letter
+    # Behind brackets there may be a letter, and a name may go on.
+    return found, end if timed and head[end - 1 : end] != "." else 0
+
+
+def _is_level(head: str, begin: int, end: int) -> bool:
+    """Whether the word from *begin* to *end* is not the rest of another one, of a name with dots or of a setting."""
+    before = head[begin - 1]
+    if before == ".":
+        return head[end : end + 1] == ":" or not head[max(0, begin - 2)].isalnum()
+    if before == "=":
+        return _SETTING.search(head, max(0, begin - 48), begin) is None
+    return not (before.isalnum() or before == "_")
+
+
+def _keyed(text: str) -> Level | None:
+    """The level under a key of *text*; None where it has no keys, or none of them tells one."""
+    if text[0] in "{[":
+        return _in_object(text) if _OBJECT.match(text) is not None else None
+    if text[0] == "<":
+        number = int(said[1]) if (said := _PRIORITY.match(text)) is not None else 8 * _FACILITIES
+        return _PRIORITIES[number % 8] if number < 8 * _FACILITIES else None
+    if _PAIRS.match(text) is None:
+        return None
+    for found in _PAIR.finditer(text, 0, _KEYS):
+        quotes = text.count('"', 0, found.start()) - text.count('\\"', 0, found.start())
+        if not quotes % 2 and (level := _VALUES.get(found["value"].upper())) is not None:
+            return level
+    return None
+
+
+def _in_object(text: str) -> Level | None:
+    """The level under a key of the JSON object *text*, or else under the first one of an object in it."""
+    depth, at, inner = 0, 0, None
+    for found in _KEY.finditer(text, 0, _KEYS):
+        between = text[at : found.start()]
+        if at or between.count("{") > 1:
+            between = _STRING.sub("", between)
+            depth += between.count("{") - between.count("}")
+        else:
+            depth = 1
+        at = found.end()
+        level = _VALUES.get(found["value"].upper()) if found["value"] else _numbered(found)
+        if depth == 1 and level is not None:
+            return level
+        inner = inner or level
+    return inner
+
+
+def _numbered(found: re.Match[str]) -> Level:
+    said = found.groupdict()
+    if said.get("priority"):
+        return _PRIORITIES[int(said["priority"])]
+    if said.get("letter"):
+        return _LETTERS[said["letter"]]
+    number = int(found["number"]) // 10 if found["number"] else (int(found["severity"]) + 3) // 4
+    return _NUMBERS[min(number, len(_NUMBERS)) - 1]
 
 
 def _shape(text: str) -> bytes:
@@ -115,7 +218,7 @@ def _shape(text: str) -> bytes:
 
 
 class Levels:
-    """The levels of one log's lines, told in their order."""
+    """The levels of one log's lines, told in their order; of a container's log those of one stream."""
 
     def __init__(self) -> None:
         self._last: Level | None = None
@@ -136,12 +239,15 @@ class Levels:
         if GOROUTINE in text and self._tracebacks.begins(text):
             return self._begun()
         own, self._end = _told(text)
-        self._like = _shape(text[: self._end])
+        if own is _FATAL and PANICKED in text and self._tracebacks.begins(text):
+            return self._begun(_FATAL)
+        if self._end:
+            self._like = _shape(text[: self._end])
         if own is None and text[:1] in (" ", "\t"):
             return self._last
         self._last = own
         return own
 
-    def _begun(self) -> Level:
-        self._last, self._end = Level.ERROR, 0
-        return Level.ERROR
+    def _begun(self, level: Level = Level.ERROR) -> Level:
+        self._last, self._end = level, 0
+        return level

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from flarelog.render.times import SECOND, stamp
+from flarelog.render.times import LOOKED, SECOND, stamp
 from flarelog.render.zones import Stamps, offsets
 
 _STAMP = (
@@ -92,7 +92,7 @@ class Past:
         )
 
     def _is_early(self, offset: int, line: bytes) -> bool:
-        time = self._time(offset, line[:400].decode(errors="replace"))
+        time = self._time(offset, line[:LOOKED].decode(errors="replace"))
         return time is None or time < self._since
 
     def _time(self, offset: int, text: str) -> int | None:

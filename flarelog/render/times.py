@@ -2,11 +2,12 @@
 offset compare exactly.
 
 The forms are those of common log writers: RFC 3339 and ISO 8601 (container runtimes, NVFlare, Python's logging, Go,
-TensorFlow, JSON lines), syslog, glog (PyTorch, Kubernetes), Apache, rich, ctime, seconds or milliseconds since 1970,
-with AM or PM, and with the names of the zones of Europe and North America, UTC and Japan. What stands before
-a stamp may be colours, prefixes in brackets (``[rank1]:``), a level, a name. A stamp without a zone is in the zone that
-the caller names; one without a year is of the year that puts it nearest to the time that the caller tells, and not more
-than ``AHEAD`` behind it: nobody writes a line half a year before its time.
+TensorFlow, JSON lines), syslog, glog (PyTorch, Kubernetes), Apache, rich, ctime, Spark, seconds or parts of them since
+1970 (OpenTelemetry, journald, fluent-bit), with AM or PM, and with the names of the zones of Europe and North America,
+UTC and Japan. What stands before a stamp may be colours, prefixes in brackets (``[rank1]:``), a level, a name; in JSON,
+other keys. A stamp without a zone is in the zone that the caller names; one without a year is of the year that puts it
+nearest to the time that the caller tells, and not more than ``AHEAD`` behind it: nobody writes a line half a year
+before its time.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ Zone = int | Callable[[int], int]
 
 AHEAD = 7  # days by which a stamp without a year may be in the future: of clocks, zones, and what is shown again
 _HEAD = 96  # characters that are looked at
+_OBJECT = 1024  # of JSON, in which a key may stand behind others
+LOOKED = 4 * _OBJECT  # bytes of a line that a reader of bytes looks at, so that it finds the same
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _CLOCK = r"(?P<H>[01]\d|2[0-3]):(?P<M>[0-5]\d):(?P<S>[0-5]\d|60)(?:[.,](?P<f>\d{1,12}))?(?!\d)"
@@ -49,8 +52,14 @@ _DAY = r"(?P<d>0[1-9]|[12]\d|3[01]| ?[1-9])"
 _PART = r"(?:(?:\.|(?=\d{3}(?!\d)))(?P<f>\d{1,9}))?"  # of a second: behind a dot, or as the last of milliseconds
 _BRACKETS = r"\[[A-Za-z][\w.:/ -]{0,40}\]:?\s*|\([\w.:/ -]{1,40}\)\s*|<\d{1,3}>\d?\s*"
 _PREFIX = rf"(?:{_BRACKETS}|[\w./-]{{1,40}}\s*[|│:]\s+|[A-Z]+\s+)"
+_LEVELS = "TRACE|DEBUG|INFO|WARN|ERROR|FATAL"
 _START = rf"^\s*{_PREFIX}{{0,4}}[\[(<\"']?"
 
+_SINCE_1970 = late(
+    r"\"(?:ts|time|[tT]imestamp|date|timeUnixNano|time_unix_nano|__REALTIME_TIMESTAMP)\"\s?:\s?(?P<quote>\"?)"
+    r"(?P<s>1\d{9})(?:(?:\.|(?=(?:\d{3}){1,3}(?!\d)))(?P<f>\d{1,9}))?(?P=quote)\s*[,}]",
+    re.ASCII,
+)
 _YEAR, _MONTH, _DAY_2 = r"(?P<Y>[12]\d{3})", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])"
 _HOURS = r"(?:\s?(?P<z>Z\b|[+-]\d\d:?\d\d\b))?"
 _ISO = late(rf"(?<![\w./-]){_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _]{_CLOCK}{_HOURS}", re.ASCII)
@@ -65,7 +74,7 @@ _RFC_3339 = late(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))
 
 def may_tell(line: bytes) -> bool:
     """Whether *line* may begin with a time: of one that tells none that is known in a tenth of what ``stamp`` takes."""
-    head = line[: 4 * _HEAD]
+    head = line[: LOOKED if line[:_HEAD].lstrip(b" \t")[:1] == b"{" else 4 * _HEAD]
     return _SIGN.search(head) is not None or b"\x1b" in head  # a colour may stand within a stamp
 
 
@@ -85,6 +94,8 @@ def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:
         if its_zone is None and (head[end + 1 : end + 3] in _BEHIND_BEGINS or head[end : end + 2] in _BEHIND_BEGINS):
             local, its_zone = _behind(head, end, local)
         return None if local is None else (local - _offset(its_zone, zone, local)) * SECOND + _nanoseconds(fraction)
+    if head.lstrip(" \t")[:1] == "{" and (found := _SINCE_1970.search(plain(line[:_OBJECT]))) is not None:
+        return int(found["s"]) * SECOND + _nanoseconds(found["f"])
     if _LIKE.search(head) is None:
         return None
     found = next((match for form in _forms() if (match := form.search(head)) is not None), None)
@@ -125,16 +136,17 @@ def _forms() -> tuple[re.Pattern[str], ...]:
     ending = rf"(?:(?:\s(?P<z>{_ZONE_NAME}))?\s{_YEAR}\b)?"
     minutes, together = _CLOCK[: _CLOCK.index(":(?P<S>")], _CLOCK.replace(":(", "(")
     texts = (
+        rf"{_START}[IWEFDC]{_YEAR}{_MONTH}{_DAY_2}\s+{_CLOCK}",  # glog with its year
         rf"{_START}[IWEFDC](?P<m>0[1-9]|1[0-2]|[1-9](?=\d\d\s)){_DAY_2}\s+{_CLOCK}",  # glog, and as PyTorch writes it
         rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}\s+{_CLOCK}{_HALF}{ending}",  # syslog, ctime, date
         rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}",  # Apache, Redis
+        rf"{_START}(?P<y>\d\d)/{_MONTH}/{_DAY_2} {_CLOCK}(?=\s+(?:{_LEVELS})\s)",  # Spark, Hadoop
         rf"{_START}{_MONTH}/{_DAY_2}/(?:20)?(?P<y>\d\d),?\s+{_CLOCK}{_ZONE}",  # rich, America
         rf"{_START}{_DAY_2}\.{_MONTH}\.{_YEAR},?\s+{_CLOCK}{_ZONE}",  # Germany, Russia
         rf"{_START}{_YEAR}{_MONTH}{_DAY_2}[T _]{_CLOCK}{_ZONE}",
         rf"{_START}{_YEAR}{_MONTH}{_DAY_2}T{together}{_ZONE}",  # ISO 8601, basic
         rf"(?<![\w./-]){_YEAR}-{_MONTH}-{_DAY_2}T{minutes}(?P<z>Z\b|[+-]\d\d:\d\d\b)",
         rf"{_START}(?P<s>1\d{{9}}){_PART}(?![\w.])",
-        rf"^\s*\{{.*?\"(?:ts|time|timestamp)\":\s*(?P<s>1\d{{9}}){_PART}\s*[,}}]",
     )
     return tuple(re.compile(text, re.ASCII) for text in texts)
 

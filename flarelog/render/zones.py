@@ -21,7 +21,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from flarelog.render.rows import Line, Note
-from flarelog.render.times import SHORTEST, stamp
+from flarelog.render.times import LOOKED, SHORTEST, stamp
 
 if TYPE_CHECKING:
     from flarelog.model import Mark, StreamInfo
@@ -30,7 +30,6 @@ SLACK = 600  # seconds by which the stamps of one log may be out of order
 SOON = 60  # seconds within which a receiver hears of a log that begins
 BACK, NEAR = 8 << 20, 16 << 10  # bytes that are looked back at most, and at first
 LINES = 200  # that are looked at before others have a turn
-HEAD = 400  # bytes of a line that are looked at
 _QUARTER = 900  # seconds: no zone changes its offset anywhere else, since there are computers
 _UNLIKE = "", "", 0, 0
 _FRACTIONS = {f"{number:03d}": number * 1_000_000 for number in range(1000)}  # of a second, in nanoseconds
@@ -217,7 +216,7 @@ def _texts(offset: int, data: bytes) -> Iterator[tuple[int, str]]:
     """The beginning of each line in *data*, as a terminal shows it in the end, with where the line begins."""
     for line in data.split(b"\n"):
         last = line.rstrip(b"\r")
-        yield offset, last[last.rfind(b"\r") + 1 :][:HEAD].decode(errors="replace")
+        yield offset, last[last.rfind(b"\r") + 1 :][:LOOKED].decode(errors="replace")
         offset += len(line) + 1
 
 

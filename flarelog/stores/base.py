@@ -20,17 +20,18 @@ stores come from: a new store is one file and a line there.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, aclosing, suppress
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, Self
 
 from flarelog.delivery.receiver import Holder
 from flarelog.delivery.shares import Footprint
-from flarelog.errors import NotFound, Unreadable
+from flarelog.errors import InvalidName, NotFound, Unreadable
 from flarelog.lifecycle import RunState
-from flarelog.model import MAX_OFFSET, Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
+from flarelog.model import EMPTY_DIGEST, MAX_OFFSET, Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import POINTS, Happening, Moment
 from flarelog.values import frozen
@@ -171,6 +172,13 @@ class Reader(Protocol):
         sites in runs that are *wanted*: of others no stream is read.
         """
 
+    async def unstored(
+        self, run: str = "", wanted: Callable[[str, str], bool] = lambda run, site: True
+    ) -> Sequence[StreamInfo]:
+        """The logs of *run*, or of all runs, of which nothing was ever stored, as far as ``never_stored`` was told of
+        them, in the order of their names; *wanted*: as of ``list``. They are no streams.
+        """
+
     def at_hand(self, stream: StreamId) -> AtHand | None:
         """What is known of *stream*, without asking anybody; None where it is not open here."""
 
@@ -243,6 +251,11 @@ class Store(Reader, Protocol):
 
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
         """Write down what happened to streams of *site*, for people; in a bounded place."""
+
+    async def never_stored(self, run: str, site: str, found: Mapping[str, str]) -> bool:
+        """Remember that nothing of the logs *found* of *site* was ever stored, each with why; in a bounded place. A log
+        that is a stream is none of them, then or later. False: there is no such run.
+        """
 
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
         """Remember, in place of what was said before, what went wrong in the logs of *site*; nothing where the site is
@@ -322,10 +335,40 @@ def lengths_at(growth: Iterable[tuple[int, int]], times: Sequence[int]) -> tuple
     return tuple(longest[bisect_right(points, (at, MAX_OFFSET))] for at in times)
 
 
+def never_stored(run: str, site: str, logs: Mapping[str, str]) -> Iterator[StreamInfo]:
+    """What is told of *logs* of *site*, each with why nothing of it was ever stored."""
+    for log, why in logs.items():
+        with suppress(InvalidName):
+            yield StreamInfo(StreamId(run, site, log), 0, 0, EMPTY_DIGEST, False, unstored=why)
+
+
+async def among(
+    streams: AsyncGenerator[StreamInfo, None], unstored: Iterable[StreamInfo]
+) -> AsyncGenerator[StreamInfo, None]:
+    """*streams* and *unstored*, each in the order of their names, in that order; no log twice."""
+    rest = deque(unstored)
+    async with aclosing(streams) as found:
+        async for info in found:
+            stream = info.stream
+            while rest and names_of(rest[0]) <= names_of(info):
+                if (one := rest.popleft()).stream != stream:
+                    yield one
+            yield info
+    for one in rest:
+        yield one
+
+
+def names_of(info: StreamInfo) -> tuple[str, str, str]:
+    """By which lists are in order."""
+    return info.stream.run, info.stream.site, info.stream.log
+
+
 async def totals(
     streams: AsyncIterator[StreamInfo], is_open: Callable[[StreamId], bool] = lambda stream: False
 ) -> AsyncGenerator[RunInfo, None]:
-    """What *streams*, in the order of their names, come to, run by run; their states are not known here."""
+    """What *streams*, in the order of their names, come to, run by run; their states are not known here. Logs of which
+    nothing was stored may be among them.
+    """
     now, site = None, ""
     counted: set[str] = set()  # commands of the site: each has several logs
     async for info in streams:
@@ -340,7 +383,8 @@ async def totals(
         one = RunInfo(
             stream.run,
             sites=int(stream.site != site),
-            streams=1,
+            streams=int(not info.unstored),
+            unstored=int(bool(info.unstored)),
             open=int(is_open(stream)),
             sealed=int(info.sealed),
             size=info.committed,

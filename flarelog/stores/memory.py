@@ -22,7 +22,19 @@ from flarelog.lifecycle import RunState
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, Removed, StreamId, StreamInfo, extend
 from flarelog.names import run_name, site_name
 from flarelog.stores import moments
-from flarelog.stores.base import AtHand, Bytes, Evidence, Extent, RunRecord, absent, in_use, lengths_at, pieces
+from flarelog.stores.base import (
+    AtHand,
+    Bytes,
+    Evidence,
+    Extent,
+    RunRecord,
+    absent,
+    in_use,
+    lengths_at,
+    names_of,
+    never_stored,
+    pieces,
+)
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import POINTS, Happening, Moment
 
@@ -143,6 +155,7 @@ class MemoryStore:
         self._footprints: dict[tuple[str, str], Footprint] = {}
         self._notes: dict[str, bytes] = {}
         self._findings: dict[tuple[str, str], bytes] = {}
+        self._unstored: dict[tuple[str, str], dict[str, str]] = {}
         self._leaving: set[tuple[str, str]] = set()
         self._entered = False
 
@@ -223,6 +236,18 @@ class MemoryStore:
                     yield self._logs[stream].told()
                     if one_a_site:
                         break
+
+    async def unstored(
+        self, run: str = "", wanted: Callable[[str, str], bool] = lambda run, site: True
+    ) -> Sequence[StreamInfo]:
+        found = [
+            info
+            for (one, site), logs in self._unstored.items()
+            if run in ("", one) and wanted(one, site)
+            for info in never_stored(one, site, logs)
+            if info.stream not in self._logs
+        ]
+        return sorted(found, key=names_of)
 
     def at_hand(self, stream: StreamId) -> AtHand | None:
         log = self._logs.get(stream)
@@ -317,6 +342,12 @@ class MemoryStore:
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
         self.happened += [(run, site, one) for one in found]
 
+    async def never_stored(self, run: str, site: str, found: Mapping[str, str]) -> bool:
+        there = run_name(run) in self._runs or bool(self._of(run, ""))
+        if there:
+            self._unstored.setdefault((run, site_name(site)), {}).update(found)
+        return there
+
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
         if self._of(run_name(run), site_name(site)):
             self._findings[run, site] = said
@@ -361,7 +392,7 @@ class MemoryStore:
         return Removed(found.files, found.log_bytes)
 
     def forget_run(self, run: str, site: str = "") -> None:
-        for of_sites in (self._epochs, self._footprints, self._findings):
+        for of_sites in (self._epochs, self._footprints, self._findings, self._unstored):
             for known in [known for known in of_sites if known[0] == run and site in ("", known[1])]:
                 of_sites.pop(known)
 

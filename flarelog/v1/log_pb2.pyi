@@ -409,7 +409,7 @@ class Counted(_message.Message):
     def __init__(self, end: _Optional[int] = ..., digest: _Optional[int] = ..., lines: _Optional[_Iterable[int]] = ..., colours: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ListRequest(_message.Message):
-    __slots__ = ("run", "site", "one_a_site", "after", "limit", "times_ms", "within_ms", "several")
+    __slots__ = ("run", "site", "one_a_site", "after", "limit", "times_ms", "within_ms", "several", "unstored")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SITE_FIELD_NUMBER: _ClassVar[int]
     ONE_A_SITE_FIELD_NUMBER: _ClassVar[int]
@@ -418,6 +418,7 @@ class ListRequest(_message.Message):
     TIMES_MS_FIELD_NUMBER: _ClassVar[int]
     WITHIN_MS_FIELD_NUMBER: _ClassVar[int]
     SEVERAL_FIELD_NUMBER: _ClassVar[int]
+    UNSTORED_FIELD_NUMBER: _ClassVar[int]
     run: str
     site: str
     one_a_site: bool
@@ -426,10 +427,11 @@ class ListRequest(_message.Message):
     times_ms: _containers.RepeatedScalarFieldContainer[int]
     within_ms: int
     several: bool
-    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., one_a_site: bool = ..., after: _Optional[_Union[StreamId, _Mapping]] = ..., limit: _Optional[int] = ..., times_ms: _Optional[_Iterable[int]] = ..., within_ms: _Optional[int] = ..., several: bool = ...) -> None: ...
+    unstored: bool
+    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., one_a_site: bool = ..., after: _Optional[_Union[StreamId, _Mapping]] = ..., limit: _Optional[int] = ..., times_ms: _Optional[_Iterable[int]] = ..., within_ms: _Optional[int] = ..., several: bool = ..., unstored: bool = ...) -> None: ...
 
 class StreamInfo(_message.Message):
-    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted", "state", "begun_ms", "grown_ms", "sealed_ms", "lengths", "several")
+    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted", "state", "begun_ms", "grown_ms", "sealed_ms", "lengths", "several", "unstored")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -444,6 +446,7 @@ class StreamInfo(_message.Message):
     SEALED_MS_FIELD_NUMBER: _ClassVar[int]
     LENGTHS_FIELD_NUMBER: _ClassVar[int]
     SEVERAL_FIELD_NUMBER: _ClassVar[int]
+    UNSTORED_FIELD_NUMBER: _ClassVar[int]
     stream: StreamId
     first: int
     committed: int
@@ -458,7 +461,8 @@ class StreamInfo(_message.Message):
     sealed_ms: int
     lengths: _containers.RepeatedScalarFieldContainer[int]
     several: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., sealed_ms: _Optional[int] = ..., lengths: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    unstored: str
+    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., sealed_ms: _Optional[int] = ..., lengths: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[bytes]] = ..., unstored: _Optional[str] = ...) -> None: ...
 
 class State(_message.Message):
     __slots__ = ("linked", "changed_ms", "heard_ms", "grown_ms", "idle_timeout_ms", "held", "rate", "end", "skew_ms", "activity", "health")
@@ -511,7 +515,7 @@ class ListRunsRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ...) -> None: ...
 
 class RunInfo(_message.Message):
-    __slots__ = ("run", "state", "sites", "streams", "open", "sealed", "bytes", "gaps", "begun_ms", "grown_ms", "failed")
+    __slots__ = ("run", "state", "sites", "streams", "open", "sealed", "bytes", "gaps", "begun_ms", "grown_ms", "failed", "unstored", "unended")
     RUN_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     SITES_FIELD_NUMBER: _ClassVar[int]
@@ -523,6 +527,8 @@ class RunInfo(_message.Message):
     BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
     GROWN_MS_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
+    UNSTORED_FIELD_NUMBER: _ClassVar[int]
+    UNENDED_FIELD_NUMBER: _ClassVar[int]
     run: str
     state: str
     sites: int
@@ -534,7 +540,9 @@ class RunInfo(_message.Message):
     begun_ms: int
     grown_ms: int
     failed: int
-    def __init__(self, run: _Optional[str] = ..., state: _Optional[str] = ..., sites: _Optional[int] = ..., streams: _Optional[int] = ..., open: _Optional[int] = ..., sealed: _Optional[int] = ..., bytes: _Optional[int] = ..., gaps: _Optional[int] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., failed: _Optional[int] = ...) -> None: ...
+    unstored: int
+    unended: int
+    def __init__(self, run: _Optional[str] = ..., state: _Optional[str] = ..., sites: _Optional[int] = ..., streams: _Optional[int] = ..., open: _Optional[int] = ..., sealed: _Optional[int] = ..., bytes: _Optional[int] = ..., gaps: _Optional[int] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., failed: _Optional[int] = ..., unstored: _Optional[int] = ..., unended: _Optional[int] = ...) -> None: ...
 
 class RemoveRunRequest(_message.Message):
     __slots__ = ("run", "site", "force")

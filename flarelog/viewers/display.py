@@ -33,11 +33,13 @@ ERROR = late(
     r"|\b(?:ERROR|CRITICAL|FATAL|PANIC|ERR|FTL)\b(?!: 0\b)"
     r"|(?:[A-Za-z_.]|\b)(?:(?<![A-Za-z])Error:(?!\s*[\d.]+(?:\s*$|[,;]))|(?<=[A-Za-z])Error:|Exception:)"
     r"|(?:^|[\]:] ?)panic: (?!(?:true|false|on|off|yes|no|none|null|\d+)\s*$)"
-    r"|^error: |\[error\]|\bError in .{1,200}? ?: |(?:: E |: F )[\w./]{1,80}\.(?:cc|cpp|cu|h):\d"
+    r"|^error: |[:\]] (?:error: |fatal: )(?![-+\d.])|:error\] "
+    r"|\[(?:error\]|crit\]|critical\]|alert\]|emerg\]|fatal\])| panicked at "
+    r"|\bError in .{1,200}? ?: |(?:: E |: F )[\w./]{1,80}\.(?:cc|cpp|cu|h):\d"
     r"|\"severityNumber\":\s?(?:1[789]|2[0-4])\b|\blevel=(?:err|error|fatal|panic)\b"
     r"|\"level\":\s?\"(?:error|fatal|panic|dpanic|critical)\"|\"level\":[56]0\b"
     # Spelled out, as ": E " is: a sieve keeps the lines that have one of such texts.
-    r"|\b(?:E0|E1|F0|F1)\d{3}\s\d\d:\d\d:\d\d"
+    r"|\b(?:E0|E1|F0|F1|E20\d{3}|F20\d{3})\d{3}\s\d\d:\d\d:\d\d"
     r"|Segmentation fault|core dumped|Out of memory|Fatal Python error"
 )
 """What a line has with which trouble begins."""

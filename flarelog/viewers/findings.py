@@ -47,10 +47,11 @@ def drawn(table: Table) -> Callable[[], Renderer]:
 
 def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
     """That nothing was found, and in what: nobody is to read it as more than was looked at."""
-    if not infos:
-        return f"run {run} has no such log"
-    said = f"no known trouble was found in {several(len(infos), 'log')} of run {run}"
-    open_ = sum(not info.sealed for info in infos)
+    stored = [info for info in infos if not info.unstored]
+    if not stored:
+        return "; ".join([f"run {run} has no such log", *few_missing(infos)])
+    said = f"no known trouble was found in {several(len(stored), 'log')} of run {run}"
+    open_ = sum(not info.sealed for info in stored)
     gaps = [gap for info in infos for gap in info.gaps]
     if gaps:
         size = sum(gap.length for gap in gaps)

@@ -8,7 +8,7 @@ from typing import Any
 
 from flarelog.model import CANNOT_BE_READ, Health, StreamInfo
 from flarelog.receiver.phases import spoken
-from flarelog.records import unknown_ends
+from flarelog.records import unknown_ends, unstored_sentences
 from flarelog.text import legible
 
 _FULL = 0.95  # of the memory
@@ -88,20 +88,25 @@ def short(infos: Iterable[StreamInfo]) -> list[str]:
 
 def unread(infos: Collection[StreamInfo]) -> list[str]:
     """A sentence for each file that a site has, that its sidecar cannot read, and of which nothing was read before."""
+    kept = (
+        (info.stream.run, info.stream.site, f"{info.stream.log} {info.unstored}") for info in infos if info.is_unread
+    )
     said = (
         (info.stream.run, info.stream.site, what)
         for info in infos
         if info.state is not None and info.state.health is not None
         for what in info.state.health.unread
     )
-    return unreadable(said, infos)
+    return unreadable((*kept, *said), infos)
 
 
 def few_missing(infos: Collection[StreamInfo]) -> list[str]:
-    """The first of ``unread`` and of ``unknown_ends``, and how many more there are."""
-    found, ends = unread(infos), unknown_ends(infos)
+    """The first of ``unstored_sentences``, of ``unread`` and of ``unknown_ends``, and how many more there are."""
+    found, ends, refused = unread(infos), unknown_ends(infos), unstored_sentences(infos)
     more, others = len(found) - FEW, len(ends) - FEW
     return [
+        *refused[:FEW],
+        *(["nothing is stored of more logs: flarelog status names them"] if len(refused) > FEW else []),
         *found[:FEW],
         *([f"{more:,} more files cannot be read: flarelog status names them"] if more > 0 else []),
         *ends[:FEW],

@@ -54,9 +54,12 @@ class Origin(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+    async def streams(
+        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+    ) -> list[StreamInfo]:
         """What is held of *run*, or of *sites* in it; *times*: milliseconds since 1970 at which it is asked how long
-        each stream was. Raises CannotConnect, NotAllowed.
+        each stream was. *unstored*: with the logs of which nothing was ever stored, which cannot be read. Raises
+        CannotConnect, NotAllowed.
         """
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
@@ -102,7 +105,13 @@ class RunsOrigin(Origin, Protocol):
     """An origin that tells of runs as well."""
 
     async def streams(
-        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, so_far: SoFar = nobody
+        self,
+        run: str,
+        sites: Sequence[str] = (),
+        times: Sequence[int] = (),
+        *,
+        unstored: bool = False,
+        so_far: SoFar = nobody,
     ) -> list[StreamInfo]:
         """As of Origin. *so_far*: told again and again what has been listed."""
 
@@ -139,11 +148,18 @@ class ReceiverOrigin:
         await self._client.__aexit__(kind, error, trace)
 
     async def streams(
-        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, so_far: SoFar = nobody
+        self,
+        run: str,
+        sites: Sequence[str] = (),
+        times: Sequence[int] = (),
+        *,
+        unstored: bool = False,
+        so_far: SoFar = nobody,
     ) -> list[StreamInfo]:
         found: list[StreamInfo] = []
         for site in sites or ("",):
-            found += await self._client.streams(run, site, times=times, so_far=nobody if sites else so_far)
+            told = nobody if sites else so_far
+            found += await self._client.streams(run, site, times=times, unstored=unstored, so_far=told)
             so_far(found)
         self._client.patience = 0.0  # from now on whoever asks knows better how long to wait
         return found
@@ -199,7 +215,13 @@ class StoreOrigin:
         pass
 
     async def streams(
-        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, so_far: SoFar = nobody
+        self,
+        run: str,
+        sites: Sequence[str] = (),
+        times: Sequence[int] = (),
+        *,
+        unstored: bool = False,
+        so_far: SoFar = nobody,
     ) -> list[StreamInfo]:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
         found: list[StreamInfo] = []
@@ -207,9 +229,9 @@ class StoreOrigin:
             found.append(info)
             so_far(found)
         self._listed = {info.stream: (str(self._store.path(info.stream)), info) for info in found if not info.sealed}
-        if not times:
-            return found
-        return [replace(info, lengths=await self._store.lengths(info.stream, times)) for info in found]
+        if times:
+            found = [replace(info, lengths=await self._store.lengths(info.stream, times)) for info in found]
+        return [*found, *(await self._store.unstored(run, wanted) if unstored else ())]
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
         found, listed = [], self._listed  # which another list may replace meanwhile
@@ -227,10 +249,10 @@ class StoreOrigin:
         return list(await self._store.runs())
 
     async def infos(self, run: str = "") -> list[RunInfo]:
-        from flarelog.stores.base import totals
+        from flarelog.stores.base import among, totals
 
         found = {name: RunInfo(name, record.state.value) for name, record in (await self._store.runs(run)).items()}
-        held = self._store.list(f"{run}/" if run else "")
+        held = among(self._store.list(f"{run}/" if run else ""), await self._store.unstored(run))
         async with aclosing(held) as streams, aclosing(totals(streams)) as infos:
             async for info in infos:
                 if info.run in found:

@@ -158,6 +158,7 @@ class Reading:
         self.origin, self.selection, self.view, self.say = origin, selection, view, say
         self.streams: dict[StreamId, Stream] = {}
         self.unread: dict[StreamId, str] = {}  # why a log cannot be read
+        self.unstored: list[StreamInfo] = []  # logs of which nothing was ever stored, when it was last looked
         self._sieve, self._ordered = view.sieve, view.merged or ordered
         self._chosen = view.choice.since is not None or view.choice.until is not None
         self.clocks = Clocks()
@@ -188,8 +189,10 @@ class Reading:
     async def listed(self) -> list[StreamInfo]:
         """What the origin holds now. Raises FlarelogError."""
         times = () if self.streams else self._times  # what is found later came later
-        found = await self.origin.streams(self.selection.run, self.selection.named, times)
+        every = await self.origin.streams(self.selection.run, self.selection.named, times, unstored=True)
+        found = [info for info in every if not info.unstored]
         self.clocks.learn(found)
+        self.unstored = ordered(info for info in every if info.unstored and self.selection.has(info.stream))
         return ordered(info for info in found if self.selection.has(info.stream))
 
     async def grown(self, within: float) -> list[StreamInfo] | None:

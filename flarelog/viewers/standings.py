@@ -49,8 +49,9 @@ def reason_lines(
     for info in found:
         one = standing(info, quiet_after)
         away = missing(one)
-        if away or one.phase in _EXPLAINED:
-            run = info.stream.run if away else ""  # what is still sent needs no command
+        if (away or one.phase in _EXPLAINED) and not info.is_unread:  # which other lines tell
+            # What is still sent, and what is nowhere, needs no command.
+            run = info.stream.run if away and not info.unstored else ""
             said.setdefault((run, one.phase, away or one.why), []).append(info)
     lines = []
     for (run, phase, why), infos in said.items():
@@ -139,6 +140,6 @@ def status_record(
         "health": health.record(info),
         "exit": exit_record(info.exits[-1]) if info.exits else None,
         "findings": trouble_record(found),
-        "missing": {"why": away, "command": _command([info], place)} if away else None,
-        "url": _url(info, urls, now) or None,
+        "missing": {"why": away, "command": None if info.unstored else _command([info], place)} if away else None,
+        "url": (not info.unstored and _url(info, urls, now)) or None,
     }

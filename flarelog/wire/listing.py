@@ -38,6 +38,7 @@ async def streams(
     one_a_site: bool = False,
     times: Sequence[int] = (),
     within: float = 0.0,
+    unstored: bool = False,
     missing: Callable[[str], object] | None = None,
     heard: Callable[[Sequence[StreamInfo]], object] = lambda found: None,
 ) -> list[StreamInfo]:
@@ -45,6 +46,7 @@ async def streams(
 
     *times*: milliseconds since 1970 at which it is asked how long each stream was. *within*: seconds, only open streams
     of which bytes came since, without their marks, if the receiver knows how to.
+    *unstored*: with the logs of which nothing was ever stored, if the receiver tells of them.
     *one_a_site*: only the first stream of each site, without its marks, if the receiver knows how to. *timeout*,
     *silence*: seconds that each page, and each message, may take. *missing*: gets the numbers of the receiver's workers
     that did not answer, whose streams are missing; without it they are waited for. *heard*: called with each message,
@@ -54,7 +56,7 @@ async def streams(
     """
     listed, since = _Listed(run, site, heard), min(round(within * 1000), 0xFFFF_FFFF)
     while True:
-        asked = Listing(run, site, one_a_site, listed.last, PAGE, tuple(times), since, several=True)
+        asked = Listing(run, site, one_a_site, listed.last, PAGE, tuple(times), since, several=True, unstored=unstored)
         how: dict[str, Any] = {"metadata": calls.TAKES_SOME} if missing is not None else {}
         call = calls.list_streams(channel)(asked, timeout=timeout, **how)
         more = await listed.page(call, silence)

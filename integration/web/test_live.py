@@ -200,6 +200,35 @@ def test_a_hidden_tab_lets_its_stream_go_and_takes_it_up_where_it_was(
         tab.is_clean()
 
 
+@pytest.mark.parametrize("address", [LIVE, "/run/run-1?merged=arrival"], ids=["one-log", "merged"])
+def test_a_hidden_tab_does_not_go_on_with_another_log_that_took_the_name_meanwhile(
+    browser: Browser, growing: tuple[Place, Receiver, Web], address: str
+) -> None:
+    place, receiver, web = growing
+    with tab_of(browser, web) as tab:
+        tab.page.clock.install()
+        page = tab.show(address)
+        comes_true(page, "document.querySelector('log-page').live")
+        page.evaluate(HIDE, "hidden")
+        page.clock.run_for(31_000)
+        comes_true(page, "document.querySelector('log-page').live.resting")
+        assert place.call("rm", "run-1", "--receiver", receiver.address, "--yes", "--force").ends() == 0
+        place.programs[1].ends()
+        place.log.write_bytes(numbered(900, 0, "of another run"))
+        place.sidecar(receiver)
+        receiver.gets(place.log.read_bytes())
+        page.evaluate(HIDE, "visible")
+        page.clock.resume()
+        gone = "run-1/site-1/app.log was removed and begun anew: its earlier bytes are gone."
+        expect(page.locator(".trouble")).to_have_text(f"{gone} Reload the page to try again.")
+        page.locator("log-list").hover()
+        page.mouse.wheel(0, -5000)
+        page.wait_for_timeout(500)
+        assert not [text for text in held(page) if "another" in text]
+        page.reload()
+        expect(row(page, "000899 of another run")).to_be_in_viewport()
+
+
 def test_the_end_of_a_log_is_a_note_and_nothing_is_followed_any_more(
     browser: Browser, growing: tuple[Place, Receiver, Web]
 ) -> None:

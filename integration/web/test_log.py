@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from flarelog.model import Gap, StreamId
+from flarelog.stores import choose
 from integration.harness.places import Place
 from integration.web.browsing import Tab, Web, comes_true, filled, held, numbered, tab_of, texts
 from integration.web.conftest import LOGS, TRACEBACK
@@ -205,6 +209,48 @@ def test_marked_lines_are_copied_though_the_page_does_not_hold_them(tab: Tab) ->
     assert page.evaluate("navigator.clipboard.readText()").split("\n") == [f"{n:06d} step" for n in range(200)]
 
 
+def test_marked_lines_are_copied_with_the_gap_between_them(browser: Browser, place: Place) -> None:
+    store, data = place.directory / "gapped", numbered(1000)
+
+    async def fill() -> None:
+        async with choose.store(store, "memory") as held:
+            appender = await held.appender(StreamId("run-1", "site-1", "app.log"), b"producer")
+            for at in (0, 12 * 500):
+                await appender.append(at, data[at : at + 12 * 500])
+                await appender.mark(Gap(appender.committed, appender.digest, 3456, "rotated away"))
+            await appender.sync()
+            await appender.close()
+
+    with ThreadPoolExecutor(1) as other:  # the browser's loop is in this one
+        other.submit(asyncio.run, fill()).result()
+    gap = "── gap: 3,456 bytes are lost: rotated away ──"
+    with tab_of(browser, Web(place, "--store", str(store))) as tab:
+        tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        for first, last in ((498, 502), (10, 990)):  # those that the page holds, and more
+            page = tab.show(f"/run/run-1/site-1/app.log#bytes={12 * first}-{12 * last}")
+            page.keyboard.press("Control+c")
+            expect(page.locator(".told")).to_have_text(f"{last - first} lines copied.")
+            lines = [f"{n:06d} step" for n in range(first, last)]
+            lines.insert(500 - first, gap)
+            assert page.evaluate("navigator.clipboard.readText()").split("\n") == lines
+            page.goto("about:blank")
+        tab.is_clean()
+
+
+def test_the_lines_on_the_screen_are_selected_together_and_nothing_else(tab: Tab) -> None:
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = tab.show(BERLIN)
+    page.keyboard.press("g")
+    expect(row(page, "000000 step")).to_be_in_viewport()
+    page.locator("log-list").focus()
+    page.keyboard.press("Control+a")
+    comes_true(page, 'document.querySelector("log-list").selection')
+    page.keyboard.press("Control+c")
+    copied = page.evaluate("navigator.clipboard.readText()").split("\n")
+    assert len(copied) > 20
+    assert copied == [f"{n:06d} step" for n in range(len(copied))]
+
+
 SHORT = b"""before
 Traceback (most recent call last):
   File "short.py", line 1, in <module>
@@ -230,6 +276,40 @@ def test_a_traceback_is_folded_again_by_a_click_on_its_sign_though_text_is_selec
             sign.click()
             expect(inside).to_have_count(0)
             expect(sign).to_have_text("\u25b8 ")
+        tab.is_clean()
+
+
+def test_a_traceback_of_a_containers_stderr_is_folded_where_its_stdout_speaks_in_the_middle(
+    browser: Browser, place: Place
+) -> None:
+    raised = [
+        "Traceback (most recent call last):",
+        '  File "a.py", line 1, in <module>',
+        "    main()",
+        '  File "b.py", line 2, in main',
+        "ValueError: bad batch",
+    ]
+    said = [("stderr", text) for text in raised]
+    said[2:2], said[5:5] = [("stdout", "step 2")], [("stdout", "loss: 0.5")]
+    said = [("stdout", "step 1"), *said, ("stderr", "done"), ("stderr", "KeyError: 2")]
+    data = "".join(f"2026-11-25T11:00:01.{n}Z {of} F {text}\n" for n, (of, text) in enumerate(said)).encode()
+    receiver = filled(place, {"site-1/0.log": data})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show("/run/run-1/site-1/0.log")
+        expect(row(page, "Traceback")).to_contain_text("ValueError: bad batch")
+        assert [text.partition(" \u2026")[0].strip("\u25b8 ") for text in texts(page)][:6] == [
+            "step 1",
+            raised[0],
+            "step 2",
+            "loss: 0.5",
+            "done",
+            "KeyError: 2",
+        ]
+        page.locator(".row .fold").click()
+        expect(row(page, "b.py")).to_be_visible()
+        row(page, "loss: 0.5").click()
+        page.keyboard.press("e")  # neither the rest of the traceback nor what stands in its middle
+        expect(page.locator('[aria-current="true"]')).to_contain_text("KeyError: 2")
         tab.is_clean()
 
 

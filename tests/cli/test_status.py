@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from flarelog.cli import status
+from flarelog.cli import main, status
 from flarelog.cli.options import Access, Place
 from flarelog.cli.status import fitting
+from flarelog.lifecycle import RunState
+from flarelog.model import Receipt, StreamId
 from flarelog.security.tls import Tls
+from flarelog.stores.local.store import LocalStore
 
 HEAD = ("SITE", "LOG", "STATE", "BYTES", "BYTES/S", "LAG", "CLOCK", "GAPS")
 ROWS = [
@@ -82,3 +86,26 @@ def test_who_stops_watching_leaves_no_question_behind() -> None:
         assert left == ["ended"]
 
     asyncio.run(watched())
+
+
+@pytest.mark.parametrize("words", [[], ["--site", "site-1"], ["--site", "site-2"]])
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_run_is_called_what_the_list_of_runs_calls_it(
+    words: list[str], sealed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fill() -> None:
+        async with LocalStore(tmp_path, "memory") as store:
+            await store.set_run("run-1", RunState.RUNNING)
+            for site in ("site-1", "site-2"):
+                appender = await store.appender(StreamId("run-1", site, "log.txt"), b"producer")
+                if sealed or site == "site-1":
+                    await appender.seal(Receipt(0, 0, 0))
+                await appender.close()
+
+    asyncio.run(fill())
+    main(["runs", "--store", str(tmp_path)], standalone_mode=False)
+    main(["status", "run-1", *words, "--store", str(tmp_path)], standalone_mode=False)
+    lines = capsys.readouterr().out.splitlines()
+    said = "sealed" if sealed else "open"
+    assert lines[1].split()[1] == said
+    assert lines[2].startswith(f"run-1 {said}: ")

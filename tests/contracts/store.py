@@ -665,6 +665,41 @@ async def what_went_wrong_is_kept_with_its_site_and_changes_nothing_of_the_run(s
 
 
 @fact
+async def logs_of_which_nothing_was_stored_are_told_until_something_is(store: Store) -> None:
+    refused = {"c.log": "too many", "a.log": "too many", STREAM.log: "too many"}
+    assert not await store.never_stored("run-1", "site-1", refused)
+    assert await store.runs() == {}  # it makes no run
+    await (await filled(store)).close()
+    await store.set_run("run-1", RunState.RUNNING)
+    before = (await store.extents())["run-1"]
+    assert await store.never_stored("run-1", "site-1", refused)
+    assert await store.never_stored("run-1", "site-1", {"c.log": "the disk is full"})
+    assert await store.never_stored("run-1", "site-0", {"b.log": "too many sites"})  # nothing of the site is stored
+
+    async def told(run: str = "", sites: str = "site") -> list[tuple[str, str]]:
+        found = await store.unstored(run, lambda run, site: site.startswith(sites))
+        return [(str(info.stream), info.unstored) for info in found]
+
+    every = [
+        ("run-1/site-0/b.log", "too many sites"),
+        ("run-1/site-1/a.log", "too many"),
+        ("run-1/site-1/c.log", "the disk is full"),
+    ]
+    assert await told() == await told("run-1") == every
+    assert await told("run-1", "site-0") == every[:1]
+    assert await told("run-2") == []
+    assert [info.stream async for info in store.list()] == [STREAM]
+    after = (await store.extents())["run-1"]
+    assert (after.files, after.log_bytes) == (before.files, before.log_bytes)
+    await (await filled(store, StreamId("run-1", "site-1", "a.log"))).close()
+    assert await told() == [every[0], every[2]]
+    await store.remove("run-1", "site-1")
+    assert await told() == every[:1]
+    await store.remove("run-1")
+    assert await told() == []
+
+
+@fact
 async def growth_is_told_with_what_reads_it(store: Store) -> None:
     appender = await filled(store)
     async with aclosing(store.growth(STREAM, 3, follow=True)) as growth:

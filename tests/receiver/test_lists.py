@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flarelog.model import Open, StreamId
+from flarelog.lifecycle import Event
+from flarelog.model import Code, Health, News, Open, Receipt, StreamId
+from flarelog.receiver.phases import Phase, standing
 from flarelog.receiver.server import Server
 from flarelog.wire.codec.lists import Listing, decode_infos
-from tests.receiver.test_removals import play, pushed
-from tests.receiver.test_server import CHUNK, Call
+from tests.receiver.test_removals import listed, play, pushed
+from tests.receiver.test_server import CHUNK, OPEN, Call
 
 
 def test_a_list_may_tell_of_several_streams_in_a_message(tmp_path: Path) -> None:
@@ -23,3 +25,71 @@ def test_a_list_may_tell_of_several_streams_in_a_message(tmp_path: Path) -> None
         assert several == [part[0].stream for part in alone if not isinstance(part, bytes)]
 
     play(tmp_path, act)
+
+
+def test_a_log_that_the_receiver_refuses_to_open_is_told_until_it_is_stored(tmp_path: Path) -> None:
+    end = Receipt(CHUNK.end, CHUNK.digest, 0)
+
+    def opening(log: str) -> Open:
+        return Open(StreamId("run-1", "site-1", log), b"a-producer")
+
+    async def told(server: Server, *, unstored: bool = True) -> list[tuple[str, str]]:
+        parts = server.lists.streams(Listing("run-1", unstored=unstored), Call([]))
+        infos = [part[0] async for part in parts if not isinstance(part, bytes)]
+        return [(info.stream.log, standing(info).phase.value) for info in infos]
+
+    async def refused(server: Server) -> None:
+        assert await pushed(server, opening("b.log"), CHUNK, end) == [Code.OK, Code.OK, Code.SEALED]
+        assert [await pushed(server, opening(log)) for log in ("c.log", "a.log", "c.log")] == [[Code.PAUSE]] * 3
+        await server.happenings.write_unstored()
+        assert await told(server) == [("a.log", "paused"), ("b.log", "ended"), ("c.log", "paused")]
+        assert await told(server, unstored=False) == [("b.log", "ended")]  # an older reader would try to read them
+        (run,) = await listed(server)
+        assert (run.streams, run.sealed, run.unstored, run.standing(live=True)) == (1, 1, 2, "idle")
+
+    async def restarted(server: Server) -> None:
+        assert await told(server) == [("a.log", Phase.UNSTORED), ("b.log", "ended"), ("c.log", Phase.UNSTORED)]
+        for log in ("a.log", "c.log"):
+            await pushed(server, opening(log), CHUNK, end)
+        assert await told(server) == [("a.log", "ended"), ("b.log", "ended"), ("c.log", "ended")]
+        (run,) = await listed(server)
+        assert (run.streams, run.unstored, run.standing(live=True)) == (3, 0, "sealed")
+
+    play(tmp_path, refused, max_site_logs=1)
+    play(tmp_path, restarted)
+
+
+def test_a_log_that_its_site_cannot_read_is_told_until_it_is_stored(tmp_path: Path) -> None:
+    unread = ("b.log cannot be read: Permission denied", "../x cannot be read: Permission denied", "something else")
+
+    async def act(server: Server) -> None:
+        await pushed(server, OPEN, News(0, 0, health=Health(unread=unread)), News(0, 0, health=Health(unread=unread)))
+        await server.happenings.write_unstored()
+        (info,) = await server.store.unstored()
+        assert (info.stream.log, info.unstored) == ("b.log", "cannot be read: Permission denied")
+        assert info.is_unread
+        await pushed(server, Open(info.stream, b"a-producer"), CHUNK)
+        assert await server.store.unstored() == []
+
+    play(tmp_path, act)
+
+
+def test_of_a_run_that_begins_later_a_log_that_was_refused_before_is_told(tmp_path: Path) -> None:
+    def opening(run: str) -> Open:
+        return Open(StreamId(run, "site-1", "log.txt"), b"a-producer")
+
+    async def act(server: Server) -> None:
+        assert (await pushed(server, opening("run-1"), CHUNK))[0] is Code.OK
+        assert await pushed(server, opening("run-2")) == [Code.PAUSE]
+        await server.happenings.write_unstored()
+        assert await server.store.unstored() == []
+        await server.runs.announce("run-1", Event.END_RUN)
+        await pushed(server, Open(StreamId("run-2", "site-2", "log.txt"), b"another-one"), CHUNK)
+        await server.happenings.write_unstored()
+        (info,) = await server.store.unstored()
+        assert (str(info.stream), info.unstored.partition(":")[0]) == (
+            "run-2/site-1/log.txt",
+            "1 runs have not ended, and 1 is the limit",
+        )
+
+    play(tmp_path, act, max_runs=1)

@@ -11,6 +11,7 @@ from flarelog.lifecycle import Event, RunState
 from flarelog.model import Open, StreamId
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
+from flarelog.receiver.states import ASKS_WITHIN, States
 from flarelog.stores.local.store import LocalStore
 from tests.receiver.test_removals import END, pushed
 from tests.receiver.test_server import CHUNK, OPEN
@@ -29,6 +30,10 @@ def restarted(root: Path, before: Callable[[Server], Awaitable[Any]], act: Calla
                 await work(server)
 
     asyncio.run(go())
+
+
+async def nothing(server: Server) -> None:
+    """Happened before."""
 
 
 async def still_waits(ending: asyncio.Task[None]) -> bool:
@@ -72,3 +77,24 @@ def test_a_run_that_began_since_the_start_waits_for_no_log_that_nobody_has_opene
         await asyncio.wait_for(server.runs.finish("run-2"), 5)
 
     restarted(tmp_path, lambda server: pushed(server, OPEN, CHUNK), act)
+
+
+def test_a_run_does_not_end_while_the_producer_of_a_log_that_is_held_is_there(tmp_path: Path) -> None:
+    now = 0.0
+
+    async def act(server: Server) -> None:
+        server.states = server.intake.states = States(60.0, lambda: now, lambda: now)
+        await pushed(server, OPEN, CHUNK, END)
+        for held in (OTHER.stream, StreamId("run-1", "site-2", "b.txt")):
+            server.states.held(held, OTHER.producer, "the disk is full")
+            server.happenings.hold(held, "the disk is full")
+        ending = await ends(server)
+        assert await still_waits(ending)
+        await pushed(server, OTHER, CHUNK, END)
+        assert await still_waits(ending)
+        nonlocal now
+        now += ASKS_WITHIN  # the other one has not asked again
+        await asyncio.wait_for(ending, 5)
+        assert server.runs.state("run-1") is RunState.ENDED
+
+    restarted(tmp_path, nothing, act)

@@ -298,3 +298,13 @@ def test_one_line_for_all_sites(states_of: list[list[State | None]], line: str) 
 )  # fmt: skip
 def test_times_as_people_say_them(seconds: float, words: str) -> None:
     assert spoken(seconds) == words
+
+
+def test_a_log_of_which_nothing_is_stored_keeps_its_site_from_being_ended_and_hides_nothing_that_goes_on() -> None:
+    lost = StreamInfo(OTHER, 0, 0, 0, False, unstored="too many")
+    sealed = StreamInfo(STREAM, 0, 0, 0, True)
+    live = replace(sealed, sealed=False, state=State(linked=True, changed=1.0, heard=1.0))
+    assert standing(lost) == Standing(Phase.UNSTORED, why="too many")
+    assert standing(replace(lost, state=State(held="too many"))) == Standing(Phase.PAUSED, why="too many")
+    assert summary([sealed, lost]) == "1 site: 1 not stored"
+    assert summary([live, lost]) == "1 site: 1 live"

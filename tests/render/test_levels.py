@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 
 import pytest
 
+from flarelog.render.choose import Choice, Chooser
+from flarelog.render.container import Renderer
 from flarelog.render.levels import Level, Levels, level_of
 from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.viewers.console import Console, ConsoleOptions
+from flarelog.viewers.web.rows import ERROR, INSIDE, Encoder
 
 LINES = {
     '{"level":50,"time":1}': Level.ERROR,
@@ -62,6 +66,107 @@ LINES = {
     "": None,
     f"{'x' * 300} ERROR": None,
 }
+
+
+KEYED = {
+    '{"message": "INFO gathered", "levelname": "ERROR"}': Level.ERROR,
+    '{"message": "took WARNING path", "level": "critical"}': Level.FATAL,
+    '{"message": "no ERROR was found", "levelname": "INFO"}': Level.INFO,
+    '[rank1]: {"message": "no ERROR was found", "levelname": "INFO"}': Level.INFO,
+    '{"ctx":{"level":"error"},"level":"info"}': Level.INFO,
+    '{"message": "a { of }} and \\"{\\"", "ctx": {"level":"error"}, "level":"info"}': Level.INFO,
+    '{"level":"info","ctx":{"level":"error"}}': Level.INFO,
+    '{"ctx":[{"level":"error"}],"msg":"INFO"}': Level.ERROR,
+    '{"ctx":{"a":{"level":"high"}},"lvl":"warn"}': Level.WARNING,
+    '{"msg": "{\\"level\\": \\"error\\"}", "level":"debug"}': Level.DEBUG,
+    f'{{"msg": "ERROR {"x" * 1000}", "level":"debug"}}': Level.DEBUG,
+    '{"msg": "ERROR", "level":"high"}': Level.ERROR,
+    '{"message": "ERROR", "severityNumber":9}': Level.INFO,
+    '{"msg": "took ERROR", "level":30}': Level.INFO,
+    '{"Level":"Information","MessageTemplate":"no ERROR"}': Level.INFO,
+    '{"log.level":"error","message":"INFO"}': Level.ERROR,
+    'msg="took DEBUG" level=error': Level.ERROR,
+    'ts=1 msg="an ERROR with level=warn" level=info': Level.INFO,
+    'msg="say \\"x\\" ERROR" level="info"': Level.INFO,
+    'msg="ERROR" level=high': Level.ERROR,
+    "2026-11-25 10:00:00 - app.INFO - ERROR - x": Level.ERROR,
+    "2026-11-25 10:00:00 - INFO.app - ERROR - x": Level.ERROR,
+    "2026-11-25 10:00:00 - app.INFO.app - ERROR - x": Level.ERROR,
+    "[2026-11-25 10:00:00] local.ERROR: x": Level.ERROR,
+    "reading...ERROR": Level.ERROR,
+    "it ended with an ERROR.": Level.ERROR,
+    "python train.py --log-level=error": None,
+    "python train.py --log-level=ERROR": None,
+    "export NCCL_DEBUG=WARN": None,
+    "LOG_LEVEL=ERROR": None,
+    "status=ERROR": Level.ERROR,
+    "error=0.02": None,
+}
+NAMED = {
+    "srun: error: n1: task 0: Exited with exit code 1": Level.ERROR,
+    "0: slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED": Level.ERROR,
+    "[rank1]: git: fatal: not a repository": Level.FATAL,
+    "slurmd[12]: error: x": Level.ERROR,
+    "gcc: warning: x": Level.WARNING,
+    "[2026-11-25T10:00:00.000] fatal: cannot create pid": Level.FATAL,
+    "[2026-11-25T10:00:00.000] error: x": Level.ERROR,
+    "2026-11-25 10:00:00 error: x": Level.ERROR,
+    "2026-11-25 10:00:00,5 +0100 critical: x": Level.FATAL,
+    "2026-11-25T10:00:00Z warn: 3 of 5 sites": Level.WARNING,
+    "2026-11-25T10:00:00Z [critical] y": Level.FATAL,
+    "[warn] x": Level.WARNING,
+    "[crit] x": Level.FATAL,
+    "2026/11/25 10:00:00 [alert] 1#1: x": Level.FATAL,
+    "2026/11/25 10:00:00 [emerg] 1#1: bind() failed": Level.FATAL,
+    "[fatal] x": Level.FATAL,
+    "[2026-11-25 10:00:00.000] [trainer] [info] no ERROR": Level.INFO,
+    "2026-11-25 10:00:00 [warning  ] slow   step=1": Level.WARNING,
+    "[Wed Nov 25 10:00:00.000000 2026] [core:error] [pid 1] x": Level.ERROR,
+    "[Wed Nov 25 10:00:00.000000 2026] [mpm_event:notice] [pid 1] x": Level.INFO,
+    "thread 'main' panicked at src/main.rs:2:5:": Level.FATAL,
+    "thread '<unnamed>' (71) panicked at 'boom', src/main.rs:2:5": Level.FATAL,
+    "<11>Nov 25 10:00:00 n1 app: no ERROR": Level.ERROR,
+    "<34>1 2026-11-25T10:00:00Z n1 app - - - x": Level.FATAL,
+    "<6>[    1.0] eth0: up": Level.INFO,
+    '{"__REALTIME_TIMESTAMP":"1795600800000000","PRIORITY":"3","MESSAGE":"INFO"}': Level.ERROR,
+    '{ "PRIORITY" : "6", "MESSAGE" : "no ERROR" }': Level.INFO,
+    '{"t":{"$date":"2026-11-25T10:00:00.000+00:00"},"s":"E",  "c":"NETWORK"}': Level.ERROR,
+    '{"t":{"$date":"2026-11-25T10:00:00.000+00:00"},"s":"E", "c":"NETWORK"}': Level.ERROR,
+    '{"t":{"$date":"2026-11-25T10:00:00.000+00:00"},"s":"D2", "c":"NETWORK"}': Level.DEBUG,
+    '{"@t":"2026-11-25T10:00:00Z","@mt":"no","@l":"Error"}': Level.ERROR,
+    '{"@t":"2026-11-25T10:00:00Z","@l":"Verbose"}': Level.TRACE,
+    '{"SeverityNumber":17,"Body":"x"}': Level.ERROR,
+    "KeyError: 3": Level.ERROR,
+    "I20261125 10:00:07.000007 12345 foo.cc:42] no ERROR": Level.INFO,
+    "E20261125 10:00:07.000007 12345 foo.cc:42] x": Level.ERROR,
+    "error: 3 files are missing": Level.ERROR,
+    "error: no such file": Level.ERROR,
+}
+INNOCENT = [
+    "error: 0.02",
+    "error: 3e-4",
+    "error: 0.02 at step 3",
+    "Error: 0.02, loss: 0.7",
+    "error: 2 loss: 3",
+    "train: error: 0.02",
+    "2026-11-25 10:00:00 error: 0.02",
+    "warning: none",
+    "fatal: false",
+    "error: nan",
+    "0 errors",
+    "0 errors, 2 warnings",
+    "error=0.02",
+    "usage: x [debug] [--error-level]",
+    "mean Error: 0.02",
+    "choose one of [warn], [crit]",
+    "the thread 'main' has panicked",
+    "see <11> of the list",
+    "<11> of the list",
+    "<999>x",
+    '{"s":"E","x":1}',
+    '{"PRIORITY":"high"}',
+]
+LINES.update(KEYED | NAMED | dict.fromkeys(INNOCENT))
 
 
 @pytest.mark.parametrize(("text", "level"), LINES.items(), ids=[text[:40] or "empty" for text in LINES])
@@ -206,6 +311,35 @@ def test_a_panic_of_go_is_an_error_to_the_end_of_its_stacks(prefix: str) -> None
     assert levels.of("see goroutine 7 [running]: it waits") is None
 
 
+@pytest.mark.parametrize("prefix", ["", "[rank1]: ", "0: "])
+def test_a_panic_of_rust_goes_on_with_its_message_and_its_stack(prefix: str) -> None:
+    levels = Levels()
+    stack = [
+        "index out of bounds: the len is 3 but the index is 5",
+        "stack backtrace:",
+        "   0: rust_begin_unwind",
+        "             at /rustc/9fc6b431/library/std/src/panicking.rs:645:5",
+        "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace",
+    ]
+    for _ in range(2):
+        assert levels.of(f"{prefix}thread 'main' panicked at src/main.rs:2:5:") is Level.FATAL
+        assert not levels.within
+        for text in stack:
+            assert levels.of(prefix + text) is Level.ERROR
+            assert levels.within
+    assert levels.of(f"{prefix}epoch 2") is None
+    assert levels.of(f"{prefix}thread 'main' panicked at 'boom', src/main.rs:2:5") is Level.FATAL
+    assert levels.of(f"{prefix}epoch 2") is None
+
+
+@pytest.mark.parametrize("text", ["2026-11-25 10:00:00 INFO x", '{"level":"info"}', "[2026-11-25 10:00:00] INFO x"])
+def test_a_line_of_another_thread_is_no_message_of_a_panic(text: str) -> None:
+    levels = Levels()
+    assert levels.of("thread 'main' panicked at src/main.rs:2:5:") is Level.FATAL
+    assert levels.of(text) is Level.INFO
+    assert not levels.within
+
+
 def test_tracebacks_that_never_end_are_forgotten() -> None:
     levels = Levels()
     for rank in range(1000):
@@ -218,7 +352,8 @@ def test_tracebacks_that_never_end_are_forgotten() -> None:
 
 
 PARTS = ("1", "2", "[INFO] ", "08:12:0", "3 ", "[1] ", "E0101 08:08:08 ", "INFO", "ERROR", "DEBUG", " ", "_", "x", ": ",
-         "error: ",
+         "error: ", ".INFO", "INFO.", "=ERROR", "LOG_LEVEL", "[warn]",
+         "[info ]", "[", "x: error: ", "critical: ", "0.5", ":00 ",
          "level=warn ", "MyError: ", " - ", "Traceback (most recent call last):",
          "\u0661", "\udc80", "?", "I1234 08:08:08")  # fmt: skip
 
@@ -239,3 +374,48 @@ def test_a_line_has_the_level_that_it_has_whatever_line_was_before_it() -> None:
     repeated = ["1 INFO a", "Traceback (most recent call last):", "E: x", "1 INFO b", "  of b", "z", "2 INFO c"]
     found = [levels.of(text) for text in repeated]
     assert found == [Level.INFO, *[Level.ERROR] * 2, Level.INFO, Level.INFO, None, Level.INFO]
+
+
+def cri(*said: tuple[str, str]) -> list[Line]:
+    """The lines of a container's log, each a stream and a text."""
+    records = "".join(f"2026-11-25T11:00:00.{n:09d}Z {stream} F {text}\n" for n, (stream, text) in enumerate(said))
+    renderer = Renderer()
+    return renderer.feed(records.encode()) + renderer.close()
+
+
+BETWEEN = ["done", "Saving", "ok", "loss: 0.5", "step 2", '{"a": 1}', "done.", "Epoch 1: 10%", "Finished: 3 items"]
+STACK = ["goroutine 1 [running]:", "main.f()", "\t/tmp/x.go:5 +0x1d", "created by main.main in goroutine 1"]
+
+
+@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("text", [*BETWEEN, "", "  indented"])
+@pytest.mark.parametrize("block", [[*FRAMES, "ValueError: bad"], STACK, GROUP[:4]], ids=["python", "go", "a-group"])
+def test_a_line_of_a_containers_other_stream_is_of_no_traceback(block: list[str], text: str, at: int) -> None:
+    said = [("stdout", "step 1"), *(("stderr", one) for one in block), ("stdout", "  of step 1")]
+    said.insert(at + 2, ("stdout", text))
+    lines = cri(*said)
+    wrong = [line.text for line in Chooser(Choice(level=Level.ERROR)).feed(lines) if line is not None]
+    assert wrong == block
+    rows = [json.loads(f"[{row}") for row in Encoder().rows(lines)]
+    assert [row[2] for row in rows if row[3] & (ERROR | INSIDE)] == block
+    out = io.BytesIO()
+    Console(out, ConsoleOptions(output="json")).show(lines, "0.log")
+    told = map(json.loads, out.getvalue().decode().splitlines())
+    assert [each["body"] for each in told if each.get("severity_text") == "ERROR"] == block
+
+
+@pytest.mark.parametrize("text", ["done", "ok", "loss: 0.5", "done.", "step 2"])
+def test_a_word_in_small_letters_is_no_exception(text: str) -> None:
+    levels = Levels()
+    texts = [*FRAMES, text, '  File "a.py", line 2, in g', "ValueError: bad"]
+    assert [levels.of(one) for one in texts] == [*[Level.ERROR] * 3, None, *[Level.ERROR] * 2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["socket.timeout: timed out", "Empty", "_Stopped: x", "my_error: x", "main.<locals>.stop", "KeyError:", "grpc.a: "],
+)
+def test_an_exception_may_have_a_type_in_small_letters(text: str) -> None:
+    levels = Levels()
+    assert {levels.of(one) for one in [*FRAMES, text]} == {Level.ERROR}
+    assert levels.of("hello") is None

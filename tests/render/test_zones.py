@@ -265,6 +265,15 @@ def test_of_a_long_log_nearly_all_is_left_out() -> None:
     assert lines[19_000].encode() in b"".join(data for _, data in kept)
 
 
+def test_a_line_whose_time_stands_behind_a_long_key_is_not_left_out() -> None:
+    line = b"2026-11-20 08:00:00 INFO x\n"
+    late = b'{"__CURSOR":"%s","__REALTIME_TIMESTAMP":"1795600000000000"}\n' % (b"x" * 500)
+    log = line * 5000 + late + line * 20_000
+    past = Past(nanoseconds(datetime(2026, 11, 21, tzinfo=UTC)), Stamps(UTC, 0), len(log))
+    kept = [piece for at in range(0, len(log), 1 << 16) for piece in past.feed(at, log[at : at + (1 << 16)])]
+    assert any(late in data for _, data in kept)
+
+
 def test_a_line_that_has_a_time_keeps_it() -> None:
     container = Line(0, 10, "2026-11-20 12:00:00", time=5)
     assert Stamps(UTC, 0).timed([container]) == [container]

@@ -59,7 +59,9 @@ class Held:
         self._size, self._sealed = size, sealed
         self.asked: list[tuple[StreamId, int, Sieve | None]] = []
 
-    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+    async def streams(
+        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+    ) -> list[StreamInfo]:
         return [StreamInfo(stream, 0, len(data), 0, self._sealed) for stream, data in self._logs.items()]
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
@@ -192,7 +194,9 @@ def test_an_hour_that_a_clock_shows_twice_is_told_apart_whatever_is_read(
 @pytest.mark.parametrize("follow", [False, True], ids=["logs", "follow"])
 def test_a_time_without_a_year_is_of_the_year_in_which_it_was_stored_whenever_it_is_read(follow: bool) -> None:
     class Old(Held):
-        async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+        async def streams(
+            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+        ) -> list[StreamInfo]:
             return [replace(info, grown=1_795_000_000_000) for info in await super().streams(run)]  # of 2026-11-18
 
     line = b"Oct 25 00:20:00 h app: step 1\n"
@@ -326,7 +330,9 @@ def test_a_site_that_may_still_come_is_waited_for(
         async def state(self, run: str) -> RunState:
             return RunState.RUNNING
 
-        async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+        async def streams(
+            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+        ) -> list[StreamInfo]:
             self.looks += 1
             if self.looks == 6:
                 self._logs[StreamId(RUN, "c", "log.txt")] = b"late\n"
@@ -415,7 +421,9 @@ def test_the_last_lines_of_a_log_that_grows_are_looked_for_in_so_many_bytes_and_
 
 def test_of_a_store_the_state_of_the_sites_is_what_comes_of_them() -> None:
     class Goes(Held):
-        async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+        async def streams(
+            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+        ) -> list[StreamInfo]:
             return [replace(info, sealed=info.stream.site == "a") for info in await super().streams(run)]
 
         async def state(self, run: str) -> RunState:
@@ -434,7 +442,9 @@ def test_while_nobody_answers_no_site_is_called_live() -> None:
     class Away(Held):
         looks = 0
 
-        async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+        async def streams(
+            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+        ) -> list[StreamInfo]:
             self.looks += 1
             if self.looks > 1:
                 raise CannotConnect("nobody is there")
@@ -471,7 +481,9 @@ class Many(Held):
         self._tells = tells
         self.looks = 0
 
-    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+    async def streams(
+        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+    ) -> list[StreamInfo]:
         self.looks += 1
         return await self._held()
 
@@ -491,7 +503,9 @@ def test_of_a_log_that_begins_later_no_line_is_left_out(monkeypatch: pytest.Monk
     class Late(Held):
         looks = 0
 
-        async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+        async def streams(
+            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+        ) -> list[StreamInfo]:
             self.looks += 1
             found = await super().streams(run)
             return found if self.looks > 1 else [info for info in found if info.stream.site == "a"]
@@ -568,7 +582,9 @@ class Restarted(Held):
     def _committed(self, marks: int) -> int:
         return next((mark.offset for mark in self._marks[marks:] if isinstance(mark, Ended)), len(self.DATA))
 
-    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+    async def streams(
+        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+    ) -> list[StreamInfo]:
         self._looks = min(self._looks + 1, len(self._steps) - 1)
         marks = self._steps[self._looks]
         stream = StreamId(RUN, "s", "l")
@@ -768,6 +784,43 @@ def test_a_command_that_could_not_read_a_log_says_so_in_its_exit_code(
     assert "connected again" not in err
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        pytest.param(["logs", RUN, "--exit-status"], 7, id="logs"),
+        pytest.param(["follow", RUN, "--exit-status"], 7, id="follow"),
+        pytest.param(["logs", RUN, "--exit-status", "--site", "a"], 0, id="of-a-site-that-is-whole"),
+        pytest.param(["findings", RUN], 0, id="findings"),
+        pytest.param(["findings", RUN, "--roots"], 3, id="no-findings"),
+        pytest.param(["logs", RUN, "--first-error", "-i", "Traceback"], 3, id="first-error"),
+    ],
+)
+def test_a_command_says_of_which_logs_nothing_was_ever_stored(
+    words: list[str], code: int | None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(_sealed(tmp_path))
+
+    async def refuse() -> None:
+        async with LocalStore(tmp_path, "memory") as store:
+            no = "cannot be read: Permission denied"
+            await store.never_stored(RUN, "b", {"c.log": "too many", "d.log": "too many", "e.log": no})
+
+    asyncio.run(refuse())
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--store", str(tmp_path)], standalone_mode=False)
+    assert ended.value.code == code
+    err = capfd.readouterr().err
+    assert (f"{RUN}/b: nothing is stored of 2 logs: too many (c.log, d.log)" in err) is ("--site" not in words)
+    assert err.count(f"{RUN}/b: e.log cannot be read: Permission denied") == ("--site" not in words)
+    main(["status", RUN, "--store", str(tmp_path)], standalone_mode=False)
+    out = capfd.readouterr().out
+    assert out.startswith(f"{RUN} ended: 3 sites: 1 not stored, 2 ended\n")
+    assert f"not stored: too many ({RUN}/b/c.log, {RUN}/b/d.log)\n" in out
+    assert (
+        out.count("Permission denied") == out.count(f"missing: {RUN}/b: e.log cannot be read: Permission denied") == 1
+    )
+
+
 class Removed(Held):
     """Logs of sites that are removed, one after the other, while somebody reads: *removed*, of which *sealed* had ended
     before. A read of one tells so with *error*. The last site is given one line more when they are gone.
@@ -780,7 +833,9 @@ class Removed(Held):
         self._gone = asyncio.Event()
         self.begin_anew = False
 
-    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+    async def streams(
+        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+    ) -> list[StreamInfo]:
         found = [replace(info, sealed=info.stream.site in self._ended) for info in await super().streams(run)]
         self._looks += 1
         if self._looks == 3:

@@ -22,7 +22,9 @@ class Known(Held):
         super().__init__(dict.fromkeys(logs.split(), b""))
         self._runs, self._announced, self._may_ask = runs, announced, asked
 
-    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+    async def streams(
+        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+    ) -> list[StreamInfo]:
         return await super().streams(run) if run == RUN else []
 
     async def state(self, run: str) -> RunState:

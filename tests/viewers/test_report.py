@@ -132,6 +132,8 @@ STANDS = [
     pytest.param(SiteFacts("a", 2, 2), None, True, Stands.COMPLETE, id="sealed"),
     pytest.param(SiteFacts("a", 2, 2, gaps=1), None, True, Stands.GAP, id="a-gap-is-worst"),
     pytest.param(SiteFacts("a", 2, 2, unread=1), None, True, Stands.UNREAD, id="one-log-cannot-be-read"),
+    pytest.param(SiteFacts("a", 2, 2, unstored=1), None, True, Stands.UNSTORED, id="of-one-log-nothing-is-stored"),
+    pytest.param(SiteFacts("a", 2, 2, unstored=1), None, False, Stands.SENDING, id="it-may-still-be-stored"),
     pytest.param(SiteFacts("a", 2, 1), lane("a"), True, Stands.CLOSED, id="over-and-not-sealed"),
     pytest.param(SiteFacts("a", 2, 1), lane("a", over=False), False, Stands.SENDING, id="goes-on"),
     pytest.param(SiteFacts("a", 1), lane("a", over=False, stretches=[LOST]), False, Stands.LOST, id="lost"),
@@ -406,6 +408,38 @@ def test_a_log_that_cannot_be_read_is_told_and_the_others_are_looked_at(tmp_path
     assert found.findings == whole.findings
     assert page(found)
     assert picture(found)
+
+
+def test_a_site_of_whose_log_nothing_was_stored_is_not_complete(tmp_path: Path) -> None:
+    asyncio.run(filled(tmp_path))
+
+    async def refuse() -> None:
+        async with LocalStore(tmp_path, "memory") as store:
+            await store.never_stored("run-1", "server", {"a.log": "too many", "b.log": "too many"})
+            await store.never_stored("run-1", "tokyo", {"log.txt": "too many sites"})
+            await store.never_stored("run-1", "oslo", {"a.log": "cannot be read: Permission denied"})
+
+    asyncio.run(refuse())
+    found = gathered(tmp_path)
+    stands = {one.site: one.stands for one in found.sites}
+    assert (stands["server"], stands["tokyo"]) == (Stands.UNSTORED, Stands.UNSTORED)
+    assert "server has 2 logs of which nothing is stored: too many" in found.verdict()
+    assert [one.unstored for one in found.sites if one.site == "oslo"] == [1]
+    assert [note for note in found.notes if "oslo" in note] == [
+        "missing: run-1/oslo: a.log cannot be read: Permission denied"
+    ]
+    assert "missing: run-1/server: nothing is stored of 2 logs: too many (a.log, b.log)" in found.notes
+    assert found.bad
+    assert page(found)
+    assert picture(found)
+
+
+@pytest.mark.parametrize("stands", [one for one in Stands if one is not Stands.COMPLETE])
+def test_a_run_that_is_over_is_well_only_where_all_its_sites_are_complete(stands: Stands) -> None:
+    site = SiteFacts("kyoto", 1, why="full", endings=(Ending("exit code 1", False, "log.txt"),), stands=stands)
+    assert report(complete("oslo"), site).bad
+    assert "✅" not in markdown(report(complete("oslo"), site))
+    assert not report(complete("oslo"), complete("kyoto")).bad
 
 
 def test_an_error_of_which_no_cause_is_known_is_shown_as_such(tmp_path: Path) -> None:

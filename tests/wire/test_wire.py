@@ -142,6 +142,7 @@ def test_reading_and_listing_there_and_back() -> None:
         StreamInfo(STREAM, 1, BIG, 7, True, tuple(MARKS)),
         StreamInfo(STREAM, 0, 0, 0, False, (), Redaction(1, 2)),
         StreamInfo(STREAM, 0, 9, 0, False, state=State(linked=False)),
+        StreamInfo(STREAM, 0, 0, 0, False, unstored="2 logs are stored, and 2 is the limit"),
         StreamInfo(STREAM, 0, 9, 0, False, state=State(True, 1.5, 0.25, 0.0, 60.0, "full", 7, BIG, -3.125)),
     ):
         assert [decode_info(encode_info(part)) for part in parts_of(info)] == [(info, 0)]

@@ -40,16 +40,18 @@ class Started:
 
 
 def start(
-    command: Sequence[str], env: Mapping[str, str], out: int, err: int, mask: set[int], terminal: bool
+    command: Sequence[str], env: Mapping[str, str], out: int, err: int, mask: set[int], terminal: bool, typed: bool
 ) -> Started:
-    """Start *command* with *out* and *err* as its outputs, and the signals of *mask* blocked; *terminal*: its own."""
+    """Start *command* with *out* and *err* as its outputs, and the signals of *mask* blocked; *terminal*: its own.
+    *typed*: it is its stdin too.
+    """
     told, tell = os.pipe2(os.O_CLOEXEC)
     own_group = terminal or not _is_terminal(0)
     hears_of_children = hear_of_children()
     pid = os.fork()
     if pid == 0:
         try:
-            _become(command, env, out, err, mask, terminal, own_group, hears_of_children)
+            _become(command, env, out, err, mask, terminal, typed, own_group, hears_of_children)
         except OSError as error:
             os.write(tell, struct.pack("i", error.errno or errno.EIO))
         finally:
@@ -69,6 +71,24 @@ def start(
     return Started(pid, own_group)
 
 
+def advice(trouble: OSError, env: Mapping[str, str]) -> str:
+    """What to do about *trouble*, as the end of its sentence: a shell runs a script without a first line as it does its
+    own words, and the kernel does not.
+    """
+    if trouble.errno != errno.ENOEXEC:
+        return ""
+    import shlex
+    import shutil  # rarely needed
+
+    name = str(trouble.filename)
+    with contextlib.suppress(OSError):
+        path = name if "/" in name else shutil.which(name, path=env.get("PATH")) or name
+        with open(path, "rb") as file:
+            if b"\0" not in file.read(256):
+                return f": begin the script with #!/bin/sh, or run sh {shlex.quote(path)}"
+    return ""
+
+
 def _become(
     command: Sequence[str],
     env: Mapping[str, str],
@@ -76,6 +96,7 @@ def _become(
     err: int,
     mask: set[int],
     terminal: bool,
+    typed: bool,
     own_group: bool,
     hears_of_children: bool,
 ) -> None:
@@ -86,6 +107,8 @@ def _become(
         os.setpgid(0, 0)
     # The two may be each other's numbers.
     out, err = (fcntl.fcntl(fd, fcntl.F_DUPFD, 3) for fd in (out, err))
+    if typed:
+        os.dup2(out, 0)
     os.dup2(out, 1)
     os.dup2(err, 2)
     os.close(out)
@@ -112,12 +135,15 @@ def _is_terminal(fd: int) -> bool:
         return False
 
 
-def open_terminal(env: Mapping[str, str]) -> tuple[int, int]:
+def open_terminal(env: Mapping[str, str], *, alike: bool) -> tuple[int, int]:
     """(master, slave) of a terminal that passes bytes as they are written, as large as flarelog's own; where it has
-    none, as *env* says.
+    none, as *env* says. *alike*: it is set up as stdin.
     """
     master, slave = os.openpty()
     set_up = termios.tcgetattr(slave)
+    if alike:
+        with contextlib.suppress(termios.error):
+            set_up = termios.tcgetattr(0)
     set_up[1] &= ~termios.OPOST
     termios.tcsetattr(slave, termios.TCSANOW, set_up)
     if not resize(master):

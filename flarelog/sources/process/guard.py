@@ -23,6 +23,7 @@ from flarelog.sources.process.bounding import Bounding, bounding
 from flarelog.sources.process.copier import copy
 from flarelog.sources.process.evidence import Evidence
 from flarelog.sources.process.holders import MOST, holders
+from flarelog.sources.process.keys import Keys, can_be_typed, in_front
 from flarelog.sources.process.options import RunOptions
 from flarelog.sources.process.segments import Segments
 from flarelog.sources.process.sending import Sending
@@ -40,6 +41,7 @@ ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP)  # to all processes of their session
 TICK = 0.25  # seconds between two looks, while something is awaited that no signal tells of
+GRACE = 1.0  # seconds that the sidecar has yet when nothing more is to be waited for
 AGAIN = 0.1  # seconds before a spooler is started again that failed by itself
 _FAILED = 70
 
@@ -68,6 +70,7 @@ class Guard:
         self._streams: list[Stream] = []
         self._sending = plan.sending  # None where nothing is kept
         self._ends: dict[str, int] = {}  # by output: what the command writes into
+        self._written: dict[int, tuple[int, int]] = {}  # by pipe: device and inode of that end
         self._pid = 0
         self._own_group = False
         self._status: int | None = None
@@ -76,6 +79,9 @@ class Guard:
         self._exit: Exit | None = None
         self._spooler = 0
         self._failures = 0  # of the spooler, by itself
+        self._keys: Keys | None = None  # where somebody can type
+        self._leash = -1
+        self._giver = 0  # of the keys
         self._copiers: dict[int, Stream] = {}
         self._hurried = False  # the command has ended, and a signal says that nothing more is to be waited for
         self._stopping = False
@@ -86,24 +92,30 @@ class Guard:
         self._open()
         env = dict(self.plan.env)
         out, err = (self._ends.get(name, self._ends.get("both", fd)) for name, fd in (("stdout", 1), ("stderr", 2)))
-        began = commands.start(self.plan.command, env, out, err, self._mask, self.plan.options.pty and self.kept)
+        terminal = self.plan.options.pty and self.kept
+        began = commands.start(self.plan.command, env, out, err, self._mask, terminal, self._keys is not None)
         self._pid, self._own_group = began.pid, began.own_group
         self._evidence = evidence = Evidence(time.monotonic())
         if began.trouble is not None:
-            self._not_started(f"{self.plan.command[0]}: {began.trouble.strerror}", began.code, err, evidence)
+            why = f"{self.plan.command[0]}: {began.trouble.strerror}{commands.advice(began.trouble, env)}"
+            self._not_started(why, began.code, err, evidence)
         for end in set(self._ends.values()):
             os.close(end)
         self._bounding = bounding(env, self.plan.root, self.plan.options.spool_max, time.monotonic())
         if self._streams:
             if self._pid:
                 self._name_command()
+                self._start_keys()
             self._start_spooler()
             for stream in self._streams if self.plan.options.copy else []:
                 self._start_copier(stream)
             if self._sending is not None:
                 self._sending.start(self._mask)
-        while self._status is None:
-            self._watch(lambda: self._status is not None)
+        try:
+            while self._status is None:
+                self._watch(lambda: self._status is not None)
+        finally:
+            self._end_keys()
         self._wind_up()
         return self._status
 
@@ -136,7 +148,7 @@ class Guard:
             os.close(stream.pipe)
         for end in set(self._ends.values()):
             os.close(end)
-        self._streams, self._ends, self.kept, self._sending = [], {}, False, None
+        self._streams, self._ends, self.kept, self._sending, self._keys = [], {}, False, None, None
 
     def _stream(self, output: str, log: str) -> Stream:
         root, options, shared = self.plan.root or "", self.plan.options, Shared()
@@ -148,7 +160,8 @@ class Guard:
             raise
         segments.close()
         if options.pty:
-            pipe, end = commands.open_terminal(self.plan.env)
+            self._keys = Keys() if can_be_typed() else None
+            pipe, end = commands.open_terminal(self.plan.env, alike=self._keys is not None and in_front())
         else:
             pipe, end = os.pipe2(os.O_CLOEXEC)
             for size in (PIPE, PIPE // 4):
@@ -157,6 +170,8 @@ class Guard:
                     break
         os.set_blocking(pipe, False)
         self._ends[output] = end
+        written = os.fstat(end)
+        self._written[pipe] = (written.st_dev, written.st_ino)
         bell = os.eventfd(0, os.EFD_CLOEXEC)
         return Stream(log, pipe, segments, shared, bell, 2 if output == "stderr" else 1)
 
@@ -176,8 +191,44 @@ class Guard:
 
         self._copiers[self._fork(work, keep=(stream.out,))] = stream
 
-    def _fork(self, work: Callable[[], None], keep: Sequence[int]) -> int:
-        """A process of this program's that does *work*, in a session of its own, with those of 0, 1 and 2 in *keep*."""
+    def _start_keys(self) -> None:
+        """Give on what is typed, by a process beside this one: the terminal asks who is in its session and in front."""
+        if (keys := self._keys) is None:
+            return
+        try:
+            told, self._leash = os.pipe2(os.O_CLOEXEC)
+        except OSError as error:
+            say(f"what is typed does not reach the command: {error.strerror}")
+            return
+
+        def work() -> None:
+            if self._sending is not None:
+                self._sending.let_go()
+            keys.give_on(told, self._streams[0].pipe)
+
+        self._giver = self._fork(work, keep=(0,), beside=True)
+        os.close(told)
+
+    def _end_keys(self) -> None:
+        """The terminal is as it was."""
+        if self._keys is None:
+            return
+        if self._giver:
+            os.kill(self._giver, signal.SIGKILL)
+            os.waitpid(self._giver, 0)
+            self._giver = 0
+        self._let_keys_go()
+        self._keys.let_be()
+
+    def _let_keys_go(self) -> None:
+        if self._leash >= 0:
+            os.close(self._leash)
+            self._leash = -1
+
+    def _fork(self, work: Callable[[], None], keep: Sequence[int], *, beside: bool = False) -> int:
+        """A process of this program's that does *work*, with those of 0, 1 and 2 in *keep*; in a session of its own, or
+        else *beside* this one, and without its signals.
+        """
         while True:
             try:
                 pid = os.fork()
@@ -188,14 +239,9 @@ class Guard:
             return pid
         code = _FAILED
         try:
-            os.setsid()
-            # What a terminal sent before it was the command's, or told that this program has ended: to ignore a signal
-            # forgets one that waits.
-            for number in OF_TERMINALS:
-                signal.signal(number, signal.SIG_IGN)
-            signal.pthread_sigmask(signal.SIG_SETMASK, set())
-            for number in OF_TERMINALS:
-                signal.signal(number, signal.SIG_DFL)
+            self._let_keys_go()
+            if not beside:
+                self._leave()
             null = os.open(os.devnull, os.O_RDWR)
             for fd in {0, 1, 2} - set(keep):
                 os.dup2(null, fd)
@@ -207,6 +253,18 @@ class Guard:
             traceback.print_exc()
         finally:
             os._exit(code)
+
+    @staticmethod
+    def _leave() -> None:
+        """Begin a session, and hear signals."""
+        os.setsid()
+        # What a terminal sent before it was the command's, or told that this program has ended: to ignore a signal
+        # forgets one that waits.
+        for number in OF_TERMINALS:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, set())
+        for number in OF_TERMINALS:
+            signal.signal(number, signal.SIG_DFL)
 
     def _reap(self) -> None:
         while True:
@@ -229,6 +287,11 @@ class Guard:
                         self._failures += 1
                         time.sleep(AGAIN)
                     self._start_spooler()
+            elif pid == self._giver:
+                self._giver = 0
+                self._end_keys()
+                if os.WIFSIGNALED(status) and self._status is None:
+                    self._start_keys()
             elif pid in self._copiers:
                 stream = self._copiers.pop(pid)
                 if os.WIFSIGNALED(status) and not self._hurried:
@@ -280,6 +343,9 @@ class Guard:
             return
         if from_terminal and not self._own_group:
             return
+        if number == signal.SIGCONT:  # the shell may have set the terminal up anew
+            self._end_keys()
+            self._start_keys()
         self._stopping = number == signal.SIGTSTP
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self._own_group and (from_terminal or number == signal.SIGCONT):
@@ -309,10 +375,14 @@ class Guard:
             if not left:
                 sending.finish()
                 self._watch(lambda: sending.over)
+                if self._hurried:
+                    self._hurried = False  # one more signal, and that is over too
+                    self._watch(lambda: sending.over, time.monotonic() + GRACE)
+                sending.stop()
             sending.conclude(left=left)
         lost = {stream.name: stream.shared.lost for stream in self._streams if stream.shared.lost}
         for name, count in lost.items():
-            say(f"{name}: {count} bytes could not be spooled and are lost")
+            say(f"{name}: {count:,} bytes could not be spooled and are lost")
 
     def _write_down(self) -> None:
         """How the command ended, beside each of its logs."""
@@ -330,9 +400,9 @@ class Guard:
                 stream.segments.runs(self._pid, started)
 
     def _name_holders(self) -> None:
-        pipes = {os.fstat(stream.pipe).st_ino for stream in self._streams if not stream.shared.done}
+        ends = {self._written[stream.pipe] for stream in self._streams if not stream.shared.done}
         with contextlib.suppress(OSError):
-            named = holders(pipes)
+            named = holders(ends)
             if named:
                 more = f" and {len(named) - MOST} more" if len(named) > MOST else ""
                 say(f"the command has ended, but its output is still held open by {', '.join(named[:MOST])}{more}")

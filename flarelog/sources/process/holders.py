@@ -1,4 +1,4 @@
-"""Who still holds a pipe open, as ``/proc`` tells."""
+"""Who still holds a pipe or a terminal open, as ``/proc`` tells."""
 
 from __future__ import annotations
 
@@ -10,25 +10,34 @@ from flarelog.text import legible
 MOST = 5  # that are named
 
 
-def holders(pipes: set[int]) -> list[str]:
-    """Sentences' parts, ``PID (COMMAND)``, for the processes that have one of *pipes* (inodes) open for writing."""
-    wanted = {f"pipe:[{inode}]" for inode in pipes}
+def holders(ends: set[tuple[int, int]]) -> list[str]:
+    """Sentences' parts, ``PID (COMMAND)``, for the processes that hold one of *ends* (device, inode) open: a pipe for
+    writing, a terminal for whatever they like.
+    """
     found: list[str] = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             numbers = os.listdir(f"/proc/{pid}/fd")
-            if any(_writes(pid, number, wanted) for number in numbers):
+            if any(_holds(pid, number, ends) for number in numbers):
                 found.append(f"{pid} ({_called(pid)})")
     return found
 
 
-def _writes(pid: str, number: str, wanted: set[str]) -> bool:
+def _holds(pid: str, number: str, ends: set[tuple[int, int]]) -> bool:
+    path = f"/proc/{pid}/fd/{number}"
     with contextlib.suppress(OSError, ValueError):
-        if os.readlink(f"/proc/{pid}/fd/{number}") in wanted:
-            with open(f"/proc/{pid}/fdinfo/{number}") as told:
-                flags = next(line for line in told if line.startswith("flags:"))
-            return int(flags.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY
+        # Only these are asked for more: a file of a server that is gone would not answer.
+        is_pipe = (name := os.readlink(path)).startswith("pipe:")
+        if is_pipe or name.startswith("/dev/pts/"):
+            found = os.stat(path)
+            return (found.st_dev, found.st_ino) in ends and not (is_pipe and _reads(pid, number))
     return False
+
+
+def _reads(pid: str, number: str) -> bool:
+    with open(f"/proc/{pid}/fdinfo/{number}") as told:
+        flags = next(line for line in told if line.startswith("flags:"))
+    return int(flags.split()[1], 8) & os.O_ACCMODE == os.O_RDONLY
 
 
 def _called(pid: str) -> str:

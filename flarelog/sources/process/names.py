@@ -74,9 +74,9 @@ class Place:
     lock: int
 
 
-def hold(base: str, log: str, *, apart: bool) -> Place:
+def hold(base: str, log: str, *, apart: bool, single: bool = False) -> Place:
     """A place in *base* that no other command holds; *apart*: in a directory of its own. The lock is where the logs
-    are: a command within this one asks there.
+    are: a command within this one asks there. *single*: the log's name is that of one file, and not of a directory.
 
     Raises OSError, InvalidName.
     """
@@ -93,9 +93,16 @@ def hold(base: str, log: str, *, apart: bool) -> Place:
         except FileNotFoundError:  # a command that ended removed the directory meanwhile
             make_directory(root, 0o700)
             lock = _lock(held)
-        if lock is not None:
+        if lock is not None and (not named or _fits(os.path.join(root, named), single)):
             return Place(root, named, held, lock)
+        if lock is not None:
+            os.close(lock)
     raise FileExistsError(17, f"{MANY} commands with that name are running", base)
+
+
+def _fits(path: str, single: bool) -> bool:
+    """Whether nothing is at *path*, or what an earlier command of the same form left."""
+    return not os.path.lexists(path) or os.path.isdir(path) != single
 
 
 def discard(place: Place) -> None:

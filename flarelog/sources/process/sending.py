@@ -36,6 +36,7 @@ class Sending:
         self._wait = _FIRST
         self._began_again = 0.0
         self._stored = False
+        self._refused = False
 
     def start(self, mask: set[int]) -> None:
         """Start the sidecar. What it says goes to stderr."""
@@ -63,6 +64,7 @@ class Sending:
             return
         self._pid = 0
         code = os.waitstatus_to_exitcode(status)
+        self._refused = code == NOT_ALLOWED
         if self._finishing and code in (OK, GAPS):
             self.over = self._stored = True
         elif code in _FINAL or (code >= 0 and self._finishing):
@@ -89,6 +91,11 @@ class Sending:
         if not self._pid and self.due < math.inf:
             self.due, self._wait = 0.0, _FIRST
 
+    def stop(self) -> None:
+        """What is not sent by now is left. Whoever sends it later is alone, nothing is said behind the last words."""
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+
     def let_go(self) -> None:
         """Hold the sidecar no longer."""
         if self._hold >= 0:
@@ -104,6 +111,11 @@ class Sending:
             discard(self._place)
         elif left:
             self._say(f"the sidecar continues to send it from {self._root}")
+        elif self._refused:
+            self._say(
+                f"the receiver refuses some of it, for the reason above; {self._root} keeps it, and when that reason is"
+                f" gone, this command sends and removes it: {self._later}"
+            )
         else:
             self._say(
                 f"the receiver does not have all of it; {self._root} keeps the rest, and this"

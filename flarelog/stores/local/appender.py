@@ -134,7 +134,8 @@ class LocalAppender:
         except OSError as error:
             if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
                 raise NotAllowed(
-                    f"{self.stream} cannot be stored: a part of its name is a log, or a log's directory"
+                    f"{self.stream} cannot be stored: a part of its name is a log, or a log's directory:"
+                    " choose another name (flarelog run --log)"
                 ) from error
             raise meaning(error, f"{self.stream} could not be opened") from error
         self._written, self._written_digest = self.journal.committed, self.journal.digest

@@ -6,6 +6,7 @@
     ROOT/RUN/.SITE.events           what became of the site's streams, and when (see chronicle.py)
     ROOT/RUN/.SITE.findings         what went wrong in them, as the receiver found it (see troubles.py)
     ROOT/RUN/.SITE.health           how the site's machine fared, by the minute (see healths.py)
+    ROOT/RUN/.SITE.unstored         the site's logs of which nothing was ever stored (see unstored.py)
     ROOT/.lock                      held by the receiver that writes here (see lock.py)
 
 Names were validated when the StreamId was made. A link in the store, or something else that flarelog did not put there,

@@ -24,7 +24,7 @@ from flarelog.stores.base import (
     pieces,
 )
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local import runs, timeline, troubles
+from flarelog.stores.local import runs, timeline, troubles, unstored
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.followers import Followers
 from flarelog.stores.local.layout import Layout
@@ -88,6 +88,14 @@ class LocalReader:
         wanted: Callable[[str, str], bool] = lambda run, site: True,
     ) -> AsyncGenerator[StreamInfo, None]:
         return self._listing.list(prefix, one_a_site, after, wanted)
+
+    async def unstored(
+        self, run: str = "", wanted: Callable[[str, str], bool] = lambda run, site: True
+    ) -> Sequence[StreamInfo]:
+        def both(run: str, site: str) -> bool:
+            return self._listing.mine(run, site) and wanted(run, site)
+
+        return await self.aside(partial(unstored.found, self.layout, run_name(run) if run else "", both))
 
     def at_hand(self, stream: StreamId) -> AtHand | None:
         appender = self._open.get(stream)

@@ -16,7 +16,7 @@ from pathlib import Path
 from flarelog.errors import Unavailable
 from flarelog.stores.base import Extent
 from flarelog.stores.directory import Directory
-from flarelog.stores.local import chronicle, healths, troubles
+from flarelog.stores.local import chronicle, healths, troubles, unstored
 from flarelog.stores.local.troubles import SUFFIX as FINDINGS
 
 REMOVED = ".removed."  # no run's name begins with a dot
@@ -39,7 +39,10 @@ def extent(directory: Path) -> Extent:
                 changed = max(changed, status.st_mtime)
             if stat.S_ISREG(status.st_mode):
                 all_bytes += status.st_size
-                if not (name.startswith(".") and name.endswith((".journal", ".events", ".health", FINDINGS))):
+                if not (
+                    name.startswith(".")
+                    and name.endswith((".journal", ".events", ".health", FINDINGS, unstored.SUFFIX))
+                ):
                     files += 1
                     log_bytes += status.st_size
     return Extent(files, log_bytes, all_bytes, changed)
@@ -53,7 +56,12 @@ def move_away(root: Path, run: str, site: str = "") -> None:
             holding.size(name)  # a link is told as one
             raise FileNotFoundError(name)
         if site:
-            for record in (chronicle.name_of(site), healths.name_of(site), troubles.name_of(site)):
+            for record in (
+                chronicle.name_of(site),
+                healths.name_of(site),
+                troubles.name_of(site),
+                unstored.name_of(site),
+            ):
                 with contextlib.suppress(FileNotFoundError):
                     holding.remove(record)
         # The names of a run and a site may take all the room that a name has: they are not told here.

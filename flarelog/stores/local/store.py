@@ -13,7 +13,7 @@ import contextlib
 import logging
 import os
 import resource
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Self
@@ -36,7 +36,7 @@ from flarelog.stores.base import (
 )
 from flarelog.stores.directory import meaning
 from flarelog.stores.fares import Point
-from flarelog.stores.local import chronicle, footprint, healths, lock, runs, troubles
+from flarelog.stores.local import chronicle, footprint, healths, lock, runs, troubles, unstored
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.footprint import Counted
@@ -236,6 +236,10 @@ class LocalStore(LocalReader):
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
         await self._added(partial(chronicle.write, self.root, run, site, found), f"the event in {run}/{site}")
 
+    async def never_stored(self, run: str, site: str, found: Mapping[str, str]) -> bool:
+        write = partial(unstored.write, self.root, run_name(run), site_name(site), found)
+        return await self._added(write, f"what was not stored of {run}/{site}")
+
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
         try:
             await self.aside(partial(troubles.write, self.root, run_name(run), site_name(site), said))
@@ -245,14 +249,15 @@ class LocalStore(LocalReader):
     async def fared(self, run: str, site: str, found: Sequence[Point]) -> None:
         await self._added(partial(healths.write, self.root, run, site, found), f"the health of {run}/{site}")
 
-    async def _added(self, write: Callable[[], None], what: str) -> None:
-        """Add to what is kept beside a run's logs. One that was removed meanwhile gets nothing."""
+    async def _added(self, write: Callable[[], None], what: str) -> bool:
+        """Add to what is kept beside a run's logs. One that is not there, or was removed meanwhile, gets nothing."""
         try:
             await self.aside(write)
         except FileNotFoundError:
-            return
+            return False
         except OSError as error:
             raise meaning(error, f"{what} could not be recorded") from error
+        return True
 
     async def note(self, name: str) -> bytes:
         return await self.aside(partial(self.layout.raw, (), f".{name}"))

@@ -28,6 +28,7 @@ class Stands(enum.StrEnum):
     GAP = "gap"
     FAILED = "failed"
     UNREAD = "unreadable"
+    UNSTORED = "not stored"
     CLOSED = "no receipt"
     SILENT = "silent"
     LOST = "lost link"
@@ -37,7 +38,7 @@ class Stands(enum.StrEnum):
 
 
 WORST = tuple(Stands)
-_BAD = (Stands.GAP, Stands.FAILED, Stands.UNREAD, Stands.CLOSED, Stands.SILENT, Stands.LOST)
+_BAD = (Stands.GAP, Stands.FAILED, Stands.UNREAD, Stands.UNSTORED, Stands.CLOSED, Stands.SILENT, Stands.LOST)
 
 
 @frozen
@@ -74,6 +75,8 @@ class SiteFacts:
     why: str = ""
     unread: int = 0  # of its logs: that cannot be read
     unended: int = 0  # of its commands: of which it is not known how they ended
+    unstored: int = 0  # logs of which nothing was ever stored, beside those of *logs*
+    refused: str = ""  # why not, of the first
 
 
 @frozen
@@ -124,7 +127,8 @@ class Report:
     @property
     def bad(self) -> bool:
         """Whether something went wrong."""
-        return any(one.stands in _BAD or one.unended for one in self.sites) or (
+        bad = _BAD if not self.over else WORST[:-1]
+        return any(one.stands in bad or one.unended for one in self.sites) or (
             self.first is not None and self.first.finding is not None
         )
 
@@ -161,6 +165,8 @@ class Report:
                 return f"ended: {next(each.sentence for each in one.endings if not each.well).partition(';')[0]}"
             case Stands.UNREAD:
                 return f"has {several(one.unread, 'log')} that cannot be read"
+            case Stands.UNSTORED:
+                return f"has {several(one.unstored, 'log')} of which nothing is stored: {one.refused[:REASON]}"
             case Stands.CLOSED:
                 return "ended without a receipt"
             case Stands.SENDING:
@@ -174,6 +180,7 @@ class Report:
             Stands.GAP: f"lost {several(sum(one.lost for one in those), 'byte')}",
             Stands.FAILED: "did not end well",
             Stands.UNREAD: f"{have} logs that cannot be read",
+            Stands.UNSTORED: f"{have} logs of which nothing is stored",
             Stands.CLOSED: "ended without a receipt",
             Stands.SENDING: f"{have} not ended",
         }
@@ -237,7 +244,9 @@ def placed(facts: SiteFacts, lane: Lane | None, *, over: bool, end: int) -> tupl
         return Stands.FAILED, 0, ""
     if facts.unread:
         return Stands.UNREAD, 0, ""
-    if facts.logs and facts.agreed == facts.logs:
+    if facts.unstored and over:
+        return Stands.UNSTORED, 0, ""
+    if facts.logs and facts.agreed == facts.logs and not facts.unstored:
         return Stands.COMPLETE, 0, ""
     latest = lane.stretches[-1] if lane is not None and lane.stretches else None
     if latest is not None and latest.end >= end and not (lane is not None and lane.over):

@@ -20,7 +20,8 @@ from flarelog.detect.table import Table
 from flarelog.errors import FlarelogError
 from flarelog.lifecycle import RunState
 from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
-from flarelog.records import ordered, unknown_ends
+from flarelog.receiver.phases import Phase, standing
+from flarelog.records import ordered, unknown_ends, unstored_sentences
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.merge import BLOCK
@@ -39,7 +40,7 @@ from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.health import unread, unreadable
 from flarelog.viewers.lanes import BUCKETS, Lane, Lanes, lanes_of
-from flarelog.viewers.missing import absent
+from flarelog.viewers.missing import absent, said
 from flarelog.viewers.origin import Origin, StoreOrigin
 from flarelog.viewers.reading import LEFT_OUT, Reading, Selection
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
@@ -77,14 +78,21 @@ async def gather(
     """The report of *run*. *origin* is open. *zone*: that of *zoned*: what the origin keeps of it is taken; None: all
     logs are searched. Raises NotFound, CannotConnect, NotAllowed, Unavailable.
     """
-    infos = ordered(await origin.streams(run))
+    every = ordered(await origin.streams(run, unstored=True))
+    infos = [info for info in every if not info.unstored]
     if not infos:
-        raise await absent(origin, Selection(run))
+        raise (
+            said("; ".join((*unstored_sentences(every), *unread(every))), "")
+            if every
+            else await absent(origin, Selection(run))
+        )
     notes: list[str] = []
     moments = await _moments(origin, run, infos, notes)
     state = await origin.state(run)
     lanes = lanes_of(moments, buckets=buckets)
-    over = all(info.sealed for info in infos) or state is RunState.ENDED or all(lane.over for lane in lanes.lanes)
+    waits = any(standing(info).phase is Phase.PAUSED for info in every)
+    over = (all(info.sealed for info in infos) and not waits) or state is RunState.ENDED
+    over = over or all(lane.over for lane in lanes.lanes)
     stamps = partial(zoned_at, zoned, lanes.end * 1_000_000)
     known_ = table or Table()
     reading = _reading(origin, Selection(run), View(new=drawn(known_), notes=False, keep=kept(known_)))
@@ -98,13 +106,14 @@ async def gather(
     ends = await _ends(reading, infos, notes)
     files = ((run, one.site, what) for one in moments if one.health is not None for what in one.health.unread)
     notes += [f"missing: {sentence}" for sentence in reading.unread.values()]
-    notes += [f"missing: {sentence}" for sentence in dict.fromkeys((*unread(infos), *unreadable(files, infos)))]
+    notes += [f"missing: {sentence}" for sentence in dict.fromkeys((*unread(every), *unreadable(files, infos)))]
+    notes += [f"missing: {sentence}" for sentence in unstored_sentences(every)]
     notes += [f"exit: {sentence}" for sentence in unknown_ends(infos)]
     return Report(
         run,
         state.value,
         over,
-        _sites(infos, lanes, ends, reading.unread, over=over),
+        _sites(every, lanes, ends, reading.unread, over=over),
         lanes,
         first,
         tuple(rounds),
@@ -248,17 +257,17 @@ def _sites(
 ) -> tuple[SiteFacts, ...]:
     clocks = Clocks()
     every = list(infos)
-    clocks.learn(every)
+    clocks.learn(info for info in every if not info.unstored)
     by_site = {lane.site: lane for lane in lanes.lanes}
     return tuple(
-        _site(site, list(group), by_site.get(site), ends[site], clocks, unread, over=over, end=lanes.end)
+        _site(site, list(group), by_site.get(site), ends.get(site, _Ends(0)), clocks, unread, over=over, end=lanes.end)
         for site, group in groupby(every, lambda info: info.stream.site)
     )
 
 
 def _site(
     site: str,
-    infos: Sequence[StreamInfo],
+    every: Sequence[StreamInfo],
     lane: Lane | None,
     ends: _Ends,
     clocks: Clocks,
@@ -267,6 +276,8 @@ def _site(
     over: bool,
     end: int,
 ) -> SiteFacts:
+    infos = [info for info in every if not info.unstored]
+    refused = [info for info in every if info.unstored]
     gaps = [gap for info in infos for gap in info.gaps]
     masked = [info.redacted.bytes for info in infos if info.redacted is not None]
     if not masked and any(note.partition(":")[0] == REDACTED for info in infos for note in info.notes):
@@ -288,13 +299,15 @@ def _site(
         sum(gap.length for gap in gaps),
         sum(masked) if masked else None,
         _ranks(infos),
-        max((clocks.seconds(info.stream) for info in infos), key=abs),
+        max((clocks.seconds(info.stream) for info in infos), key=abs, default=0.0),
         ends.last,
         ends.log,
         ends.bar,
         tuple(endings.values()),
         unread=sum(info.stream in unread for info in infos),
         unended=len(unknown_ends(infos)),
+        unstored=len(refused),
+        refused=legible(refused[0].unstored) if refused else "",
     )
     stands, since, why = placed(facts, lane, over=over, end=end)
     return replace(facts, stands=stands, since=since, why=why)

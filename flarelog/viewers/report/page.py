@@ -31,6 +31,7 @@ ICONS = {
     Stands.LOST: "⇠",
     Stands.SILENT: "○",
     Stands.UNREAD: "✕",
+    Stands.UNSTORED: "✕",
     Stands.CLOSED: "✕",
     Stands.FAILED: "✕",
     Stands.GAP: "▲",

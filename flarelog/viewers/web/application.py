@@ -6,6 +6,7 @@ changes anything.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -97,11 +98,18 @@ def made(sources: Sources, options: WebOptions, key: bytes) -> Guarded:
 
     def guarded(row: Row) -> Endpoint:
         async def endpoint(request: Request) -> Response:
+            session = None
             try:
                 if row.role == "session":
-                    request.state.session = logins.session_of(request)
+                    session = request.state.session = logins.session_of(request)
                 return await row.endpoint(request)
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
+                task = asyncio.current_task()
+                if session is not None and session.over and not (task and task.cancelling()):
+                    # What it was read with is closed, which ends a call as if it was given up.
+                    return refused(Refused(401, logins.over(session)))
+                if not isinstance(error, Exception):
+                    raise
                 return refused(error)
 
         return endpoint

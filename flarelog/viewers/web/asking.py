@@ -9,8 +9,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from flarelog.errors import InvalidName
-from flarelog.model import MAX_OFFSET, StreamId
+from flarelog.errors import InvalidName, NotFound
+from flarelog.model import MAX_OFFSET, StreamId, StreamInfo
 
 
 class Refused(Exception):
@@ -54,6 +54,20 @@ def stream(of: Any, run: str | None = None) -> StreamId:
 
 def named(of: StreamId) -> dict[str, str]:
     return {"run": of.run, "site": of.site, "log": of.log}
+
+
+def told(of: StreamInfo) -> dict[str, Any]:
+    """The log of *of* by its names, and when it was begun: whoever asks for more of it says so, see ``same``."""
+    return {**named(of.stream), "begun": of.begun}
+
+
+def same(info: StreamInfo, begun: int | None) -> StreamInfo:
+    """*info*, if it is of the log that was begun at *begun*. Raises NotFound for one that has its name by now: bytes of
+    the two are not to be joined.
+    """
+    if begun and info.begun and begun != info.begun:
+        raise NotFound(f"{info.stream} was removed and begun anew: its earlier bytes are gone")
+    return info
 
 
 def whole(of: Mapping[str, Any], name: str, most: int = MAX_OFFSET) -> int | None:

@@ -25,7 +25,7 @@ from flarelog.render.levels import NAMES, Level
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.answers import Lists
-from flarelog.viewers.web.asking import Refused, offset, said, stream, text, whole
+from flarelog.viewers.web.asking import Refused, offset, said, same, stream, text, whole
 from flarelog.viewers.web.hub import Hub
 from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.search import LIMIT, MOST, Query, Search
@@ -69,22 +69,28 @@ class Flows:
             raise Refused(400, f"streams is a list of 1 to {MOST_TAILED} streams")
         wanted = [stream(one) for one in given]
         starts = [whole(one, "from") for one in given]
-        return await self._tailed(request, wanted, starts)
+        return await self._tailed(request, wanted, starts, [whole(one, "begun") for one in given])
 
     async def events(self, request: Request) -> Response:
         """The same of one log, for curl: an event a row, whose id is where to go on behind it."""
         names, last = request.path_params, request.headers.get("last-event-id")
         wanted = StreamId(names["run"], names["site"], names["log"])
         start = offset({"from": last} if last is not None else request.query_params, "from")
-        return await self._tailed(request, [wanted], [start], events=True)
+        return await self._tailed(request, [wanted], [start], [None], events=True)
 
     async def _tailed(
-        self, request: Request, wanted: Sequence[StreamId], starts: Sequence[int | None], *, events: bool = False
+        self,
+        request: Request,
+        wanted: Sequence[StreamId],
+        starts: Sequence[int | None],
+        begun: Sequence[int | None],
+        *,
+        events: bool = False,
     ) -> Response:
         session = request.state.session
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self._logins.place(session, "tail"))
-            infos = await self._infos(session.of.origin, wanted)
+            infos = list(map(same, await self._infos(session.of.origin, wanted), begun))
             for site in {info.stream.site: info.stream for info in infos}.values():
                 await self._permits.demand(session.of.origin, site)
             begins = [info.committed if start is None else start for info, start in zip(infos, starts, strict=True)]
@@ -148,7 +154,7 @@ class Flows:
 
     async def raw(self, request: Request) -> Response:
         session, query = request.state.session, request.query_params
-        info = await info_of(session.of.origin, stream(query))
+        info = same(await info_of(session.of.origin, stream(query)), offset(query, "begun"))
         begin = min(info.committed, offset(query, "from") or 0)
         to = offset(query, "to")
         end = info.committed if to is None else max(begin, min(info.committed, to))

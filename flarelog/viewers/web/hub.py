@@ -20,7 +20,9 @@ from flarelog.errors import FlarelogError
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.viewers.flow import QUIET, SETTLE, Flow, Item
 from flarelog.viewers.origin import Origin
+from flarelog.viewers.web.asking import same
 from flarelog.viewers.web.rows import Encoder, bar
+from flarelog.viewers.web.windows import info_of
 
 RING = 1 << 20  # characters of encoded rows
 NEAR = 256 << 10  # bytes before the end of a stream from which on a viewer shares its feed
@@ -149,7 +151,7 @@ class Feed:
                     self._flow = await self._begin(viewer.origin, self.info, self.start)
                     self._fed.set()
                 if self.lost:  # a log that grows no more would not tell that its receiver is back
-                    await viewer.origin.streams(self.info.stream.run, (self.info.stream.site,))
+                    same(await info_of(viewer.origin, self.info.stream), self.info.begun)
                     self._back()
                 async with contextlib.aclosing(self._found(viewer.origin, self._flow)) as found:
                     async for _ in found:
@@ -243,10 +245,15 @@ class Hub:
     begin: Begin
     feeds: dict[StreamId, Feed] = field(default_factory=dict)
 
+    def of(self, info: StreamInfo) -> Feed | None:
+        """That of the log of *info*, if there is one: another log may have had its name."""
+        feed = self.feeds.get(info.stream)
+        return feed if feed is not None and feed.info.identity == info.identity else None
+
     @contextlib.asynccontextmanager
     async def entered(self, info: StreamInfo, offset: int, viewer: Viewer) -> AsyncGenerator[Feed, None]:
         """The feed of the stream of *info*, which is begun at *offset* if there is none."""
-        feed = self.feeds.get(info.stream)
+        feed = self.of(info)
         if feed is None:
             feed = self.feeds[info.stream] = Feed(info, offset, self.begin)
         feed.enter(viewer)

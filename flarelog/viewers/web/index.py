@@ -1,8 +1,8 @@
 """Where the lines of a log are, and which colours go on, for each BLOCK bytes: a cache of the page's own.
 
-It is a twentieth of a thousandth of the log. It is believed only while the digest of the bytes that were counted is the
-one that the journal has: otherwise it is made anew. Pure; ``Indexes`` reads, and holds still while somebody waits for
-rows.
+It is a twentieth of a thousandth of the log. It belongs to a log, not to a name, which another log may have later; and
+it is believed only while the digest of the bytes that were counted is the one that the journal has: otherwise it is
+made anew. Pure; ``Indexes`` reads, and holds still while somebody waits for rows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CALM = 0.15  # seconds after the last answer with rows before lines are counted:
 @dataclass(slots=True)
 class Index:
     """Of the first *position* bytes, whose digest is *digest*. *ends*: lines that have ended at the end of each block
-    that is whole.
+    that is whole. *begun*: when the log was, as its StreamInfo has it.
     """
 
     position: int = 0
@@ -52,6 +52,7 @@ class Index:
     ends: array[int] = field(default_factory=lambda: array("Q"))
     styles: dict[int, str] = field(default_factory=dict)  # at the ends of blocks by their numbers, where one goes on
     style: str = ""  # at the end of what was counted
+    begun: int = 0
 
     def feed(self, data: bytes) -> None:
         """Count on in *data*, which stands at ``position``."""
@@ -94,7 +95,8 @@ class Index:
 
     def saved(self) -> bytes:
         head = {
-            "version": 1,
+            "version": 2,
+            "begun": self.begun,
             "position": self.position,
             "digest": self.digest,
             "lines": self.lines,
@@ -109,31 +111,31 @@ class Index:
         head, _, rest = data.partition(b"\n")
         try:
             said = json.loads(head)
-            numbers = [said[name] for name in ("position", "digest", "lines")]
+            numbers = [said[name] for name in ("position", "digest", "lines", "begun")]
             styles = {int(block): str(style) for block, style in said["styles"]}
             ends = array("Q")
             ends.frombytes(rest)
         except (ValueError, KeyError, TypeError):
             return None
-        if said.get("version") != 1 or any(type(number) is not int or number < 0 for number in numbers):
+        if said.get("version") != 2 or any(type(number) is not int or number < 0 for number in numbers):
             return None
-        position, digest, lines = numbers
+        position, digest, lines, begun = numbers
         whole = len(ends) == position // BLOCK and all(a <= b for a, b in itertools.pairwise(ends))
         return (
-            cls(position, digest, lines, ends, styles, str(said["style"]))
+            cls(position, digest, lines, ends, styles, str(said["style"]), begun)
             if whole and (not ends or ends[-1] <= lines)
             else None
         )
 
 
 class Indexes:
-    """Those of the streams at which somebody has looked; *directory*: where they outlive this process."""
+    """Those of the logs at which somebody has looked; *directory*: where they outlive this process."""
 
     def __init__(self, whose: str, directory: str | None) -> None:
         self._whose = whose
         self._directory = None if directory is None else Path(directory)
-        self._found: dict[StreamId, Index] = {}
-        self._making: dict[StreamId, asyncio.Task[None]] = {}
+        self._found: dict[tuple[StreamId, int], Index] = {}
+        self._making: dict[tuple[StreamId, int], asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
         self._waiting, self._answered = 0, 0.0  # for rows; when there were some last, of a monotonic clock
         self._free = asyncio.Event()
@@ -161,17 +163,17 @@ class Indexes:
 
     def of(self, origin: Origin, info: StreamInfo) -> Index:
         """As far as it is made; it goes on by itself, up to what *info* says, with the rights of *origin*."""
-        stream = info.stream
-        index = self._found.get(stream) or self._loaded(info)
+        key = info.identity
+        index = self._found.get(key) or self._loaded(info)
         if index.position > info.committed or (
-            index.position == info.committed and index.digest != info.digest and stream not in self._making
+            index.position == info.committed and index.digest != info.digest and key not in self._making
         ):
-            index = Index()  # another log of that name
-        self._found.pop(stream, None)
-        self._found[stream] = index
-        if index.position < info.committed and stream not in self._making:
-            task = self._making[stream] = asyncio.create_task(self._made(origin, info, index))
-            task.add_done_callback(lambda _: self._making.pop(stream, None))
+            index = Index(begun=info.begun)  # of another log, though nobody wrote down when they were begun
+        self._found.pop(key, None)
+        self._found[key] = index
+        if index.position < info.committed and key not in self._making:
+            task = self._making[key] = asyncio.create_task(self._made(origin, info, index))
+            task.add_done_callback(lambda _: self._making.pop(key, None))
         while len(self._found) > KEPT:
             del self._found[next(iter(self._found))]
         return index
@@ -195,7 +197,8 @@ class Indexes:
                 failed = True
                 log.debug("the lines of %s are not counted: %s", info.stream, error)
         if index.position == info.committed and index.digest != info.digest:
-            self._found.pop(info.stream, None)
+            self._found.pop(info.identity, None)
+            await asyncio.to_thread(self._forget, info.stream)
         elif not failed and index.position - began >= SAVED:
             await asyncio.to_thread(self._save, info.stream, index.saved())
 
@@ -226,7 +229,7 @@ class Indexes:
     async def offset_of(self, origin: Origin, info: StreamInfo, line: int) -> tuple[int, bool]:
         """Where *line* begins, and whether that is an estimate."""
         index, deadline = self.of(origin, info), time.monotonic() + SOON
-        while index.lines < line - 1 and info.stream in self._making and time.monotonic() < deadline:
+        while index.lines < line - 1 and info.identity in self._making and time.monotonic() < deadline:
             await asyncio.sleep(GLANCE)
         if index.lines < line - 1 and index.position < info.committed:
             return index.estimate(line, info.committed), True
@@ -251,8 +254,16 @@ class Indexes:
         path = self._path(info.stream)
         if path is not None and info.committed >= SAVED:
             with contextlib.suppress(OSError):
-                return Index.loaded(path.read_bytes()) or Index()
-        return Index()
+                found = Index.loaded(path.read_bytes())
+                if found is not None and found.begun == info.begun:
+                    return found
+        return Index(begun=info.begun)
+
+    def _forget(self, stream: StreamId) -> None:
+        path = self._path(stream)
+        if path is not None:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
 
     def _save(self, stream: StreamId, data: bytes) -> None:
         path = self._path(stream)

@@ -37,10 +37,13 @@ class Last(NamedTuple):
     bar: str
 
 
+_Key = tuple[bytes, tuple[StreamId, int]]
+
+
 class Lasts:
     def __init__(self) -> None:
-        self._kept: dict[tuple[bytes, StreamId], Last] = {}
-        self._reading: dict[tuple[bytes, StreamId], asyncio.Task[None]] = {}
+        self._kept: dict[_Key, Last] = {}
+        self._reading: dict[_Key, asyncio.Task[None]] = {}
         self._turns = asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def close(self) -> None:
@@ -54,17 +57,17 @@ class Lasts:
         newest = sorted(old, key=lambda info: -info.grown)[:AT_ONCE]
         tasks = [self._begun(rights, info) for info in newest]
         reading = bool(tasks) and bool((await asyncio.wait(tasks, timeout=WAIT))[1])
-        found = {info.stream: self._kept.get((rights.key, info.stream)) for info in infos}
+        found = {info.stream: self._kept.get((rights.key, info.identity)) for info in infos}
         while len(self._kept) > KEPT:
             del self._kept[next(iter(self._kept))]
         return {stream: last for stream, last in found.items() if last is not None}, reading
 
     def _length(self, rights: Rights, info: StreamInfo) -> int:
-        last = self._kept.get((rights.key, info.stream))
+        last = self._kept.get((rights.key, info.identity))
         return -1 if last is None else last.committed
 
     def _begun(self, rights: Rights, info: StreamInfo) -> asyncio.Task[None]:
-        key = (rights.key, info.stream)
+        key = (rights.key, info.identity)
         task = self._reading.get(key)
         if task is None:
             task = self._reading[key] = asyncio.create_task(self._read(rights, info))
@@ -76,7 +79,7 @@ class Lasts:
         try:
             async with self._turns:
                 data = await gathered(rights.origin, info.stream, begin, info.committed)
-            self._kept[rights.key, info.stream] = drawn(info, begin, data)
+            self._kept[rights.key, info.identity] = drawn(info, begin, data)
         except FlarelogError:
             return
         except Exception:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from types import TracebackType
@@ -115,7 +116,10 @@ class Logins:
         except FlarelogError as error:
             await self._origins.leave(rights)
             if isinstance(error, NotAllowed):
-                raise await self._wrong_login("the receiver does not know this token, or it has expired") from error
+                known = "the receiver does not know this token, or it has expired"
+                if not isinstance(error, NotAuthenticated):
+                    known = f"{self.name} takes no token: open the address that {self._command} prints"
+                raise await self._wrong_login(known) from error
             raise
         return rights
 
@@ -142,6 +146,7 @@ class Logins:
     def _about(self, session: User) -> dict[str, Any]:
         return {
             "who": session.who,
+            "whose": hashlib.sha256(session.of.key).hexdigest()[:16],  # the same for those who share their rights
             "receiver": self.name,
             "version": __version__,
             "until": int(session.until * 1000),

@@ -24,7 +24,7 @@ from flarelog.viewers.display import ERROR
 from flarelog.viewers.flow import View
 from flarelog.viewers.web import merged
 from flarelog.viewers.web.answers import Lists
-from flarelog.viewers.web.asking import Refused, named, said, share, stream, text, whole
+from flarelog.viewers.web.asking import Refused, said, same, share, stream, text, told, whole
 from flarelog.viewers.web.drawing import Wanted
 from flarelog.viewers.web.index import Indexes
 from flarelog.viewers.web.logins import Logins
@@ -72,7 +72,8 @@ class Reads:
     async def _window(self, request: Request, asked: Mapping[str, Any]) -> Response:
         session = request.state.session
         origin = session.of.origin
-        info = await self._lists.one(session.of, stream(asked.get("stream")))
+        wanted = stream(asked.get("stream"))
+        info = same(await self._lists.one(session.of, wanted), whole(asked["stream"], "begun"))
         line, time = whole(asked, "line"), whole(asked, "time")
         about = False
         if line is not None:
@@ -87,7 +88,7 @@ class Reads:
         number = await self._indexes.line_of(origin, info, drawn.begin)
         return _page(
             {
-                "stream": named(info.stream),
+                "stream": told(info),
                 "first": info.first,
                 "committed": info.committed,
                 "sealed": info.sealed,
@@ -123,7 +124,7 @@ class Reads:
             encoders = [Encoder() for _ in infos]
             rows = [f"[{k},{encoders[k].row(line)}" for k, line in found.rows]
             head = {
-                "streams": [named(info.stream) for info in infos],
+                "streams": [told(info) for info in infos],
                 "before": found.before,
                 "after": found.after,
                 "over": found.over,
@@ -146,7 +147,7 @@ class Reads:
             missing = next((one for one in wanted if one not in by_name), None)
             if missing is not None:
                 raise NotFound(f"there is no log {missing}")
-            found = [by_name[one] for one in wanted]
+            found = [same(by_name[one], whole(of, "begun")) for one, of in zip(wanted, given, strict=False)]
         if len(found) > merged.MOST_STREAMS:
             raise Refused(400, f"at most {merged.MOST_STREAMS} logs are merged: choose fewer")
         return found

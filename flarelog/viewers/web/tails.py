@@ -19,7 +19,7 @@ from flarelog.backoff import FIRST_PAUSE, delay
 from flarelog.errors import FlarelogError
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.web.asking import named
+from flarelog.viewers.web.asking import same, told
 from flarelog.viewers.web.hub import LONGEST_PAUSE, NEAR, Batch, Feed, Hub, Slices, Viewer
 from flarelog.viewers.web.rows import Encoder, numbered
 from flarelog.viewers.web.windows import gathered, info_of
@@ -111,7 +111,7 @@ class Tail:
 
     async def said(self) -> AsyncGenerator[bytes, None]:
         """Lines of JSON, until all streams have ended, or the session has."""
-        yield _line({"streams": [named(part.info.stream) for part in self._parts]})
+        yield _line({"streams": [told(part.info) for part in self._parts]})
         tasks = [asyncio.create_task(self._follow(part)) for part in self._parts]
         try:
             drawn, flushed, spoke = 0.0, 0.0, time.monotonic()
@@ -146,7 +146,7 @@ class Tail:
         failures, caught = 0, False
         while not part.done:
             try:
-                feed = self._hub.feeds.get(part.info.stream)
+                feed = self._hub.of(part.info)
                 if feed.holds(part.position) if feed else caught or part.info.committed - part.position <= NEAR:
                     await self._permits.demand(self._origin, part.info.stream)
                     await self._share(part)
@@ -165,7 +165,7 @@ class Tail:
 
     async def _alone(self, part: _Part) -> None:
         """Read on to what is there by now."""
-        part.info = info = await info_of(self._origin, part.info.stream)
+        part.info = info = same(await info_of(self._origin, part.info.stream), part.info.begun)
         encoder, slices = Encoder(), Slices()
         flow = await self._hub.begin(self._origin, info, part.position)
         found = self._origin.find(info.stream, flow.position, flow.marks, follow=False, stop=info.committed)

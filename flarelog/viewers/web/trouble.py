@@ -67,7 +67,7 @@ class Troubles:
     """Of all runs, for all rights."""
 
     def __init__(self) -> None:
-        self._looks: dict[tuple[bytes, str], _Look] = {}
+        self._looks: dict[tuple[bytes, str, int], _Look] = {}
 
     async def close(self) -> None:
         tasks = [look.task for look in self._looks.values() if look.task is not None]
@@ -77,8 +77,9 @@ class Troubles:
 
     def of(self, key: bytes, origin: Origin, run: str, infos: Sequence[StreamInfo]) -> tuple[_Look, bool]:
         """What is known of *run*, for those whose rights have *key*, and whether it is being looked at."""
-        look = self._looks.pop((key, run), None) or _Look()
-        self._looks[key, run] = look
+        begun = min((info.begun for info in infos), default=0)  # a run that was removed and made again is another one
+        look = self._looks.pop((key, run, begun), None) or _Look()
+        self._looks[key, run, begun] = look
         grown = sum(info.committed for info in infos)
         if look.task is None and grown != look.grown and time.monotonic() >= look.due:
             look.task = asyncio.create_task(self._seen(look, origin, run, grown))

@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.container import parse
-from flarelog.render.times import may_tell, rfc3339
+from flarelog.render.times import LOOKED, may_tell, rfc3339
 from flarelog.render.zones import Stamps
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.windows import Windows, gathered
 
 PIECE, FAR = 64 << 10, 1 << 20  # bytes before a place in which a line that tells a time is looked for at first, at most
 NEAR = 4 * PIECE  # bytes between where a time came and where it stands, in a log that was read as it was written
-HEAD = 400  # bytes of a line in which its time is
 SIDE_BY_SIDE = 8  # logs
 _MILLISECOND = 1_000_000
 
@@ -126,4 +125,4 @@ class When:
         record = None if self._plain else parse(line)
         if record is not None and record.time is not None:
             return rfc3339(record.time)
-        return stamps.time(line[:HEAD].decode(errors="replace"), offset) if may_tell(line) else None
+        return stamps.time(line[:LOOKED].decode(errors="replace"), offset) if may_tell(line) else None

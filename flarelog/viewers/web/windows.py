@@ -78,7 +78,7 @@ class Windows:
 
     def __init__(self, style_of: Styles = lambda origin, info, block: None) -> None:
         self._style_of = style_of
-        self._plain: dict[StreamId, bool] = {}  # whether no container runtime wrote it
+        self._plain: dict[tuple[StreamId, int], bool] = {}  # whether no container runtime wrote it
 
     async def drawn(self, origin: Origin, info: StreamInfo, wanted: Wanted, view: View) -> Drawn:
         """What is *wanted*, as *view* says. Raises NotFound, NotAllowed, CannotConnect, Unavailable."""
@@ -147,7 +147,7 @@ class Windows:
 
     async def plain(self, origin: Origin, info: StreamInfo) -> bool | None:
         """Whether no container runtime wrote it, as its first lines tell; None while they are too few."""
-        known = self._plain.get(info.stream)
+        known = self._plain.get(info.identity)
         if known is None and info.committed:
             head = await gathered(origin, info.stream, 0, min(info.committed, HEAD))
             renderer = Renderer()
@@ -156,5 +156,5 @@ class Windows:
             elif head.count(b"\n") >= FIRST_LINES or len(head) >= HEAD:
                 renderer.decide(plain=True)
             if renderer.decided:
-                known = self._plain[info.stream] = renderer.plain
+                known = self._plain[info.identity] = renderer.plain
         return known

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from flarelog.exit_marks import Exit
 from flarelog.model import MAX_OFFSET, Attributes, Generation, Mark, StreamInfo
+from flarelog.stores.moments import LONGEST
+from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.codec.base import Malformed, parse, redaction_of, set_redaction, set_stream, stream_of, text_of
 from flarelog.wire.codec.marks import mark_message, marks_of
@@ -29,11 +31,12 @@ class Listing(NamedTuple):
     times: tuple[int, ...] = ()  # at which it is asked how long each stream was; milliseconds since 1970
     within: int = 0  # only open streams of which bytes came within so many milliseconds, without their marks; 0: all
     several: bool = False  # whether a message may tell of several streams
+    unstored: bool = False  # also logs of which nothing was ever stored
 
 
 def encode_list(asked: Listing) -> bytes:
     message = pb.ListRequest(run=asked.run, site=asked.site, one_a_site=asked.one_a_site, limit=asked.limit)
-    message.within_ms, message.several = asked.within, asked.several
+    message.within_ms, message.several, message.unstored = asked.within, asked.several, asked.unstored
     message.times_ms.extend(asked.times)
     if any(asked.after):
         message.after.run, message.after.site, message.after.log = asked.after
@@ -45,7 +48,8 @@ def decode_list(raw: bytes) -> Listing:
     after = text_of(message.after.run), text_of(message.after.site), text_of(message.after.log)
     times = tuple(min(at, MAX_OFFSET) for at in message.times_ms[:MOST_TIMES])
     run, site = text_of(message.run), text_of(message.site)
-    return Listing(run, site, message.one_a_site, after, message.limit, times, message.within_ms, message.several)
+    own = message.one_a_site, after, message.limit, times, message.within_ms, message.several, message.unstored
+    return Listing(run, site, *own)
 
 
 def parts_of(info: StreamInfo) -> Iterator[tuple[StreamInfo, int]]:
@@ -82,6 +86,7 @@ def encode_info(part: tuple[StreamInfo, int]) -> bytes:
         grown_ms=info.grown,
         sealed_ms=info.ended,
         lengths=info.lengths,
+        unstored=info.unstored,
     )
     set_stream(message.stream, info.stream)
     set_redaction(message, info.redacted)
@@ -109,6 +114,7 @@ def decode_info(raw: bytes) -> tuple[StreamInfo, int]:
         grown=min(message.grown_ms, MAX_OFFSET),
         ended=min(message.sealed_ms, MAX_OFFSET),
         lengths=tuple(min(length, message.committed) for length in message.lengths[:MOST_TIMES]),
+        unstored=legible(message.unstored, LONGEST),
     )
     return info, message.first_mark
 

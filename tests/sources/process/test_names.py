@@ -64,6 +64,16 @@ def test_a_command_within_another_one_has_a_name_of_its_own(tmp_path: Path) -> N
     assert [one.log for one in (outer, inner, second)] == ["", "run-2", "run-3"]
 
 
+def test_a_name_that_another_form_of_log_has_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("one log")
+    (tmp_path / "directory").mkdir()
+    for name, single in (("file", False), ("directory", True)):
+        first = hold(str(tmp_path), name, apart=False, single=single)
+        assert first.log == f"{name}-2"
+        os.close(first.lock)
+        assert hold(str(tmp_path), name, apart=False, single=not single).log == name, "and free for its own form"
+
+
 def test_a_lock_that_its_holder_has_removed_is_no_lock(tmp_path: Path) -> None:
     first = hold(str(tmp_path), "", apart=False)
     os.unlink(first.held)

@@ -31,7 +31,13 @@ class Slow(StoreOrigin):
         self.failure: FlarelogError | None = None
 
     async def streams(
-        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, so_far: SoFar = nobody
+        self,
+        run: str,
+        sites: Sequence[str] = (),
+        times: Sequence[int] = (),
+        *,
+        unstored: bool = False,
+        so_far: SoFar = nobody,
     ) -> list[StreamInfo]:
         self.lists += 1
         found = await super().streams(run, sites, times)

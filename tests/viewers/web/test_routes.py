@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from flarelog.lifecycle import RunState
 from flarelog.model import Receipt, StreamId
 from flarelog.stores import choose
 from flarelog.viewers.origin import StoreOrigin
@@ -294,6 +295,28 @@ def test_a_run_is_told_of_the_sites_that_are_named(store: Path) -> None:
     played(store, play)
 
 
+def test_who_looked_at_a_log_gets_nothing_of_another_one_that_has_its_name_now(store: Path) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as client:
+            begun = (await asked(client, "POST", "/api/window", {"stream": NAMED})).json()["stream"]["begun"]
+            statuses = {}
+            for when in (begun, begun + 1, 0):
+                log = {**NAMED, "begun": when}
+                merged, tail = {"run": NAMED["run"], "streams": [log]}, {"streams": [{**log, "from": 0}]}
+                answers = [
+                    await asked(client, "POST", "/api/window", {"stream": log}),
+                    await asked(client, "POST", "/api/merged", merged),
+                    await asked(client, "POST", "/api/tail", tail),
+                    await asked(client, "GET", f"/api/raw{QUERY}&begun={when}"),
+                ]
+                statuses[when] = [answer.status_code for answer in answers]
+            assert statuses == {begun: [200] * 4, begun + 1: [404] * 4, 0: [200] * 4}
+            said = (await asked(client, "POST", "/api/window", {"stream": {**NAMED, "begun": 1}})).json()["error"]
+            assert said == "run-1/site-1/app.log was removed and begun anew: its earlier bytes are gone"
+
+    played(store, play)
+
+
 def test_a_browser_keeps_the_files_of_this_version_and_asks_for_the_page(store: Path) -> None:
     async def play(made: Any, key: bytes) -> None:
         async with browser(made) as client:
@@ -331,6 +354,40 @@ def test_behind_a_proxy_no_header_means_no_rights(store: Path) -> None:
             assert (await client.get("/", headers=https)).status_code == 421
 
     played(store, play, trust_proxy=True, hosts=("logs.example",))
+
+
+class Waiting(StoreOrigin):
+    """A receiver that does not answer as long as it is connected: its calls end with the connection."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.call: asyncio.Future[RunState] | None = None
+
+    async def state(self, run: str) -> RunState:
+        if run == "flarelog":
+            return RunState.UNKNOWN  # which a login asks for
+        self.call = asyncio.get_running_loop().create_future()
+        return await self.call
+
+    async def __aexit__(self, *what: object) -> None:
+        if self.call is not None:
+            self.call.cancel()
+
+
+def test_a_login_that_ends_while_a_receiver_is_asked_is_what_the_answer_tells(store: Path) -> None:
+    async def play() -> None:
+        key, origin = new_key(), Waiting(store)
+        made = app(Sources(str(store), lambda: origin), WebOptions(), key)
+        inner: Any = made._app
+        async with inner.router.lifespan_context(inner), logged_in(made, key) as client:
+            asking = asyncio.create_task(client.get("/api/run", params={"run": "run-1"}))
+            while origin.call is None:
+                await asyncio.sleep(0)
+            await asked(client, "POST", "/api/logout", {})
+            answer = await asking
+            assert (answer.status_code, answer.json()) == (401, {"error": "the login has ended: log in again"})
+
+    asyncio.run(play())
 
 
 def test_a_cookie_ends_with_its_session(store: Path) -> None:

@@ -183,6 +183,46 @@ def test_that_nobody_answers_is_said_and_that_somebody_does_again_too(store: Pat
     played(play)
 
 
+@pytest.mark.parametrize("reads", ["with-others", "alone"])
+def test_a_tail_does_not_go_on_with_another_log_that_took_the_name_while_nobody_answered(
+    store: Path, monkeypatch: pytest.MonkeyPatch, reads: str
+) -> None:
+    if reads == "alone":
+        monkeypatch.setattr(tails, "NEAR", 0)
+
+    class Another(Turns):
+        async def streams(self, *args: Any, **how: Any) -> list[StreamInfo]:
+            return [replace(info, begun=info.begun + 1) for info in await super().streams(*args, **how)]
+
+    async def play() -> None:
+        origin = Another(store, [CannotConnect("no receiver")])
+        async with opened(origin) as (hub_, info):
+            said: list[dict[str, Any]] = []
+            earlier = replace(info, begun=info.begun - 1)
+            assert await rows(Tail(hub_, Permits(), origin, [earlier], [0]), said) == []
+            sentence = f"{STREAM} was removed and begun anew: its earlier bytes are gone"
+            assert {"error": sentence, "k": 0} in said
+
+    played(play)
+
+
+def test_who_looks_at_a_log_shares_nothing_with_those_who_looked_at_one_that_had_its_name(store: Path) -> None:
+    async def play() -> None:
+        origin = Turns(store)
+        async with opened(origin) as (hub_, info):
+            later = replace(info, begun=info.begun + 1)
+            async with (
+                hub_.entered(info, 0, Viewer(origin)) as first,
+                hub_.entered(later, 0, Viewer(origin)) as second,
+                hub_.entered(later, 0, Viewer(origin)) as third,
+            ):
+                assert (first is second, second is third) == (False, True)
+                assert (hub_.of(info), hub_.of(later)) == (None, second)
+            assert hub_.feeds == {}
+
+    played(play)
+
+
 def test_a_session_that_ends_ends_its_tail(store: Path) -> None:
     async def play() -> None:
         origin = Turns(store)
@@ -309,7 +349,7 @@ def test_a_slice_that_takes_long_is_followed_by_smaller_ones() -> None:
     assert slices.size == hub.SLICE[1]
 
 
-def test_a_run_is_looked_at_once_until_it_has_grown_and_apart_for_other_rights(store: Path) -> None:
+def test_a_run_is_looked_at_once_until_it_has_grown_or_is_another_and_apart_for_other_rights(store: Path) -> None:
     async def play() -> None:
         origin = Turns(store)
         async with opened(origin) as (_, info):
@@ -325,6 +365,8 @@ def test_a_run_is_looked_at_once_until_it_has_grown_and_apart_for_other_rights(s
             assert (again is look, looking) == (True, True)
             other, looking = troubles.of(b"yours", origin, "run-1", [info])
             assert (other is look, looking) == (False, True)
+            renewed, looking = troubles.of(b"mine", origin, "run-1", [replace(info, begun=info.begun + 1)])
+            assert (renewed is look, looking) == (False, True)  # the run was removed and made again
             await troubles.close()
             assert other.task is None or other.task.cancelled()
 

@@ -99,6 +99,12 @@ def test_a_time_is_at_the_first_line_that_tells_it_whenever_it_came(tmp_path: Pa
         assert gone_to(tmp_path / f"{second}", data, second - 0.5, came)[0] == place, second
 
 
+def test_a_time_behind_a_long_key_of_json_is_gone_to(tmp_path: Path) -> None:
+    record = '{"__CURSOR":"%s","__REALTIME_TIMESTAMP":"%d","MESSAGE":"x"}\n'
+    log = [(record % ("s" * 500, BEGIN // 1000 + n * 1_000_000)).encode() for n in range(1000)]
+    assert gone_to(tmp_path, b"".join(log), 700, 0)[0] == 700 * len(log[0])
+
+
 def test_by_a_clock_that_is_behind_the_logs_the_time_is_at_a_later_line(tmp_path: Path) -> None:
     data = lines(9000)
 

@@ -12,6 +12,7 @@ const crumbs = h("nav", { class: "crumbs", "aria-label": "Where this is" });
 const who = h("span", { class: "who" });
 const out = h("button", { type: "button", class: "quiet", hidden: true, on: { click: leave } }, "Log out");
 const main = h("main", { id: "main" });
+let whose;
 const skip = h("a", { href: "#main", class: "skip" }, "To the content");
 
 function logo() {
@@ -22,6 +23,8 @@ function logo() {
 session.ask = () => login(known);
 
 function known(me) {
+  if (whose && whose !== me.whose) return location.reload(); // what is shown is another one's
+  whose = me.whose;
   say(who, me.receiver ?? "");
   who.title = `Asks as ${me.who}`;
   out.hidden = false;
@@ -54,6 +57,7 @@ function merged(parameters) {
   return {
     order: parameters.get("merged") === "arrival" ? "arrival" : "time",
     ...(streams.length && { streams }),
+    ...(parameters.get("site") && { site: parameters.get("site") }),
     ...(parameters.get("rank") && { rank: Number(parameters.get("rank")) }),
   };
 }
@@ -71,7 +75,7 @@ function show(url) {
     page = new LogPage().begin({ run, stream: { run, site, log }, hash: url.hash, time: time(url) });
   } else if (url.searchParams.has("merged")) {
     const wanted = merged(url.searchParams);
-    const what = wanted.rank !== undefined ? `rank ${wanted.rank} of each site` : wanted.streams ? `${wanted.streams.length} logs` : "all logs";
+    const what = wanted.rank !== undefined ? `rank ${wanted.rank} of each site` : wanted.streams ? `${wanted.streams.length} logs` : `all logs${wanted.site ? ` of ${wanted.site}` : ""}`;
     way([run, path(run)], [`${what}, by ${wanted.order}`]);
     page = new LogPage().begin({ run, merged: wanted, hash: "", time: time(url) });
   } else {
@@ -102,7 +106,7 @@ document.addEventListener("click", (event) => {
   visit(url.href);
 });
 document.addEventListener("visit", (event) => visit(event.detail));
-addEventListener("popstate", () => show(new URL(location.href)));
+addEventListener("popstate", begin);
 listen({ "?": () => document.querySelector("log-page") || help() });
 
 document.body.append(skip, h("header", { class: "top" }, crumbs, who, out), main);
@@ -117,19 +121,19 @@ async function greet() {
   }
 }
 
+/** Shows what the address names, once the login is taken that may stand in it: in a tab that is open, too. */
 async function begin() {
   const secret = /^#login=(.+)$/.exec(location.hash)?.[1];
   if (secret) {
     history.replaceState(null, "", location.pathname + location.search); // it is gone from the history before it is used
     try {
-      await login.with({ secret: decodeURIComponent(secret) });
+      known(await login.with({ secret: decodeURIComponent(secret) }));
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       await login(known, error.message);
     }
   }
   show(new URL(location.href));
-  greet();
 }
 
-begin();
+begin().then(greet);

@@ -4,19 +4,17 @@ import { ask } from "./api.js";
 import { h, say } from "./dom.js";
 
 let asking = null;
+const said = h("output", { class: "said" });
 
 /** Shows the login over the page; resolves when somebody has logged in. *known* is told who. */
 export function login(known, sentence = "") {
+  if (sentence || !asking) say(said, sentence);
   asking ??= new Promise((done) => {
-    const token = /** @type {HTMLInputElement} */ (h("input", { id: "token", name: "token", type: "password", autocomplete: "off", required: true, spellcheck: "false" }));
-    const said = h("output", { class: "said" });
+    const token = h("input", { id: "token", name: "token", type: "password", autocomplete: "off", required: true, spellcheck: "false" });
     const button = h("button", { class: "main" }, "Log in");
     const form = h("form", {}, h("label", { for: "token" }, "Token"), token, button, said);
-    const dialog = /** @type {HTMLDialogElement} */ (
-      h("dialog", { class: "login", "aria-labelledby": "login-title" }, h("h1", { id: "login-title" }, "Log in to flarelog"),
-        h("p", {}, "Run ", h("code", {}, "flarelog web login"), " where this page is served, and open the address that it prints. Or paste a reader's token."), form)
-    );
-    say(said, sentence);
+    const dialog = h("dialog", { class: "login", "aria-labelledby": "login-title" }, h("h1", { id: "login-title" }, "Log in to flarelog"),
+      h("p", {}, "Run ", h("code", {}, "flarelog web login"), " where this page is served, and open the address that it prints. Or paste a reader's token."), form);
     dialog.addEventListener("cancel", (event) => event.preventDefault());
     const over = (me) => {
       known(me);

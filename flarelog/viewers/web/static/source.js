@@ -22,6 +22,7 @@ export class OneLog {
 
   async window(spec, signal) {
     const answer = await ask("/api/window", { stream: this.streams[0], ...(this.level && { level: this.level }), ...spec }, { signal });
+    this.streams = [answer.stream]; // which tells when it was begun: a log that has its name later is another one
     this.state = { first: answer.first, committed: Math.max(answer.committed, this.state.committed), sealed: answer.sealed };
     return answer;
   }
@@ -89,7 +90,7 @@ export class OneLog {
 }
 
 export class Merged {
-  /** @param {{run: string, streams?: {site: string, log: string}[], rank?: number, order: string}} wanted */
+  /** @param {{run: string, streams?: {site: string, log: string}[], site?: string, rank?: number, order: string}} wanted */
   constructor(wanted) {
     this.wanted = wanted;
     this.level = null;
@@ -108,7 +109,7 @@ export class Merged {
   /** Names the logs, where the page does not: as many as are merged at most. */
   async choose(signal) {
     const named = this.wanted.streams?.map(({ site, log }) => `${site}/${log}`);
-    const wanted = [...new Set(this.wanted.streams?.slice(0, MOST).map(({ site }) => site))].map((site) => `&${query({ site })}`);
+    const wanted = [...new Set(this.wanted.site ? [this.wanted.site] : this.wanted.streams?.slice(0, MOST).map(({ site }) => site))].map((site) => `&${query({ site })}`);
     const { sites } = await ask(`/api/run?${query({ run: this.wanted.run })}${wanted.join("")}`, undefined, { signal });
     const all = sites.flatMap(({ site, streams }) => streams.map(({ log, sealed, committed }) => ({ site, log, sealed, committed })));
     const mine = this.wanted.rank !== undefined ? all : all.filter(({ site, log }) => !named || named.includes(`${site}/${log}`));
@@ -132,9 +133,14 @@ export class Merged {
     return answer;
   }
 
+  /** The logs that were opened, by when they were begun too: a page goes on with no others. */
+  get same() {
+    return { streams: this.streams, rank: undefined };
+  }
+
   async earlier(lines, signal) {
     if (this.first) return null;
-    const answer = await this.merged({ before: this.before, rows: PAGE }, signal);
+    const answer = await this.merged({ ...this.same, before: this.before, rows: PAGE }, signal);
     this.before = answer.before;
     this.first = answer.over;
     return answer;
@@ -142,7 +148,7 @@ export class Merged {
 
   async later(lines, signal) {
     if (this.last) return null;
-    const answer = await this.merged({ after: this.after, rows: PAGE }, signal);
+    const answer = await this.merged({ ...this.same, after: this.after, rows: PAGE }, signal);
     this.after = answer.after;
     this.last = answer.over;
     return answer;
@@ -174,7 +180,7 @@ export class Merged {
   }
 
   tails() {
-    return this.streams.map(({ run, site, log }, k) => ({ run, site, log, from: Math.floor((this.after[k] ?? 0) / 2) }));
+    return this.streams.map((stream, k) => ({ ...stream, from: Math.floor((this.after[k] ?? 0) / 2) }));
   }
 
   at(lines, places) {

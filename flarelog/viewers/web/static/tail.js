@@ -49,7 +49,7 @@ export class Tail {
     let misses = 0;
     while (!this.stopped) {
       if (this.resting) {
-        await this.woken();
+        await this.pause();
         continue;
       }
       this.over = new AbortController();
@@ -61,6 +61,7 @@ export class Tail {
       } catch (error) {
         if (this.stopped || this.resting) continue;
         if (error instanceof Refused && error.status >= 400 && error.status < 500 && error.status !== 429) {
+          this.refused = true;
           this.listener.lost(`${error.message}. Reload the page to try again.`);
           return;
         }
@@ -100,14 +101,11 @@ export class Tail {
     return over;
   }
 
+  /** Resolves after *ms*, or when it is woken. */
   pause(ms) {
     return new Promise((done) => {
       this.waking = done;
-      setTimeout(done, ms);
+      if (ms) setTimeout(done, ms);
     });
-  }
-
-  woken() {
-    return new Promise((done) => (this.waking = done));
   }
 }
