@@ -441,6 +441,7 @@ class RunInfo:
     grown: int = 0  # the latest
     failed: int = 0  # commands that ended with another code than 0, or by a signal
     unstored: int = 0  # logs of which nothing was ever stored
+    unended: int = 0  # commands whose logs have ended, and of which no end is known
 
     def standing(self, *, live: bool) -> str:
         """What people are told of its state. A run that nobody has ended is as its logs are; *live*: it is known which
@@ -463,7 +464,7 @@ class RunInfo:
         return replace(self, state=self.state or other.state, begun=begun, grown=max(self.grown, other.grown), **counts)
 
 
-_COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps", "failed", "unstored")
+_COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps", "failed", "unstored", "unended")
 
 
 @frozen

@@ -80,13 +80,18 @@ def exit_lines(found: Collection[StreamInfo]) -> list[str]:
     return [f"exit: {sentence}" for sentence in (*said, *unknown_ends(found))]
 
 
+def commands_of(info: StreamInfo) -> Iterable[str]:
+    """The commands of ``flarelog run`` whose output it is."""
+    notes = (mark.notes for mark in info.marks if isinstance(mark, Generation))
+    return dict.fromkeys(said.token for said in map(spooled, notes) if said is not None)
+
+
 def unknown_ends(found: Collection[StreamInfo]) -> list[str]:
     """A sentence for each command of ``flarelog run`` whose logs have ended, and of which no end is known."""
     ended = {(info.stream.run, info.stream.site, mark.process) for info in found for mark in info.exits}
     unknown: dict[tuple[str, str, str], list[str]] = {}
     for info in found:
-        notes = [mark.notes for mark in info.marks if isinstance(mark, Generation)] if info.sealed else []
-        for token in dict.fromkeys(said.token for said in map(spooled, notes) if said is not None):
+        for token in commands_of(info) if info.sealed else ():
             key = info.stream.run, info.stream.site, token
             if key not in ended:
                 unknown.setdefault(key, []).append(info.stream.log)
@@ -125,6 +130,7 @@ def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:
         "bytes": info.size,
         "gaps": info.gaps,
         "failed": info.failed,
+        "unended": info.unended,
         "unstored": info.unstored,
         "first": moment(info.begun),
         "last": moment(info.grown),

@@ -32,7 +32,8 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
 
     OPEN counts the logs of connected sidecars, which only a receiver knows. FIRST and LAST are times of the
     receiver's clock: when the first log was begun, and when the last byte came. FIRST is "-" where a store was written
-    by an older version.
+    by an older version. FAILED is there where a command of flarelog run did not end well: "1+2?" are one that failed,
+    and two of which it is not known how they ended. flarelog status RUN tells of them.
 
     \b
     Example: flarelog runs --store logs
@@ -63,7 +64,7 @@ async def known(run_id: str, place: Place) -> list[RunInfo]:
 def _table(found: list[RunInfo], *, live: bool) -> list[str]:
     if not found:
         return []
-    failed = any(info.failed for info in found)
+    failed = any(info.failed or info.unended for info in found)
     rows = [
         ("RUN", "STATE", "SITES", "LOGS", "OPEN", "BYTES", "GAPS", *(["FAILED"] if failed else []), "FIRST", "LAST")
     ]
@@ -71,7 +72,7 @@ def _table(found: list[RunInfo], *, live: bool) -> list[str]:
         (
             *(info.run, info.standing(live=live), str(info.sites), str(info.streams)),
             *(str(info.open) if live else "-", f"{info.size:,}", str(info.gaps)),
-            *([str(info.failed)] if failed else []),
+            *([f"{info.failed}{f'+{info.unended}?' if info.unended else ''}"] if failed else []),
             *(_short(info.begun), _short(info.grown)),
         )
         for info in found

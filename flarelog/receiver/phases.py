@@ -5,11 +5,14 @@ from __future__ import annotations
 import enum
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from flarelog.model import Activity, State, StreamInfo
 from flarelog.text import several
 from flarelog.values import frozen
+
+K = TypeVar("K")
 
 QUIET_AFTER = 10.0  # seconds without a byte after which a stream is called quiet
 HUNG_AFTER = 60.0  # seconds without a byte, and without work of its writers, after which it is called hung
@@ -105,10 +108,14 @@ _FIRST = (
 
 def sites(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> dict[tuple[str, str], Standing]:
     """What each (run, site) is called: it has ended when all its logs have."""
-    found: dict[tuple[str, str], list[Standing]] = {}
+    return _of_groups(infos, lambda info: (info.stream.run, info.stream.site), quiet_after)
+
+
+def _of_groups(infos: Iterable[StreamInfo], group: Callable[[StreamInfo], K], quiet_after: float) -> dict[K, Standing]:
+    found: dict[K, list[Standing]] = {}
     for info in infos:
-        found.setdefault((info.stream.run, info.stream.site), []).append(standing(info, quiet_after))
-    return {site: _of_several(standings) for site, standings in found.items()}
+        found.setdefault(group(info), []).append(standing(info, quiet_after))
+    return {key: _of_several(standings) for key, standings in found.items()}
 
 
 def _of_several(standings: list[Standing]) -> Standing:
@@ -126,8 +133,12 @@ _SAID = (
 
 
 def summary(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> str:
-    """One line: ``7 sites: 5 live, 1 quiet 42 s, 1 ended``. An age stands where one site is so."""
-    found = sites(infos, quiet_after)
+    """One line: ``7 sites: 5 live, 1 quiet 42 s, 1 ended``. An age stands where one site is so. A site of several runs
+    is what is worst of its logs in all of them.
+    """
+    every = list(infos)
+    runs = {info.stream.run for info in every}
+    found = _of_groups(every, lambda info: info.stream.site, quiet_after)
     counts = Counter(one.phase for one in found.values())
     ages = {one.phase: one.age for one in found.values() if one.age is not None and counts[one.phase] == 1}
     parts = [
@@ -135,7 +146,7 @@ def summary(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> st
         for phase in _SAID
         if counts[phase]
     ]
-    sentence = several(len(found), "site")
+    sentence = several(len(found), "site") + (f" in {len(runs):,} runs" if len(runs) > 1 else "")
     return f"{sentence}: {', '.join(parts)}" if parts else sentence
 
 

@@ -23,6 +23,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, suppress
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, Self
@@ -32,6 +33,7 @@ from flarelog.delivery.shares import Footprint
 from flarelog.errors import InvalidName, NotFound, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.model import EMPTY_DIGEST, MAX_OFFSET, Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
+from flarelog.records import commands_of
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import POINTS, Happening, Moment
 from flarelog.values import frozen
@@ -370,14 +372,18 @@ async def totals(
     nothing was stored may be among them.
     """
     now, site = None, ""
-    counted: set[str] = set()  # commands of the site: each has several logs
+    counted, ended, begun = set[str](), set[str](), set[str]()  # commands of the site: each has several logs
     async for info in streams:
         stream = info.stream
+        if now is not None and (now.run, site) != (stream.run, stream.site):
+            now = replace(now, unended=now.unended + len(begun - ended))
+            counted, ended, begun = set(), set(), set()
         if now is None or now.run != stream.run:
             if now is not None:
                 yield now
             now, site = RunInfo(stream.run), ""
-        counted = counted if stream.site == site else set()
+        ended.update(one.process for one in info.exits)
+        begun.update(commands_of(info) if info.sealed else ())
         failed = {one.process for one in info.exits if not one.well} - counted
         counted |= failed
         one = RunInfo(
@@ -395,4 +401,4 @@ async def totals(
         )
         now, site = now.with_more(one), stream.site
     if now is not None:
-        yield now
+        yield replace(now, unended=now.unended + len(begun - ended))

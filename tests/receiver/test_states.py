@@ -300,6 +300,13 @@ def test_times_as_people_say_them(seconds: float, words: str) -> None:
     assert spoken(seconds) == words
 
 
+def test_a_site_of_several_runs_is_one_site() -> None:
+    infos = [StreamInfo(StreamId(f"run-{n}", site, "log.txt"), 0, 0, 0, True) for n in range(30) for site in "ab"]
+    assert summary(infos) == "2 sites in 30 runs: 2 ended"
+    infos[0] = replace(infos[0], sealed=False, state=State(linked=True, grown=1.0))
+    assert summary(infos) == "2 sites in 30 runs: 1 live, 1 ended"
+
+
 def test_a_log_of_which_nothing_is_stored_keeps_its_site_from_being_ended_and_hides_nothing_that_goes_on() -> None:
     lost = StreamInfo(OTHER, 0, 0, 0, False, unstored="too many")
     sealed = StreamInfo(STREAM, 0, 0, 0, True)
