@@ -119,6 +119,21 @@ def test_rows_that_were_given_up_while_one_read_on_come_back(browser: Browser, t
         tab.is_clean()
 
 
+def test_a_site_of_more_logs_than_are_merged_shows_the_first_ones_and_says_so(browser: Browser, place: Place) -> None:
+    logs = {f"kyoto/rank-{n}.log": b"a line of %d\n" % n for n in range(70)} | {"oslo/app.log": b"of another site\n"}
+    with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
+        page = tab.open("/run/run-1")
+        page.get_by_role("link", name="kyoto", exact=True).click()
+        expect(page).to_have_url(tab.web.url("/run/run-1?merged=time&site=kyoto"))
+        expect(page).to_have_title("all logs of kyoto, by time – run-1 – flarelog")
+        expect(page.locator(".told")).to_have_text(
+            "The first 64 by name are merged, without 6 more logs: choose fewer."
+        )
+        shown = [text for text in held(page) if "line" in text]
+        assert sorted(shown) == sorted(f"a line of {n}" for n in range(64))
+        tab.is_clean()
+
+
 def test_lines_that_come_while_the_page_opens_its_stream_are_shown(browser: Browser, place: Place) -> None:
     receiver = place.serve()
     append(place.log, begun := lines("a", 500, 1, 10_000))

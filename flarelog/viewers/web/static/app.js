@@ -54,6 +54,7 @@ function merged(parameters) {
   return {
     order: parameters.get("merged") === "arrival" ? "arrival" : "time",
     ...(streams.length && { streams }),
+    ...(parameters.get("site") && { site: parameters.get("site") }),
     ...(parameters.get("rank") && { rank: Number(parameters.get("rank")) }),
   };
 }
@@ -71,7 +72,7 @@ function show(url) {
     page = new LogPage().begin({ run, stream: { run, site, log }, hash: url.hash, time: time(url) });
   } else if (url.searchParams.has("merged")) {
     const wanted = merged(url.searchParams);
-    const what = wanted.rank !== undefined ? `rank ${wanted.rank} of each site` : wanted.streams ? `${wanted.streams.length} logs` : "all logs";
+    const what = wanted.rank !== undefined ? `rank ${wanted.rank} of each site` : wanted.streams ? `${wanted.streams.length} logs` : `all logs${wanted.site ? ` of ${wanted.site}` : ""}`;
     way([run, path(run)], [`${what}, by ${wanted.order}`]);
     page = new LogPage().begin({ run, merged: wanted, hash: "", time: time(url) });
   } else {

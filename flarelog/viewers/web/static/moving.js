@@ -303,7 +303,7 @@ export class Moving extends HTMLElement {
       const widest = Math.max(4, ...this.list.names.map((name) => name.length));
       this.style.setProperty("--tag", `${widest}ch`);
       this.classList.add("tagged");
-      if (this.source.left) say(this.told, `${several(this.source.left, "log")} more in this run: choose fewer to merge them.`);
+      if (this.source.left) say(this.told, `The first 64 by name are merged, without ${several(this.source.left, "more log")}: choose fewer.`);
     }
   }
 

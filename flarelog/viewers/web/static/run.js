@@ -215,7 +215,7 @@ export class RunPage extends HTMLElement {
     const label = single ? "1" : `${site.streams.length} ${this.isOpen(site)}`;
     if (node.dataset.is !== label) {
       node.dataset.is = label;
-      const link = h("a", { href: single ? path(this.run, site.site, site.streams[0].log) : `${path(this.run)}?merged=time&${new URLSearchParams(site.streams.map((one) => ["log", `${site.site}/${one.log}`]))}` }, h("bdi", {}, site.site));
+      const link = h("a", { href: single ? path(this.run, site.site, site.streams[0].log) : `${path(this.run)}?merged=time&${query({ site: site.site })}` }, h("bdi", {}, site.site));
       const toggle = !single && h("button", { type: "button", class: "quiet", "aria-expanded": String(this.isOpen(site)), on: { click: () => this.turn(site.site) } }, several(site.streams.length, "log"));
       node.name.replaceChildren(link, ...(single ? [h("small", {}, h("bdi", {}, site.streams[0].log))] : [toggle]));
     }

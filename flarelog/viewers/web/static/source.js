@@ -90,7 +90,7 @@ export class OneLog {
 }
 
 export class Merged {
-  /** @param {{run: string, streams?: {site: string, log: string}[], rank?: number, order: string}} wanted */
+  /** @param {{run: string, streams?: {site: string, log: string}[], site?: string, rank?: number, order: string}} wanted */
   constructor(wanted) {
     this.wanted = wanted;
     this.level = null;
@@ -109,7 +109,7 @@ export class Merged {
   /** Names the logs, where the page does not: as many as are merged at most. */
   async choose(signal) {
     const named = this.wanted.streams?.map(({ site, log }) => `${site}/${log}`);
-    const wanted = [...new Set(this.wanted.streams?.slice(0, MOST).map(({ site }) => site))].map((site) => `&${query({ site })}`);
+    const wanted = [...new Set(this.wanted.site ? [this.wanted.site] : this.wanted.streams?.slice(0, MOST).map(({ site }) => site))].map((site) => `&${query({ site })}`);
     const { sites } = await ask(`/api/run?${query({ run: this.wanted.run })}${wanted.join("")}`, undefined, { signal });
     const all = sites.flatMap(({ site, streams }) => streams.map(({ log, sealed, committed }) => ({ site, log, sealed, committed })));
     const mine = this.wanted.rank !== undefined ? all : all.filter(({ site, log }) => !named || named.includes(`${site}/${log}`));
