@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from flarelog.model import Gap, StreamId
+from flarelog.stores import choose
 from integration.harness.places import Place
 from integration.web.browsing import Tab, Web, comes_true, filled, held, numbered, tab_of, texts
 from integration.web.conftest import LOGS, TRACEBACK
@@ -203,6 +207,34 @@ def test_marked_lines_are_copied_though_the_page_does_not_hold_them(tab: Tab) ->
     page.keyboard.press("Control+c")
     expect(page.locator(".told")).to_have_text("200 lines copied.")
     assert page.evaluate("navigator.clipboard.readText()").split("\n") == [f"{n:06d} step" for n in range(200)]
+
+
+def test_marked_lines_are_copied_with_the_gap_between_them(browser: Browser, place: Place) -> None:
+    store, data = place.directory / "gapped", numbered(1000)
+
+    async def fill() -> None:
+        async with choose.store(store, "memory") as held:
+            appender = await held.appender(StreamId("run-1", "site-1", "app.log"), b"producer")
+            for at in (0, 12 * 500):
+                await appender.append(at, data[at : at + 12 * 500])
+                await appender.mark(Gap(appender.committed, appender.digest, 3456, "rotated away"))
+            await appender.sync()
+            await appender.close()
+
+    with ThreadPoolExecutor(1) as other:  # the browser's loop is in this one
+        other.submit(asyncio.run, fill()).result()
+    gap = "── gap: 3,456 bytes are lost: rotated away ──"
+    with tab_of(browser, Web(place, "--store", str(store))) as tab:
+        tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        for first, last in ((498, 502), (10, 990)):  # those that the page holds, and more
+            page = tab.show(f"/run/run-1/site-1/app.log#bytes={12 * first}-{12 * last}")
+            page.keyboard.press("Control+c")
+            expect(page.locator(".told")).to_have_text(f"{last - first} lines copied.")
+            lines = [f"{n:06d} step" for n in range(first, last)]
+            lines.insert(500 - first, gap)
+            assert page.evaluate("navigator.clipboard.readText()").split("\n") == lines
+            page.goto("about:blank")
+        tab.is_clean()
 
 
 SHORT = b"""before

@@ -83,12 +83,12 @@ export class Choosing extends Moving {
     list.reveal(index, index > seen.before + 1 && index < list.lines.view().length - seen.behind - 2 ? null : 0.35);
   }
 
-  /** Copies the marked lines, however many: those that are not held are fetched. */
+  /** Copies the marked lines, however many, with the notes between them: those that are not held are fetched. */
   copied(event) {
     const { list } = this;
     if (!list.marked || !getSelection().isCollapsed || event.target.closest?.("input, dialog")) return;
     const [k, from, to] = list.marked;
-    const rows = list.lines.rows.filter((row) => row[0] === k && !(row[4] & NOTE) && row[1] < to && (row[2] > from || row[1] >= from));
+    const rows = list.lines.rows.filter((row) => row[0] === k && row[1] < to && (row[4] & NOTE ? row[1] > from : row[2] > from || row[1] >= from));
     event.preventDefault();
     if (!this.stream || (from >= list.lines.from && to <= list.lines.to)) {
       event.clipboardData.setData("text/plain", rows.map((row) => row[3]).join("\n"));
@@ -97,7 +97,8 @@ export class Choosing extends Moving {
   }
 
   /** Says how many lines were copied, and what is missing of them. *all*: they are all that were to be copied. */
-  tellCopied(rows, all = true) {
+  tellCopied(copied, all = true) {
+    const rows = copied.filter((row) => !(row[4] & NOTE));
     const cut = rows.filter((row) => row[4] & CUT).length;
     const lines = `${several(rows.length, "line")} copied`;
     const how = `${this.list.marked ? "" : "mark them and "}press c to download all of ${rows.length === 1 ? "it" : "them"}`;
@@ -112,7 +113,7 @@ export class Choosing extends Moving {
     for (let size = 0; at < to && size < MOST; ) {
       const answer = await this.source.window({ at, rows: 1000 });
       for (const row of answer.rows) {
-        if (row[1] >= to || row[4] & NOTE) continue;
+        if (row[1] >= to || (row[4] & NOTE && row[1] <= from)) continue;
         rows.push(row);
         size += row[3].length;
       }

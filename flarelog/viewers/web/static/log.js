@@ -86,7 +86,7 @@ export class LogPage extends Choosing {
     this.list.addEventListener("follow", () => this.stopped());
     this.list.addEventListener("bottom", () => this.stay.settled && this.source.ends(this.list.lines) && this.resumed());
     this.list.addEventListener("choose", ({ detail }) => this.choose(detail.item, detail.more));
-    this.list.addEventListener("short", ({ detail }) => this.tellCopied(detail.filter((row) => !(row[4] & NOTE))));
+    this.list.addEventListener("short", ({ detail }) => this.tellCopied(detail));
     this.map.addEventListener("drag", ({ detail }) => this.drag(detail));
     this.map.addEventListener("wheeled", ({ detail }) => this.list.scrollBy(0, detail));
     this.gone = new AbortController();
