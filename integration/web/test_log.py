@@ -237,6 +237,20 @@ def test_marked_lines_are_copied_with_the_gap_between_them(browser: Browser, pla
         tab.is_clean()
 
 
+def test_the_lines_on_the_screen_are_selected_together_and_nothing_else(tab: Tab) -> None:
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = tab.show(BERLIN)
+    page.keyboard.press("g")
+    expect(row(page, "000000 step")).to_be_in_viewport()
+    page.locator("log-list").focus()
+    page.keyboard.press("Control+a")
+    comes_true(page, 'document.querySelector("log-list").selection')
+    page.keyboard.press("Control+c")
+    copied = page.evaluate("navigator.clipboard.readText()").split("\n")
+    assert len(copied) > 20
+    assert copied == [f"{n:06d} step" for n in range(len(copied))]
+
+
 SHORT = b"""before
 Traceback (most recent call last):
   File "short.py", line 1, in <module>

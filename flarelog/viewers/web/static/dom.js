@@ -6,14 +6,10 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * An element. `on` holds listeners by event; a property that is null or false is left out.
- * @param {string} tag
- * @param {Record<string, any>} [properties]
- * @param {...(Node|string|null|undefined|false)} children
- * @returns {HTMLElement}
+ * An element. `on` holds listeners by event; a property that is null or false is left out, and so is such a child.
  */
 export function h(tag, properties = {}, ...children) {
-  return /** @type {HTMLElement} */ (dressed(document.createElement(tag), properties, children));
+  return dressed(document.createElement(tag), properties, children);
 }
 
 /** The same for SVG. */

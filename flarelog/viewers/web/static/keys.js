@@ -43,9 +43,7 @@ export function listen(table) {
 export function card(title, ...content) {
   document.querySelector("dialog.card")?.close();
   const close = h("button", { type: "button", class: "quiet", "aria-label": "Close", on: { click: () => dialog.close() } }, "\u2715");
-  const dialog = /** @type {HTMLDialogElement} */ (
-    h("dialog", { class: "card", "aria-labelledby": "card-title" }, h("header", {}, h("h2", { id: "card-title" }, title), close), ...content)
-  );
+  const dialog = h("dialog", { class: "card", "aria-labelledby": "card-title" }, h("header", {}, h("h2", { id: "card-title" }, title), close), ...content);
   dialog.addEventListener("close", () => dialog.remove());
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   document.body.append(dialog);

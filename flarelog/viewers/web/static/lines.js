@@ -40,7 +40,6 @@ export class Lines {
   }
 
   clear() {
-    /** @type {any[][]} */
     this.rows = [];
     this.from = this.to = 0; // bytes of the log that the rows are, where it is one log
     this.whole = false; // whether nothing is behind them but what is open

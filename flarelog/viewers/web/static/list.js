@@ -41,6 +41,7 @@ export class LogList extends HTMLElement {
     // A click with Shift marks more lines; a browser would select text from the last click on.
     this.addEventListener("mousedown", (event) => event.shiftKey && getSelection().isCollapsed && event.preventDefault());
     this.addEventListener("copy", (event) => this.copied(event));
+    this.addEventListener("keydown", (event) => this.all(event));
     document.addEventListener("selectionchange", (this.onselection = () => this.selected()));
     this.sized = new ResizeObserver(() => {
       this.height = parseFloat(getComputedStyle(this).lineHeight) || 20;
@@ -256,6 +257,15 @@ export class LogList extends HTMLElement {
   }
 
   // Selecting and copying over more than the screen.
+
+  /** Ctrl+A selects the lines on the screen: the browser would take what stands around them. */
+  all(event) {
+    const seen = this.seen();
+    if (event.key !== "a" || !(event.ctrlKey || event.metaKey) || !seen) return;
+    event.preventDefault();
+    const [first, last] = [seen.first, seen.last].map(({ row }) => this.nodes.get(key(row)).text);
+    getSelection().setBaseAndExtent(first, 0, last, last.childNodes.length);
+  }
 
   selected() {
     const selection = getSelection();

@@ -10,13 +10,11 @@ const said = h("output", { class: "said" });
 export function login(known, sentence = "") {
   if (sentence || !asking) say(said, sentence);
   asking ??= new Promise((done) => {
-    const token = /** @type {HTMLInputElement} */ (h("input", { id: "token", name: "token", type: "password", autocomplete: "off", required: true, spellcheck: "false" }));
+    const token = h("input", { id: "token", name: "token", type: "password", autocomplete: "off", required: true, spellcheck: "false" });
     const button = h("button", { class: "main" }, "Log in");
     const form = h("form", {}, h("label", { for: "token" }, "Token"), token, button, said);
-    const dialog = /** @type {HTMLDialogElement} */ (
-      h("dialog", { class: "login", "aria-labelledby": "login-title" }, h("h1", { id: "login-title" }, "Log in to flarelog"),
-        h("p", {}, "Run ", h("code", {}, "flarelog web login"), " where this page is served, and open the address that it prints. Or paste a reader's token."), form)
-    );
+    const dialog = h("dialog", { class: "login", "aria-labelledby": "login-title" }, h("h1", { id: "login-title" }, "Log in to flarelog"),
+      h("p", {}, "Run ", h("code", {}, "flarelog web login"), " where this page is served, and open the address that it prints. Or paste a reader's token."), form);
     dialog.addEventListener("cancel", (event) => event.preventDefault());
     const over = (me) => {
       known(me);

@@ -200,8 +200,7 @@ export class SearchBar extends HTMLElement {
   async take(hits, named) {
     const matcher = this.matcher;
     const found = new Set((await matcher.find(hits.map((hit, at) => [at, hit[3]]))).map(([at]) => at));
-    const streams = named;
-    const kept = hits.filter((hit, at) => found.has(at)).map(([k, offset, end, text]) => ({ ...streams[k], offset, end, text }));
+    const kept = hits.filter((hit, at) => found.has(at)).map(([k, offset, end, text]) => ({ ...named[k], offset, end, text }));
     if (!kept.length) return;
     this.hits.push(...kept);
     this.hits.sort((a, b) => (a.site === b.site && a.log === b.log ? a.offset - b.offset : 0));

@@ -49,7 +49,7 @@ export class Tail {
     let misses = 0;
     while (!this.stopped) {
       if (this.resting) {
-        await this.woken();
+        await this.pause();
         continue;
       }
       this.over = new AbortController();
@@ -101,14 +101,11 @@ export class Tail {
     return over;
   }
 
+  /** Resolves after *ms*, or when it is woken. */
   pause(ms) {
     return new Promise((done) => {
       this.waking = done;
-      setTimeout(done, ms);
+      if (ms) setTimeout(done, ms);
     });
-  }
-
-  woken() {
-    return new Promise((done) => (this.waking = done));
   }
 }
