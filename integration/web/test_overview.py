@@ -11,7 +11,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Route, expect
 
 import flarelog
-from integration.harness.places import SITE, Place, append
+from integration.harness.places import SITE, Place, Receiver, append
 from integration.web.browsing import Tab, Web, filled, held, numbered, tab_of
 from tests.certificates import Authority
 
@@ -32,7 +32,33 @@ def test_runs_lead_to_sites_and_sites_to_logs(tab: Tab) -> None:
     expect(page.get_by_role("heading", name="run-1")).to_be_visible()
 
 
-def test_a_login_that_covers_no_stored_run_is_not_told_that_none_is_stored(browser: Browser, place: Place) -> None:
+def test_what_somebody_else_was_shown_is_gone_once_another_one_has_logged_in(browser: Browser, place: Place) -> None:
+    receiver, ca = with_tokens(place)
+    names = {
+        name: place.token(name, "--runs", runs).read_text().strip() for name, runs in (("a", "*"), ("b", "other-*"))
+    }
+    web = Web(place, "--receiver", receiver.reader_address, "--tls-ca", ca)
+    tab = Tab(browser, web)
+    page = tab.open("/run/run-1/site-1/app.log")
+    shown = page.locator("log-list .row", has_text="begin")
+    for token in ("a", "a", "b"):  # whoever logs in again goes on where he was
+        page.get_by_label("Token").fill(names[token])
+        page.get_by_role("button", name="Log in").click()
+        expect(page.locator("dialog.login")).to_have_count(0)
+        if token == "a":
+            expect(shown).to_be_visible()
+            page.evaluate("document.body.dataset.seen = true")
+            tab.context.clear_cookies()
+            page.keyboard.press("g")
+            expect(page.locator("dialog.login")).to_be_visible()
+            assert page.evaluate("document.body.dataset.seen") == "true"
+    expect(page.locator(".trouble")).to_contain_text("may not")
+    expect(shown).to_have_count(0)
+    tab.close()
+
+
+def with_tokens(place: Place) -> tuple[Receiver, str]:
+    """A receiver that takes tokens, and holds a log of one line; and the file with its CA."""
     ca = Authority.new(place.directory / "certs")
     own, site = (ca.issue(name, hosts=("127.0.0.1",)) for name in ("receiver", SITE))
     tls = [("--tls-ca", one.ca, "--tls-cert", one.cert, "--tls-key", one.key) for one in (own, site)]
@@ -40,9 +66,14 @@ def test_a_login_that_covers_no_stored_run_is_not_told_that_none_is_stored(brows
     append(place.log, b"begin\n")
     place.sidecar(receiver, *tls[1])
     receiver.gets(b"begin\n")
+    return receiver, str(own.ca)
+
+
+def test_a_login_that_covers_no_stored_run_is_not_told_that_none_is_stored(browser: Browser, place: Place) -> None:
+    receiver, ca = with_tokens(place)
     other = place.token("other", "--runs", "other-*")
     nothing = "There is no run that this login may read: none is stored yet, or the login is for other runs."
-    web = Web(place, "--receiver", receiver.reader_address, "--tls-ca", own.ca, "--token-file", str(other))
+    web = Web(place, "--receiver", receiver.reader_address, "--tls-ca", ca, "--token-file", str(other))
     for token in (other.read_text().strip(), ""):
         tab = Tab(browser, web)
         page = tab.open("/") if token else tab.page

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from types import TracebackType
@@ -142,6 +143,7 @@ class Logins:
     def _about(self, session: User) -> dict[str, Any]:
         return {
             "who": session.who,
+            "whose": hashlib.sha256(session.of.key).hexdigest()[:16],  # the same for those who share their rights
             "receiver": self.name,
             "version": __version__,
             "until": int(session.until * 1000),

@@ -12,6 +12,7 @@ const crumbs = h("nav", { class: "crumbs", "aria-label": "Where this is" });
 const who = h("span", { class: "who" });
 const out = h("button", { type: "button", class: "quiet", hidden: true, on: { click: leave } }, "Log out");
 const main = h("main", { id: "main" });
+let whose;
 const skip = h("a", { href: "#main", class: "skip" }, "To the content");
 
 function logo() {
@@ -22,6 +23,8 @@ function logo() {
 session.ask = () => login(known);
 
 function known(me) {
+  if (whose && whose !== me.whose) return location.reload(); // what is shown is another one's
+  whose = me.whose;
   say(who, me.receiver ?? "");
   who.title = `Asks as ${me.who}`;
   out.hidden = false;
