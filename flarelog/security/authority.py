@@ -84,7 +84,8 @@ class Issued:
 
 
 def init(directory: Path, *, now: datetime) -> Issued:
-    """Make *directory*, readable by its owner alone, and in it a CA: ``ca.crt`` and ``ca.key``.
+    """Make *directory*, readable by its owner alone, and in it a CA: ``ca.crt`` and ``ca.key``, and its revocation list
+    ``ca.crl``, which names nobody yet: a receiver that is to heed it begins before the first is revoked.
 
     Raises:
         NotAllowed: there is one already, or the directory cannot be had or is open to others.
@@ -101,7 +102,9 @@ def init(directory: Path, *, now: datetime) -> Issued:
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
             .sign(key, hashes.SHA256())
         )
-        return _keep(directory, "ca", key, certificate)
+        one = _keep(directory, "ca", key, certificate)
+        _list(directory, certificate, key, [], now)
+    return one
 
 
 def issue_server(directory: Path, hosts: Sequence[str], *, days: int = LEAF_DAYS, now: datetime) -> Issued:
@@ -188,15 +191,28 @@ def revoke(directory: Path, name: str, *, now: datetime) -> tuple[Issued, Path]:
         there = list(_revoked(directory, ca) or ())
         if one.serial not in {each.serial_number for each in there}:
             there.append(x509.RevokedCertificateBuilder().serial_number(one.serial).revocation_date(now).build())
-        builder = (
-            x509.CertificateRevocationListBuilder(ca.subject, now, ca.not_valid_after_utc, [], there)
-            .add_extension(x509.CRLNumber(len(there)), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
-        )
-        listed = directory / "ca.crl"
-        pem = builder.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-        replace_file(listed, pem, 0o600, durable=True)
+        listed = _list(directory, ca, ca_key, there, now)
     return replace(one, revoked=True), listed
+
+
+def _list(
+    directory: Path,
+    ca: x509.Certificate,
+    ca_key: ec.EllipticCurvePrivateKey,
+    revoked: list[x509.RevokedCertificate],
+    now: datetime,
+) -> Path:
+    """Write the CA's list of *revoked* certificates in place of the one before."""
+    builder = (
+        x509.CertificateRevocationListBuilder(ca.subject, now, ca.not_valid_after_utc, [], revoked)
+        .add_extension(x509.CRLNumber(len(revoked)), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+    )
+    path = directory / "ca.crl"
+    pem = builder.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    replace_file(path, pem, 0o600, durable=True)
+    path.chmod(0o600)  # whatever the umask took away
+    return path
 
 
 def _revoked(directory: Path, ca: x509.Certificate) -> x509.CertificateRevocationList | None:

@@ -260,7 +260,7 @@ def test_a_host_that_nobody_can_be_reached_by_is_refused(tmp_path: Path, host: s
     authority.init(tmp_path / "ca", now=NOW)
     with pytest.raises(InvalidOption, match="give"):
         authority.issue_server(tmp_path / "ca", [HOST, host], now=NOW)
-    assert names(tmp_path / "ca") == ["ca.crt", "ca.key"]
+    assert names(tmp_path / "ca") == ["ca.crl", "ca.crt", "ca.key"]
 
 
 @pytest.mark.parametrize("days", [0, -1, 3651])
@@ -423,7 +423,14 @@ def test_wherever_it_is_killed_a_pair_is_whole_or_can_be_made(
             make(directory)
         with pytest.raises(NotAllowed, match="exists"):
             make(directory)
-        assert names(directory) == sorted({"ca.crt", "ca.key", f"{what}.crt", f"{what}.key"})
+        # A CA that was cut short before its first list has none until it revokes.
+        assert {*names(directory), "ca.crl"} - {"ca.crl.new"} == {
+            "ca.crl",
+            "ca.crt",
+            "ca.key",
+            f"{what}.crt",
+            f"{what}.key",
+        }
         assert authority.issue(directory, Role.SITE, "next", now=NOW)
         pair = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         pair.load_cert_chain(directory / f"{what}.crt", directory / f"{what}.key")  # refuses halves of two pairs
@@ -501,6 +508,14 @@ def test_the_commands_default_is_the_modules() -> None:
     for name in ("server", "site", "reader"):
         (days,) = [option for option in command.commands[name].params if option.name == "days"]
         assert days.default == authority.LEAF_DAYS
+
+
+def test_a_new_ca_has_a_list_that_names_nobody(ca: Path) -> None:
+    files = str(ca / "ca.crt"), str(ca / "ca.crl")
+    assert revocation.revocations(*files)[0] == 0
+    revocation.demand_current(*files, NOW.timestamp())
+    one = next(one for one in authority.issued(ca)[0] if one.name == "site-1")
+    certificate.Trust(*files).check(certificate.Presented(one.certificate.read_bytes()), NOW.timestamp())
 
 
 def test_what_is_revoked_is_on_the_list_and_receivers_believe_it(ca: Path) -> None:
