@@ -63,11 +63,9 @@ export function clock(ms, exact = false) {
   return new Date(ms).toISOString().slice(11, exact ? 23 : 19);
 }
 
-/** A day and a clock in UTC, without the day if it is that of *now*. */
-export function moment(ms, now) {
-  const text = new Date(ms).toISOString();
-  const same = now !== undefined && new Date(now).toISOString().slice(0, 10) === text.slice(0, 10);
-  return same ? text.slice(11, 19) : `${text.slice(0, 10)} ${text.slice(11, 16)}`;
+/** A day and a clock in UTC, to the second. */
+export function moment(ms) {
+  return new Date(ms).toISOString().slice(0, 19).replace("T", " ");
 }
 
 /** A difference of clocks: "+12 ms", "−3.2 s". */
