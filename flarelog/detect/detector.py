@@ -219,7 +219,7 @@ class Detector:
         return sorted({bisect_right(starts, place) - 1 for place in places})
 
     def _line(self, line: Line, text: str, hit: bool, new: list[Finding]) -> None:
-        before = self._before[-1].text if self._before else ""
+        before = next((each.text for each in reversed(self._before) if each.line.stream == line.stream), "")
         begins = hit and BEGINS in text
         said = _Said(line, text)
         time = self._time(said) if begins else None
@@ -227,7 +227,7 @@ class Detector:
             self._settled = Settled(line.offset, dict(self._found), self.more)
         inside, whole = self._tracebacks.feed(line, text, before, time) if self._tracebacks or hit else (False, [])
         for each in whole:
-            self._traceback(each, new, text)
+            self._traceback(each, new)
         inside = inside or (begins and self._folded(said, time, new))
         states = self._states.pop(line.offset, []) if hit else []
         if hit and not inside:
@@ -272,13 +272,11 @@ class Detector:
             self._traceback(each, new)
         return any(each.raised for each in whole)
 
-    def _traceback(self, found: Traceback, new: list[Finding], after: str = "") -> None:
-        """A whole block: the first exception of its chain that a signature knows, else a traceback by itself. *after*:
-        the line behind it.
-        """
+    def _traceback(self, found: Traceback, new: list[Finding]) -> None:
+        """A whole block: the first exception of its chain that a signature knows, else a traceback by itself."""
         if not found.raised:
             return
-        last, first = found.raised[-1], found.raised[0]
+        last, first, after = found.raised[-1], found.raised[0], found.after
         facts: dict[str, Fact] = {"exception": legible(last.type, 120)}
         if len(found.raised) > 1 and first.type != last.type:
             facts["cause"] = legible(first.type, 120)

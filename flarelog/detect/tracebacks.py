@@ -1,7 +1,8 @@
 """Python's tracebacks, put together from one log's lines, also where those of several ranks are mixed.
 
-A traceback is told apart by what stands before it on each of its lines (``[rank3]:``, ``[default0]:``). It ends with
-its exception, unless a sentence says that another one follows from it. How much is kept of one is bounded.
+A traceback is told apart by its stream, where a container runtime tells one, and by what stands before it on each of
+its lines (``[rank3]:``, ``[default0]:``). It ends with its exception, unless a sentence says that another one follows
+from it. A line that is hardly an exception is the exception if no other one comes. How much is kept of one is bounded.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 
 from flarelog.detect.base import LOOKED, SHOWN
 from flarelog.render.rows import Line
+from flarelog.render.tracebacks import exception_in, is_type
 
 BEGINS = "Traceback (most recent call last)"
 MOST, OPEN = 300, 64  # lines from its first one on, whoever's; tracebacks that are open at once
@@ -23,8 +25,6 @@ _BEGIN = re.compile(
 )
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
 _BOX = ("\u2502", "\u256d", "\u2570")
-_EXCEPTION = re.compile(r"(?P<type>[A-Za-z_][\w.]{0,150})(?:: ?(?P<message>.*))?$", re.DOTALL)
-_NAMES = ("Error", "Exception", "Interrupt", "Exit")  # of most types end so
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,300})", line (?P<line>\d{1,7})')
 _STRING = re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL)
 FOLDED = 1 << 16  # characters of a traceback within a string
@@ -70,6 +70,9 @@ class Traceback:
     raised: list[Raised] = field(default_factory=list)
     over: bool = False  # its exception was there
     between: bool = False  # a line of another thread has come behind its latest one
+    chained: bool = False  # a sentence was there that another exception follows
+    doubted: Raised | None = None  # its exception, if none comes behind it
+    after: str = ""  # the line behind its exception
 
     def take(self, line: Line, text: str) -> bool:
         """Whether *text* goes on with it."""
@@ -83,20 +86,37 @@ class Traceback:
         if not self._goes_on(rest, line, grouped):
             return False
         self.end, self.between = line.end, False
+        self.chained = rest.startswith(_CHAINED) or (self.chained and not rest.strip())
         return True
 
-    def _is_raised(self, found: re.Match[str] | None) -> bool:
-        """Whether a line is an exception; behind one of another thread that is judged by its type's name."""
-        return found is not None and (not self.between or found["type"].endswith(_NAMES))
+    def ended(self, after: str = "") -> Traceback:
+        """The same, of which nothing comes any more; *after*: what came instead."""
+        if self.over:
+            self.after = after
+        self._believe()
+        return self
+
+    def _believe(self) -> None:
+        """What was doubted is the exception: no other one has come."""
+        if self.doubted is not None:
+            self._raise(self.doubted)
+            self.end, self.doubted = self.doubted.line.end, None
+
+    def _raise(self, raised: Raised) -> None:
+        if len(self.raised) == CAUSES:
+            self.raised.pop()
+        self.raised.append(raised)
+        self.over = True
 
     def _goes_on(self, rest: str, line: Line, grouped: bool) -> bool:
         if not rest.strip():
             return True
         if rest.startswith(_CHAINED):
+            self._believe()
             return True
         if BEGINS in rest:
             # Behind the exception it is another one, unless a sentence has parted them.
-            self.over = False
+            self.over, self.doubted, self.after = False, None, ""
             return True
         if self.over and not grouped:
             return False
@@ -106,15 +126,19 @@ class Traceback:
                 return False
             self.frame = (frame["file"], int(frame["line"])) if frame else self.frame
             return True
-        found = _EXCEPTION.match(rest[:SHOWN])
-        if not self.over and not grouped and not self._is_raised(found):
+        found = exception_in(rest[:SHOWN])
+        raised = found and Raised(found["type"], (found["message"] or "").strip(), line)
+        between = self.between or self.doubted is not None
+        if not self.over and not grouped and (raised is None or not is_type(raised.type, between=between)):
+            if self.doubted is not None:
+                self.after = self.after or rest
+            elif not between:
+                self.doubted = raised
             self.between = True
             return False
-        if found is not None and not self.over:
-            if len(self.raised) == CAUSES:
-                self.raised.pop()
-            self.raised.append(Raised(found["type"], (found["message"] or "").strip(), line))
-        self.over = True
+        if raised is not None and not self.over:
+            self._raise(raised)
+        self.over, self.doubted, self.after = True, None, ""
         return True
 
 
@@ -122,60 +146,62 @@ class Tracebacks:
     """Those of one log. Feed it the lines in their order; one that is whole is given out."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Traceback] = {}
+        self._open: dict[str, dict[str, Traceback]] = {}  # by their streams and their prefixes
         self._number = 0  # of the line that is fed
-        self._chained = False  # a sentence was there that another exception follows
+        self._latest: dict[str, int] = {}  # the numbers of the streams' latest lines
 
-    def __len__(self) -> int:
-        return len(self._open)
+    def __bool__(self) -> bool:
+        """Whether one is open."""
+        return any(self._open.values())
 
     def feed(self, line: Line, text: str, before: str, time: int | None) -> tuple[bool, list[Traceback]]:
-        """Whether *text* belongs to one, and those that ended with it. *before*: the line before it; *time*: its own,
-        of a line in which one may begin.
+        """Whether *text* belongs to one, and those that ended with it. *before*: the line before it in its stream;
+        *time*: its own, of a line in which one may begin.
         """
         begun = _BEGIN.match(text[:LOOKED]) if BEGINS in text else None
         self._number += 1
         whole = self._aged()
-        self._behind_a_bar(text)
-        for prefix in sorted(self._open, key=len, reverse=True):
-            each = self._open[prefix]
+        own = self._open.setdefault(line.stream, {})
+        last = next(reversed(own.values()), None)
+        if last is not None and last.number == self._latest.get(line.stream):
+            _behind_a_bar(own, last, text)
+        self._latest[line.stream] = self._number
+        for prefix in sorted(own, key=len, reverse=True):
+            each = own[prefix]
             again = begun is not None and begun["prefix"] == prefix and not begun["group"]
-            if again and each.over and not self._chained:
-                whole.append(self._open.pop(prefix))
+            if again and (each.over or each.doubted is not None) and not each.chained:
+                whole.append(own.pop(prefix))
                 break
             if begun is not None and begun["prefix"] != prefix and not begun["group"]:
                 continue  # of another rank
             if each.take(line, text):
-                self._chained = text[len(prefix) :].startswith(_CHAINED) or (self._chained and not text.strip())
-                return True, whole
+                return True, [one.ended(text) for one in whole]
             if each.between:
                 continue
-            if text.startswith(prefix.rstrip()) and (prefix.strip() or len(self._open) == 1):
-                whole.append(self._open.pop(prefix))
-        if begun is None:
-            return False, whole
-        if len(self._open) >= OPEN:
-            whole.append(self._open.pop(next(iter(self._open))))
-        self._open[begun["prefix"]] = Traceback(begun["prefix"], line, before, time, line.end, self._number)
-        self._chained = False
-        return True, whole
+            if text.startswith(prefix.rstrip()) and (prefix.strip() or len(own) == 1):
+                whole.append(own.pop(prefix))
+        if begun is not None:
+            if len(own) >= OPEN:
+                whole.append(own.pop(next(iter(own))))
+            own[begun["prefix"]] = Traceback(begun["prefix"], line, before, time, line.end, self._number)
+        return begun is not None, [one.ended(text) for one in whole]
 
     def _aged(self) -> list[Traceback]:
         """Those that began too long ago."""
-        old = [prefix for prefix, each in self._open.items() if self._number - each.number >= MOST]
-        return [self._open.pop(prefix) for prefix in old]
-
-    def _behind_a_bar(self, text: str) -> None:
-        """What stood before the first line of the last one was a bar's rest, which stands before no other line."""
-        last = next(reversed(self._open), "")
-        if not last or self._open[last].number != self._number - 1 or text.startswith(last.rstrip()):
-            return
-        if _FRAME.match(text[:LOOKED]) and "" not in self._open:
-            each = self._open.pop(last)
-            each.prefix = ""
-            self._open[""] = each
+        return [
+            own.pop(prefix)
+            for own in self._open.values()
+            for prefix in [prefix for prefix, each in own.items() if self._number - each.number >= MOST]
+        ]
 
     def close(self) -> Iterator[Traceback]:
         """Nothing more comes, or lines are left out here."""
-        found, self._open = list(self._open.values()), {}
-        yield from found
+        found, self._open = [each for own in self._open.values() for each in own.values()], {}
+        yield from (each.ended() for each in found)
+
+
+def _behind_a_bar(own: dict[str, Traceback], last: Traceback, text: str) -> None:
+    """What stood before the first line of the *last* one was a bar's rest, which stands before no other line."""
+    if not text.startswith(last.prefix.rstrip()) and _FRAME.match(text[:LOOKED]) and "" not in own:
+        own[""] = own.pop(last.prefix)
+        last.prefix = ""

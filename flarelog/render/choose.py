@@ -6,7 +6,7 @@ Patterns see a line's text without its colours. A line whose time nobody knows i
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -84,7 +84,7 @@ class Chooser:
         self._before: deque[Line] = deque(maxlen=choice.before)
         self._after = 0  # lines of context that are still to come
         self._time: int | None = None
-        self._levels = Levels() if choice.level is not None else None
+        self._levels = None if choice.level is None else defaultdict[str, Levels](Levels)  # by a line's stream
         self._gap = self._shown = False  # since the last one that was shown some were not; any was shown
         self.cut = 0  # lines that nothing matched, and that are longer than what was read of them
 
@@ -102,12 +102,15 @@ class Chooser:
     def _chosen(self, lines: Iterable[Line]) -> Iterator[Line | None]:
         choice = self._choice
         context = bool(choice.before or choice.after)
+        levels, stream = None if self._levels is None else self._levels[""], ""
         for line in lines:
             if isinstance(line, Note):
                 yield line
                 continue
             text = plain(line.text)
-            level = None if self._levels is None else self._levels.of(text)
+            if line.stream != stream and self._levels is not None:
+                levels, stream = self._levels[line.stream], line.stream
+            level = None if levels is None else levels.of(text)
             if not self._in_time(line, text):
                 continue
             if self._wanted(text, level):

@@ -115,7 +115,7 @@ def _shape(text: str) -> bytes:
 
 
 class Levels:
-    """The levels of one log's lines, told in their order."""
+    """The levels of one log's lines, told in their order; of a container's log those of one stream."""
 
     def __init__(self) -> None:
         self._last: Level | None = None

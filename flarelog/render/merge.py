@@ -27,6 +27,7 @@ MOST = 100_000  # lines that are held at once
 MOST_TEXT = 4 << 20  # characters of them
 BLOCK = 1000  # lines of a traceback that are kept together
 BLOCK_TEXT = 1 << 20  # characters of them
+OTHERS = 20  # lines of another stream of a container's log, behind which a traceback that brings nothing is over
 
 Source = TypeVar("Source", bound=Hashable)
 Stamp = Callable[[str], int | None]
@@ -168,7 +169,8 @@ class Merge(Generic[Source]):
 
 
 class Blocks:
-    """One log's lines in blocks that belong together: a Python traceback is one, every other line is one by itself.
+    """One log's lines in blocks that belong together: a Python traceback is one, with what another stream of a
+    container's log says in between; every other line is one by itself.
 
     Feed it the lines as they come; a block that has not ended is given out by ``settle``, when nothing more comes.
     """
@@ -177,6 +179,7 @@ class Blocks:
         self._block: list[Line] = []
         self._size = 0  # characters of it
         self._traceback: Traceback | None = None
+        self._others = 0  # lines of another stream behind its latest one
 
     @property
     def held(self) -> bool:
@@ -193,7 +196,7 @@ class Blocks:
             text = plain(line.text)
             began = before_traceback(text)
             fits = len(self._block) < BLOCK and self._size < BLOCK_TEXT
-            if self._traceback is not None and self._traceback.takes(text, began) and fits:
+            if self._traceback is not None and fits and self._takes(self._traceback, line, text, began):
                 self._block.append(line)
                 self._size += len(line.text)
             else:
@@ -201,8 +204,16 @@ class Blocks:
                 if began is None:
                     yield [line]
                 else:
-                    self._block, self._traceback = [line], Traceback(text, began)
+                    self._block, self._traceback, self._others = [line], Traceback(text, began), 0
                     self._size = len(line.text)
+
+    def _takes(self, traceback: Traceback, line: Line, text: str, began: str | None) -> bool:
+        """Whether *line* is of the block: what another stream says in the middle of its traceback is as well."""
+        if line.stream == self._block[0].stream:
+            self._others = 0
+            return bool(traceback.takes(text, began))
+        self._others += 1
+        return traceback.open and self._others <= OTHERS
 
     def settle(self) -> Iterator[list[Line]]:
         if self._block:

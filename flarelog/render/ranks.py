@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
@@ -357,14 +358,14 @@ class RankedLines:
 
     def __init__(self, chooser: RankChooser, stream: str, error: re.Pattern[str]) -> None:
         self._chooser, self._stream, self._error = chooser, stream, error
-        self._tracebacks = Tracebacks()
+        self._tracebacks = defaultdict[str, Tracebacks](Tracebacks)  # by a line's stream
 
     def feed(self, lines: Iterable[Line]) -> list[Line]:
         found: list[Line] = []
         for line in lines:
             text = plain(line.text)
             verdict = self._chooser.line(self._stream, line.offset, text)
-            if verdict is Verdict.SHOW or (verdict is Verdict.ERRORS and self._is_wrong(text)):
+            if verdict is Verdict.SHOW or (verdict is Verdict.ERRORS and self._is_wrong(line, text)):
                 found.append(line)
         self._chooser.shown = self._chooser.shown or bool(found)
         return found
@@ -373,9 +374,9 @@ class RankedLines:
         """Whether a note at *offset* is shown."""
         return self._chooser.concerns(self._stream, offset)
 
-    def _is_wrong(self, text: str) -> bool:
-        of_one = self._tracebacks.begins(text) or self._tracebacks.goes_on(text)
-        return of_one or self._error.search(text) is not None
+    def _is_wrong(self, line: Line, text: str) -> bool:
+        tracebacks = self._tracebacks[line.stream]
+        return tracebacks.begins(text) or tracebacks.goes_on(text) or self._error.search(text) is not None
 
 
 def _spans(ranks: Sequence[int]) -> str:

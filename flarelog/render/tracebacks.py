@@ -3,11 +3,13 @@ mixed.
 
 A traceback is told apart by what stands before each of its lines (``[rank3]: ``). It goes on to its exception, or to
 the closing line of an exception group, and on where a sentence says that another one follows from it. A line of another
-writer in between is none of it, and does not end it. A goroutine's stack goes on as long as its lines look like calls
-and their places.
+writer in between is none of it, and does not end it. Each stream of a container's log is a writer by itself, with
+``Tracebacks`` of its own. A goroutine's stack goes on as long as its lines look like calls and their places.
 """
 
 from __future__ import annotations
+
+import re
 
 from flarelog.late import late
 
@@ -15,7 +17,13 @@ TRACEBACK = "Traceback (most recent call last):"  # in the first line of a block
 _GOES_ON = ("The above exception was", "During handling of the above")  # between two tracebacks of a block
 _GROUP = "Exception Group "
 _RULES = ("  + ", "  | ")  # before the lines of an exception group, one for each that it is in
-_EXCEPTION = late(r"(?!(?i:trace|debug|info|notice|note|warn|warning)\b)(?P<type>[^\W\d][\w.<>]{0,200})(?::\s|:?\s*$)")
+_NAMES = ("Error", "Exception", "Interrupt", "Exit")  # of most exceptions' types end so
+_EXCEPTION = late(
+    r"(?!(?i:trace|debug|info|notice|note|warn|warning)\b)"
+    r"(?P<type>[^\W\d]\w{0,200}(?:\.(?:[^\W\d]\w{0,200}|<locals>)){0,20})"
+    r"(?::\s(?P<message>.*)|:?\s*$)",
+    re.DOTALL,
+)
 GOROUTINE = "goroutine "  # in the first line of a stack of Go
 _STACK = late(r"goroutine \d{1,19}(?: gp=[\w= ]{1,80})? \[[^\]]{1,100}\]:\s*$")
 _CALL = late(r"[^\s(]{1,500}\(.*\)$")
@@ -38,17 +46,32 @@ def before_traceback(text: str) -> str | None:
     return text[:end]
 
 
+def exception_in(text: str) -> re.Match[str] | None:
+    """The ``type`` and the ``message`` of the exception that the line *text* may be, behind a traceback."""
+    return _EXCEPTION.match(text)
+
+
+def is_type(name: str, *, between: bool) -> bool:
+    """Whether *name*, which an exception's line would begin with, is a type's and no word as in ``done`` and
+    ``loss: 0.5``: hardly any type without a module begins with a small letter. *between*: behind a line of another
+    writer, which may have more of them.
+    """
+    if between:
+        return name.endswith(_NAMES)
+    return "." in name or not name.lstrip("_")[:1].islower() or name.lower().endswith(("error", "exception"))
+
+
 class Traceback:
     """One that began in *first*, with *prefix* before it."""
 
-    __slots__ = ("_begin", "_between", "_group", "_open", "at", "prefix")
+    __slots__ = ("_begin", "_between", "_group", "at", "open", "prefix")
 
     def __init__(self, first: str, prefix: str, at: int = 0) -> None:
         self.prefix = prefix
         self.at = at  # the number of its latest line
         self._begin = prefix.rstrip()  # before an empty line
         self._group = not first.startswith(TRACEBACK, len(prefix))
-        self._open = True  # its exception has not come
+        self.open = True  # its exception has not come
         self._between = False  # a line of another writer with the same prefix came behind its latest one
 
     def takes(self, text: str, began: str | None = None) -> bool | None:
@@ -67,25 +90,25 @@ class Traceback:
             return None
         found = self._goes_on(rest, inner, begins=began is not None, grouped=grouped)
         self._between = not found
-        return found if found or not self._open else None
+        return found if found or not self.open else None
 
     def _goes_on(self, rest: str, inner: str, *, begins: bool, grouped: bool) -> bool:
         if begins or rest.startswith(_GOES_ON):
-            self._open = True
+            self.open = True
             return True
         if not inner.strip():
             return not self._between
         if grouped:
-            self._open = bool(inner.strip(" +-"))
+            self.open = bool(inner.strip(" +-"))
             return True
-        if not self._open:
+        if not self.open:
             return False
         if rest[0] in " \t":
             return not self._between or inner.startswith('File "')
-        found = _EXCEPTION.match(rest)
-        if found is None or (self._between and not found["type"].endswith(("Error", "Exception", "Interrupt", "Exit"))):
+        found = exception_in(rest)
+        if found is None or not is_type(found["type"], between=self._between):
             return False
-        self._open = False
+        self.open = False
         return True
 
 

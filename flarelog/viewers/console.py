@@ -90,7 +90,9 @@ class Console:
         self._left = options.limit_bytes
         self.prefix = options.prefix  # may grow
         self._heads: dict[tuple[str, str, int], str] = {}
-        self._levels: defaultdict[str, Levels] = defaultdict(Levels)  # by the name of the source
+        self._levels: defaultdict[tuple[str, str], Levels] = defaultdict(
+            Levels
+        )  # by the source's name and a line's stream
         self._drawn: list[str] = []  # the rows at the bottom
         self._next = 0.0  # when they may be drawn again: at once, if lines took their place
         if options.output == "json":
@@ -129,10 +131,12 @@ class Console:
 
     def _coloured(self, lines: Sequence[Line | None], source: Label) -> list[Line | None]:
         """*lines* in the colours of their levels, but for those that have colours of their own."""
-        levels = self._levels[source.name]
+        levels, stream = self._levels[source.name, ""], ""
         found: list[Line | None] = []
         for line in lines:
             if line is not None and not isinstance(line, Note):
+                if line.stream != stream:
+                    levels, stream = self._levels[source.name, line.stream], line.stream
                 level = levels.of(plain(line.text))
                 style = LEVEL_STYLES.get(level, "") if level is not None else ""
                 if style and "\x1b" not in line.text:
@@ -218,7 +222,7 @@ class Console:
             event = {"event_name" if name == "event" else name: value for name, value in line.event.items()}
             return self._dumped({**source.fields, "offset": line.offset - source.begin, **event})
         text = plain(line.text)
-        level = self._levels[source.name].of(text)
+        level = self._levels[source.name, line.stream].of(text)
         time, rank = self._time(line), source.rank(line)
         found = f'{{{head}"rank": {rank}, ' if rank is not None else f"{{{head}"
         if line.stream:

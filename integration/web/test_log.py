@@ -233,6 +233,40 @@ def test_a_traceback_is_folded_again_by_a_click_on_its_sign_though_text_is_selec
         tab.is_clean()
 
 
+def test_a_traceback_of_a_containers_stderr_is_folded_where_its_stdout_speaks_in_the_middle(
+    browser: Browser, place: Place
+) -> None:
+    raised = [
+        "Traceback (most recent call last):",
+        '  File "a.py", line 1, in <module>',
+        "    main()",
+        '  File "b.py", line 2, in main',
+        "ValueError: bad batch",
+    ]
+    said = [("stderr", text) for text in raised]
+    said[2:2], said[5:5] = [("stdout", "step 2")], [("stdout", "loss: 0.5")]
+    said = [("stdout", "step 1"), *said, ("stderr", "done"), ("stderr", "KeyError: 2")]
+    data = "".join(f"2026-11-25T11:00:01.{n}Z {of} F {text}\n" for n, (of, text) in enumerate(said)).encode()
+    receiver = filled(place, {"site-1/0.log": data})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show("/run/run-1/site-1/0.log")
+        expect(row(page, "Traceback")).to_contain_text("ValueError: bad batch")
+        assert [text.partition(" \u2026")[0].strip("\u25b8 ") for text in texts(page)][:6] == [
+            "step 1",
+            raised[0],
+            "step 2",
+            "loss: 0.5",
+            "done",
+            "KeyError: 2",
+        ]
+        page.locator(".row .fold").click()
+        expect(row(page, "b.py")).to_be_visible()
+        row(page, "loss: 0.5").click()
+        page.keyboard.press("e")  # neither the rest of the traceback nor what stands in its middle
+        expect(page.locator('[aria-current="true"]')).to_contain_text("KeyError: 2")
+        tab.is_clean()
+
+
 LONG = "1,234 \u2192 " * 93_757  # 750,056 characters in 1.05 MB
 
 

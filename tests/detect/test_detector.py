@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -141,6 +143,109 @@ def test_a_line_of_another_thread_is_not_the_exception_of_a_traceback(prefix: st
     assert [each.facts for each in found] == [{"exception": "ValueError", "at": "b.py:2"}]
     cut = searched("".join(f"{prefix}{row}\n" for row in [*begun, *others]).encode())
     assert [each.facts.get("exception") for each in cut] in ([], [None])
+
+
+TRACE = [
+    "Traceback (most recent call last):",
+    '  File "a.py", line 1, in <module>',
+    "    main()",
+    "ValueError: bad batch",
+]
+CHAIN = [
+    *TRACE,
+    "",
+    "During handling of the above exception, another exception occurred:",
+    "",
+    *TRACE[:3],
+    "KeyError: 1",
+]
+OTHERS = [
+    "done",
+    "Saving",
+    "ok",
+    "loss: 0.5",
+    "step 2",
+    '{"a": 1}',
+    "done.",
+    "Finished: 3 items",
+    "OSError: x",
+    "",
+    "  x",
+]
+
+
+def in_container(said: Sequence[tuple[str, str]], form: str) -> bytes:
+    """The log of a container that *said* texts on streams."""
+    time = "2026-11-25T11:00:00.{:09d}Z"
+    if form == "cri":
+        return "".join(f"{time.format(n)} {of} F {text}\n" for n, (of, text) in enumerate(said)).encode()
+    records = [{"log": f"{text}\n", "stream": of, "time": time.format(n)} for n, (of, text) in enumerate(said)]
+    return "".join(f"{json.dumps(record)}\n" for record in records).encode()
+
+
+@pytest.mark.parametrize("form", ["cri", "docker"])
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize(("block", "cause"), [(TRACE, None), (CHAIN, "ValueError")], ids=["one", "a-chain"])
+def test_a_line_of_a_containers_other_stream_is_of_no_traceback(
+    block: list[str], cause: str | None, other: str, form: str
+) -> None:
+    for at in range(1, len(block)):
+        said = [("stdout", "step 1"), *(("stderr", one) for one in block), ("stdout", "step 9")]
+        said.insert(at + 1, ("stdout", other))
+        found = [each for each in searched(in_container(said, form)) if each.signature == "python.traceback"]
+        assert [(each.text, each.role, each.facts.get("cause"), each.facts["at"]) for each in found] == [
+            (block[-1], "root", cause, "a.py:1")
+        ]
+
+
+def test_tracebacks_of_a_containers_two_streams_are_two() -> None:
+    said = [(of, text.replace("Value", of)) for text in TRACE for of in ("stdout", "stderr")]
+    found = searched(in_container(said, "cri"))
+    assert [each.text for each in found] == ["stdoutError: bad batch", "stderrError: bad batch"]
+
+
+def test_what_stands_before_a_traceback_and_behind_it_is_of_its_stream() -> None:
+    """Whether the program goes on is said by who raised it."""
+    warned = [("stderr", "WARNING write failed, retrying"), ("stdout", "step 1"), *(("stderr", one) for one in TRACE)]
+    for behind, role in (("stderr", "symptom"), ("stdout", "root")):
+        said = [("stderr", one) for one in TRACE] + [(behind, "INFO retrying"), ("stderr", "bye")]
+        assert [each.role for each in searched(in_container(said, "cri"))] == [role]
+    assert [each.role for each in searched(in_container(warned, "cri"))] == ["symptom"]
+    other = [("stdout", text) if text.startswith("W") else (of, text) for of, text in warned]
+    assert [each.role for each in searched(in_container(other, "cri"))] == ["root"]
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank1]: "])
+@pytest.mark.parametrize("others", [["done"], ["loss: 0.5"], ["ok", "step 2", "", "Saved it"], ["done."]], ids=str)
+def test_a_word_in_small_letters_is_no_exception_of_a_traceback_that_goes_on(others: list[str], prefix: str) -> None:
+    more = ['  File "b.py", line 2, in g', "    g()", "KeyError: 1"]
+    for said, exception, at in (
+        ([*TRACE[:3], *others, TRACE[3]], "ValueError", "a.py:1"),
+        ([*TRACE[:2], *others, *more], "KeyError", "b.py:2"),
+    ):
+        found = searched("".join(f"{prefix}{row}\n" for row in [*said, "step 3"]).encode())
+        assert [(each.role, each.facts["exception"], each.facts["at"]) for each in found] == [("root", exception, at)]
+
+
+@pytest.mark.parametrize(
+    "type_", ["done", "socket.timeout", "_InactiveRpcError", "grpc._channel._Rpc", "my_error", "stop"]
+)
+@pytest.mark.parametrize("behind", [[], ["step 2", *["x y"] * 500], ["", "Saved: 3", "bye"], TRACE, CHAIN[4:]], ids=len)
+def test_an_exception_may_have_a_type_in_small_letters(type_: str, behind: list[str]) -> None:
+    data = "".join(f"{row}\n" for row in [*TRACE[:3], f"{type_}: x", *behind])
+    found = searched(data.encode())
+    if behind == CHAIN[4:]:
+        assert [each.facts["cause"] for each in found] == [type_]
+    else:
+        assert found[0].facts["exception"] == type_
+        assert data[: found[0].length].strip().endswith(f"main()\n{type_}: x")
+        assert len(found) == (2 if behind == TRACE else 1)
+
+
+def test_an_exception_in_small_letters_after_which_the_program_goes_on_is_a_symptom() -> None:
+    for behind, role in (("INFO retrying in 5 s", "symptom"), ("INFO bye", "root")):
+        rows = [*TRACE[:3], "stop: x", behind, *["INFO x"] * 400]
+        assert [each.role for each in searched("".join(f"{row}\n" for row in rows).encode())] == [role]
 
 
 def test_a_traceback_without_an_end_takes_no_more_than_its_bound() -> None:

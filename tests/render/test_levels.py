@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 
 import pytest
 
+from flarelog.render.choose import Choice, Chooser
+from flarelog.render.container import Renderer
 from flarelog.render.levels import Level, Levels, level_of
 from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.viewers.console import Console, ConsoleOptions
+from flarelog.viewers.web.rows import ERROR, INSIDE, Encoder
 
 LINES = {
     '{"level":50,"time":1}': Level.ERROR,
@@ -239,3 +243,48 @@ def test_a_line_has_the_level_that_it_has_whatever_line_was_before_it() -> None:
     repeated = ["1 INFO a", "Traceback (most recent call last):", "E: x", "1 INFO b", "  of b", "z", "2 INFO c"]
     found = [levels.of(text) for text in repeated]
     assert found == [Level.INFO, *[Level.ERROR] * 2, Level.INFO, Level.INFO, None, Level.INFO]
+
+
+def cri(*said: tuple[str, str]) -> list[Line]:
+    """The lines of a container's log, each a stream and a text."""
+    records = "".join(f"2026-11-25T11:00:00.{n:09d}Z {stream} F {text}\n" for n, (stream, text) in enumerate(said))
+    renderer = Renderer()
+    return renderer.feed(records.encode()) + renderer.close()
+
+
+BETWEEN = ["done", "Saving", "ok", "loss: 0.5", "step 2", '{"a": 1}', "done.", "Epoch 1: 10%", "Finished: 3 items"]
+STACK = ["goroutine 1 [running]:", "main.f()", "\t/tmp/x.go:5 +0x1d", "created by main.main in goroutine 1"]
+
+
+@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("text", [*BETWEEN, "", "  indented"])
+@pytest.mark.parametrize("block", [[*FRAMES, "ValueError: bad"], STACK, GROUP[:4]], ids=["python", "go", "a-group"])
+def test_a_line_of_a_containers_other_stream_is_of_no_traceback(block: list[str], text: str, at: int) -> None:
+    said = [("stdout", "step 1"), *(("stderr", one) for one in block), ("stdout", "  of step 1")]
+    said.insert(at + 2, ("stdout", text))
+    lines = cri(*said)
+    wrong = [line.text for line in Chooser(Choice(level=Level.ERROR)).feed(lines) if line is not None]
+    assert wrong == block
+    rows = [json.loads(f"[{row}") for row in Encoder().rows(lines)]
+    assert [row[2] for row in rows if row[3] & (ERROR | INSIDE)] == block
+    out = io.BytesIO()
+    Console(out, ConsoleOptions(output="json")).show(lines, "0.log")
+    told = map(json.loads, out.getvalue().decode().splitlines())
+    assert [each["body"] for each in told if each.get("severity_text") == "ERROR"] == block
+
+
+@pytest.mark.parametrize("text", ["done", "ok", "loss: 0.5", "done.", "step 2"])
+def test_a_word_in_small_letters_is_no_exception(text: str) -> None:
+    levels = Levels()
+    texts = [*FRAMES, text, '  File "a.py", line 2, in g', "ValueError: bad"]
+    assert [levels.of(one) for one in texts] == [*[Level.ERROR] * 3, None, *[Level.ERROR] * 2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["socket.timeout: timed out", "Empty", "_Stopped: x", "my_error: x", "main.<locals>.stop", "KeyError:", "grpc.a: "],
+)
+def test_an_exception_may_have_a_type_in_small_letters(text: str) -> None:
+    levels = Levels()
+    assert {levels.of(one) for one in [*FRAMES, text]} == {Level.ERROR}
+    assert levels.of("hello") is None

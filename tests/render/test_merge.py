@@ -154,6 +154,26 @@ def test_a_traceback_is_one_block(block: str) -> None:
     assert found == [["before"], wanted, ["after"], ["after"]]
 
 
+@pytest.mark.parametrize("block", [TRACEBACK, GROUP], ids=["chained-with-a-prefix", "group"])
+@pytest.mark.parametrize("other", ["loss: 0.5", "done", "step 2", ""])
+def test_a_line_of_a_containers_other_stream_does_not_end_a_block(other: str, block: str) -> None:
+    begun = [Line(n, n + 1, text, "stderr") for n, text in enumerate(block.splitlines())]
+    between = Line(9, 9, other, "stdout")
+    given = [*begun[:2], between, begun[2], between, *begun[3:]]
+    blocks = Blocks()
+    found = [*blocks.feed([*given, between]), *blocks.settle()]
+    assert found == [given, [between]]
+
+
+def test_another_stream_is_held_for_some_lines_of_a_block_that_brings_nothing() -> None:
+    begun, other = (
+        [Line(n, n + 1, text, "stderr") for n, text in enumerate(TRACEBACK.splitlines())],
+        Line(9, 9, "x", "stdout"),
+    )
+    blocks = Blocks()
+    assert [len(block) for block in blocks.feed([*begun[:3], *[other] * 100])] == [23, *[1] * 80]
+
+
 @pytest.mark.parametrize("other", ["2026-11-20 08:00:03 INFO of another thread", "[INFO] x", "hello world"])
 def test_a_line_that_is_no_exception_is_of_no_block(other: str) -> None:
     for begun in (TRACEBACK.splitlines()[:3], GROUP.splitlines()):

@@ -219,6 +219,14 @@ def test_of_other_ranks_whole_tracebacks_are_shown() -> None:
     assert hidden.feed(Line(n, 0, text) for n, text in enumerate(texts)) == []
 
 
+def test_of_other_ranks_no_line_of_a_containers_other_stream_is_shown_with_a_traceback() -> None:
+    log = written("rank:1,world-size:4", "1.log")
+    lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream), re.compile("Traceback|Error"))
+    texts = ["Traceback (most recent call last):", "loss: 0.5", '  File "a.py", line 1, in f', "  x", "Died", "step"]
+    given = [Line(n, 0, text, ("stderr", "stdout")[n % 2]) for n, text in enumerate(texts)]
+    assert [line.text for line in lines.feed(given)] == texts[::2]
+
+
 @pytest.mark.parametrize("prefix", ["[rank{}]: ", "[default{}]:"])
 def test_tracebacks_of_other_ranks_are_whole_where_they_are_mixed(prefix: str) -> None:
     log = written("ranks:0=0+1=1+2=2+3=3,world-size:4")

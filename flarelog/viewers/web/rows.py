@@ -6,6 +6,7 @@ without their ``[k,``, so that viewers who number their streams differently shar
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
 from json.encoder import encode_basestring
@@ -26,7 +27,7 @@ class Encoder:
     """Of one log's lines, in their order: a level may be that of the line before."""
 
     def __init__(self) -> None:
-        self._levels = Levels()
+        self._levels = defaultdict[str, Levels](Levels)  # by a line's stream
 
     def rows(self, lines: Iterable[Line | None]) -> list[str]:
         """*lines* as rows, each without its ``[k,``."""
@@ -42,10 +43,11 @@ class Encoder:
         else:
             if "\x1b" in text:
                 text, spans = parted(text)
-            level = self._levels.of(text)
+            levels = self._levels[stream]
+            level = levels.of(text)
             if level is not None and level >= _WARNING:
                 flags |= ERROR if level >= _ERROR else WARNING
-            if self._levels.within:
+            if levels.within:
                 flags |= INSIDE
             if stream == "stderr":
                 flags |= STDERR

@@ -195,12 +195,14 @@ export class Lines {
         shown.push({ row, number: its, hidden: 0, tail: null });
         continue;
       }
-      const folds = end - at >= FOLDED;
+      const count = this.rows.slice(at, end).filter((one) => sameWriter(one, row)).length;
+      const folds = count >= FOLDED;
       const folded = folds && !this.opened.has(key(row));
-      shown.push({ row, number: its, hidden: folds ? end - at - 1 : 0, tail: folded ? this.rows[end - 1] : null });
+      shown.push({ row, number: its, hidden: folds ? count - 1 : 0, tail: folded ? this.rows[end - 1] : null });
       for (at += 1; at < end; at += 1) {
-        if (number !== null) number += this.rows[at].left;
-        if (!folded) shown.push({ row: this.rows[at], number, hidden: 0, tail: null });
+        const inner = this.rows[at];
+        if (number !== null) number += inner.left;
+        if (!folded || !sameWriter(inner, row)) shown.push({ row: inner, number, hidden: 0, tail: null });
         if (number !== null) number += 1;
       }
       at -= 1;
@@ -210,20 +212,34 @@ export class Lines {
     return shown;
   }
 
-  /** Behind the last row of the traceback whose head is the row at *at*; behind that row if it is none. */
+  /**
+   * Behind the last row of the traceback whose head is the row at *at*; behind that row if it is none. Rows of the log's
+   * other stream may stand in between.
+   */
   traceback(at) {
-    const [k, , , text, flags] = this.rows[at];
-    if (!(flags & (TRACE | ERROR)) || !HEAD.test(text)) return at + 1;
+    const head = this.rows[at];
+    if (!(head[4] & (TRACE | ERROR)) || !HEAD.test(head[3])) return at + 1;
     let end = at + 1;
-    while (end < this.rows.length && this.rows[end][4] & TRACE && this.rows[end][0] === k && !HEAD.test(this.rows[end][3])) end += 1;
+    for (let next = end; next < this.rows.length && this.rows[next][0] === head[0] && !(this.rows[next][4] & NOTE); next += 1) {
+      if (!sameWriter(this.rows[next], head)) continue;
+      if (!(this.rows[next][4] & TRACE) || HEAD.test(this.rows[next][3])) break;
+      end = next + 1;
+    }
     return end;
   }
 
-  /** The first row of the traceback that *row* goes on with; *row* itself where it does not. */
+  /**
+   * The first row of the traceback that *row* goes on with, or that the log's other stream may go on with behind it; *row*
+   * itself where there is none.
+   */
   head(row) {
-    let at = this.rows.indexOf(row);
-    while (at > 0 && this.rows[at][4] & (TRACE | NOTE)) at -= 1;
-    return this.rows[at] ?? row;
+    const at = this.rows.indexOf(row);
+    const heads = [0, STDERR].map((stream) => {
+      const own = (one, index) => index <= at && (one[4] & (STDERR | NOTE)) === stream;
+      if (!((this.rows.findLast(own)?.[4] ?? 0) & TRACE)) return at;
+      return Math.max(0, this.rows.findLastIndex((one, index) => own(one, index) && !(one[4] & TRACE)));
+    });
+    return this.rows[Math.min(...heads)] ?? row;
   }
 
   /** The index in the view of the row at or before *offset*, of log *k*; -1 where there is none. */
@@ -240,10 +256,9 @@ export class Lines {
 
   /** Shows the traceback whole in which there is the row at *offset* of log *k*. */
   unfold(offset, k = 0) {
-    const view = this.view();
-    const at = this.find(offset, k);
-    if (at >= 0 && view[at].tail) {
-      this.opened.add(key(view[at].row));
+    const item = this.view().findLast(({ row, tail }) => row[0] === k && row[1] <= offset && (row[1] === offset || offset < tail?.[2]));
+    if (item?.tail) {
+      this.opened.add(key(item.row));
       this.changed();
     }
   }
@@ -254,6 +269,11 @@ export class Lines {
     const [from, to] = [keys.indexOf(first), keys.indexOf(last)];
     return from < 0 || to < 0 ? [] : this.rows.slice(Math.min(from, to), Math.max(from, to) + 1);
   }
+}
+
+/** Whether the same process wrote *row* and *other*: not where they are of two logs, or of two streams of a container. */
+function sameWriter(row, other) {
+  return row[0] === other[0] && (row[4] & STDERR) === (other[4] & STDERR);
 }
 
 const HEAD = /Traceback \(most recent call last\)/;

@@ -5,7 +5,7 @@
 
 import { ask, objects, path } from "./api.js";
 import { h, say } from "./dom.js";
-import { NOTE, TRACE } from "./lines.js";
+import { NOTE, STDERR, TRACE } from "./lines.js";
 import { Endless, Matcher, pattern } from "./matching.js";
 import { painted } from "./paint.js";
 import { count } from "./words.js";
@@ -357,7 +357,8 @@ export async function nextError(stream, begin, offset, signal) {
     if (answer.to <= at || answer.to >= answer.committed) return null;
     if (answer.rows.length >= most && most < MOST) most = Math.min(MOST, most * 8);
     else {
-      const head = rows.findLast((row) => !(row[4] & TRACE))?.[1]; // its traceback may go on
+      const stream = rows.at(-1)?.[4] & STDERR;
+      const head = rows.findLast((row) => !(row[4] & TRACE) && (row[4] & STDERR) === stream)?.[1]; // its traceback may go on
       at = head > at ? head : answer.to;
     }
   }
