@@ -34,6 +34,7 @@ from bench import content, latency, processes
 from bench.results import Row
 from flarelog.model import StreamId
 from flarelog.stores.local.store import LocalStore
+from flarelog.viewers.web import files
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -47,7 +48,7 @@ MANY = 1000, 10  # sites of a run with very many logs, and logs of each
 CROWD, RATE, LOOK, TIMED = 50, 10, 5, 100  # sites, lines a second of each, viewers of them all, lines that are timed
 VIEWERS = 20
 PATIENCE = 120.0  # seconds
-STATIC = processes.PROJECT / "flarelog" / "viewers" / "web" / "static"
+SERVED = (files.INDEX, files.PAGE, files.STYLE, "icon.svg", "matcher.js")  # what a browser asks for
 # In the page: when *count* elements that *what* selects are drawn, in ms since the page was asked for.
 _DRAWN = """([what, count]) => new Promise((done) => {
     const look = () => document.querySelectorAll(what).length >= count
@@ -151,7 +152,7 @@ def measure(places: processes.Places, length: int, lines: int, rounds: int) -> l
 
 
 def _size() -> Row:
-    size = sum(len(gzip.compress(path.read_bytes(), 9)) for path in STATIC.rglob("*") if path.is_file())
+    size = sum(len(gzip.compress(files.files()[name].data, 9)) for name in SERVED)
     return Row("page, all of it", "gzipped", "kB", [size / 1000])
 
 

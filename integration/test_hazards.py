@@ -484,6 +484,7 @@ def test_a_handler_that_hangs_holds_up_neither_bytes_nor_the_end(play: Play, sto
         (job / "log.txt").write_text(run)
         bus.publish(Event.END_RUN, run)
         assert stored(run) == run.encode()
+        (job / "log.txt").unlink()
     """
         + stop
     )
