@@ -19,6 +19,9 @@ from flarelog.stores.directory import Directory
 from flarelog.stores.local import chronicle, healths, troubles, unstored
 from flarelog.stores.local.troubles import SUFFIX as FINDINGS
 
+_RECORDS = (chronicle.name_of, healths.name_of, troubles.name_of, unstored.name_of)  # of a site, beside its logs
+_NO_LOGS = (".journal", *(name_of("").removeprefix(".") for name_of in _RECORDS))  # the ends of their names
+
 REMOVED = ".removed."  # no run's name begins with a dot
 
 
@@ -39,10 +42,7 @@ def extent(directory: Path) -> Extent:
                 changed = max(changed, status.st_mtime)
             if stat.S_ISREG(status.st_mode):
                 all_bytes += status.st_size
-                if not (
-                    name.startswith(".")
-                    and name.endswith((".journal", ".events", ".health", FINDINGS, unstored.SUFFIX))
-                ):
+                if not (name.startswith(".") and name.endswith(_NO_LOGS)):
                     files += 1
                     log_bytes += status.st_size
     return Extent(files, log_bytes, all_bytes, changed)
@@ -56,14 +56,9 @@ def move_away(root: Path, run: str, site: str = "") -> None:
             holding.size(name)  # a link is told as one
             raise FileNotFoundError(name)
         if site:
-            for record in (
-                chronicle.name_of(site),
-                healths.name_of(site),
-                troubles.name_of(site),
-                unstored.name_of(site),
-            ):
+            for name_of in _RECORDS:
                 with contextlib.suppress(FileNotFoundError):
-                    holding.remove(record)
+                    holding.remove(name_of(site))
         # The names of a run and a site may take all the room that a name has: they are not told here.
         os.rename(name, f"{REMOVED}{os.urandom(8).hex()}", src_dir_fd=holding.fd, dst_dir_fd=top.fd)
 
