@@ -27,6 +27,12 @@ NOT_LOGS = (
 expect(NOT_LOGS)
 
 
+def below(root: str, directory: str | None) -> str:
+    """The path of *directory* from *root* on; empty where it is not below."""
+    path = os.path.relpath(os.path.realpath(directory), os.path.realpath(root)) if directory else "."
+    return "" if path.split("/")[0] in (".", "..") else path
+
+
 @frozen
 class SourceOptions:
     """Which files are sent. Raises InvalidOption.
@@ -95,8 +101,8 @@ class SourceOptions:
 
     def without(self, directory: str | None) -> SourceOptions:
         """The same without what is below *directory*, where that lies below the root: flarelog's own files."""
-        own = os.path.relpath(os.path.realpath(directory), os.path.realpath(self.root)) if directory else "."
-        if own.split("/")[0] in (".", ".."):
+        own = below(self.root, directory)
+        if not own:
             return self
         literal = re.sub(r"[*?\[\]]", "?", own)
         return replace(self, exclude=(*self.exclude, f"{literal}/**"))

@@ -15,7 +15,7 @@ from flarelog.errors import InvalidName, InvalidOption
 from flarelog.names import run_name
 from flarelog.sources.base import Contents
 from flarelog.sources.files.identity import sight
-from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.patterns import SourceOptions, below
 from flarelog.sources.files.unmatched import files, sentence
 from flarelog.sources.files.walk import listed
 
@@ -131,8 +131,8 @@ class Directories:
     def __init__(self, pattern: RunPattern, wanted: SourceOptions, own: str | None = None) -> None:
         self._pattern, self._wanted = pattern, wanted
         # As a path that begins with the root, as those of runs do.
-        below = os.path.relpath(os.path.realpath(own), os.path.realpath(wanted.root)) if own else "."
-        self._own = None if below.split("/")[0] in (".", "..") else Path(wanted.root) / below
+        path = below(wanted.root, own)
+        self._own = Path(wanted.root) / path if path else None
         self._holders: dict[str, Holder] = {}
         self._earliest: set[str] | None = None  # the runs that the first look found, and that are still there
 
@@ -188,9 +188,9 @@ def contents(directory: Path, matches: Callable[[str], bool]) -> Contents:
         files += isinstance(error, PermissionError)
 
     for at, _, names in os.walk(directory, onerror=unseen):
-        below = os.path.relpath(at, directory)
+        place = os.path.relpath(at, directory)
         for name in names:
-            if not matches(name if below == "." else f"{below}/{name}"):
+            if not matches(name if place == "." else f"{place}/{name}"):
                 continue
             try:
                 status = os.stat(os.path.join(at, name))
