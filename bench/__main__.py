@@ -20,7 +20,9 @@
     render    lines that a view makes a CPU second, in one process (render.py)
     findings  bytes that are searched for findings, beside grep with the same texts; what a receiver pays for it in
               bulk and with 1,000 sites (findings.py)
-    page      the page in Chromium, beside less and lnav (browser.py); not the page of the docs, which bench.page writes
+    page      the page in Chromium, beside less and lnav (browser.py, large.py); not the page of the docs, which
+              bench.page writes
+    viewers   what viewers of the page cost: memory for who takes nothing, a site's lines beside twenty (looking.py)
     run       what a command pays below flarelog run, beside a file, tee and script (running.py)
 
 Candidates take turns within one run, and medians are quoted: on a shared machine trust the ratios. A measurement that
@@ -51,6 +53,7 @@ from bench import (
     findings,
     idle,
     latency,
+    looking,
     many,
     masking,
     nvflare,
@@ -210,6 +213,7 @@ def measurements(sizes: Sizes, places: processes.Places) -> Measurements:
             + findings.of_sites(places, max(each for each in sizes.crowds if each[0] <= 1000), sizes.seconds, rounds)
         ),
         "page": lambda: browser.measure(places, sizes.bytes, sizes.render, rounds),
+        "viewers": lambda: looking.measure(places, sizes.lines, rounds),
         "run": lambda: running.measure(places, sizes.render, sizes.bytes, rounds),
     }
 

@@ -1,43 +1,29 @@
-"""The page in Chromium, beside what a person would open instead: less and lnav.
+"""The page in Chromium.
 
 A number of the page is what a person sees: from the request, or from a line's write, to the frame in which it is drawn.
-Each candidate of a large log shows the same file; the page reads it from a receiver. less and lnav run in a terminal of
-50 lines of 200 columns that only reads; where one is not installed there is no row of it, and what takes longer than
-PATIENCE counts as that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import gzip
-import os
-import pty
-import random
-import select
 import shutil
-import signal
 import statistics
-import struct
-import subprocess
-import sys
-import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bench import content, latency, processes
+from bench import large, latency, processes, tab
 from bench.results import Row
 from flarelog.model import StreamId
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.web import files
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext
 
 LOG = "log.txt"
 SITES = 50
@@ -49,13 +35,6 @@ CROWD, RATE, LOOK, TIMED = 50, 10, 5, 100  # sites, lines a second of each, view
 VIEWERS = 20
 PATIENCE = 120.0  # seconds
 SERVED = (files.INDEX, files.PAGE, files.STYLE, "icon.svg", "matcher.js")  # what a browser asks for
-# In the page: when *count* elements that *what* selects are drawn, in ms since the page was asked for.
-_DRAWN = """([what, count]) => new Promise((done) => {
-    const look = () => document.querySelectorAll(what).length >= count
-        ? requestAnimationFrame(() => setTimeout(() => done(performance.now())))
-        : requestAnimationFrame(look);
-    look();
-})"""
 # In the page: notes when rows that begin with "line " are drawn; and when the row *text* was, in ms since 1970.
 _NOTED = """() => {
     const list = document.querySelector("log-list");
@@ -83,26 +62,6 @@ _WHOLE = """(sites) => new Promise((done) => {
     };
     look();
 })"""
-_JUMP = """(share) => new Promise(async (done) => {
-    const page = document.querySelector("log-page");
-    const begun = performance.now();
-    await page.go({ share });
-    requestAnimationFrame(() => setTimeout(() => done(performance.now() - begun)));
-})"""
-_NUMBERED = """() => new Promise((done) => {
-    const look = () => {
-        const { lines } = document.querySelector("log-list");
-        return lines.number !== null && !lines.about ? done(performance.now()) : setTimeout(look, 10);
-    };
-    look();
-})"""
-_SEARCH = """async (texts) => {
-    const begun = performance.now();
-    const body = JSON.stringify({ run: "bench", literals: texts, streams: [{ site: "site", log: "log.txt" }] });
-    const headers = { "Content-Type": "application/json" };
-    const answer = await (await fetch("/api/search", { method: "POST", headers, body })).text();
-    return [performance.now() - begun, answer.split("\\n").filter((line) => line.includes('"hits"')).length];
-}"""
 _COUNT = """() => {
     const { lines } = document.querySelector("log-list");
     const append = lines.append.bind(lines);
@@ -125,15 +84,6 @@ _PAINTED = """(text) => new Promise((done) => {
 })"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """A page over a receiver, and who has logged in there."""
-
-    url: str
-    web: processes.Process
-    login: Callable[[], str]
-
-
 def measure(places: processes.Places, length: int, lines: int, rounds: int) -> list[Row]:
     """*length*: bytes of the large log; *lines*: that one tab is given live. Raises BenchError."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -144,7 +94,7 @@ def measure(places: processes.Places, length: int, lines: int, rounds: int) -> l
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         try:
-            rows = [_size(), *_paints(browser, places, rounds), *_large(browser, places, length, rounds)]
+            rows = [_size(), *_paints(browser, places, rounds), *large.measure(browser, places, length, rounds)]
             rows += [*_live(browser, places, lines, rounds), *_crowded(browser, places, rounds)]
             return [*rows, *_many(browser, places, rounds)]
         finally:
@@ -165,106 +115,22 @@ def _paints(browser: Browser, places: processes.Places, rounds: int) -> list[Row
         "the last rows of a log": (f"/run/bench/site-7/{LOG}", "log-list .row", 30),
     }
     taken: dict[str, list[float]] = {}
-    lines = _plain(2000)
+    lines = tab.plain(2000)
     with processes.scratch(places.memory) as work, processes.serve(work, "memory") as (_, receiver):
         for number in range(SITES):
             root = work / f"root-{number}"
             root.mkdir()
             (root / LOG).write_bytes(lines)
-            _stored(work, receiver, root, f"site-{number}")
-        with _page(work, "--receiver", receiver) as shown, _session(browser, shown) as (_, state):
+            tab.stored(work, receiver, root, f"site-{number}")
+        with tab.page_of(work, "--receiver", receiver) as shown, tab.session(browser, shown) as (_, state):
             for _ in range(rounds):
                 for name, (path, what, count) in wanted.items():
                     with browser.new_context(storage_state=state) as fresh:  # keeps nothing of the page yet
                         page = fresh.new_page()
-                        times = [_drawn(page, f"{shown.url}{path}", what, count) for _ in range(1 + LOADS)]
+                        times = [tab.drawn(page, f"{shown.url}{path}", what, count) for _ in range(1 + LOADS)]
                     taken.setdefault(f"{name}, for the first time", []).append(times[0])
                     taken.setdefault(name, []).append(max(times[1:]))
     return [Row("page, first paint", name, "ms", samples) for name, samples in taken.items()]
-
-
-def _drawn(page: Page, url: str, what: str, count: int) -> float:
-    page.goto(url, wait_until="commit")
-    found: float = page.evaluate(_DRAWN, [what, count])
-    return found
-
-
-# --- a large log
-
-
-def _large(browser: Browser, places: processes.Places, length: int, rounds: int) -> list[Row]:
-    taken: dict[tuple[str, str, str], list[float]] = {}
-    size = processes.mib(length)
-
-    def add(what: str, of: str, unit: str, value: float | None) -> None:
-        if value is not None:
-            taken.setdefault((what, of, unit), []).append(value)
-
-    with processes.scratch(places.memory) as work, processes.serve(work, "memory") as (_, receiver):
-        root = work / "root"
-        root.mkdir()
-        content.write(root / LOG, length)
-        with open(root / LOG, "ab") as file:
-            file.write(f"2025-06-02 00:00:00,000 - trainer - INFO - {LAST}\n".encode())
-        _stored(work, receiver, root, "site")
-        path, rare = root / LOG, f"=== MiB {(length >> 20) - 2} ==="
-        for number in range(rounds):
-            stored = ("--store", work / "store")
-            for of, where in (("page", ("--receiver", receiver)), ("page, --store", stored)):
-                with (
-                    _page(work, *where, name=f"web-{number}{where[0]}") as shown,
-                    _session(browser, shown) as (tabs, _),
-                ):
-                    page = tabs.new_page()
-                    address = f"{shown.url}/run/bench/site/{LOG}"
-                    add(f"last screen of {size}", of, "ms", _drawn(page, address, "log-list .row", 30))
-                    add(f"line numbers of {size}", of, "ms", page.evaluate(_NUMBERED))
-                    rng = random.Random(number)
-                    jumps = sorted(page.evaluate(_JUMP, rng.random()) for _ in range(JUMPS))
-                    add("page, a jump", "p95" if of == "page" else "p95, --store", "ms", jumps[int(JUMPS * 0.95) - 1])
-                    found: tuple[float, int] = page.evaluate(_SEARCH, [rare])
-                    if found[1] != 1:
-                        raise processes.BenchError(f"the page found {found[1]} lines")
-                    add(f"a search of {size}", of, "ms", found[0])
-            less = ["less", "-n", "-R"]
-            add(f"last screen of {size}", "less", "ms", _seen([*less, "+G", path], LAST))
-            add(f"line numbers of {size}", "less", "ms", _seen(["less", "-N", "-R", "+G", path], LAST))
-            add(f"a search of {size}", "less", "ms", _seen([*less, f"+/{rare}", path], rare))
-            add(f"last screen of {size}", "lnav", "ms", _seen(["lnav", "-N", path], LAST))
-    firsts = {what: statistics.median(samples) for (what, of, _), samples in taken.items() if of == "page"}
-    return [
-        Row(
-            what, of, unit, samples,
-            ratios={"this / page": statistics.median(samples) / firsts[what]} if of in ("less", "lnav") else {},
-        )
-        for (what, of, unit), samples in sorted(taken.items(), key=lambda each: each[0][0])
-    ]  # fmt: skip
-
-
-def _seen(command: list[str | Path], text: str) -> float | None:
-    """Milliseconds from the start of *command* to *text* on its terminal; PATIENCE where it takes longer, None where it
-    is not installed.
-    """
-    if shutil.which(str(command[0])) is None:
-        return None
-    began = time.perf_counter()
-    pid, terminal = pty.fork()
-    if not pid:
-        os.execvpe(str(command[0]), list(map(str, command)), {**os.environ, "TERM": "xterm", "LESS": ""})
-    try:
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
-        said = b""
-        while text.encode() not in said:
-            if not select.select([terminal], [], [], max(0.0, began + PATIENCE - time.perf_counter()))[0]:
-                return PATIENCE * 1e3
-            said = said[-4096:] + os.read(terminal, 1 << 16)
-        return (time.perf_counter() - began) * 1e3
-    except OSError as error:
-        raise processes.BenchError(f"{command[0]} ended: {error}") from error
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        os.close(terminal)
 
 
 # --- a log that grows
@@ -273,38 +139,38 @@ def _seen(command: list[str | Path], text: str) -> float | None:
 def _live(browser: Browser, places: processes.Places, count: int, rounds: int) -> list[Row]:
     taken: dict[tuple[str, str, str], list[float]] = {}
     for _ in range(rounds):
-        with _growing(places) as (shown, _, log), _session(browser, shown) as (context, _):
+        with _growing(places) as (shown, _, log), tab.session(browser, shown) as (context, _):
             for key, value in _watched(browser, context, shown, log, count).items():
                 taken.setdefault(key, []).append(value)
     return [Row(*key, samples) for key, samples in taken.items()]
 
 
 @contextlib.contextmanager
-def _growing(places: processes.Places) -> Iterator[tuple[_Shown, str, Path]]:
+def _growing(places: processes.Places) -> Iterator[tuple[tab.Shown, str, Path]]:
     """A page, its receiver's address, and a log of a few lines that a sidecar sends."""
     with processes.scratch(places.memory) as work, processes.serve(work, "memory") as (receiver, address):
         log, stored = work / "root" / LOG, work / "store" / "bench" / "site" / LOG
         log.parent.mkdir()
-        log.write_bytes(begin := _plain(500))
-        with processes.sidecar(work, address, log.parent), _page(work, "--receiver", address) as shown:
+        log.write_bytes(begin := tab.plain(500))
+        with processes.sidecar(work, address, log.parent), tab.page_of(work, "--receiver", address) as shown:
             processes.wait_for(lambda: processes.size(stored) == len(begin), 30, "the first lines", receiver)
             yield shown, address, log
 
 
 def _watched(
-    browser: Browser, context: BrowserContext, shown: _Shown, log: Path, count: int
+    browser: Browser, context: BrowserContext, shown: tab.Shown, log: Path, count: int
 ) -> dict[tuple[str, str, str], float]:
     """What a tab makes of lines that are timed one by one, and of *count* at once; then others look on as well."""
     page, path = context.new_page(), f"/run/bench/site/{LOG}"
-    _drawn(page, f"{shown.url}{path}", "log-list .row", 30)
+    tab.drawn(page, f"{shown.url}{path}", "log-list .row", 30)
     delays = []
     for number in range(WRITES):
         text = f"line {number} of those whose way is timed"
         written = time.time()
-        _append(log, f"{text}\n".encode())
+        tab.append(log, f"{text}\n".encode())
         delays.append(page.evaluate(_PAINTED, text) - written * 1e3)
     page.evaluate(_COUNT)
-    _append(log, _plain(count))
+    tab.append(log, tab.plain(count))
     processes.wait_for(lambda: page.evaluate("counted") >= count, PATIENCE, "all rows", shown.web, every=0.1)
     ends, frames = page.evaluate("ends"), page.evaluate("frames")
     session = context.new_cdp_session(page)
@@ -314,7 +180,7 @@ def _watched(
     elements = page.evaluate('document.querySelectorAll("*").length')
     with contextlib.ExitStack() as stack:
         for _ in range(VIEWERS - 1):
-            _visitor(stack, browser, shown, path)
+            tab.visitor(stack, browser, shown, path)
         memory = processes.memory_mib(shown.web)
     seconds = (ends[-1] - ends[0]) / 1e3
     return {
@@ -322,19 +188,10 @@ def _watched(
         ("page, live", "frames meanwhile", "frames/s"): frames / seconds,
         ("page, live", "a line, written to painted, p50", "ms"): statistics.median(delays),
         ("page, live", "a line, written to painted, longest", "ms"): max(delays),
-        ("page, memory", f"heap of the tab after {count:,} rows", "MB"): metrics["JSHeapUsedSize"] / 1e6,
+        ("page, memory", "heap of the tab after all rows", "MB"): metrics["JSHeapUsedSize"] / 1e6,
         ("page, memory", "elements in the document", "elements"): elements,
         ("page, memory", f"web process, {VIEWERS} viewers", "MiB"): memory,
     }
-
-
-def _visitor(stack: contextlib.ExitStack, browser: Browser, shown: _Shown, path: str) -> Page:
-    """Somebody else, who has logged in and sees rows at *path*."""
-    page = stack.enter_context(browser.new_context()).new_page()
-    page.goto(shown.login())
-    page.wait_for_selector("runs-page")
-    _drawn(page, f"{shown.url}{path}", "log-list .row", 30)
-    return page
 
 
 # --- all sites in one list
@@ -355,14 +212,14 @@ def _crowded(browser: Browser, places: processes.Places, rounds: int) -> list[Ro
             command = ("bench.crowd", ready, port, 0, CROWD, RATE)
             crowd = stack.enter_context(processes.python(*map(str, command), talk=work / "crowd.err"))
             processes.wait_for(ready.exists, 60, "all sites", crowd, shown.web, every=0.05)
-            pages = [_visitor(stack, browser, shown, "/run/bench?merged=arrival") for _ in range(LOOK)]
+            pages = [tab.visitor(stack, browser, shown, "/run/bench?merged=arrival") for _ in range(LOOK)]
             for page in pages:
                 page.evaluate(_NOTED)
             delays = []
             for number in range(TIMED):
                 text = f"line {number} among those of all sites"
                 written = time.time()
-                _append(log, f"{text}\n".encode())
+                tab.append(log, f"{text}\n".encode())
                 delays.append(pages[number % LOOK].evaluate(_SHOWN, text) - written * 1e3)
             taken["p50"].append(latency.percentile(delays, 0.5))
             taken["p99"].append(latency.percentile(delays, 0.99))
@@ -379,69 +236,20 @@ def _many(browser: Browser, places: processes.Places, rounds: int) -> list[Row]:
             thread.submit(asyncio.run, _filled(work / "store", sites, logs)).result()
         with processes.serve(work, "memory") as (_, receiver):
             for number in range(rounds):
-                shown = _page(work, "--receiver", receiver, name=f"web-{number}")
-                with shown as web, _session(browser, web) as (context, _):
+                shown = tab.page_of(work, "--receiver", receiver, name=f"web-{number}")
+                with shown as web, tab.session(browser, web) as (context, _):
                     page = context.new_page()
-                    first = _drawn(page, f"{web.url}/run/bench", ".sites .body .line", 10)
+                    first = tab.drawn(page, f"{web.url}/run/bench", ".sites .body .line", 10)
                     taken["the first sites"].append(first)
                     taken["all sites"].append(page.evaluate(_WHOLE, sites))
     return [Row(f"page, a run with {sites * logs:,} logs", of, "ms", samples) for of, samples in taken.items()]
 
 
 async def _filled(root: Path, sites: int, logs: int) -> None:
-    data = _plain(100)
+    data = tab.plain(100)
     async with LocalStore(root, "memory") as store:
         for number in range(sites * logs):
             stream = StreamId("bench", f"site-{number // logs}", f"rank-{number % logs}.log")
             appender = await store.appender(stream, b"bench")
             await appender.append(0, data)
             await appender.close()
-
-
-# --- processes
-
-
-def _plain(count: int) -> bytes:
-    lines = map(content.line, range(1, 2 * count))
-    return b"".join([line for line in lines if b"\r" not in line and line.count(b"\n") == 1][:count])
-
-
-def _append(path: Path, data: bytes) -> None:
-    with open(path, "ab", buffering=0) as file:
-        file.write(data)
-
-
-def _stored(work: Path, receiver: str, root: Path, site: str) -> None:
-    named = ("--receiver", receiver, "--run", "bench", "--site", site, "--root", root, "--once")
-    with processes.python("flarelog", "sidecar", *named, talk=work / "sidecar.err") as sender:
-        processes.finish(sender, 120)
-
-
-@contextlib.contextmanager
-def _page(work: Path, *where: str | Path, name: str = "web") -> Iterator[_Shown]:
-    """*where*: the option that says what it reads."""
-    ready = work / f"{name}.ready"
-    options = (*where, "--listen", "127.0.0.1:0", "--ready-file", ready)
-    with processes.python("flarelog", "web", *options, talk=work / f"{name}.err") as web:
-        address = processes.address(web, ready)
-        command = [sys.executable, "-m", "flarelog", "web", "login", "--listen", address]
-
-        def login() -> str:
-            done = subprocess.run(
-                command, capture_output=True, text=True, check=True, cwd=processes.PROJECT, env=processes.environ()
-            )
-            return done.stdout.strip()
-
-        yield _Shown(f"http://{address}", web, login)
-
-
-@contextlib.contextmanager
-def _session(browser: Browser, shown: _Shown) -> Iterator[tuple[BrowserContext, Any]]:
-    """A browser that has logged in, and its cookies."""
-    with browser.new_context() as context:
-        page = context.new_page()
-        page.goto(shown.login())
-        page.wait_for_selector("runs-page")
-        state = context.storage_state()
-        page.close()
-        yield context, state

@@ -38,3 +38,18 @@ def write(path: Path, length: int) -> None:
             file.write((own + block)[: min(_BLOCK, length - begin)])
         file.seek(length - 1)
         file.write(b"\n")
+
+
+def bars(path: Path, length: int) -> None:
+    """A file of about *length* bytes that are one line: a progress bar that is drawn again and again."""
+    steps, done = 1_000_000, b""
+    with open(path, "wb") as file:
+        for step in range(steps):
+            share = step * 100 // steps
+            bar = "\u2588" * (share // 4) + " " * (25 - share // 4)
+            done += f"\rEpoch 3: {share:3d}%|{bar}| {step}/{steps} [00:{share:02d}<01:00, loss={step % 997}]".encode()
+            if len(done) >= 1 << 20:
+                length -= file.write(done)
+                done = b""
+                if length <= 0:
+                    return

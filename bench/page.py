@@ -82,6 +82,9 @@ TARGETS = (
     Target("the page: line numbers of 1 GiB, ms", "line numbers of 1,024 MiB", "page", most=3000),
     Target("the page: a search of 1 GiB, ms", "a search of 1,024 MiB", "page", most=3580),
     Target("the page: a jump to any place, p95, ms", "page, a jump", "p95", most=100),
+    Target("the page: a jump in nothing but bars, p95, ms", "page, a jump", "pure bars, p95", most=250),
+    Target("the page: first hit behind 31 MiB, ms", "page, a search", "first hit, behind 31 MiB", most=200),
+    Target("the page: a search given up, ms", "page, a search", "given up, until the next one answers", most=100),
     Target("the page: one tab, rows/s", "page, live", "one tab", least=100_000),
     Target("the page: frames/s meanwhile", "page, live", "frames meanwhile", least=30),
     Target(
@@ -95,8 +98,20 @@ TARGETS = (
         most=250,
     ),
     Target("the page: first sites of 10,000 logs, ms", "page, a run with 10,000 logs", "the first sites", most=400),
+    Target("the page: heap of the tab after all rows, MB", "page, memory", "heap of the tab after all rows", most=150),
     Target("the page: elements in the document", "page, memory", "elements in the document", most=1500),
     Target("the page: web process with 20 viewers, MiB", "page, memory", "web process, 20 viewers", most=150),
+    Target(
+        "the page: a viewer who takes nothing, MiB",
+        *("page, memory of stalled viewers", "web process, each"),
+        most=1,
+    ),
+    Target(
+        "the page: p99 of a site's lines, without viewers / with 20",
+        *("page, a site's lines beside viewers", "p99, 20 viewers"),
+        least=0.9,
+        ratio="no viewer / this",
+    ),
     *(
         Target(f"a search that finds little, {source}, MB/s", "logs -i", source, least=300, ending=True)
         for source in ("--receiver", "--store")

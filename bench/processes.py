@@ -87,6 +87,22 @@ def sidecar(
     return python(module, "sidecar", *where, *options, talk=work / "sidecar.err")
 
 
+@contextlib.contextmanager
+def web(work: Path, *where: str | Path, name: str = "web") -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """``flarelog web``, and its address. *where*: the option that says what it reads."""
+    ready = work / f"{name}.ready"
+    options = (*where, "--listen", "127.0.0.1:0", "--ready-file", ready)
+    with python("flarelog", "web", *options, talk=work / f"{name}.err") as process:
+        yield process, address(process, ready)
+
+
+def login(page: str) -> str:
+    """An address that logs in once at the page at *page*."""
+    command = [sys.executable, "-m", "flarelog", "web", "login", "--listen", page]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PROJECT, env=environ())
+    return done.stdout.strip()
+
+
 def address(process: subprocess.Popen[bytes], ready: Path) -> str:
     """What *process* writes into *ready* once it listens."""
     wait_for(lambda: ready.exists() and ready.read_text().endswith("\n"), 30, "a receiver that listens", process)
