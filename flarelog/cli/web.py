@@ -18,6 +18,7 @@ import click
 from flarelog.cli.options import Access, asks, client_options, one_source, option
 from flarelog.cli.ready import ready_file
 from flarelog.cli.running import checked, on_end_of_stdin, on_stop, run, say
+from flarelog.cli.tuning import give_memory_back
 from flarelog.errors import NotAllowed, NotFound, NotInstalled
 from flarelog.names import receiver_address
 from flarelog.replace import make_directory, replace_file
@@ -99,6 +100,7 @@ async def _serve(
     from flarelog.viewers.web.origins import Sources
     from flarelog.viewers.web.serving import bound, serve
 
+    give_memory_back()
     stopped = asyncio.Event()
     on_stop(stopped.set)
     token = None

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from flarelog.errors import NotAllowed, NotFound
+from flarelog.errors import InvalidName, NotAllowed, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId, StreamInfo
 from flarelog.names import run_name
 from flarelog.placeholders import look_at
 from flarelog.records import ordered
 from flarelog.stores.moments import Moment
-from flarelog.viewers.web import overview
-from flarelog.viewers.web.asking import answer, as_json, offset, stream
+from flarelog.viewers.web import files, overview
+from flarelog.viewers.web.asking import Refused, answer, as_json, offset, stream
 from flarelog.viewers.web.lasts import Lasts
 from flarelog.viewers.web.lately import Lately
 from flarelog.viewers.web.logins import Logins
@@ -36,7 +36,7 @@ ONE = 0.3  # seconds for which the length of one log is believed
 KEPT = 100  # lengths of logs
 FEW = 20  # sites that are listed by themselves
 WAIT = 0.12  # seconds after which who opens a run is shown what is listed of it so far
-SOME = 500  # logs of that which are shown: making all of them ready would hold up what is still being listed
+SOME = 300  # logs of that which are shown: making all of them ready would hold up what is still being listed
 
 
 class Listed(NamedTuple):
@@ -62,6 +62,7 @@ class _Listing:
 class _Begun(NamedTuple):
     task: asyncio.Task[Listed]
     listing: _Listing
+    at: float  # of the monotonic clock
 
 
 class Lists:
@@ -92,10 +93,15 @@ class Lists:
         made = partial(self._listed, rights, run, wanted, _Listing())
         return await self._kept.of((rights.key, run, wanted), (), made)
 
+    def begin(self, rights: Rights, run: str) -> None:
+        """Somebody opens the page of a run, and will ask for it."""
+        self._begun(rights, run)
+
     async def soon(self, rights: Rights, run: str) -> Listed:
-        """All of a run, or what has been listed of it after WAIT. Raises as ``of``."""
+        """All of a run, or what has been listed of it WAIT after that began. Raises as ``of``."""
         begun = self._begun(rights, run)
-        if (await asyncio.wait((begun.task,), timeout=WAIT))[0]:
+        left = begun.at + WAIT - time.monotonic() if begun.listing.found else WAIT
+        if (await asyncio.wait((begun.task,), timeout=max(0.0, left)))[0]:
             return begun.task.result()
         found = begun.listing.found
         sites = len({info.stream.site for info in found})
@@ -109,7 +115,7 @@ class Lists:
             made = self._kept.of((*key, ()), (), partial(self._listed, rights, run, (), listing))
             task = asyncio.create_task(made)
             task.add_done_callback(partial(self._over, key))
-            self._making[key] = _Begun(task, listing)
+            self._making[key] = _Begun(task, listing, time.monotonic())
         return self._making[key]
 
     def _over(self, key: tuple[bytes, str], task: asyncio.Task[Listed]) -> None:
@@ -149,6 +155,12 @@ class Answers:
         origin = session.of.origin
         record = overview.runs_record(await origin.infos(), live=origin.live, now=_now())
         return answer(record | {"some": self._logins.sees_some(session)})
+
+    async def page(self, request: Request) -> Response:
+        """The page. Of a run it begins to list what its code will ask for, once that has come."""
+        with suppress(Refused, InvalidName):
+            self.lists.begin(self._logins.session_of(request).of, run_name(request.path_params["rest"]))
+        return await files.index(request)
 
     async def run(self, request: Request) -> Response:
         """Its sites; where the request names some, these alone; where it asks again, so far as they are listed. Raises

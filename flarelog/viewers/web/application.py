@@ -78,7 +78,7 @@ def table(rooms: Rooms) -> list[Row]:
         Row("GET", "/api/raw", "session", flows.raw),
         Row("GET", "/static/{name:path}", "anyone", files.file),
         Row("GET", "/", "anyone", files.index),
-        Row("GET", "/run/{rest:path}", "anyone", files.index),
+        Row("GET", "/run/{rest:path}", "anyone", answers.page),
     ]
 
 

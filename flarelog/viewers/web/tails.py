@@ -27,7 +27,8 @@ from flarelog.viewers.web.windows import gathered, info_of
 FLUSH = 0.05  # seconds
 ROWS = 256
 BARS_EVERY = 0.2  # seconds
-HELD = 512 << 10  # characters of encoded rows that wait to be taken
+HELD = 256 << 10  # characters of encoded rows that wait to be taken
+STALLED = 1.0  # seconds without room after which a read of the receiver is given up: it holds more memory than the rows
 BEGINNING = 8  # streams of a tail that are begun side by side
 AGAIN = 4.0  # seconds after which it is asked again whether somebody may read
 KEPT = 10_000  # sites of which it is remembered that somebody may read them
@@ -123,10 +124,10 @@ class Tail:
                     self._bars()
                 lines = self._flushed()
                 if not lines and now - spoke >= ALIVE:
-                    lines = "\n"
+                    lines = b"\n"
                 if lines:
                     spoke = flushed = now
-                    yield lines.encode("utf-8", "replace")
+                    yield lines
                 if ended and not self._come.is_set():
                     return
                 with contextlib.suppress(TimeoutError):
@@ -145,6 +146,7 @@ class Tail:
     async def _follow(self, part: _Part) -> None:
         failures, caught = 0, False
         while not part.done:
+            await self._room()
             try:
                 feed = self._hub.of(part.info)
                 if feed.holds(part.position) if feed else caught or part.info.committed - part.position <= NEAR:
@@ -153,8 +155,8 @@ class Tail:
                     caught = False
                 else:
                     async with self._beginning:
-                        await self._alone(part)
-                    caught, failures = True, 0
+                        caught = await self._alone(part)
+                    failures = 0
             except FlarelogError as error:
                 if not error.retry_safe:
                     self._say({"error": str(error), "k": part.k})
@@ -163,8 +165,8 @@ class Tail:
                 await asyncio.sleep(delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
                 failures += 1
 
-    async def _alone(self, part: _Part) -> None:
-        """Read on to what is there by now."""
+    async def _alone(self, part: _Part) -> bool:
+        """Read on to what is there by now; whether it was reached, before the browser took nothing for STALLED."""
         part.info = info = same(await info_of(self._origin, part.info.stream), part.info.begun)
         encoder, slices = Encoder(), Slices()
         flow = await self._hub.begin(self._origin, info, part.position)
@@ -181,8 +183,11 @@ class Tail:
                     rows = encoder.rows(flow.feed(number + at, data[at : at + size], time.monotonic()))
                     slices.took(time.perf_counter() - began)
                     at += size
-                    await self._give(part, "\n".join(rows), flow.place)
-        await self._give(part, "\n".join(encoder.rows(flow.settle(float("inf")))), flow.place)
+                    self._give(part, "\n".join(rows), flow.place)
+                    if not await self._room(STALLED):
+                        return False
+        self._give(part, "\n".join(encoder.rows(flow.settle(float("inf")))), flow.place)
+        return True
 
     async def _share(self, part: _Part) -> None:
         """Go on with what all who look are given, until this one is too slow for that, or it has ended."""
@@ -197,7 +202,8 @@ class Tail:
                 if batch is not None:
                     rows = batch.rows if joined is None else _behind(batch, joined)
                     joined = None if joined is None or batch.place >= joined else joined  # the feed may be behind
-                    await self._give(part, rows, max(part.position, batch.place))
+                    self._give(part, rows, max(part.position, batch.place))
+                    await self._room()
                     number += 1
                 elif feed.done:
                     part.done = True
@@ -211,19 +217,24 @@ class Tail:
 
     # --- what is said
 
-    async def _give(self, part: _Part, rows: str, place: int) -> None:
-        """Take *rows* when there is room for them: until then nothing more of the stream is taken."""
+    def _give(self, part: _Part, rows: str, place: int) -> None:
         part.position = place
-        while self._size > HELD:
-            self._taken.clear()
-            await self._taken.wait()
         if rows:
             part.rows.append(rows)
             self._size += len(rows)
             self._rows += rows.count("\n") + 1
         self._come.set()
 
-    def _flushed(self) -> str:
+    async def _room(self, patience: float | None = None) -> bool:
+        """Whether rows have room, within *patience* seconds: until they have, nothing more of a stream is taken."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while self._size > HELD:
+                    self._taken.clear()
+                    await self._taken.wait()
+        return self._size <= HELD
+
+    def _flushed(self) -> bytes:
         """What waits, as lines; then it does not any more."""
         self._come.clear()
         lines, self._said = self._said, []
@@ -242,7 +253,7 @@ class Tail:
             lines.insert(bool(rows), json.dumps({"at": places}, separators=(",", ":")))
         self._size = self._rows = 0
         self._taken.set()
-        return "".join(f"{line}\n" for line in lines)
+        return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
 
     def _bars(self) -> None:
         for part in self._parts:

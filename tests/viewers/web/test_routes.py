@@ -142,6 +142,32 @@ def test_a_session_gets_what_the_table_says(store: Path) -> None:
     played(store, play)
 
 
+def test_a_run_is_listed_from_when_its_page_is_opened_for_a_session_alone(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, streams = asyncio.Event(), StoreOrigin.streams
+
+    async def counted(self: StoreOrigin, *args: Any, **how: Any) -> Any:
+        begun.set()
+        return await streams(self, *args, **how)
+
+    monkeypatch.setattr(StoreOrigin, "streams", counted)
+
+    async def play(made: Any, key: bytes) -> None:
+        async with browser(made) as stranger, logged_in(made, key) as client:
+            assert (await stranger.get("/run/run-1")).status_code == 200
+            assert (await client.get("/run/run-1/site-1/app.log")).status_code == 200
+            assert (await client.get("/run/%00")).status_code == 200
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert not begun.is_set()
+            assert (await client.get("/run/run-1")).status_code == 200
+            async with asyncio.timeout(30):
+                await begun.wait()
+
+    played(store, play)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_no_other_method_is_known_anywhere(store: Path, method: str) -> None:
     async def play(made: Any, key: bytes) -> None:

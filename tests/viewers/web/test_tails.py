@@ -48,12 +48,12 @@ def store(tmp_path: Path) -> Path:
 
 class Turns(StoreOrigin):
     """A store that fails as *failures* say, one for each read that goes on, before it gives anything; which it does
-    when *gate* is open.
+    when *gate* is open. *alone*: reads that have not ended, but for those of a feed.
     """
 
     def __init__(self, root: Path, failures: Sequence[Exception | None] = ()) -> None:
         super().__init__(str(root))
-        self.failures, self.reads, self.asked = list(failures), 0, 0
+        self.failures, self.reads, self.asked, self.alone = list(failures), 0, 0, 0
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -64,9 +64,13 @@ class Turns(StoreOrigin):
             raise failure
         if how.get("follow"):
             await self.gate.wait()
-        async with aclosing(super().find(*args, **how)) as found:
-            async for one in found:
-                yield one
+        self.alone += not how.get("follow", False)
+        try:
+            async with aclosing(super().find(*args, **how)) as found:
+                async for one in found:
+                    yield one
+        finally:
+            self.alone -= not how.get("follow", False)
 
 
 @asynccontextmanager
@@ -153,6 +157,31 @@ def test_who_is_too_slow_for_the_ring_reads_alone_and_misses_and_doubles_nothing
             assert await rows(slow, until=lambda: asyncio.shield(others)) == LINES
             assert await others == LINES
         assert any(alone)
+
+    played(play)
+
+
+def test_who_takes_nothing_holds_no_read_of_the_receiver_and_misses_and_doubles_nothing(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "SLICE", (256, 512))
+    monkeypatch.setattr(tails, "NEAR", 0)
+    monkeypatch.setattr(tails, "HELD", 1000)
+    monkeypatch.setattr(tails, "STALLED", 0.001)
+    monkeypatch.setattr(tails, "FLUSH", 0.005)
+
+    async def play() -> None:
+        origin = Turns(store)
+        async with opened(origin) as (hub_, info):
+            reads = []
+
+            async def given_up() -> None:
+                reads.append(origin.alone)
+                while origin.alone:
+                    await asyncio.sleep(0)
+
+            assert await rows(Tail(hub_, Permits(), origin, [info], [0]), until=given_up) == LINES
+            assert max(reads) == 1
 
     played(play)
 
