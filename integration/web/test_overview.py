@@ -166,6 +166,25 @@ def test_how_the_sites_machines_fare_is_behind_a_summary(browser: Browser, place
         tab.is_clean()
 
 
+def test_logs_that_the_receiver_refused_are_told_of_a_run_and_in_the_list_of_runs(
+    browser: Browser, place: Place
+) -> None:
+    receiver, root = place.serve("--max-site-logs", "1"), place.directory / "logs"
+    root.mkdir()
+    for name in ("a.log", "b.log"):
+        append(root / name, numbered(5))
+    place.sidecar(receiver, root=root)
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.open("/run/run-1")
+        told = page.get_by_role("list", name="What is not stored")
+        expect(told.get_by_role("listitem")).to_have_count(1)
+        expect(told).to_contain_text("nothing is stored of 1 log: ")
+        expect(told).to_contain_text("--max-site-logs")
+        page = tab.open("/")
+        expect(page.get_by_role("row").nth(1).get_by_role("cell").nth(4)).to_have_text("1 log")
+        tab.is_clean()
+
+
 def test_findings_that_are_alike_are_told_once_with_all_their_places(browser: Browser, place: Place) -> None:
     oom = b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
     logs = {f"kyoto/rank-{rank}/stderr.log": numbered(5) + oom for rank in range(3)}

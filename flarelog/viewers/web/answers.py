@@ -46,6 +46,7 @@ class Listed(NamedTuple):
     state: RunState
     whole: bool = True  # more are being listed where it is not
     sites: int = 0  # that are listed by then, of which the first are here
+    unstored: Sequence[StreamInfo] = ()  # logs of which nothing was ever stored: no streams, but said
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ class _Listing:
     found: Sequence[StreamInfo] = ()
 
     def told(self, found: Sequence[StreamInfo]) -> None:
-        self.found = found
+        self.found = [info for info in found if not info.unstored]
 
 
 class _Begun(NamedTuple):
@@ -125,10 +126,11 @@ class Lists:
 
     async def _listed(self, rights: Rights, run: str, sites: Sequence[str], listing: _Listing) -> Listed:
         state = listing.state = await rights.origin.state(run)
-        infos = ordered(await rights.origin.streams(run, sites, so_far=listing.told))
-        if not infos and state is RunState.UNKNOWN:
+        every = ordered(await rights.origin.streams(run, sites, unstored=True, so_far=listing.told))
+        if not every and state is RunState.UNKNOWN:
             raise NotFound(f"{rights.origin.name} has no run {run}{', or not these sites of it' if sites else ''}")
-        return Listed(infos, state)
+        stored = [info for info in every if not info.unstored]
+        return Listed(stored, state, unstored=[info for info in every if info.unstored])
 
     async def close(self) -> None:
         for begun in list(self._making.values()):
@@ -174,7 +176,8 @@ class Answers:
             raise NotFound(f"there is no such site in run {run}")
         if not listed.whole:
             return await self._so_far(rights, run, listed)
-        made = partial(self._sites, rights, run, listed.state, infos)
+        unstored = [info for info in listed.unstored if not wanted or info.stream.site in wanted]
+        made = partial(self._sites, rights, run, listed.state, infos, unstored)
         body, etag = await self._runs.of((rights.key, run, frozenset(wanted)), (listed,), made)
         if request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers={"etag": etag})
@@ -192,12 +195,20 @@ class Answers:
 
         return Response(await asyncio.to_thread(encoded), media_type="application/json")
 
-    async def _sites(self, rights: Rights, run: str, state: RunState, infos: Sequence[StreamInfo]) -> tuple[bytes, str]:
+    async def _sites(
+        self,
+        rights: Rights,
+        run: str,
+        state: RunState,
+        infos: Sequence[StreamInfo],
+        unstored: Sequence[StreamInfo],
+    ) -> tuple[bytes, str]:
         """The record of a run but for the time, and its name; of 10,000 logs it takes a while, beside others."""
         lasts, reading = await self._lasts.of(rights, infos)
 
         def encoded() -> tuple[bytes, str]:
-            record = overview.run_record(run, state, infos, lasts, now=_now(), live=rights.origin.live)
+            live = rights.origin.live
+            record = overview.run_record(run, state, infos, lasts, now=_now(), live=live, unstored=unstored)
             record |= {"receiver": self._logins.name, "reading": reading}
             body = as_json(record)
             return body, f'"{hashlib.sha256(body).hexdigest()[:20]}"'

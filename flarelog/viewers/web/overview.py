@@ -15,6 +15,7 @@ from flarelog.stores.fares import Point, gathered
 from flarelog.stores.moments import Moment
 from flarelog.text import legible
 from flarelog.viewers import health
+from flarelog.viewers.health import few_missing
 from flarelog.viewers.standings import called
 from flarelog.viewers.web.lasts import Last
 
@@ -54,6 +55,7 @@ def runs_record(found: Sequence[RunInfo], *, live: bool, now: int) -> dict[str, 
                 "open": info.open if live else None,
                 "sealed": info.sealed,
                 "failed": info.failed,
+                "unstored": info.unstored,
             }
             for info in sorted(found, key=lambda info: (info.begun, info.run), reverse=True)
         ],
@@ -70,8 +72,11 @@ def run_record(
     now: int,
     live: bool,
     whole: bool = True,
+    unstored: Sequence[StreamInfo] = (),
 ) -> dict[str, Any]:
-    """A run, site by site. *live*: it is known which logs a producer has; *whole*: these are all of them."""
+    """A run, site by site. *live*: it is known which logs a producer has; *whole*: these are all of them. *unstored*:
+    those of which nothing was ever stored.
+    """
     by_site: dict[str, list[StreamInfo]] = {}
     for info in infos:
         by_site.setdefault(info.stream.site, []).append(info)
@@ -79,7 +84,8 @@ def run_record(
     ranks.learn(infos, over=True)
     sealed = sum(info.sealed for info in infos) if whole else 0
     linked = sum(info.state is not None and info.state.linked is True for info in infos)
-    told, records = RunInfo(run, state.value, streams=len(infos), open=linked, sealed=sealed), []
+    counts = {"streams": len(infos), "open": linked, "sealed": sealed, "unstored": len(unstored)}
+    told, records = RunInfo(run, state.value, **counts), []
     for site, held in by_site.items():
         record = _site_record(named[run, site], held, now)
         streams = [_stream_record(info, lasts.get(info.stream), ranks) for info in held]
@@ -88,12 +94,13 @@ def run_record(
         "run": run,
         "state": told.standing(live=live),
         "sites": records,
+        "missing": few_missing([*infos, *unstored]) if whole else [],
     }
 
 
 def machines_record(infos: Sequence[StreamInfo], moments: Sequence[Moment]) -> dict[str, Any]:
     """How the machines of a run's sites fare: as ``flarelog status --wide`` shows it, and at their worst as the report
-    does, each a table with its head; and a sentence for each thing that runs out or cannot be read.
+    does, each a table with its head; and a sentence for each thing that runs out.
     """
     told: dict[str, list[Point]] = {}
     for one in moments:
@@ -103,7 +110,7 @@ def machines_record(infos: Sequence[StreamInfo], moments: Sequence[Moment]) -> d
     return {
         "now": [row[1:] for row in health.table(infos)],
         "worst": health.table_of((site, replace(one.health, uptime=None)) for site, one in worst if one is not None),
-        "warnings": [*health.short(infos), *health.unread(infos)],
+        "warnings": health.short(infos),
     }
 
 

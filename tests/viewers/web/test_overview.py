@@ -51,7 +51,7 @@ def test_a_run_has_one_word_for_its_state_on_both_pages(live: bool, state: RunSt
 
 def test_machines_are_told_as_they_are_and_at_their_worst() -> None:
     full = Health(memory=99 * GIB, memory_max=100 * GIB, uptime=50, gpus=2, gpu_use=97.0, gpu_least=2.0)
-    now = Health(memory=GIB, memory_max=100 * GIB, uptime=60, unread=("b.log cannot be read: Permission denied",))
+    now = Health(memory=GIB, memory_max=100 * GIB, uptime=60)
     info = StreamInfo(StreamId("run-1", "site-2", "a.log"), 0, 0, 0, False, state=State(linked=True, health=now))
     moments = [Moment(at, HEALTH, site, health=one) for at, site, one in ((1, "site-10", full), (2, "site-2", full))]
     record = machines_record([info], [*moments, Moment(3, HEALTH, "site-2", health=now), Moment(4, "grown", "site-2")])
@@ -61,7 +61,19 @@ def test_machines_are_told_as_they_are_and_at_their_worst() -> None:
         ("site-2", "99.0 of 100.0 GiB", "2", "2-97%"),
         ("site-10", "99.0 of 100.0 GiB", "2", "2-97%"),
     ]
-    assert record["warnings"] == ["run-1/site-2: b.log cannot be read: Permission denied"]
+    assert record["warnings"] == []
     short = StreamInfo(StreamId("run-1", "site-1", "a.log"), 0, 0, 0, False, state=State(linked=True, health=full))
     assert machines_record([short], [])["warnings"] == ["run-1/site-1: 99% of the memory is used (99.0 of 100.0 GiB)"]
     assert machines_record([], []) == {"now": [], "worst": [], "warnings": []}
+
+
+def test_a_log_of_which_nothing_is_stored_is_said_on_both_pages() -> None:
+    why = "it has 2 logs, of at most 2 (--max-site-logs)"
+    held = StreamInfo(StreamId("run-1", "kyoto", "a.log"), 0, 9, 0, True, state=State(linked=False))
+    refused = StreamInfo(StreamId("run-1", "kyoto", "c.log"), 0, 0, 0, False, unstored=why)
+    record = run_record("run-1", RunState.UNKNOWN, [held], {}, now=0, live=True, unstored=[refused])
+    assert record["missing"] == [f"run-1/kyoto: nothing is stored of 1 log: {why} (c.log)"]
+    assert [site["site"] for site in record["sites"]] == ["kyoto"]
+    listed = RunInfo("run-1", "", sites=1, streams=1, sealed=1, unstored=1)
+    (of_all,) = runs_record([listed], live=True, now=0)["runs"]
+    assert (of_all["state"], of_all["unstored"]) == (record["state"], 1) == ("idle", 1)

@@ -34,6 +34,7 @@ export class RunPage extends HTMLElement {
     this.listed = AT_FIRST;
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
     this.sum = h("p", { class: "sum", role: "status" });
+    this.missing = h("ul", { class: "missing", "aria-label": "What is not stored", hidden: true });
     this.first = h("section", { class: "first", hidden: true, "aria-label": "First error" });
     this.findings = h("section", { class: "findings", hidden: true, "aria-label": "Findings" });
     this.lanes = new Lanes(this.run);
@@ -46,7 +47,7 @@ export class RunPage extends HTMLElement {
     const base = path(this.run);
     this.append(
       h("div", { class: "title" }, h("h1", {}, h("bdi", {}, this.run)), this.sum),
-      this.trouble, this.first, this.findings, (this.place = document.createComment("lanes")),
+      this.trouble, this.missing, this.first, this.findings, (this.place = document.createComment("lanes")),
       (this.tools = h("div", { class: "tools", hidden: true }, this.filter, this.only, h("span", { class: "spring" }),
         h("a", { class: "button", href: `${base}?merged=time` }, "All logs by time"), h("a", { class: "button", href: `${base}?merged=arrival` }, "All logs by arrival"),
         h("a", { class: "button", href: `${base}?merged=time&rank=0` }, "Rank 0 of each site"))),
@@ -164,7 +165,13 @@ export class RunPage extends HTMLElement {
 
   draw() {
     if (!this.record) return;
-    const { sites, state, listing, listed } = this.record;
+    const { sites, state, listing, listed, missing = [] } = this.record;
+    const told = missing.join("\n");
+    if (told !== (this.missing.dataset.is ?? "")) {
+      this.missing.dataset.is = told;
+      this.missing.hidden = !told;
+      this.missing.replaceChildren(...missing.map((sentence) => h("li", {}, icon("gap"), sentence)));
+    }
     const counts = new Map();
     for (const site of sites) counts.set(site.standing, (counts.get(site.standing) ?? 0) + 1);
     const parts = ORDER.filter((name) => counts.has(name) && !listing).map((name) => `${count(counts.get(name))} ${name === "sending" ? "live" : name}`);

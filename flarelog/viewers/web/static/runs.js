@@ -90,7 +90,7 @@ export class RunsPage extends HTMLElement {
     }
     node.text = text;
     const [state, sites, logs, size, missing, grown] = node.cells;
-    const standing = run.failed ? "failed" : (STANDINGS[run.state] ?? "open");
+    const standing = run.failed ? "failed" : run.unstored ? "gap" : (STANDINGS[run.state] ?? "open");
     if (state.dataset.is !== `${standing}${run.state}`) {
       state.dataset.is = `${standing}${run.state}`;
       state.replaceChildren(icon(standing), run.state);
@@ -99,8 +99,9 @@ export class RunsPage extends HTMLElement {
     say(sites, several(run.sites, "site"));
     say(logs, several(run.logs, "log"));
     say(size, bytes(run.bytes));
-    say(missing, run.gaps ? several(run.gaps, "gap") : "\u2013");
-    missing.className = run.gaps ? "missing" : "none";
+    const gone = [run.gaps && several(run.gaps, "gap"), run.unstored && several(run.unstored, "log")].filter(Boolean);
+    say(missing, gone.join(", ") || "\u2013");
+    missing.className = gone.length ? "missing" : "none";
     say(grown, run.grown ? `${lasting(now - run.grown)} ago` : "\u2013");
     if (run.grown) grown.title = `${moment(run.grown)} UTC`;
     return node;
