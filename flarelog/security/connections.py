@@ -114,8 +114,7 @@ def shut(port: int, wanted: Callable[[Place], bool]) -> int:
     count = 0
     with contextlib.suppress(OSError):
         for name in os.listdir(_DESCRIPTORS):
-            # A duplicate stays the same socket, whatever becomes of the descriptor meanwhile.
-            with contextlib.suppress(OSError, ValueError), socket.socket(fileno=os.dup(int(name))) as one:
+            with contextlib.suppress(OSError, ValueError), _socket_of(int(name)) as one:
                 if one.family not in (socket.AF_INET, socket.AF_INET6) or one.getsockname()[1] != port:
                     continue
                 host, from_port = one.getpeername()[:2]
@@ -123,6 +122,16 @@ def shut(port: int, wanted: Callable[[Place], bool]) -> int:
                     one.shutdown(socket.SHUT_RDWR)
                     count += 1
     return count
+
+
+def _socket_of(descriptor: int) -> socket.socket:
+    """A duplicate: it stays the same socket, whatever becomes of *descriptor* meanwhile. Raises OSError."""
+    duplicate = os.dup(descriptor)
+    try:
+        return socket.socket(fileno=duplicate)
+    except OSError:  # it is no socket, and nobody else closes it
+        os.close(duplicate)
+        raise
 
 
 def among(peers: Iterable[str]) -> Callable[[Place], bool]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from flarelog.security.certificate import Presented
-from flarelog.security.connections import Connections, aging, place_of
+from flarelog.security.connections import Connections, aging, place_of, shut
 
 ONE, TWO = Presented(b"one"), Presented(b"two")
 
@@ -56,3 +58,9 @@ def test_calls_move_after_grpc_has_said_so_and_before_it_ends_them() -> None:
 )
 def test_where_a_peer_is(peer: str, place: tuple[str, int] | None) -> None:
     assert place_of(peer) == place
+
+
+def test_a_look_for_connections_leaves_no_descriptor_of_its_own_open() -> None:
+    before = os.listdir("/proc/self/fd")  # none of them a connection to this port, and most no socket at all
+    assert shut(1, lambda place: True) == 0
+    assert os.listdir("/proc/self/fd") == before
