@@ -113,6 +113,26 @@ def test_bad_input_is_a_sentence_and_an_exit_code(place: Place, tmp_path: Path) 
     assert SITE.replace("-", "\\-") in ended.printed
 
 
+def test_a_pipe_or_a_device_gets_the_report_and_a_link_goes_on_to_its_file(place: Place, tmp_path: Path) -> None:
+    receiver, pipe, link = place.serve(), tmp_path / "pipe", tmp_path / "link.md"
+    append(place.root / "log.txt", b"one\n")
+    assert place.sidecar(receiver, "--once").ends() == 0
+    os.mkfifo(pipe)
+    link.symlink_to(tmp_path / "file.md")
+    command = ("report", RUN, "--store", str(receiver.store), "--format", "md", "-o")
+    told = place.start(*command, str(pipe))
+    made = pipe.read_bytes()
+    assert told.ends() == 0, told.talk()
+    assert made.startswith(b"# ")
+    assert pipe.is_fifo()
+    assert place.call(*command, str(link)).ends() == 0
+    assert (tmp_path / "file.md").read_bytes() == made
+    full = place.call(*command, "/dev/full")
+    assert full.ends() == 1
+    assert "/dev/full cannot be written: No space left on device" in full.said
+    assert Path("/dev/full").is_char_device()
+
+
 @pytest.mark.parametrize(
     ("sites", "logs", "most"), [(50, 4, 300_000), pytest.param(1000, 10, 1 << 20, marks=pytest.mark.soak)]
 )

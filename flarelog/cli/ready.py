@@ -1,19 +1,25 @@
 """The file in which a server tells where it is, for scripts: it is there exactly while the server is ready.
 
-What a killed server left is removed before the next one begins: no script takes its address for the new one's.
+What a killed server left is removed before the next one begins: no script takes its address for the new one's. A server
+that lives has a lock on its file, which another start leaves alone until it is ready itself. What holds anything but an
+address, or is no file, is nobody's ready file, and is refused.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
+import stat
 from collections.abc import Callable, Iterator
 
 from flarelog.errors import InvalidFile
+from flarelog.late import late
 from flarelog.replace import replace_file
 
 READERS = ".reader"  # behind the name: the file of the address for readers
+_ADDRESS = late(rb"(?:\S{1,300}:\d{1,5}\n?)?")  # nothing is what mktemp makes
 
 
 @contextlib.contextmanager
@@ -22,34 +28,71 @@ def ready_file(path: str | None) -> Iterator[Callable[[str, str], None]]:
 
     Raises InvalidFile.
     """
+    if path is None:
+        yield _untold
+        return
+    names = (f"{path}{READERS}", path)
     written: dict[str, bytes] = {}
+    with contextlib.ExitStack() as held:
 
-    def write(address: str, readers: str = "") -> None:
-        # The readers' first: who sees the other file may look for this one.
-        for name, text in ((f"{path}{READERS}", readers), (f"{path}", address)):
-            if path is not None and text:
-                with _usable(name):
-                    written[name] = f"{text}\n".encode()
-                    replace_file(name, written[name], 0o644)
+        def write(address: str, readers: str = "") -> None:
+            # The readers' first: who sees the other file may look for this one.
+            for name, text in zip(names, (readers, address), strict=True):
+                if text:
+                    with _usable(name):
+                        written[name] = f"{text}\n".encode()
+                        replace_file(os.path.realpath(name), written[name], 0o644)
+                        held.enter_context(_locked(name))
 
-    if path is not None:
-        _forget(path)
+        for name in names:
+            with _usable(name):
+                _forget(name)
+        try:
+            yield write
+        finally:
+            for name, data in written.items():
+                with contextlib.suppress(OSError), open(name, "rb") as file:
+                    if file.read(len(data) + 1) == data:  # nobody else's by now
+                        os.unlink(os.path.realpath(name))
+
+
+def _untold(address: str, readers: str = "") -> None:
+    """Nobody wants to know."""
+
+
+def _forget(name: str) -> None:
+    """Remove what is there of a server that lives no more. Raises OSError, InvalidFile."""
+    if not os.path.isdir(os.path.dirname(name) or "."):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     try:
-        yield write
-    finally:
-        for name, data in written.items():
-            with contextlib.suppress(OSError), open(name, "rb") as file:
-                if file.read(len(data) + 1) == data:  # nobody else's by now
-                    os.unlink(name)
+        mode = os.stat(name).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        raise InvalidFile(f"the ready file {name} is no regular file: give the name of a file that may be replaced")
+    with open(name, "rb") as file:
+        if _ADDRESS.fullmatch(file.read(1000)) is None:
+            raise InvalidFile(f"the ready file {name} holds something else than an address: give another name")
+        if _is_free(file.fileno()):
+            os.unlink(os.path.realpath(name))
 
 
-def _forget(path: str) -> None:
-    with _usable(path):
-        if not os.path.isdir(os.path.dirname(path) or "."):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        for name in (path, f"{path}{READERS}"):
-            if os.path.isfile(name) or os.path.islink(name):
-                os.unlink(name)
+@contextlib.contextmanager
+def _locked(name: str) -> Iterator[None]:
+    with open(name, "rb") as file:
+        _is_free(file.fileno())
+        yield
+
+
+def _is_free(descriptor: int) -> bool:
+    """Whether no other process has the lock of the file, which this one has then."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
 
 
 @contextlib.contextmanager

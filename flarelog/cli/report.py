@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC
@@ -134,7 +135,11 @@ async def gathered(found: Origin, run: str, zoned: Zoned, rules: Sequence[str], 
 def written(report: Report, path: str, form: str) -> bool:
     """Whether *report* could be written to *path*; why not is said."""
     try:
-        replace_file(path, made(report, form), MODE)
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "wb") as pipe:  # or a device, which no file may replace
+                pipe.write(made(report, form))
+        else:
+            replace_file(os.path.realpath(path), made(report, form), MODE)
     except OSError as error:
         say(f"flarelog: {legible(path, 200)} cannot be written: {error.strerror}")
         return False
