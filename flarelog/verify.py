@@ -142,6 +142,12 @@ def _against_store(held: Evidence) -> Verdict:
         text += f", {gaps_text([gap.length for gap in held.info.gaps])}"
     # No difference: a receiver that is at work commits them soon, and one that starts cuts them off.
     behind = size - committed
+    if behind and held.info.sealed:
+        text = (
+            f"is sealed, and {several(behind, 'byte')} stand behind its end: somebody added to the log, unless its site"
+            " has come back this moment, which another look tells"
+        )
+        return Verdict(stream, committed, 0, committed, text)
     if behind:
         text += (
             f", and its journal does not vouch for {several(behind, 'byte')} behind them: a receiver is about to commit"

@@ -291,6 +291,16 @@ def test_of_a_good_log_the_command_says_ok(command: Callable[..., tuple[object, 
     assert command() == (0, "run-1/site-1/log.txt: 14 bytes: ok\n")
 
 
+def test_bytes_behind_the_end_of_a_sealed_log_are_a_difference(command: Callable[..., tuple[object, str]]) -> None:
+    def forge(site: Path) -> None:
+        with open(site / "log.txt", "ab") as log:
+            log.write(b"forged\n")
+
+    code, said = command(forge)
+    assert code == 1
+    assert said.startswith("run-1/site-1/log.txt: 14 bytes: is sealed, and 7 bytes stand behind its end: somebody")
+
+
 def test_a_source_of_which_nothing_was_compared_is_no_agreement(
     command: Callable[..., tuple[object, str]], tmp_path: Path
 ) -> None:
@@ -330,6 +340,10 @@ def without_its_journal(site: Path) -> None:
     (site / ".log.txt.journal").unlink()
 
 
+def an_empty_journal(site: Path) -> None:
+    os.truncate(site / ".log.txt.journal", 0)
+
+
 def a_link(site: Path) -> None:
     (site / "link.txt").symlink_to(site / "log.txt")
 
@@ -343,6 +357,7 @@ def a_stray_file(site: Path) -> None:
     ("spoil", "said"),
     [
         (without_its_journal, "log.txt has no journal, so nothing vouches for its bytes"),
+        (an_empty_journal, "log.txt has an empty journal, so nothing vouches for its bytes"),
         (a_link, "link.txt is a symbolic link"),
         (a_stray_file, "below/stray.txt has no journal, so nothing vouches for its bytes"),
     ],

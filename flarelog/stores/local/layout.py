@@ -123,7 +123,7 @@ class Layout:
         return [name for name, _, is_directory in found if is_directory]
 
     def strangers(self, run: str) -> Sequence[str]:
-        """A sentence for each file below the sites of *run* that is a link, or has no journal to vouch for it."""
+        """A sentence for each file below the sites of *run* that is a link, or has no journal that vouches for it."""
         found = []
         for site in self.names(run):
             for directory, _, files in os.walk(f"{self.root}/{run}/{site}", onerror=unless_gone):
@@ -133,6 +133,8 @@ class Layout:
                         found.append(str(link(Path(path))))
                     elif not _OWN.fullmatch(name) and not os.path.lexists(f"{directory}/.{name}.journal"):
                         found.append(f"{legible(path)} has no journal, so nothing vouches for its bytes: move it away")
+                    elif not _OWN.fullmatch(name) and _lost_its_journal(path, f"{directory}/.{name}.journal"):
+                        found.append(f"{legible(path)} has an empty journal, so nothing vouches for its bytes")
         return found
 
     def raw(self, parts: Sequence[str], name: str) -> bytes:
@@ -160,3 +162,11 @@ class Layout:
         if str(error) not in self.left_out:
             self.left_out.add(str(error))
             log.warning("%s; until then it is left out", error)
+
+
+def _lost_its_journal(path: str, journal: str) -> bool:
+    """Whether there are bytes, and not even the first line of a journal, which is there before any byte is."""
+    try:
+        return os.path.getsize(path) > 0 and not os.path.getsize(journal)
+    except OSError:  # it was removed meanwhile
+        return False
