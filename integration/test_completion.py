@@ -117,6 +117,16 @@ def test_bash_completes_commands_options_runs_and_sites(place: Place, receiver: 
         at.shows(b"log  ended: receipt")
 
 
+def test_bash_completes_files_where_a_command_takes_them(place: Place, receiver: Receiver) -> None:
+    (place.directory / "a-log-of-training.txt").write_text("one\n")
+    with bash(place) as at:
+        at.type(f"flarelog view {place.directory}/a-log\t")
+        at.shows(b"-of-training.txt ")
+        at.type("\x15")
+        at.type(f"flarelog run -- cat {place.directory}/a-log\t")
+        at.shows(b"-of-training.txt ")
+
+
 @pytest.mark.parametrize("name", ["follow", "logs"])
 def test_bash_completes_what_is_read(place: Place, receiver: Receiver, name: str) -> None:
     with bash(place, FLARELOG_RECEIVER=receiver.address) as at:

@@ -22,6 +22,8 @@ from flarelog.options import Option, declared
 from flarelog.values import frozen
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from flarelog.client import Client
     from flarelog.security.tls import Tls
 
@@ -71,6 +73,13 @@ _PATHS = {
     "directory": click.Path(file_okay=False),
     "existing": click.Path(exists=True, file_okay=False),
 }
+
+
+def complete_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The shell's own names of files, for ``shell_complete`` of what may be no file as well."""
+    from click.shell_completion import CompletionItem  # who presses no TAB does not wait for it
+
+    return [CompletionItem(incomplete, type="file")]
 
 
 def option(*names: str, **settings: Any) -> Callable[[F], F]:

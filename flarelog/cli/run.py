@@ -12,7 +12,7 @@ from functools import partial
 import click
 from click.core import ParameterSource
 
-from flarelog.cli.options import Access, asks, option, tls_options
+from flarelog.cli.options import Access, asks, complete_file, option, tls_options
 from flarelog.cli.running import checked
 from flarelog.names import receiver_address
 from flarelog.sources.process import environment, names
@@ -46,7 +46,7 @@ _OWN = ("receivers", "run_id", "site", "command", *(RunOptions.__dataclass_field
     help="TOML file that limits what leaves the site. Repeatable.",
 )
 @tls_options
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_file)
 def command(
     receivers: tuple[str, ...],
     run_id: str | None,

@@ -21,7 +21,7 @@ from functools import cmp_to_key, partial
 import click
 
 from flarelog.cli.lines import LineOptions, Lines, demand_alone
-from flarelog.cli.options import Switches, Whole, asks
+from flarelog.cli.options import Switches, Whole, asks, complete_file
 from flarelog.cli.pager import Pager
 from flarelog.cli.running import checked, ended_by
 from flarelog.cli.tuning import many_lines
@@ -70,7 +70,7 @@ class ViewOptions:
     "stdout, messages to stderr. "
     "Exit code 0; 1 if a file could not be read to its end, 3 if a file does not exist, 5 if one may not be read.",
 )
-@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.argument("files", nargs=-1, metavar="[FILE]...", shell_complete=complete_file)
 @asks(lines=LineOptions, own=ViewOptions)
 @click.option("-n", "--tail", type=Whole(-1), metavar="N", help="Show the last N lines; -1: all lines.")
 @click.option("--order", type=click.Choice(["given", "time"]), default="given", show_default=True,
