@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import Browser, Page, expect
 
-from integration.web.browsing import Tab, comes_true
+from integration.harness.places import Place
+from integration.web.browsing import Tab, Web, comes_true, filled, numbered, tab_of
 from integration.web.conftest import LOGS
 
 BERLIN = "/run/run-1/berlin/train.log"
@@ -51,6 +53,38 @@ def test_a_pattern_is_looked_for_in_the_whole_run_and_a_hit_is_shown_in_context(
     expect(page.locator(".row", has_text="000004 of rank 1")).to_be_visible()
     page.keyboard.press("n")
     expect(page.locator('[aria-current="true"]')).to_contain_text("000004 of rank 1")
+
+
+@pytest.mark.parametrize("regex", ["", r"needle(?=\d)"], ids=["text", "pattern that the browser judges"])
+def test_what_stands_far_behind_the_begin_of_a_line_is_found(browser: Browser, place: Place, regex: str) -> None:
+    log = numbered(50) + b"x" * 20_000 + b" needle7 in the hay\n" + numbered(50, 50)
+    with tab_of(browser, Web(place, "--receiver", filled(place, {"kyoto/app.log": log}).address)) as tab:
+        page = tab.show("/run/run-1/kyoto/app.log")
+        page.keyboard.press("g")
+        page.keyboard.press("/")
+        page.get_by_label("regex").set_checked(bool(regex))
+        page.get_by_label("Search", exact=True).fill(regex or "needle")
+        page.keyboard.press("Enter")
+        expect(page.locator(".found")).to_have_text("Hit 1 of 1")
+        tab.is_clean()
+
+
+def test_a_pattern_is_looked_for_until_there_is_a_line_that_matches(browser: Browser, place: Place) -> None:
+    log = numbered(5000, text="line of many")
+    with tab_of(browser, Web(place, "--receiver", filled(place, {"kyoto/app.log": log}).address)) as tab:
+        page = tab.show("/run/run-1/kyoto/app.log")
+        page.keyboard.press("g")
+        expect(page.locator(".row", has_text="000000 line")).to_be_in_viewport()
+        page.keyboard.press("/")
+        page.get_by_label("regex").check()
+        page.get_by_label("Search", exact=True).fill(r"00(3100|4200) (?=line of)")  # each line has the text in it
+        page.keyboard.press("Enter")
+        marked = page.locator('[aria-current="true"] .text')
+        expect(marked).to_have_text("003100 line of many")
+        page.keyboard.press("n")
+        expect(marked).to_have_text("004200 line of many")
+        expect(page.locator(".found")).to_have_text("Hit 2 of 2")
+        tab.is_clean()
 
 
 def test_a_pattern_without_an_end_is_ended_and_hurts_nobody_else(tab: Tab) -> None:

@@ -33,7 +33,7 @@ from flarelog.viewers.web.hub import Slices
 
 LIMIT = 1000  # hits, if nothing else is asked for
 MOST = 10_000
-SHOWN = 1000  # characters of a line
+SHOWN, JUDGED = 1000, 64 << 10  # characters of a line that are given out: of a hit, and where the browser has to look
 TELL_EVERY = 0.2  # seconds
 SIDE_BY_SIDE = 4  # streams
 WAITING = 64  # pieces of the answer that wait to be taken
@@ -208,7 +208,7 @@ class Search:
         return self._capped and self._last is None
 
     def _chosen(self, k: int, items: Sequence[Line | None]) -> list[str]:
-        hits = []
+        hits, most = [], SHOWN if self._query.exact else JUDGED
         for line in items:
             if line is None or isinstance(line, Note) or self._is_over():
                 continue
@@ -218,5 +218,5 @@ class Search:
                 if self._is_over():
                     break
                 self._hits = min(self._hits + 1, self._limit)
-                hits.append(f"[{k},{line.offset},{line.end},{encode_basestring(text[:SHOWN])}]")
+                hits.append(f"[{k},{line.offset},{line.end},{encode_basestring(text[:most])}]")
         return hits

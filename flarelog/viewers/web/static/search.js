@@ -144,7 +144,8 @@ export class SearchBar extends HTMLElement {
       await this.look({});
     } else {
       this.span = [this.place.at, this.place.at];
-      await this.reach(1);
+      do await this.reach(1); // what the server gives out may all be no hit
+      while (!this.hits.length && this.span[1] < Infinity);
       if (this.span[1] === Infinity) await this.reach(-1);
     }
     if (this.shown) return;
@@ -173,7 +174,7 @@ export class SearchBar extends HTMLElement {
     const looked = new Map();
     say(this.said, "Looking \u2026");
     for await (const said of objects("/api/search", { ...this.question, ...part }, { signal: this.over.signal })) {
-      if (said.streams) named = said.streams;
+      if (said.streams) [named, this.exact] = [said.streams, said.exact];
       if (said.hits) {
         const [, offset, end] = said.hits.at(part.last ? 0 : -1);
         edge = { offset, end };
@@ -198,9 +199,8 @@ export class SearchBar extends HTMLElement {
   }
 
   async take(hits, named) {
-    const matcher = this.matcher;
-    const found = new Set((await matcher.find(hits.map((hit, at) => [at, hit[3]]))).map(([at]) => at));
-    const kept = hits.filter((hit, at) => found.has(at)).map(([k, offset, end, text]) => ({ ...named[k], offset, end, text }));
+    const found = this.exact ? null : new Set((await this.matcher.find(hits.map((hit, at) => [at, hit[3]]))).map(([at]) => at));
+    const kept = hits.filter((hit, at) => this.exact || found.has(at)).map(([k, offset, end, text]) => ({ ...named[k], offset, end, text }));
     if (!kept.length) return;
     this.hits.push(...kept);
     this.hits.sort((a, b) => (a.site === b.site && a.log === b.log ? a.offset - b.offset : 0));
