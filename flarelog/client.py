@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 
@@ -19,14 +19,15 @@ from flarelog.errors import CannotConnect, FlarelogError, InvalidName, NotAllowe
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
 from flarelog.names import receiver_address
-from flarelog.render.counting import Counted
-from flarelog.render.sieve import FEW, Sieve
 from flarelog.security.tls import Tls, why
-from flarelog.stores.moments import Moment
 from flarelog.wire import calls, listing, statuses
-from flarelog.wire.codec.findings import Asked, FoundIn
-from flarelog.wire.codec.reads import Found
-from flarelog.wire.codec.timeline import Times
+
+if TYPE_CHECKING:  # each command makes few of the calls
+    from flarelog.render.counting import Counted
+    from flarelog.render.sieve import Sieve
+    from flarelog.stores.moments import Moment
+    from flarelog.wire.codec.findings import FoundIn
+    from flarelog.wire.codec.reads import Found
 
 T = TypeVar("T")
 
@@ -194,6 +195,8 @@ class Client:
                     came = True
                     yield found
         except InvalidName:
+            from flarelog.render.sieve import FEW
+
             if came or sieve is None or len(sieve.any_of) <= FEW:
                 raise
         else:
@@ -289,6 +292,8 @@ class Client:
         NotAllowed.
         """
 
+        from flarelog.wire.codec.timeline import Times
+
         async def ask() -> list[Moment]:
             return await listing.timeline(self._channel, Times(run, site, points), RUN_TIMEOUT)
 
@@ -304,6 +309,8 @@ class Client:
         *every*: logs in which nothing was found as well. None where it looks for nothing, or is older. Raises
         CannotConnect, InvalidName, NotAllowed.
         """
+
+        from flarelog.wire.codec.findings import Asked
 
         async def ask() -> list[FoundIn]:
             return await listing.findings(self._channel, Asked(run, site, every), RUN_TIMEOUT)

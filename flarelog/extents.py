@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import field
 
+from flarelog.late import late
 from flarelog.model import REDACTED, Ended, Generation, Mark
 from flarelog.values import frozen
 
-_SPOOLED = re.compile(r"(?<![^,])spool:([0-9a-f]{1,32}):([0-9]{1,19})(?![^,])")
+_SPOOLED = late(r"(?<![^,])spool:([0-9a-f]{1,32}):([0-9]{1,19})(?![^,])")
 
 
 @frozen

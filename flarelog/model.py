@@ -8,21 +8,14 @@ on from it.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar
 
 from flarelog.exit_marks import Exit
 from flarelog.names import log_name, run_name, site_name
 from flarelog.values import frozen
-
-if TYPE_CHECKING:
-    from zlib import crc32
-else:
-    try:
-        from isal.isal_zlib import crc32
-    except ImportError:  # no wheel for this platform: the same function, slower
-        from zlib import crc32
 
 Buffer = bytes | bytearray | memoryview
 
@@ -30,6 +23,7 @@ MAX_OFFSET = (1 << 63) - 1
 """No stream is longer: what is added to a later offset would not fit a message."""
 MAX_CHUNK = 2 << 20  # what a message costs is spread over more bytes: 10 % more throughput than with 1 MiB
 EMPTY_DIGEST = 0
+LONGEST_REASON = 300  # characters of why something became of a log
 UNREAD = 8  # logs that cannot be read, as a producer tells it with its health
 CANNOT_BE_READ = " cannot be read: "  # in what a sidecar says of a file, between the name and the reason
 REDACTED = "redacted"  # in a generation's notes, before what was masked
@@ -39,7 +33,16 @@ SPOOL = "spool"  # in a generation's notes, before whose output it is and where 
 
 def extend(digest: int, data: Buffer) -> int:
     """The digest of a prefix followed by *data*, given the *digest* of the prefix."""
-    return crc32(data, digest)
+    return _crc32()(data, digest)
+
+
+@cache
+def _crc32() -> Callable[[Buffer, int], int]:
+    try:
+        from isal.isal_zlib import crc32  # three libraries come with it, and most readers count nothing
+    except ImportError:  # no wheel for this platform: the same function, slower
+        from zlib import crc32
+    return crc32
 
 
 def suffix_digest(prefix: int, whole: int, length: int) -> int:

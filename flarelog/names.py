@@ -74,7 +74,7 @@ def log_name(name: str) -> str:
         raise InvalidName(f"the log's name has {len(parts)} parts; at most {MAX_PARTS} are allowed")
     for part in parts:
         _part("the log's name", part, MAX_PART, whole=not name)
-        if _STORES_OWN.fullmatch(part):
+        if part.startswith(".") and _STORES_OWN.fullmatch(part):
             raise InvalidName(f"the log's name has the part {part!r}, which the store uses for its own files")
     return name
 

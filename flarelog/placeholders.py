@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from urllib.parse import quote, urlsplit
 
 from flarelog.errors import InvalidName, InvalidOption
 from flarelog.late import late
@@ -51,6 +50,8 @@ class LogUrls:
         """The address for *stream* at *offset*; empty without a template. *begun*, *ended*: of the log, 0 where that is
         not known, and *now*: milliseconds since 1970.
         """
+        from urllib.parse import quote  # few have a template, and addresses of all kinds come with it
+
         since = begun - MARGIN if begun else now - UNKNOWN
         values = {
             "run": stream.run,
@@ -73,6 +74,8 @@ def _wrong_with(template: str) -> str:
             return f"has the unknown field {{{name}}}; known are {', '.join(FIELDS)}"
     if re.search("[{}]", _FIELD.sub("", template)):
         return "has a brace without its other one; %7B and %7D are braces of the address itself"
+    from urllib.parse import urlsplit  # as above
+
     try:
         parts = urlsplit(template)
     except ValueError as error:

@@ -10,7 +10,6 @@ import copy
 import logging
 import threading
 import time
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flarelog.text import legible, several
@@ -53,15 +52,13 @@ class Each(NamedTuple):
     whose: str = ""  # what begins the sentence
 
 
-@dataclass(slots=True)
 class _Kind:
     """The records of a kind in a minute."""
 
-    what: str
-    level: int
-    said: set[str] = field(default_factory=set)  # logs of which one was said
-    others: set[str] = field(default_factory=set)
-    count: int = 0
+    def __init__(self, what: str, level: int) -> None:
+        self.what, self.level, self.count = what, level, 0
+        self.said = set[str]()  # logs of which one was said
+        self.others = set[str]()
 
     @property
     def rest(self) -> str:

@@ -13,14 +13,16 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from flarelog.cli.running import ended_by, terminal_size
 from flarelog.text import legible
 from flarelog.version import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "serve": "Receive the logs of all sites and store them.",
@@ -121,6 +123,8 @@ class _Lazy(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """As it is, but without importing all commands for their help."""
+        from click.shell_completion import CompletionItem  # who is no shell does without
+
         names = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
@@ -134,7 +138,7 @@ class _Lazy(click.Group):
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """As it is; where stdout takes no more, whatever the command, a sentence says so."""
-        gc.disable()  # what is imported stays: looking for garbage in it would cost a twentieth of a short command
+        gc.disable()  # as in __main__, of which a program that calls this knows nothing
         try:
             return super().main(*args, **settings)
         except OSError as error:

@@ -12,12 +12,14 @@ import io
 import os
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
 
 from flarelog.late import late
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 LIMIT = 0.5  # seconds that asking may take
 SHELLS = ("bash", "zsh", "fish")
@@ -41,6 +43,8 @@ Examples:
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
+    from click.shell_completion import get_completion_class
+
     found = get_completion_class(shell)
     if found is None:
         raise click.UsageError(f"this version of click has no completion for {shell}: install a newer one")
@@ -62,6 +66,8 @@ def _items(what: Literal["run", "site"], context: click.Context, incomplete: str
     # Options that make no sense end a command with a sentence; here they only complete nothing.
     with contextlib.suppress(Exception, SystemExit), contextlib.redirect_stderr(io.StringIO()):
         names = _names(what, context)
+    from click.shell_completion import CompletionItem  # a command that completes nothing does without
+
     from flarelog.names import natural
 
     return [CompletionItem(name) for name in sorted(set(names), key=natural) if name.startswith(incomplete)]

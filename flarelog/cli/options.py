@@ -17,6 +17,7 @@ import click
 from click.core import ParameterSource
 
 from flarelog.cli.running import checked
+from flarelog.cli.tuning import importing
 from flarelog.errors import FlarelogError
 from flarelog.options import Option, declared
 from flarelog.values import frozen
@@ -239,7 +240,8 @@ class Access:
 
     def client(self, receiver: str, token: str | None = None) -> Client:
         """A client of *receiver*; *token*: of somebody else. Raises InvalidOption, NotAllowed."""
-        from flarelog.client import Client
+        with importing():
+            from flarelog.client import Client
 
         tls = checked(self.tls)
         if tls is not None and token is not None:

@@ -27,7 +27,6 @@ from flarelog.viewers.console import Console, summary
 from flarelog.viewers.display import ERROR, BytesDisplay, ConsoleDisplay
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
-from flarelog.viewers.health import unread
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
@@ -229,6 +228,8 @@ async def _shown(
     why = ranks.unmatched() if whole and not ranks.choice.everything else ""
     if why:
         _talk(why)
+    from flarelog.viewers.health import unread  # nobody waits for it
+
     for missing in (*unstored_sentences(reading.unstored), *unread(reading.unstored)):
         _talk(missing)
     if reading.unread:

@@ -178,14 +178,21 @@ def terminal_size() -> os.terminal_size:
 
     COLUMNS and LINES may say less, and not more: a line that wraps breaks a table that is drawn in place.
     """
-    import shutil  # with it come three modules for archives, and readers of a pipe or a store need none
-
-    said = shutil.get_terminal_size()
+    # shutil has half of this, and with it come three modules for archives.
     try:
         real = os.get_terminal_size(sys.stdout.fileno())
     except (OSError, ValueError):  # stdout is no terminal, or nothing that has a number
-        return said
-    return os.terminal_size(min(a, b) if b else a for a, b in zip(said, real, strict=True))
+        real = os.terminal_size((0, 0))
+    sizes = zip((_said("COLUMNS"), _said("LINES")), real, (80, 24), strict=True)
+    return os.terminal_size(min(filter(None, (said, there)), default=usual) for said, there, usual in sizes)
+
+
+def _said(name: str) -> int:
+    """What the environment says of the terminal; 0: nothing."""
+    try:
+        return max(0, int(os.environ.get(name, "")))
+    except ValueError:
+        return 0
 
 
 def terminal_columns() -> int | None:

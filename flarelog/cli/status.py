@@ -17,10 +17,7 @@ import click
 from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.options import Finite, Place, asks, place_options
 from flarelog.cli.running import aligned, checked, narrowed, run, terminal_size, width
-from flarelog.cli.streams import look
-from flarelog.cli.there import there
-from flarelog.detect.across import first_root, judged
-from flarelog.detect.base import Finding
+from flarelog.cli.there import look, there
 from flarelog.errors import CannotConnect, NotAllowed, NotAReceiver, NotFound, TimedOut
 from flarelog.globs import any_of, check, plain
 from flarelog.late import late
@@ -32,7 +29,6 @@ from flarelog.receiver.phases import QUIET_AFTER, Phase, lag, sites, spoken, sta
 from flarelog.records import exit_lines
 from flarelog.values import frozen
 from flarelog.viewers import health
-from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.standings import (
     Troubles,
     ahead,
@@ -45,6 +41,7 @@ from flarelog.viewers.standings import (
 
 if TYPE_CHECKING:  # who reads a store needs no gRPC
     from flarelog.client import Client
+    from flarelog.detect.base import Finding
 
 log = logging.getLogger(__name__)
 
@@ -276,7 +273,11 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
     by_stream: dict[StreamId, list[Finding]] = {info.stream: [] for info in found}
     for each in troubles or ():
         by_stream[each.stream].append(each)
-    return Found(found, state, by_stream if troubles is not None else None, first_root(troubles or ()))
+    if not troubles:
+        return Found(found, state, by_stream if troubles is not None else None)
+    from flarelog.detect.across import first_root  # it has judged them
+
+    return Found(found, state, by_stream, first_root(troubles))
 
 
 def _called(run: str, state: str, found: Sequence[StreamInfo], *, live: bool) -> str:
@@ -296,8 +297,6 @@ async def _troubles(
     run: str, infos: Sequence[StreamInfo], store: str | None, connected: Client | None
 ) -> list[Finding] | None:
     """What went wrong in the logs of *infos*, as a receiver found it, in the order of time; no log is read for it."""
-    clocks = Clocks()
-    clocks.learn(infos)
     there = {info.stream for info in infos}
     if connected is not None:
         try:
@@ -315,6 +314,13 @@ async def _troubles(
         for site in sorted({stream.site for stream in there}):
             known = understood(run, site, await kept.findings(run, site))
             found += [one for log, each in known.items() if StreamId(run, site, log) in there for one in each.findings]
+    if not (found or any(info.exits for info in infos)):
+        return []
+    from flarelog.detect.across import judged  # in most runs there is nothing to judge
+    from flarelog.viewers.clocks import Clocks
+
+    clocks = Clocks()
+    clocks.learn(infos)
     return judged(found, infos, clocks.ahead)
 
 

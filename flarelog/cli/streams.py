@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import json
 
 import click
 
 from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Place, option, place_options
 from flarelog.cli.running import aligned, narrowed, redaction_text, run, terminal_columns
-from flarelog.cli.there import there
+from flarelog.cli.there import look
 from flarelog.model import BORN, REDACTED, SPOOL, StreamInfo
-from flarelog.names import run_name
-from flarelog.records import exit_lines, ordered, stream_record
+from flarelog.records import exit_lines, stream_record
 from flarelog.text import legible
-
-if TYPE_CHECKING:  # who reads a store needs no gRPC
-    from flarelog.client import Client
 
 
 @click.command
@@ -37,8 +32,6 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
     \b
     Example: flarelog streams job-1 --store logs
     """
-    import json  # flarelog status takes the rest of this file
-
     found = run(_streams(run_id, place))
     for line in map(json.dumps, map(stream_record, found)) if as_json else _table(found):
         click.echo(line)
@@ -51,39 +44,6 @@ async def _streams(run_id: str, place: Place) -> list[StreamInfo]:
         return await look(run_id, place.store, None)
     async with place.client() as connected:
         return await look(run_id, None, connected)
-
-
-async def look(
-    run_id: str,
-    store: str | None,
-    connected: Client | None,
-    sites: Sequence[str] = (),
-    *,
-    unstored: bool = False,
-) -> list[StreamInfo]:
-    """What *store*, a directory, or the receiver that is *connected* holds, of all runs or of *run_id*, of all sites or
-    of *sites*; with *unstored* also the logs of which nothing was ever stored.
-
-    Raises NotFound, CannotConnect, NotAllowed, InvalidName.
-    """
-    if run_id:
-        run_name(run_id)
-    found: list[StreamInfo] = []
-    if connected is not None:
-        for site in sites or ("",):
-            found += await connected.streams(run_id, site, unstored=unstored, some=True)
-    elif store is not None:
-        wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
-        from flarelog.stores import choose  # who asks a receiver does not wait for it
-
-        kept = choose.reader(store)
-        found = [info async for info in kept.list(f"{run_id}/" if run_id else "", wanted=wanted)]
-        found += await kept.unstored(run_id, wanted) if unstored else ()
-    if run_id and not found and not sites:
-        from flarelog.viewers.missing import said, without  # for a mistake alone
-
-        raise said(*await without(there(store, connected), run_id))
-    return ordered(found)
 
 
 def _table(found: list[StreamInfo]) -> list[str]:

@@ -3,23 +3,64 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flarelog.cli.options import Place
 from flarelog.errors import FlarelogError, NotFound
-from flarelog.viewers.origin import Origin, ReceiverOrigin, RunsOrigin, StoreOrigin
+from flarelog.model import StreamInfo
+from flarelog.names import run_name
+from flarelog.records import ordered
 
-if TYPE_CHECKING:  # who reads a store needs no gRPC
+if TYPE_CHECKING:  # who reads a store needs no gRPC, and who lists what is there no bytes of it
     from flarelog.client import Client
+    from flarelog.viewers.origin import Origin, RunsOrigin
+
+
+async def look(
+    run_id: str,
+    store: str | None,
+    connected: Client | None,
+    sites: Sequence[str] = (),
+    *,
+    unstored: bool = False,
+) -> list[StreamInfo]:
+    """What *store*, a directory, or the receiver that is *connected* holds, of all runs or of *run_id*, of all sites or
+    of *sites*; with *unstored* also the logs of which nothing was ever stored.
+
+    Raises NotFound, CannotConnect, NotAllowed, InvalidName.
+    """
+    if run_id:
+        run_name(run_id)
+    found: list[StreamInfo] = []
+    if connected is not None:
+        for site in sites or ("",):
+            found += await connected.streams(run_id, site, unstored=unstored, some=True)
+    elif store is not None:
+        wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
+        from flarelog.stores import choose  # who asks a receiver does not wait for it
+
+        kept = choose.reader(store)
+        found = [info async for info in kept.list(f"{run_id}/" if run_id else "", wanted=wanted)]
+        found += await kept.unstored(run_id, wanted) if unstored else ()
+    if run_id and not found and not sites:
+        from flarelog.viewers.missing import said, without  # for a mistake alone
+
+        raise said(*await without(there(store, connected), run_id))
+    return ordered(found)
 
 
 def origin(place: Place) -> RunsOrigin:
     """What is at *place*. Raises InvalidOption, NotFound, NotAllowed."""
+    from flarelog.viewers.origin import ReceiverOrigin, StoreOrigin
+
     return StoreOrigin(place.store) if place.store is not None else ReceiverOrigin(place.receiver, place.client)
 
 
 def there(store: str | None, connected: Client | None) -> RunsOrigin:
     """What *connected*, an open client, or the directory *store* holds. Raises NotFound, NotAllowed."""
+    from flarelog.viewers.origin import ReceiverOrigin, StoreOrigin
+
     return StoreOrigin(store or "") if connected is None else ReceiverOrigin.over(connected)
 
 

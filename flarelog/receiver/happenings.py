@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flarelog.errors import StoreError
-from flarelog.model import Health, StreamId
+from flarelog.model import LONGEST_REASON, Health, StreamId
 from flarelog.stores.base import Store
 from flarelog.stores.fares import MINUTE, Point, worst
-from flarelog.stores.moments import CALL, LONGEST, PAUSED, RESUMED, Happening
+from flarelog.stores.moments import CALL, PAUSED, RESUMED, Happening
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Happenings:
     def note(self, stream: StreamId, what: str, why: str = "", since: int = 0) -> None:
         """*what* happened to *stream*; *since*: milliseconds since 1970."""
         groups = self._waiting.setdefault((stream.run, stream.site), {})
-        key = what, why[:LONGEST], since // 1000
+        key = what, why[:LONGEST_REASON], since // 1000
         if key not in groups and len(groups) >= GROUPS:
             key = what, "", 0
         known = groups.get(key)
@@ -66,7 +66,7 @@ class Happenings:
     def call_ended(self, run: str, site: str, streams: int, why: str) -> None:
         """A call of *site* that had had so many streams of *run*."""
         groups = self._waiting.setdefault((run, site), {})
-        key = CALL, why[:LONGEST], len(groups)
+        key = CALL, why[:LONGEST_REASON], len(groups)
         if len(groups) < GROUPS:
             groups[key] = Happening(self._wall(), CALL, key[1], streams)
 

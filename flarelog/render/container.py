@@ -72,7 +72,7 @@ def parse(line: bytes, form: Form = "auto") -> Record | None:
 
 
 def _cri(line: bytes) -> Record | None:
-    found = _CRI.fullmatch(line)
+    found = _CRI.fullmatch(line) if line[10:11] == b"T" else None  # a plain log does without the long expression
     if found is None:
         return None
     time, stream, tag, log = found.groups()

@@ -87,11 +87,13 @@ def named(log: str) -> tuple[int | None, int | None]:
     found: dict[str, set[int]] = {"rank": set(), "worker": set()}
     local: set[int] = set()
     for part in parts:
+        if "rank" not in part and "worker" not in part:
+            continue  # as most: nobody compiles an expression for them
         if match := _LOCAL_NAME.fullmatch(part):
             local.add(int(match[1]))
         elif match := _NAME.fullmatch(part):
             found[match[1]].add(int(match[2]))
-    if match := _TORCHRUN_NAME.fullmatch(log):
+    if "attempt_" in log and (match := _TORCHRUN_NAME.fullmatch(log)):
         local.add(int(match[1]))
     ranks = found["rank"] or found["worker"]
     return _only(ranks), _only(local)
@@ -165,7 +167,7 @@ def _of(
     start: int, values: Values, whole: int | None, locals_: Mapping[int, int], by_name: tuple[int | None, int | None]
 ) -> Known:
     rank, size, local = (_number(values.get(name)) for name in ("rank", "world-size", "local-rank"))
-    gang = {int(one): int(other) for one, other in _PAIR.findall(values.get("ranks", ""))}
+    gang = {int(one): int(other) for one, other in _PAIR.findall(values["ranks"])} if "ranks" in values else {}
     base = Known(start, world_size=size, locals={**gang, **locals_}, local=local if local is not None else by_name[1])
     if whole is not None:
         return replace(base, rank=whole, how="rank map")

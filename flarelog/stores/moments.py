@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from flarelog.model import Health, Mark, StreamInfo
-from flarelog.stores import fares
-from flarelog.stores.fares import Point
+
+if TYPE_CHECKING:
+    from flarelog.stores.fares import Point
 from flarelog.values import frozen
 
 NAMED, NAMES = 16, 2000  # logs that a line names, and characters that their names take
-LONGEST = 300  # characters of a reason
 OPENED, LEFT, PAUSED, RESUMED, SILENT, CLOSED = "opened", "left", "paused", "resumed", "silent", "closed"
 CALL, FORGOTTEN = "call ended", "forgotten"
 HEALTH = "health"
@@ -103,6 +103,8 @@ def of_site(site: str, happened: Iterable[Happening]) -> list[Moment]:
 
 def of_machine(site: str, points: Sequence[Point], most: int = POINTS) -> list[Moment]:
     """Of how its machine fared, *most* points."""
+    from flarelog.stores import fares  # a reader of lines needs none of it
+
     return [Moment(one.at, HEALTH, site, health=one.health) for one in fares.thinned(points, most)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -154,14 +154,11 @@ class BytesDisplay:
         return False
 
 
-@dataclass(slots=True)
 class Trouble:
-    """The first block of one stream in which something went wrong."""
+    """The first block of one stream in which something went wrong. *missing*: lines behind it that are yet to come."""
 
-    stream: StreamId
-    time: int | None
-    lines: list[Line]
-    missing: int  # lines behind it that are still to come
+    def __init__(self, stream: StreamId, time: int | None, lines: list[Line], missing: int) -> None:
+        self.stream, self.time, self.lines, self.missing = stream, time, lines, missing
 
 
 class FirstError:

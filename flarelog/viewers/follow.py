@@ -18,12 +18,10 @@ from typing import Literal, NamedTuple
 from flarelog.errors import FlarelogError, NotFound, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, State, StreamId, StreamInfo
-from flarelog.receiver import phases
 from flarelog.render.merge import Merge
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
 from flarelog.viewers.flow import Display, Item
-from flarelog.viewers.missing import NAMED, missing, said
 from flarelog.viewers.reading import SLICE, Reading, Stream
 from flarelog.viewers.turns import TURN, Turns
 
@@ -171,6 +169,8 @@ class Follow:
 
     async def _nothing_comes(self) -> None:
         """Raises NotFound where the run has ended and nothing that is wanted has come."""
+        from flarelog.viewers.missing import missing, said  # for a mistake alone
+
         what, meant = "", ""
         with contextlib.suppress(FlarelogError):  # the next look tells
             what, meant = await missing(self._reading.origin, self._reading.selection)
@@ -219,6 +219,8 @@ class Follow:
         return begun
 
     async def _say_waiting(self) -> None:
+        from flarelog.viewers.missing import missing  # for who comes too early
+
         what, meant = f"{self._reading.origin.name} has no such log", ""
         with contextlib.suppress(FlarelogError):  # the next look tells
             what, meant = await missing(self._reading.origin, self._reading.selection)
@@ -411,6 +413,8 @@ class Follow:
 
     def _rows(self, now: float) -> list[str]:
         """What may be drawn: the open rows of each stream that is live, and the state of the sites."""
+        from flarelog.receiver import phases  # for a terminal alone
+
         rows, infos = [], []
         for stream, each in self._reading.streams.items():
             if each.removed is not None:
@@ -449,6 +453,8 @@ class Follow:
 def _were_removed(streams: Sequence[StreamId]) -> str:
     if len(streams) == 1:
         return f"{streams[0]} was removed"
+    from flarelog.viewers.missing import NAMED
+
     rest = streams[NAMED:]
     names = [str(stream) for stream in streams[:NAMED]] + ([f"{len(rest)} more"] if rest else [])
     return f"{', '.join(names[:-1])} and {names[-1]} were removed"

@@ -17,7 +17,6 @@ from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, RunInfo, StreamId, StreamInfo
 from flarelog.render.counting import Counted
 from flarelog.render.sieve import Sieve
-from flarelog.render.sieving import Sieving
 from flarelog.stores.moments import POINTS, Moment, in_order
 
 if TYPE_CHECKING:  # who reads a store needs no gRPC
@@ -272,6 +271,7 @@ class StoreOrigin:
     async def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
     ) -> AsyncGenerator[Found, None]:
+        from flarelog.render.sieving import Sieving  # a receiver does it where it is
         from flarelog.stores.base import pieces
 
         sieving = Sieving(sieve, start) if sieve is not None else None

@@ -5,14 +5,17 @@ status``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from flarelog.detect.base import Finding
 from flarelog.model import State, StreamId, StreamInfo
 from flarelog.placeholders import LogUrls, command, look
 from flarelog.receiver.phases import QUIET_AFTER, Phase, Standing, lag, missing, spoken, standing
 from flarelog.records import exit_record
 from flarelog.text import legible
 from flarelog.viewers import health
+
+if TYPE_CHECKING:  # in most runs nothing is found
+    from flarelog.detect.base import Finding
 
 
 def called(one: Standing) -> str:
@@ -64,7 +67,7 @@ def reason_lines(
     return lines
 
 
-Troubles = Mapping[StreamId, Sequence[Finding]]
+Troubles = Mapping[StreamId, "Sequence[Finding]"]
 """What went wrong in each log, in the order of time; of a log that is not there nothing is known."""
 
 

@@ -19,10 +19,7 @@ from flarelog.security.context import Metadata
 from flarelog.security.tls import Tls
 from flarelog.text import legible
 from flarelog.wire.codec.base import MAX_MESSAGE, SERVICE
-from flarelog.wire.codec.findings import encode_asked
 from flarelog.wire.codec.lists import encode_list
-from flarelog.wire.codec.reads import decode_piece, encode_read
-from flarelog.wire.codec.replies import decode_reply
 from flarelog.wire.codec.runs import (
     decode_receiver,
     decode_removed,
@@ -31,8 +28,6 @@ from flarelog.wire.codec.runs import (
     encode_remove,
     encode_run,
 )
-from flarelog.wire.codec.timeline import encode_timeline
-from flarelog.wire.several import replies_or_malformed
 from flarelog.wire.wakeups import relieve
 
 LOCAL_AHEAD = 256 << 10
@@ -111,15 +106,21 @@ def push(channel: grpc.aio.Channel) -> Any:
 
     What cannot be encoded is to raise where it was said: gRPC would log it, and send nothing in its place.
     """
+    from flarelog.wire.several import replies_or_malformed  # a reader needs none of it, nor of all that is below
+
     return channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=replies_or_malformed)
 
 
 def push_singly(channel: grpc.aio.Channel) -> Any:
     """The same for a producer that has not said Open.several: it gives one Reply at a time."""
+    from flarelog.wire.codec.replies import decode_reply
+
     return channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=decode_reply)
 
 
 def read(channel: grpc.aio.Channel) -> Any:
+    from flarelog.wire.codec.reads import decode_piece, encode_read
+
     return _answers(channel.unary_stream(f"/{SERVICE}/Read", request_serializer=encode_read), decode_piece)
 
 
@@ -166,11 +167,15 @@ def list_runs(channel: grpc.aio.Channel, run: str, timeout: float | None = None)
 
 def timeline(channel: grpc.aio.Channel) -> Any:
     """Undecoded, as that of List."""
+    from flarelog.wire.codec.timeline import encode_timeline
+
     return channel.unary_stream(f"/{SERVICE}/Timeline", request_serializer=encode_timeline)
 
 
 def findings(channel: grpc.aio.Channel) -> Any:
     """Undecoded, as that of List."""
+    from flarelog.wire.codec.findings import encode_asked
+
     return channel.unary_stream(f"/{SERVICE}/Findings", request_serializer=encode_asked)
 
 

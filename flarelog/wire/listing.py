@@ -10,17 +10,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from flarelog.model import MAX_OFFSET, Mark, StreamId, StreamInfo
-from flarelog.stores.moments import Moment
 from flarelog.wire import calls
 from flarelog.wire.codec.base import Malformed
-from flarelog.wire.codec.findings import Asked, FoundIn, decode_found
 from flarelog.wire.codec.lists import Listing, decode_infos
-from flarelog.wire.codec.timeline import Times, decode_moments
+
+if TYPE_CHECKING:
+    from flarelog.stores.moments import Moment
+    from flarelog.wire.codec.findings import Asked, FoundIn
+    from flarelog.wire.codec.timeline import Times
 
 PAGE = 2_000
 """Streams: half a second's work of a receiver, which one that is busy does in a few."""
@@ -71,7 +73,10 @@ async def timeline(channel: grpc.aio.Channel, asked: Times, silence: float) -> l
 
     Raises grpc.RpcError, TimeoutError; Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
     """
-    call, size, found = calls.timeline(channel)(asked), 0, list[Moment]()
+    from flarelog.wire.codec.timeline import decode_moments  # a List needs none of it
+
+    found: list[Moment] = []
+    call, size = calls.timeline(channel)(asked), 0
     try:
         while True:
             async with asyncio.timeout(silence):
@@ -93,7 +98,10 @@ async def findings(channel: grpc.aio.Channel, asked: Asked, silence: float) -> l
 
     Raises grpc.RpcError, TimeoutError; Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
     """
-    call, size, found = calls.findings(channel)(asked), 0, dict[StreamId, FoundIn]()
+    from flarelog.wire.codec.findings import decode_found
+
+    found: dict[StreamId, FoundIn] = {}
+    call, size = calls.findings(channel)(asked), 0
     try:
         while True:
             async with asyncio.timeout(silence):

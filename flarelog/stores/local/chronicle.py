@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from flarelog.model import LONGEST_REASON
 from flarelog.replace import replace_file
 from flarelog.stores.directory import FILE_MODE, Directory
 from flarelog.stores.local import lines
-from flarelog.stores.moments import FORGOTTEN, LONGEST, Happening
+from flarelog.stores.moments import FORGOTTEN, Happening
 
 LIMIT = 256 << 10  # bytes of a record
 KEPT = 64 << 10  # bytes, of its begin and of its end, when the middle is forgotten
@@ -30,7 +31,7 @@ def name_of(site: str) -> str:
 def line(happening: Happening) -> bytes:
     said: dict[str, Any] = {"t": "event", "at": happening.at, "what": happening.what}
     if happening.why:
-        said["why"] = happening.why[:LONGEST]
+        said["why"] = happening.why[:LONGEST_REASON]
     if happening.count != 1:
         said["n"] = happening.count
     if happening.logs:

@@ -14,12 +14,11 @@ from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
-from flarelog.model import StreamInfo
+from flarelog.model import LONGEST_REASON, StreamInfo
 from flarelog.stores.base import names_of, never_stored
 from flarelog.stores.directory import unless_gone
 from flarelog.stores.local import chronicle, lines
 from flarelog.stores.local.layout import Layout
-from flarelog.stores.moments import LONGEST
 
 SUFFIX = ".unstored"
 LIMIT = 1 << 20  # bytes of a record
@@ -31,7 +30,9 @@ def name_of(site: str) -> str:
 
 
 def _lines(found: Mapping[str, str]) -> Iterator[bytes]:
-    for why, group in groupby(sorted(found, key=lambda log: (found[log], log)), lambda log: found[log][:LONGEST]):
+    for why, group in groupby(
+        sorted(found, key=lambda log: (found[log], log)), lambda log: found[log][:LONGEST_REASON]
+    ):
         logs = list(group)
         for at in range(0, len(logs), A_LINE):
             yield lines.line({"t": "unstored", "why": why, "logs": logs[at : at + A_LINE]})

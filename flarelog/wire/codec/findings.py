@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from flarelog.detect.base import Finding
-from flarelog.detect.records import finding_of, kept_record
 from flarelog.model import MAX_OFFSET, StreamId
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.codec.base import parse, set_stream, stream_of, text_of
+
+if TYPE_CHECKING:
+    from flarelog.detect.base import Finding
 
 _FINDINGS_A_MESSAGE = 200
 
@@ -48,7 +49,9 @@ def found_in_messages(found: FoundIn) -> Iterator[FoundIn]:
 
 
 def encode_found(found: FoundIn) -> bytes:
-    import json  # most calls are not about findings
+    import json  # most answers have no finding, and need none of this
+
+    from flarelog.detect.records import kept_record
 
     said = [json.dumps(kept_record(each)) for each in found.findings]
     message = pb.Found(seen=found.seen, more=found.more, zone=found.zone, findings=said)
@@ -66,7 +69,9 @@ def decode_found(raw: bytes) -> FoundIn:
 
 
 def _finding(stream: StreamId, said: str) -> Finding | None:
-    import json
+    import json  # as above
+
+    from flarelog.detect.records import finding_of
 
     try:
         return finding_of(stream, json.loads(said))

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from flarelog.exit_marks import Exit
-from flarelog.model import MAX_OFFSET, Attributes, Generation, Mark, StreamInfo
-from flarelog.stores.moments import LONGEST
+from flarelog.model import LONGEST_REASON, MAX_OFFSET, Attributes, Generation, Mark, StreamInfo
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.codec.base import Malformed, parse, redaction_of, set_redaction, set_stream, stream_of, text_of
@@ -114,7 +113,7 @@ def decode_info(raw: bytes) -> tuple[StreamInfo, int]:
         grown=min(message.grown_ms, MAX_OFFSET),
         ended=min(message.sealed_ms, MAX_OFFSET),
         lengths=tuple(min(length, message.committed) for length in message.lengths[:MOST_TIMES]),
-        unstored=legible(message.unstored, LONGEST),
+        unstored=legible(message.unstored, LONGEST_REASON),
     )
     return info, message.first_mark
 

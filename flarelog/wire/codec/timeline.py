@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from flarelog.model import MAX_OFFSET
+from flarelog.model import LONGEST_REASON, MAX_OFFSET
 from flarelog.names import log_name, site_name
-from flarelog.stores.moments import HAPPENINGS, HEALTH, LONGEST, Happening, Moment
+from flarelog.stores.moments import HAPPENINGS, HEALTH, Happening, Moment
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.codec.base import Malformed, parse, text_of
@@ -102,6 +102,6 @@ def _moment(site: str, log: str, message: pb.Moment) -> Moment | None:
     if what not in HAPPENINGS:
         return None
     logs = tuple(log_name(one) for one in message.logs[:_NAMES_A_HAPPENING])
-    why, since = legible(message.why, LONGEST), min(message.since_ms, MAX_OFFSET)
+    why, since = legible(message.why, LONGEST_REASON), min(message.since_ms, MAX_OFFSET)
     happening = Happening(at, what, why, min(message.count, MAX_OFFSET), logs, since)
     return Moment(at, what, site, log, happening=happening)
