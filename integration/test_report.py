@@ -127,6 +127,9 @@ def test_a_pipe_or_a_device_gets_the_report_and_a_link_goes_on_to_its_file(place
     assert pipe.is_fifo()
     assert place.call(*command, str(link)).ends() == 0
     assert (tmp_path / "file.md").read_bytes() == made
+    (tmp_path / "file.md").chmod(0o600)
+    assert place.call(*command, str(link)).ends() == 0
+    assert (tmp_path / "file.md").stat().st_mode & 0o777 == 0o600
     full = place.call(*command, "/dev/full")
     assert full.ends() == 1
     assert "/dev/full cannot be written: No space left on device" in full.said

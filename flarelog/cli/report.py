@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import stat
 import sys
 from collections.abc import Sequence
 from datetime import UTC
@@ -134,12 +136,15 @@ async def gathered(found: Origin, run: str, zoned: Zoned, rules: Sequence[str], 
 
 def written(report: Report, path: str, form: str) -> bool:
     """Whether *report* could be written to *path*; why not is said."""
+    mode = MODE
     try:
-        if os.path.exists(path) and not os.path.isfile(path):
+        with contextlib.suppress(FileNotFoundError):
+            mode = os.stat(path).st_mode
+        if mode == MODE or stat.S_ISREG(mode):
+            replace_file(os.path.realpath(path), made(report, form), stat.S_IMODE(mode))
+        else:
             with open(path, "wb") as pipe:  # or a device, which no file may replace
                 pipe.write(made(report, form))
-        else:
-            replace_file(os.path.realpath(path), made(report, form), MODE)
     except OSError as error:
         say(f"flarelog: {legible(path, 200)} cannot be written: {error.strerror}")
         return False
