@@ -79,8 +79,8 @@ sieve. Most have no first letter, because a sentence may begin with it.
 Fact = str | int
 Role = Literal["root", "cascade", "fallback", "symptom", "advice"]
 """*root*: it may be the cause. *cascade*: it is one where nothing earlier is; mostly another rank was the cause.
-*fallback*: it is one where no finding of the run is, and nothing behind it shows that the program went on. *symptom*: it
-comes of something else. *advice*: it helps to read others.
+*fallback*: it is one where no finding of the run is, and nothing behind it shows that the program went on.
+*symptom*: it comes of something else. *advice*: it helps to read others.
 """
 
 

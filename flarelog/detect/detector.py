@@ -257,8 +257,8 @@ class Detector:
         self._before.append(said)
 
     def _doubted(self, each: Signature, line: Line, text: str, before: str) -> Signature:
-        """*each*, which what comes behind *line* may tell to be a symptom; or a symptom already, if the program had said
-        before that it came to a good end, or if *text* goes on with a warning.
+        """*each*, which what comes behind *line* may tell to be a symptom; or a symptom already, if the program had
+        said before that it came to a good end, or if *text* goes on with a warning.
         """
         warned = level_of(before) is Level.WARNING and level_of(text) is None
         if warned or (not self._left and any(ended_well(said.text) for said in self._before)):

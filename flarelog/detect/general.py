@@ -19,7 +19,8 @@ _LEVEL = r"['\"](?:\w{1,20}[._])?(?i:level|levelname|level_name|severity|severit
 # What says of something that it did not work, in any program's words.
 _FAILING = "|".join(
     (
-        r"(?<!\bno )(?<!not )(?<!if )(?:[Ff]ailed (?:[a-z]{2,20}ing|send|receive|read|write|connect|open|load|request|operation|attempt|to|with|for|at|on|in|by|due|because|during"
+        r"(?<!\bno )(?<!not )(?<!if )(?:[Ff]ailed (?:[a-z]{2,20}ing|send|receive|read|write|connect|open|load"
+        r"|request|operation|attempt|to|with|for|at|on|in|by|due|because|during"
         r"|while|after)\b"
         r"|[Ff]ailure (?:in|of|while|during|on)\b|[Tt]raining failed\b)",
         r"[\w.()\[\]'\"`:>-]{0,60}[A-Za-z_)\]'\"`>](?<!\bno)(?<!\bif) failed(?: ?[:,;.!]| \(| \[|\s*$)"
@@ -29,11 +30,14 @@ _FAILING = "|".join(
         r"|\w{0,20}(?i:state|status|phase)['\"]?\s?[=:]\s?['\"]?(?:FAILED|Failed|failed|ABORTED|KILLED|CRASHED"
         r"|NODE_FAIL)\b",
         r"(?:[Uu]nable to|[Cc]ould not) [a-z]{2,20}",
-        r"(?:curl: \(\d{1,2}\)|awk: |sed: -e )|(?:\w{1,20} ){0,3}(?:not|missing) .{0,60}?\b(?:in|near) (?:\w{1,12} ){0,3}(?:format|file)\b"
-        r"|denied: \S|(?:is|are) (?:denied|forbidden|invalid|inaccessible|missing)\b|[Ii]nvalid value\b|[Uu]ndefined: \w"
+        r"(?:curl: \(\d{1,2}\)|awk: |sed: -e )|(?:\w{1,20} ){0,3}(?:not|missing) .{0,60}?\b(?:in"
+        r"|near) (?:\w{1,12} ){0,3}(?:format|file)\b"
+        r"|denied: \S|(?:is|are) (?:denied|forbidden|invalid|inaccessible|missing)\b|[Ii]nvalid value\b"
+        r"|[Uu]ndefined: \w"
         r"|(?:^|[.,;>] |\.\.\. )[Ee]xiting\b(?! (?:successfully|normally|with))|missing or [a-z]{3,20}\b"
         r"|[Cc]hild returned status [1-9]|[Ee]xecution halted\b"
-        r"|Invalid (?:__\w{1,20}__ )?(?:read|write) of size|(?i:licen[sc]e) (?i:invalid|expired|unavailable|problem|denied|error)\b"
+        r"|Invalid (?:__\w{1,20}__ )?(?:read|write) of size|(?i:licen[sc]e) (?i:invalid|expired|unavailable"
+        r"|problem|denied|error)\b"
         r"|(?:RPC|[Cc]onnection|[Rr]equest|[Rr]ead|[Ww]rite|[Hh]eartbeat) timeout (?:from|to|of|after|for|on|while)\b"
         r"|[Nn]o (?:available|valid|matching|suitable|usable|active) [a-z]{3,20}s?\b|not (?:supported|permitted|allowed"
         r"|authori[sz]ed|installed|recogni[sz]ed|implemented)\b|expected .{1,60}, (?:but )?(?:got|found|received)\b",
@@ -97,7 +101,8 @@ SIGNATURES = (
         r"|\*\*\* (?:Process )?[Rr]eceived signal\b(?: (?P<got>[1-9]\d?))?"
         r"|\*\*\* Aborted at \d{6,12} \(unix time\)|\bSignal: [A-Z][\w ]{2,30} \((?P<sent>[1-9]\d?)\)"
         r"|^(?:\S{0,200}: line \d{1,7}: +\d{1,9} )?(?:Aborted|Bus error|Illegal instruction|Floating point exception"
-        r"|File size limit exceeded|CPU time limit exceeded)(?:$| {2,}\S|(?<=exceeded)\S)|\bWTERMSIG (?P<status>[1-9]\d?)\b",
+        r"|File size limit exceeded|CPU time limit exceeded)(?:$| {2,}\S|(?<=exceeded)\S)"
+        r"|\bWTERMSIG (?P<status>[1-9]\d?)\b",
         "A process died of a signal; SIGKILL comes from the kernel's OOM killer, from a scheduler or from a person.",
         "Look at that process's log, for host.oom, and for who ended the job.",
         key=("signal",),
@@ -303,9 +308,11 @@ SIGNATURES = (
         r"|.{0,40}?(?<![\w\"'=.-])(?<!no )[Ee](?:rror|xception): (?![\d.])\S|\S{1,200}: error: \S"
         r"|.{0,200}?(?:: |\d: |\u2502 |\| )(?:fatal )?[Ee]rror: (?![\d.])\S|.{0,60}?\b[Ee]rror message\b.{0,60}:\s*$"
         r"|.{0,80}?\bdetected the following error:"
-        r"|(?:\[[^\]]{1,60}\] ?)?\w[\w ./-]{0,40} ?\(?\w{0,40}\)?: [Ee]rrors? (?:in|is|on|during|while|when|at|from|opening"
+        r"|(?:\[[^\]]{1,60}\] ?)?\w[\w ./-]{0,40} ?\(?\w{0,40}\)?: [Ee]rrors? (?:in|is|on|during|while|when|at"
+        r"|from|opening"
         r"|reading|writing)\b|\[[\d. ]{1,20}\] .{0,60}?\b[Ee]rror \("
-        r"|\s{0,8}Error -{1,2} \S|.{0,160}?\b(?:returned|reported|got|raised|threw|gave|encountered) (?:an |the )?(?:\w{1,20} )?"
+        r"|\s{0,8}Error -{1,2} \S|.{0,160}?\b(?:returned|reported|got|raised|threw|gave|encountered) (?:an "
+        r"|the )?(?:\w{1,20} )?"
         r"error\b(?! ?[:=]? ?\d)"
         r"|Errors? (?:is|during|in|at|on|while|when|from|merging|opening|reading|writing|executing) \S"
         r"|.{0,160}?\b(?i:(?:read|write|i/o|parse|parsing|syntax|link|send|receive|recv|connect|connection|runtime|protocol"
@@ -393,7 +400,8 @@ SIGNATURES = (
         Level.ERROR,
         ("ailed", "AILED", "borted", "dropp", "Dropp", "rejected"),
         r"\b(?i:job|run|workflow|training|experiment|pipeline|application|simulation|federation|trial|step)\b"
-        r"(?: (?!failed)[\w.:<>#/'-]{1,80}){0,2} (?:has |was |is )?(?:failed(?=: |\.?\s*$|, took| after | with | because | due to )"
+        r"(?: (?!failed)[\w.:<>#/'-]{1,80}){0,2} (?:has |was |is )?(?:failed(?=: |\.?\s*$|, took| after | with "
+        r"| because | due to )"
         r"|FAILED\b|aborted(?=: |\.?\s*$| after | with | because | due to )|rejected\b)"
         r"|\bis in [Ff]ailed state\b|\b[Dd]ropping job\b.{0,100}\bfailed to ",
         "The program says that a job failed.",

@@ -24,9 +24,11 @@ _STEP = late(
 _WELL = late(
     r"(?i:(?<!not )(?<!un)(?<!if )\bsuccess(?:ful(?:ly)?)?\b(?! ?[:=] ?(?:false|0|no)\b)"
     r"(?! (?:stop|shut|clos|disconnect|remov|clean|kill|terminat|delet|cancel|abort|unregister))"
-    r"|(?<!not )(?<!un)\b(?:succeeded|completed|recovered|reconnected|resumed|resuming)\b(?! (?:with|after) (?:\d+ )?err)"
+    r"|(?<!not )(?<!un)\b(?:succeeded|completed|recovered|reconnected|resumed|resuming)\b(?! (?:with"
+    r"|after) (?:\d+ )?err)"
     r"|\b(?:training|run|job|experiment|epoch|round|workflow|simulation|federation)\b.{0,40}\b(?:finished|done|ended"
-    r"|complete)\b(?!.{0,20}\b(?:with|fail|err))|\b(?:saved|saving|wrote) (?:\w{1,20} ){0,3}(?:checkpoint|model|weights)\b"
+    r"|complete)\b(?!.{0,20}\b(?:with|fail|err))|\b(?:saved|saving|wrote) (?:\w{1,20} ){0,3}(?:checkpoint|model"
+    r"|weights)\b"
     r"|\bcheckpoint saved\b|\bmodel saved\b)"
     r"|(?:^|[:.\s])done\.?$|\bEND_RUN fired|\bStarted container\b|\bSynced \d|max_\w{1,10}=\d{1,12}` reached"
     r"|exits? successfully|\bexit(?:ed)? with (?:code|status) 0\b|exit code:? 0\b"
@@ -47,7 +49,8 @@ _ENDING = late(
 _INSTEAD = late(
     r"(?i:\b(?:ignor(?:e|ed|es|ing)|continu(?:e|es|ing)|skip(?:s|ped|ping)|instead|anyway|non-?fatal|not fatal|harmless"
     r"|optional|fall(?:s|ing)? ?back|rebuilding|using (?:the |a |an )?(?:\w{1,20} ){0,3}(?:one|default|blank|slow|own"
-    r"|cpu|pure)|default(?:s|ing) to|us(?:es|ing) default|starting with|setting \w{1,40} to|will (?:try|be tried|be retried"
+    r"|cpu|pure)|default(?:s|ing) to|us(?:es|ing) default|starting with|setting \w{1,40} to|will (?:try|be tried"
+    r"|be retried"
     r"|retry|use|reconnect)|try again (?:shortly|soon|in \d)|retrying|another (?:one|worker|node) takes|with a new one"
     r"|another choice|this choice|going to \S{1,100} instead)\b)"
 )
@@ -56,11 +59,14 @@ _HARMLESS = late(
     r"Unable to register cu\w{3,8} factory|fork_posix\.cc|socket_utils_common_posix\.cc|ev_epoll|tcp_posix\.cc|SLF4J: "
     r"|\blibGL error|\bALSA lib|\bACPI (?:BIOS )?(?:Error|Exception)|\bqt\.qpa|\bfindfont: |\bFontconfig error"
     r"|\bdebconf: |\bnouveau\b|Direct firmware load for|mca_base_component_|pip's dependency resolver"
-    r"|the object has been modified|\bdebug\d?: |^\[W |^\w{0,20} ?(?i:warn(?:ing)?)\b|\"I\d{4} \d\d:|cannot remove |: File exists\s*$"
+    r"|the object has been modified|\bdebug\d?: |^\[W |^\w{0,20} ?(?i:warn(?:ing)?)\b|\"I\d{4} \d\d:"
+    r"|cannot remove |: File exists\s*$"
     r"|kill: \(?\d{1,10}\)? - No such process|set the locale|-- (?:Looking for|Performing Test|Could NOT find) "
     r"|failed to improve|frozen solve|[Ww]arning: |Repo card metadata|Could not locate the best model"
-    r"|(?i:fail\w{0,4}(?:[ _](?!errno|err|error|code|status|rc|ret|exit)\w{1,20}){0,3}['\"]?\s?[:=]\s?\d{1,12}(?:\.\d{1,12})?%?\s{0,3}(?:$|[,;|)}\]/]|- ))"
-    r"|\b0 (?:\S{1,40} ){0,2}(?:failed|errors|failures)\b(?!:)|\bto read 0 files|Unable to find image .{1,200} locally|\bERROR SUMMARY: |SUBNQN field"
+    r"|(?i:fail\w{0,4}(?:[ _](?!errno|err|error|code|status|rc|ret"
+    r"|exit)\w{1,20}){0,3}['\"]?\s?[:=]\s?\d{1,12}(?:\.\d{1,12})?%?\s{0,3}(?:$|[,;|)}\]/]|- ))"
+    r"|\b0 (?:\S{1,40} ){0,2}(?:failed|errors|failures)\b(?!:)|\bto read 0 files"
+    r"|Unable to find image .{1,200} locally|\bERROR SUMMARY: |SUBNQN field"
 )
 
 

@@ -27,7 +27,8 @@ _SPOKEN = late(
     r"[\w.-]{0,30}['\"]?\s{0,3}[:=]))[^.;!?]{0,80})$"
 )
 _HELP = late(
-    r"\s*(?:--?[A-Za-z][\w-]*[ ,=]|#(?!.{0,60}\bError: |\s{1,4}(?:A fatal error|SIG|There is insufficient|Native memory|Out of Memory|Internal Error))|//|(?i:hint|tip|note|usage|help|example):|\[-)"
+    r"\s*(?:--?[A-Za-z][\w-]*[ ,=]|#(?!.{0,60}\bError: |\s{1,4}(?:A fatal error|SIG|There is insufficient"
+    r"|Native memory|Out of Memory|Internal Error))|//|(?i:hint|tip|note|usage|help|example):|\[-)"
 )
 # It is there, and says of itself that it is an error: before what is named.
 _MEANT = late(
