@@ -250,8 +250,8 @@ class Detector:
                     known.add(found[0].id)
                     if found[0].id == "crash.exception" and (thrown := _THROWN.search(before)) is not None:
                         found[1]["exception"] = legible(thrown[1], FACT)
-                    each = self._doubted(found[0], line, text, before) if found[0].role == "fallback" else found[0]
-                    self._add(each, found[1], line, line.end, found[2], said, new)
+                    kind = self._doubted(found[0], line, text, before) if found[0].role == "fallback" else found[0]
+                    self._add(kind, found[1], line, line.end, found[2], said, new)
         if self._left:
             self._pass((text,) if goes_on(text) or not (inside or known) else (), 1)
         self._before.append(said)

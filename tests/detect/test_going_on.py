@@ -46,7 +46,7 @@ def test_the_next_one_counts_where_the_program_had_gone_on() -> None:
 
 
 def test_a_log_that_goes_on_long_behind_it_went_on() -> None:
-    near, far = (StreamInfo(STREAM, 0, len(ERROR) + size, b"", False, ()) for size in (10, BEHIND + 1))
+    near, far = (StreamInfo(STREAM, 0, len(ERROR) + size, 0, False, ()) for size in (10, BEHIND + 1))
     assert roles(ERROR, near) == ["root"]
     assert roles(ERROR, far) == ["symptom"]
 
