@@ -15,6 +15,7 @@ from flarelog.render.times import SECOND
 from flarelog.text import legible
 
 SLACK = 2 * SECOND  # by which clocks of sites that are compared may still differ
+BEHIND = 64 << 10  # bytes of a log behind which what may have ended its program has not
 LISTED = 8  # ranks that a sentence names
 
 Ahead = Callable[[StreamId], int]
@@ -40,9 +41,23 @@ def judged(
             behind = earliest is not None and (time is None or earliest <= time + SLACK)
             each = replace(each, role="symptom" if behind or (earliest is None and untimed) else "root")
         out.append(each)
+    out = _fallen_back(out, infos)
     for each in desync(out):
         own = next(n for n, other in enumerate(out) if (other.stream, other.offset) == (each.stream, each.offset))
         out.insert(own, each)
+    return out
+
+
+def _fallen_back(found: Iterable[Finding], infos: Iterable[StreamInfo]) -> list[Finding]:
+    """*found*, where a fallback is a root if none is: the first one of each log, if little came behind it."""
+    out, ends = list(found), {info.stream: info.committed for info in infos}
+    rooted: set[StreamId] = set()
+    none = not any(each.is_root for each in out)
+    for number, each in enumerate(out):
+        if each.role == "fallback":
+            last = none and each.stream not in rooted and ends.get(each.stream, 0) - each.last <= BEHIND
+            rooted |= {each.stream} if last else set()
+            out[number] = replace(each, role="root" if last else "symptom")
     return out
 
 
@@ -69,7 +84,12 @@ def first_root(findings: Iterable[Finding]) -> Finding | None:
 def _ended_well(each: Finding, ends: Sequence[Exit]) -> Finding:
     """A finding of a command that ended with 0 was no cause of anything."""
     end = end_of(ends, each.offset + each.length)
-    if end is None or not end.well or each.role not in ("root", "cascade") or each.signature.startswith("exit."):
+    if (
+        end is None
+        or not end.well
+        or each.role not in ("root", "cascade", "fallback")
+        or each.signature.startswith("exit.")
+    ):
         return each
     return replace(each, role="symptom", facts={**each.facts, "exit": "the command ended with code 0"})
 

@@ -23,7 +23,7 @@ SHOWN = 500  # of its text in a finding
 FACT = 120  # of a fact's
 
 PIECES = (
-    *("rror", "RROR", "xception", "raceback", "ailed", "ailur", "atal", "ATAL", "RITICAL", "nvalid", "_E"),
+    *("rror", "RRO", "xception", "raceback", "ailed", "ailur", "atal", "FATA", "RITICAL", "nvalid", "_E"),
     *("illed", "Killing", "ignal", "SIG", "bort", "ABORT", "panic", "rash", "ermina", "xit", "dead", "dumped"),
     *(" fault", "gfault", "orrupt", "blocked for", "responding", " reset", "lost", "Lost ", "isconnect", "iolation"),
     *("of memory", "OutOf", "o space left", "xceed", "xhaust", "verflow", "VERFLOW", "NaN", "NVRM"),
@@ -36,8 +36,8 @@ PIECES = (
         "file handle",
         "ad-only",
         "No module",
-        "ndefined ",
-        ": line ",
+        "ndefined",
+        " line ",
         "llegal",
         "ancel",
     ),
@@ -55,7 +55,7 @@ PIECES = (
         "already in use",
     ),
     *("alling back", "StatusCode.", "NotReady", ": F ", ": E "),
-    *("ritical", "what()", "losed by", "ot enough", "nsufficient", " died", "AILED", "nhealthy"),
+    *("ritical", "what()", "losed by", "roken pipe", "ot enough", "nsufficient", " died", "AILED", "nhealthy"),
     *(
         "oom-kill",
         "iving up",
@@ -77,8 +77,9 @@ sieve. Most have no first letter, because a sentence may begin with it.
 """
 
 Fact = str | int
-Role = Literal["root", "cascade", "symptom", "advice"]
+Role = Literal["root", "cascade", "fallback", "symptom", "advice"]
 """*root*: it may be the cause. *cascade*: it is one where nothing earlier is; mostly another rank was the cause.
+*fallback*: it is one where no finding of the run is, and nothing behind it shows that the program went on.
 *symptom*: it comes of something else. *advice*: it helps to read others.
 """
 

@@ -85,7 +85,7 @@ SIGNATURES = (
     ),
     signature(
         "k8s.unschedulable",
-        "symptom",
+        "fallback",
         Level.WARNING,
         ("FailedScheduling", "nodes are available", "quota insufficient"),
         r"\b0/\d{1,5} nodes are available: (?P<said>.{1,120})"
@@ -96,7 +96,7 @@ SIGNATURES = (
     ),
     signature(
         "k8s.backoff",
-        "symptom",
+        "fallback",
         Level.WARNING,
         "restarting failed container",
         r"[Bb]ack-off (?:\S{1,12} )?restarting failed container",
@@ -105,7 +105,7 @@ SIGNATURES = (
     ),
     signature(
         "slurm.error",
-        "symptom",
+        "fallback",
         Level.ERROR,
         ("error: ", "fatal: ", "tep aborted", "Force Terminated"),
         r"\b(?:srun|sbatch|salloc|slurmd|slurmstepd(?:-[\w.-]{1,100})?): (?:error|fatal): |srun: Job step aborted"
@@ -159,7 +159,7 @@ SIGNATURES = (
     ),
     signature(
         "spark.stage",
-        "symptom",
+        "fallback",
         Level.WARNING,
         ") failed in ",
         r"\b(?:Result|ShuffleMap)Stage \d{1,9} \(.{1,300}?\) failed in ",
@@ -178,7 +178,7 @@ SIGNATURES = (
     ),
     signature(
         "k8s.crash-loop",
-        "symptom",
+        "fallback",
         Level.WARNING,
         "rashLoopBackOff",
         "",

@@ -96,7 +96,7 @@ SIGNATURES = (
     ),
     signature(
         "nccl.warning",
-        "symptom",
+        "fallback",
         Level.WARNING,
         "NCCL WARN",
         r"NCCL WARN (?P<what>.{1,120})",
@@ -110,14 +110,15 @@ SIGNATURES = (
         (
             *(
                 "UCX  ERROR",
-                "ransport retry count exceeded",
+                "ransport retry count",
                 "pml_ucx.c",
                 "Unable to write to EQ",
                 "completion with error",
             ),
             *("ibv_", "infiniband ", "prov_errno", "mlx5_core", " down", "libfabric:", "Local QP operation err"),
         ),
-        r"\bUCX {1,2}ERROR|[Tt]ransport retry count exceeded|\bpml_ucx\.c:\d{1,6} {1,4}Error: |Unable to write to EQ"
+        r"\bUCX {1,2}ERROR|[Tt]ransport retry count(?:er)? exceeded|\bpml_ucx\.c:\d{1,6} {1,4}Error: "
+        r"|Unable to write to EQ"
         r"|completion with error|\bibv_\w{3,40}(?:\(\))? failed|\binfiniband \S{1,40}: Failed|\bprov_errno: "
         r"|mlx5_core .{0,80}(?:error|failed|ERROR)|libfabric:.{0,200}<(?:error|crit)>|: (?:NIC )?[Ll]ink (?:is "
         r"|status definitely )?[Dd]own\b|Local QP operation err",
@@ -151,6 +152,7 @@ SIGNATURES = (
                 "daemon has unexpectedly failed",
                 "indicates a failure in the peer process",
                 "MPI_ABORT",
+                "CALLED ABORT",
                 "MPI_Abort",
                 "BAD TERMINATION",
             ),
@@ -167,7 +169,7 @@ SIGNATURES = (
             ),
         ),
         r"has lost communication with a remote daemon|unable to reliably start one or more daemons"
-        r"|daemon has unexpectedly failed|MPI_ABORT was invoked"
+        r"|daemon has unexpectedly failed|MPI_ABORT was invoked|\bCALLED ABORT\b"
         r"|indicates a failure in the peer process"
         r"|\bMPI_Abort\(|BAD TERMINATION OF ONE OF YOUR|Fatal error in (?:internal_|P?MPI_?)\w{1,40}"
         r"|MPI_ERRORS_ARE_FATAL|\*\*\* MPI_ERR_[A-Z]{3,20}: |An error occurred in MPI_\w{1,40}"
@@ -179,7 +181,7 @@ SIGNATURES = (
     ),
     signature(
         "nccl.down",
-        "symptom",
+        "fallback",
         Level.ERROR,
         (
             *(
@@ -246,7 +248,7 @@ SIGNATURES = (
     ),
     signature(
         "torchrun.summary",
-        "symptom",
+        "fallback",
         Level.ERROR,
         "ChildFailedError",
         r"\bChildFailedError\b",

@@ -16,6 +16,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from flarelog.detect.base import FACT, LOOKED, SHOWN, Fact, Finding, Role, Signature, ends, signature
+from flarelog.detect.going_on import does_without, ended_well
+from flarelog.detect.going_on import shows as goes_further
 from flarelog.detect.speaking import denied, goes_on, is_retried, only_speaks
 from flarelog.detect.table import SIGNATURES, Absence, Table
 from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks, folded
@@ -52,10 +54,13 @@ _WARNED_OF = frozenset(
         "ray.died",
         "k8s.volume",
         "fs.denied",
+        "fs.missing",
         "process.died",
     )
 )
 """What a program that only warns of it tries again or does without: others say at a low level how a job ended."""
+_ENDED = ("ray.died", "process.died")  # it may be tried again, or be the end
+_AT_ANY_LEVEL = ("job.failed", "nccl.warning")  # told of what ended, at whatever level
 _THROWN = re.compile(r"throwing an instance of '([^']{1,150})'")
 _ENDED_WELL = "ended well"  # behind the key of what only commands said that had ended well before it was said again
 _BETWEEN = "multiprocessing/"  # in its files a connection is one between processes of this machine
@@ -98,6 +103,7 @@ class Settled(NamedTuple):
     at: int  # the line's offset
     found: Mapping[Key, Finding]
     more: int  # findings that were too many
+    left: int = 0  # lines behind it in which may stand that the program went on behind what may be its end
 
 
 class Detector:
@@ -121,6 +127,7 @@ class Detector:
         self._found: dict[Key, Finding] = dict(known.found) if known is not None else {}
         self._settled: Settled | None = None  # when the first of the tracebacks that are open began
         self._tracebacks = Tracebacks()
+        self._left = known.left if known is not None else 0
         self._before: deque[_Said] = deque(maxlen=BEFORE)
         self._states: dict[int, list[str]] = {}  # of rows that are not final, by their offsets: those with a piece
         self._seen: dict[int, tuple[int, Line]] = {}  # by number of absence: when its text was last there, and where
@@ -137,7 +144,7 @@ class Detector:
         """From where on another one may go on with what was found before; *end*: of all that was fed."""
         if self._tracebacks and self._settled is not None:
             return self._settled
-        return Settled(end, dict(self._found), self.more)
+        return Settled(end, dict(self._found), self.more, self._left)
 
     def recall(self, lines: Iterable[Line]) -> None:
         """Take *lines*, which stand before those that are fed, and which another one has looked at."""
@@ -154,7 +161,7 @@ class Detector:
                 self._look(run, new)
                 self._closed(new)
                 self._before.clear()
-                run = []
+                run, self._left = [], 0
             elif item.bar:
                 self._state(item)
             elif not isinstance(item, Note):
@@ -165,6 +172,7 @@ class Detector:
     def close(self, now: int | None = None) -> list[Finding]:
         """Nothing more comes. *now*: ns since 1970 by the site's clock, of a log that may still grow."""
         new: list[Finding] = []
+        self._left = 0
         self._closed(new)
         self._command_ended(MAX_OFFSET, new)
         if now is not None and self._latest is not None:
@@ -195,12 +203,16 @@ class Detector:
                 if time is not None:
                     self._watch(time, line, text, new)
         if not hits and not self._tracebacks:
+            if self._left:
+                self._pass(texts, len(texts))
             self._before.extend(map(_Said, lines[-BEFORE:], texts[-BEFORE:]))
             return
         at, wanted = 0, iter(hits)
         hit = next(wanted, len(texts))
         while at < len(texts):
             if not self._tracebacks and at < hit:
+                if self._left:
+                    self._pass(texts[at:hit], hit - at)
                 first = max(at, hit - BEFORE)
                 self._before.extend(map(_Said, lines[first:hit], texts[first:hit]))
                 at = hit
@@ -224,22 +236,44 @@ class Detector:
         said = _Said(line, text)
         time = self._time(said) if begins else None
         if begins and not self._tracebacks:
-            self._settled = Settled(line.offset, dict(self._found), self.more)
+            self._settled = Settled(line.offset, dict(self._found), self.more, self._left)
         inside, whole = self._tracebacks.feed(line, text, before, time) if self._tracebacks or hit else (False, [])
         for each in whole:
             self._traceback(each, new)
         inside = inside or (begins and self._folded(said, time, new))
         states = self._states.pop(line.offset, []) if hit else []
+        known = set[str]()
         if hit and not inside:
-            known = set[str]()
             for state in (text, *states):
                 found = self._known(state)
                 if found is not None and found[0].id not in known:
                     known.add(found[0].id)
                     if found[0].id == "crash.exception" and (thrown := _THROWN.search(before)) is not None:
                         found[1]["exception"] = legible(thrown[1], FACT)
-                    self._add(*found[:2], line, line.end, found[2], said, new)
+                    kind = self._doubted(found[0], line, text, before) if found[0].role == "fallback" else found[0]
+                    self._add(kind, found[1], line, line.end, found[2], said, new)
+        if self._left:
+            self._pass((text,) if goes_on(text) or not (inside or known) else (), 1)
         self._before.append(said)
+
+    def _doubted(self, each: Signature, line: Line, text: str, before: str) -> Signature:
+        """*each*, which what comes behind *line* may tell to be a symptom; or a symptom already, if the program had
+        said before that it came to a good end, or if *text* goes on with a warning.
+        """
+        warned = level_of(before) is Level.WARNING and level_of(text) is None
+        if warned or (not self._left and any(ended_well(said.text) for said in self._before)):
+            return replace(each, role="symptom")
+        self._left = AFTER + 1
+        return each
+
+    def _pass(self, texts: Sequence[str], count: int) -> None:
+        """Look whether *texts*, of the next *count* lines, show that the program goes on after what may be its end."""
+        if any(map(goes_further, texts[: self._left])):
+            self._left = 0
+            for key, each in self._found.items():
+                if each.role == "fallback":
+                    self._found[key] = replace(each, role="symptom")
+        self._left = max(0, self._left - count)
 
     def _known(self, text: str) -> tuple[Signature, dict[str, Fact], str] | None:
         """The signature that the line *text* is one of, its facts, and where in the line it was found."""
@@ -247,7 +281,7 @@ class Detector:
             found = self._table.of(part)
             if found is not None and not (found[0].id in _OURS and _is_not_meant(text, part, found[0])):
                 if found[0].id in _OURS and _is_handled(text, part, found[0]):
-                    found = replace(found[0], role="symptom"), found[1]
+                    found = replace(found[0], role="fallback" if found[0].id in _ENDED else "symptom"), found[1]
                 if len(part) < SHOWN:
                     return *found, part
                 at = min((at for one in found[0].literals if (at := part.find(one)) >= 0), default=0)
@@ -336,18 +370,19 @@ class Detector:
         if found is not None and self._ended_well(found, line.offset):
             self._put_aside(known, found)
             found = None
-        if found is not None:
+        if found is not None and found.role == each.role:
             self._found[known] = found.again(line.offset)
-        elif len(self._found) >= MOST:
+        elif found is None and len(self._found) >= MOST:
             self.more += 1
-        else:
+        else:  # of what the program went on after, the next one counts
             time = self._time(time) if isinstance(time, _Said) else time
+            first, count = found is None, found.count + 1 if found is not None else 1
             self._found[known] = found = Finding(
                 each.id, each.role, each.severity, self.stream, line.offset, max(0, end - line.offset),
                 legible(text.strip(), SHOWN), each.meaning, each.action, time, rank,
-                {name: value for name, value in facts.items() if name != "rank"}, 1, line.offset,
+                {name: value for name, value in facts.items() if name != "rank"}, count, line.offset,
             )  # fmt: skip
-            new.append(found)
+            new += [found] if first else []
 
     def _ended_well(self, found: Finding, before: int) -> bool:
         """Whether the command that said *found* first had ended with 0 before an offset: then it was no cause, and may
@@ -427,9 +462,15 @@ def _is_not_meant(text: str, part: str, signature: Signature) -> bool:
 
 def _is_handled(text: str, part: str, signature: Signature) -> bool:
     """Whether *part* of the line *text* says of the trouble that *signature* finds there that the program goes on."""
-    if signature.role not in ("root", "cascade"):
+    if signature.role not in ("root", "cascade", "fallback"):
         return False
     begin, end = signature.place(part)
+    if signature.role == "fallback" and (
+        (signature.id not in _AT_ANY_LEVEL and (level_of(part) or Level.ERROR) <= Level.WARNING)
+        or only_speaks(part, begin, end)
+        or does_without(part, begin)
+    ):
+        return True
     if signature.id in _WARNED_OF and (level := level_of(part)) is not None and level <= Level.WARNING:
         return True
     return is_retried(part, begin, end)

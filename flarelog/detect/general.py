@@ -19,7 +19,8 @@ _LEVEL = r"['\"](?:\w{1,20}[._])?(?i:level|levelname|level_name|severity|severit
 # What says of something that it did not work, in any program's words.
 _FAILING = "|".join(
     (
-        r"(?<!\bno )(?<!not )(?<!if )(?:[Ff]ailed (?:[a-z]{2,20}ing|to|with|for|at|on|in|by|due|because|during"
+        r"(?<!\bno )(?<!not )(?<!if )(?:[Ff]ailed (?:[a-z]{2,20}ing|send|receive|read|write|connect|open|load"
+        r"|request|operation|attempt|to|with|for|at|on|in|by|due|because|during"
         r"|while|after)\b"
         r"|[Ff]ailure (?:in|of|while|during|on)\b|[Tt]raining failed\b)",
         r"[\w.()\[\]'\"`:>-]{0,60}[A-Za-z_)\]'\"`>](?<!\bno)(?<!\bif) failed(?: ?[:,;.!]| \(| \[|\s*$)"
@@ -29,6 +30,17 @@ _FAILING = "|".join(
         r"|\w{0,20}(?i:state|status|phase)['\"]?\s?[=:]\s?['\"]?(?:FAILED|Failed|failed|ABORTED|KILLED|CRASHED"
         r"|NODE_FAIL)\b",
         r"(?:[Uu]nable to|[Cc]ould not) [a-z]{2,20}",
+        r"(?:curl: \(\d{1,2}\)|awk: |sed: -e )|(?:\w{1,20} ){0,3}(?:not|missing) .{0,60}?\b(?:in"
+        r"|near) (?:\w{1,12} ){0,3}(?:format|file)\b"
+        r"|denied: \S|(?:is|are) (?:denied|forbidden|invalid|inaccessible|missing)\b|[Ii]nvalid value\b"
+        r"|[Uu]ndefined: \w"
+        r"|(?:^|[.,;>] |\.\.\. )[Ee]xiting\b(?! (?:successfully|normally|with))|missing or [a-z]{3,20}\b"
+        r"|[Cc]hild returned status [1-9]|[Ee]xecution halted\b"
+        r"|Invalid (?:__\w{1,20}__ )?(?:read|write) of size|(?i:licen[sc]e) (?i:invalid|expired|unavailable"
+        r"|problem|denied|error)\b"
+        r"|(?:RPC|[Cc]onnection|[Rr]equest|[Rr]ead|[Ww]rite|[Hh]eartbeat) timeout (?:from|to|of|after|for|on|while)\b"
+        r"|[Nn]o (?:available|valid|matching|suitable|usable|active) [a-z]{3,20}s?\b|not (?:supported|permitted|allowed"
+        r"|authori[sz]ed|installed|recogni[sz]ed|implemented)\b|expected .{1,60}, (?:but )?(?:got|found|received)\b",
         r"[Cc]an(?:not|'t) (?:open|access|find|connect|allocate|load|read|write|create|import|execute|start|reach|stat"
         r"|resolve|lock|continue|proceed|locate|determine|parse|bind|fork|map|mmap|set|get|use|run|call|recover"
         r"|be (?:opened|read|written|found|loaded|reached))\b",
@@ -42,14 +54,14 @@ _FAILING = "|".join(
         r"[Nn]ot enough [a-z]{3,20}\b|[Ii]nsufficient [a-z]{3,20}\b"
         r"|(?:quota|memory|space|resources?) (?:is |are )?insufficient\b|(?:is|was|are) not connected\b",
         r"[Tt]emporarily unavailable\b|[Ss]ervice [Uu]navailable\b",
-        r"[\w/.'\"-]{1,200}:? not found(?:[.!]?\s*$|[.,;] )|(?:do|does|did)(?: not|n't) exist\b",
+        r"[\w/.'\"-]{1,200}:? not found(?:[.!]?\s*$|[.,;] | for | in )|(?:do|does|did)(?: not|n't) exist\b",
         r"(?:does|did)(?: not|n't) (?:match|respond|join|finish|complete|converge|exit|start|arrive|return|reply"
         r"|answer|succeed|appear|work|terminate|come back|reach|fit)\b",
         r"[Uu]nexpected (?:EOF|end of|error|exception|response|status|token|failure|message)\b|\btimes out\b"
         r"|(?:was|is|been|got|has|job|run|task|round) cancell?ed\b|(?:was|is|are|were) not (?:reached|met|ready"
         r"|running|alive|accessible)\b|\bquorum lost\b"
         r"|\bat \S{1,200} line \d{1,7}\.\s*$|\bis down\b|\bare down\b|\billegal [a-z]{3,20}\b"
-        r"|\bhalted\b|\bviolation\b|\b[Uu]ndefined (?:function|variable|reference|symbol|control|local|method|name)\b"
+        r"|\bhalted\b|\bviolation\b|\b[Uu]ndefined (?:function|variable|reference|symbols?|control|local|method|name)\b"
         r"|\bdiverged\b"
         r"|[Cc]onnection (?:to|with|from) \S{1,100}(?: \(at \S{1,100}\))? (?:was |is |has been )?lost\b"
         r"|[Nn]o route to\b|[Nn]o such [a-z]{3,20}\b|(?:connection|contact|heartbeat|session|node|worker"
@@ -70,7 +82,15 @@ SIGNATURES = (
         "process.signal",
         "cascade",
         Level.ERROR,
-        ("ignal", "SIG", "Aborted at "),
+        (
+            "ignal",
+            "SIG",
+            "Aborted",
+            "Bus error",
+            "llegal instruction",
+            "loating point exception",
+            "size limit exceeded",
+        ),
         r"(?i:terminated|terminating|killed|exited|died|ended|crashed|stopped)\b.{0,24}?\b(?:with|by|on|due to"
         r"|from)\b.{0,24}?"
         r"(?:\bsignal:? ?(?P<number>[1-9]\d?)\b|\b(?P<signal>SIG(?:KILL|SEGV|ABRT|BUS|ILL|FPE|TERM|INT|HUP|QUIT|PIPE"
@@ -80,8 +100,9 @@ SIGNATURES = (
         r"|@)|received by)"
         r"|\*\*\* (?:Process )?[Rr]eceived signal\b(?: (?P<got>[1-9]\d?))?"
         r"|\*\*\* Aborted at \d{6,12} \(unix time\)|\bSignal: [A-Z][\w ]{2,30} \((?P<sent>[1-9]\d?)\)"
-        r"|^(?:\S{0,200}: line \d{1,7}: +\d{1,9} )?(?:Aborted|Bus error|Illegal instruction|Floating point exception)"
-        r"(?:$| {2,}\S)",
+        r"|^(?:\S{0,200}: line \d{1,7}: +\d{1,9} )?(?:Aborted|Bus error|Illegal instruction|Floating point exception"
+        r"|File size limit exceeded|CPU time limit exceeded)(?:$| {2,}\S|(?<=exceeded)\S)"
+        r"|\bWTERMSIG (?P<status>[1-9]\d?)\b",
         "A process died of a signal; SIGKILL comes from the kernel's OOM killer, from a scheduler or from a person.",
         "Look at that process's log, for host.oom, and for who ended the job.",
         key=("signal",),
@@ -119,21 +140,21 @@ SIGNATURES = (
     ),
     signature(
         "program.waits",
-        "symptom",
+        "fallback",
         Level.WARNING,
         ("stuck", "Stalled", " hang", "eadlock"),
         r"(?:may|might|could) hang\b|(?:may|might|could|appears? to|seems to) be (?:stuck|hung|hanging"
         r"|deadlocked)|\b(?:appears?|seems) (?:stuck"
         r"|hung)\b"
         r"|\bStalled (?:ranks|tensors)|waiting for remainder of ranks for more than|(?i:hang|deadlock) (?:was "
-        r"|is )?detected|(?:[Dd]etected|[Pp]ossible"
+        r"|is )?detected|\b[Dd]etects a (?:hang|deadlock)|(?:[Dd]etected|[Pp]ossible"
         r"|[Pp]otential) (?:a )?(?:hang|deadlock)",
         "Something waits for longer than it should.",
         "Look which rank or site did not come, and what it does (py-spy dump).",
     ),
     signature(
         "launcher.ends",
-        "symptom",
+        "fallback",
         Level.WARNING,
         ("forcefully exit", "Killing subprocess", "closing signal", "via signal"),
         r"forcefully exiting|Killing subprocess|\bclosing signal (?P<signal>SIG\w{2,6})"
@@ -206,6 +227,7 @@ SIGNATURES = (
         r"|\bUnhandledPromiseRejection(?!Warning)|\bERR_UNHANDLED_\w{3,40}"
         # What another process passes on at a level of its own.
         r"|\[rank\d{1,7}\]:\s{1,4}(?P<ranked>(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,80}?(?:Error|Exception))(?:: |\s*$)"
+        r"|^(?P<named>(?:\w{1,60}\.){0,6}(?:exceptions?|errors?|exc)\.(?:\w{1,60}\.){0,2}[A-Z]\w{1,80})(?:: |\s*$)"
         r"|\bError reported to Coordinator: (?!.{0,120}(?:OutOfRange|Cancelled))"
         r"|^(?P<raised>(?:[a-z_]\w{0,60}\.){1,8}[A-Z]\w{0,80}?(?:NotFound|Unavailable|Denied|Exceeded|Exhausted|Aborted"
         r"|Failed|Closed|Invalid))(?:: |$)",
@@ -229,7 +251,7 @@ SIGNATURES = (
         Level.FATAL,
         (
             *(
-                "ATAL",
+                "FATA",
                 "RITICAL",
                 "LLVM ERROR: ",
                 " fatal ",
@@ -247,7 +269,7 @@ SIGNATURES = (
         ),
         r"^.{0,120}?(?<![\w\"'=.-])(?<!= )(?:CRITICAL|FATAL)(?![\w\"'=.-])(?! ?= )"
         r"|^(?!.{0,60}\b(?:INFO|WARN|WARNING|DEBUG)\b).{0,400}?(?<!non-)\b[Ff]atal (?:runtime )?error\b(?! ?= )"
-        r"|^\S{1,40} fatal\s{1,4}: "
+        r"|^\S{1,40} fatal\s{1,4}: |^(?:FATA|PANI)\[[\dT:Z.+-]{4,40}\]"
         r"|^fatal: "
         r"|^[\d :.T-]{10,40}: F \w|^(?:\[[^\]]{1,40}\]:?\s?)?F\d{4} \d\d:\d\d:\d\d|\blevel=(?i:fatal|d?panic)\b"
         rf"|{_LEVEL}['\"](?i:fatal|critical|d?panic)['\"]|^\{{.{{0,600}}?\"level\":60\b|^.{{0,80}}?[\[<](?i:fatal"
@@ -258,11 +280,11 @@ SIGNATURES = (
     ),
     signature(
         "log.error",
-        "symptom",
+        "fallback",
         Level.ERROR,
         (
             "rror",
-            "RROR",
+            "RRO",
             "ailed",
             "nvalid",
             "annot ",
@@ -281,9 +303,23 @@ SIGNATURES = (
             'level":50',
         ),
         rf"^{_HARMLESS}(?:.{{0,120}}?(?<![\w\"'=.-])(?:ERROR|\*ERROR\*|SEVERE)(?![\w\"'=.-])(?! ?= )"
-        rf"|.{{0,120}}\blevel=(?i:error)\b"
+        rf"|.{{0,120}}\blevel=(?i:error)\b|ERRO\[[\dT:Z.+-]{{4,40}}\]"
         r"|(?:\[[^\]]{1,40}\]:?\s?)?E\d{4} \d\d:\d\d:\d\d|[\d :.T-]{10,40}: E \w"
         r"|.{0,40}?(?<![\w\"'=.-])(?<!no )[Ee](?:rror|xception): (?![\d.])\S|\S{1,200}: error: \S"
+        r"|.{0,200}?(?:: |\d: |\u2502 |\| )(?:fatal )?[Ee]rror: (?![\d.])\S|.{0,60}?\b[Ee]rror message\b.{0,60}:\s*$"
+        r"|.{0,80}?\bdetected the following error:"
+        r"|(?:\[[^\]]{1,60}\] ?)?\w[\w ./-]{0,40} ?\(?\w{0,40}\)?: [Ee]rrors? (?:in|is|on|during|while|when|at"
+        r"|from|opening"
+        r"|reading|writing)\b|\[[\d. ]{1,20}\] .{0,60}?\b[Ee]rror \("
+        r"|\s{0,8}Error -{1,2} \S|.{0,160}?\b(?:returned|reported|got|raised|threw|gave|encountered) (?:an "
+        r"|the )?(?:\w{1,20} )?"
+        r"error\b(?! ?[:=]? ?\d)"
+        r"|Errors? (?:is|during|in|at|on|while|when|from|merging|opening|reading|writing|executing) \S"
+        r"|.{0,160}?\b(?i:(?:read|write|i/o|parse|parsing|syntax|link|send|receive|recv|connect|connection|runtime|protocol"
+        r"|network|socket|format|load|save|disk|file|client|fatal|timeout|authentication|authorization|permission|config"
+        r"|configuration|license|allocation|initialization|communication|transfer|checksum|verification|compilation"
+        r"|build|launch|startup|database|access|handshake|streaming|device|driver|hardware|kernel|firmware) errors?"
+        r"(?: \(| in | on | at | from | for | while | during |: |, |\.?\s*$))"
         r"|.{0,80}?[\[<](?i:error)[\]>]|.{0,120}?\b[Ee]rror,? (?:code|number|no)[:= ]{1,3}-?[1-9]\d{0,9}\b"
         r"|(?:\[rank\d{1,7}\]:\s?)?\[E(?:\d{3,4})? |(?:\[[^\]]{1,40}\] ?){0,3}\[E\] |^Error termination\b"
         r"|\s{0,40}(?:Ooops?, )?[Aa]n? (?:\w{1,20} )?error (?:\(\w{1,60}\) )?(?:has "
@@ -298,7 +334,7 @@ SIGNATURES = (
     ),
     signature(
         "program.failed",
-        "symptom",
+        "fallback",
         Level.WARNING,
         (
             *("ailed", "AILED", "ailure ", "nable to", "ould not ", "annot ", "nvalid ", "imed out", "iving up"),
@@ -317,6 +353,22 @@ SIGNATURES = (
                 "nsufficient",
                 "not connected",
                 "n't ",
+                "not ",
+                " line ",
+                "rror ",
+                "No valid",
+                "No match",
+                "No suitable",
+                "o available",
+                "Invalid __",
+                "INVALID",
+                "imeout ",
+                "curl: (",
+                "ndefined:",
+                "nvalid",
+                "xiting",
+                "missing or",
+                "missing } ",
                 "id not ",
                 "oes not ",
             ),
@@ -341,5 +393,18 @@ SIGNATURES = (
         r"|workers?|process(?:es)?|instance|subprocess(?:es)?|tasks?|executor|container)\b",
         "The program says that something did not work; it may go on.",
         "Look at what it says, and whether the program went on.",
+    ),
+    signature(
+        "job.failed",
+        "fallback",
+        Level.ERROR,
+        ("ailed", "AILED", "borted", "dropp", "Dropp", "rejected"),
+        r"\b(?i:job|run|workflow|training|experiment|pipeline|application|simulation|federation|trial|step)\b"
+        r"(?: (?!failed)[\w.:<>#/'-]{1,80}){0,2} (?:has |was |is )?(?:failed(?=: |\.?\s*$|, took| after | with "
+        r"| because | due to )"
+        r"|FAILED\b|aborted(?=: |\.?\s*$| after | with | because | due to )|rejected\b)"
+        r"|\bis in [Ff]ailed state\b|\b[Dd]ropping job\b.{0,100}\bfailed to ",
+        "The program says that a job failed.",
+        "Look at what it says, and at the lines before it.",
     ),
 )

@@ -63,9 +63,10 @@ SIGNATURES = (
         "fs.stalled",
         "root",
         Level.ERROR,
-        ("not responding, ", "LustreError", "Lost connection to", "lost connection to MDS"),
+        ("not responding, ", "LustreError", "Lost connection to", "lost connection to MDS", "eph: "),
         r"\bserver \S{1,200} not responding, (?P<what>still trying|timed out)|\bLustreError: "
-        r"|Lustre: .{1,200}[Cc]onnection to .{1,200} (?:was|has) lost|lost connection to MDS",
+        r"|Lustre: .{1,200}[Cc]onnection to .{1,200} (?:was|has) lost|lost connection to MDS"
+        r"|\bceph: mds\d{1,4} hung|\blibceph: (?:osd|mon|mds)\d{1,6} .{0,60}?\b(?:down|closed)\b",
         "The server of a network file system does not answer: whoever reads or writes there waits.",
         "Look at the server and the network; processes that wait in state D cannot be killed.",
     ),
@@ -73,8 +74,18 @@ SIGNATURES = (
         "disk.kernel",
         "root",
         Level.ERROR,
-        ("EXT4-fs error", "XFS (", "Buffer I/O error", "I/O error, dev", "emounting filesystem read-only", "nvme"),
-        r"EXT4-fs error|XFS \(\S{1,40}\): .{0,80}(?:orruption|I/O error|hutting down)|Buffer I/O error on dev"
+        (
+            "EXT4-fs error",
+            "BTRFS error",
+            "BTRFS critical",
+            "XFS (",
+            "Buffer I/O error",
+            "I/O error, dev",
+            "emounting filesystem read-only",
+            "nvme",
+        ),
+        r"EXT4-fs error|BTRFS (?:error|critical) |XFS \(\S{1,40}\): .{0,80}(?:orruption|I/O error|hutting down)"
+        r"|Buffer I/O error on dev"
         r"|I/O error, dev |emounting filesystem read-only|\bnvme\d{1,4}: .{0,80}(?:controller is down"
         r"|imeout(?!, completion polled)"
         r"|emoving after probe failure|Device not ready)",

@@ -21,6 +21,7 @@ from zlib import crc32
 from flarelog.detect.base import PIECES
 from flarelog.detect.clean import SIEVE, is_clean
 from flarelog.detect.detector import AFTER, BEFORE, Detector, Settled
+from flarelog.detect.going_on import shows
 from flarelog.detect.progress import Progress, digest_of
 from flarelog.detect.speaking import only_speaks
 from flarelog.detect.table import Table
@@ -56,7 +57,9 @@ def version() -> int:
         (each.id, each.role, each.severity, each.literals, each.pattern and each.pattern.pattern)
         for each in _TABLE.signatures
     ]
-    rules = [getsource(sys.modules[each.__module__]) for each in (Detector, only_speaks, Tracebacks, level_of, Stamps)]
+    rules = [
+        getsource(sys.modules[each.__module__]) for each in (Detector, only_speaks, shows, Tracebacks, level_of, Stamps)
+    ]
     return crc32(repr((rows, rules, PIECES, BEFORE, AFTER)).encode())
 
 
@@ -128,7 +131,7 @@ def _passes(progress: Progress, data: bytes, cut: int, *, long: bool = False) ->
     """Whether nothing can be found in *data*, whose whole lines end at *cut*, or which is *long*; *progress* tells it
     then.
     """
-    if progress.plain is False or not is_clean(data):
+    if progress.plain is False or progress.left or not is_clean(data):
         return False
     if progress.plain is None:
         if may_be_records(data):
@@ -236,7 +239,7 @@ def _look(
     if stamps.doubted:  # some lines cannot tell such times: it is looked at with those of all lines
         seen = yield from _seen(progress, info, read, around, stamps.beginning(), force=force, timed=True)
     if seen.form is not None and (force or seen.open_from is None or seen.settled.at <= seen.open_from):
-        progress.at, progress.settled, progress.settled_more = seen.settled
+        progress.at, progress.settled, progress.settled_more, progress.left = seen.settled
         progress.plain = seen.form
     progress.late = {key: each for key, each in seen.found.found.items() if progress.settled.get(key) is not each}
     progress.more = seen.found.more
@@ -271,10 +274,10 @@ def _seen(
         _TABLE,
         rank=lambda line: ranks.rank(str(stream), line.offset, plain(line.text)),
         stamped=stamps.time,
-        known=Settled(start, progress.settled, progress.settled_more),
+        known=Settled(start, progress.settled, progress.settled_more, progress.left),
         ends=info.exits,
     )
-    sieved = bool(progress.plain) and not around.length and _is_short(around.data)
+    sieved = bool(progress.plain) and not around.length and not progress.left and _is_short(around.data)
     marks = () if around.length else info.marks
     lines = _Lines(
         progress,

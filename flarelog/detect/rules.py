@@ -4,7 +4,7 @@
     id = "loader.slow"              # as it is shown
     literal = "fetch took"          # one of these is in each line; a list may be given
     pattern = 'fetch took (?P<seconds>\\d{3,}) s'   # linear (RE2); its named groups are facts; may be left out
-    role = "root"                   # root, cascade, symptom or advice
+    role = "root"                   # root, cascade, fallback, symptom or advice
     severity = "warning"
     meaning = "The storage is slow."
     action = "Look at the storage."

@@ -27,7 +27,8 @@ _SPOKEN = late(
     r"[\w.-]{0,30}['\"]?\s{0,3}[:=]))[^.;!?]{0,80})$"
 )
 _HELP = late(
-    r"\s*(?:--?[A-Za-z][\w-]*[ ,=]|#(?!\s{1,4}(?:A fatal error|SIG))|//|(?i:hint|tip|note|usage|help|example):|\[-)"
+    r"\s*(?:--?[A-Za-z][\w-]*[ ,=]|#(?!.{0,60}\bError: |\s{1,4}(?:A fatal error|SIG|There is insufficient"
+    r"|Native memory|Out of Memory|Internal Error))|//|(?i:hint|tip|note|usage|help|example):|\[-)"
 )
 # It is there, and says of itself that it is an error: before what is named.
 _MEANT = late(
@@ -39,6 +40,9 @@ _DENIED = late(
     r"[\w ]{0,24}?['\"]?\s{0,3}(?:[:=]|\.{3,20}|\b(?:is|was|are|were)\b)\s{0,3}['\"]?"
     r"(?i:no|none|false|never|off|0|disabled|not (?:found|detected|seen))['\"]?\s*(?:$|[,;)}\]])"
 )
+_ASKED = late(r"(?i:\b(?:what|why|how|when|where|which|does|is|can)) [^.;!?]{0,60}$")
+_SAMPLE = late(r"['\"](?i:prompt|question|answer|completion|response|instruction)['\"]\s?:\s?(?:\"[^\"]*|'[^']*)$")
+_QUESTION = late(r"[^.;!?]{0,40}\?")
 _TREATED = late(
     r"[^.;!?]{0,30}(?<![\w-])(?:is|are) (?:then )?(?i:handled|ignored|retried|caught|tolerated|skipped|expected)\b"
 )
@@ -85,6 +89,10 @@ def goes_on(text: str, *, after: bool = False) -> bool:
 def only_speaks(text: str, begin: int, end: int) -> bool:
     """Whether the line *text* only speaks of the trouble that it names between *begin* and *end*."""
     if denied(text, end) or _TREATED.match(text[end : end + BEHIND]) is not None or _HELP.match(text) is not None:
+        return True
+    if _SAMPLE.search(text[:end]) is not None:
+        return True
+    if _QUESTION.match(text[end : end + BEHIND + 2]) is not None and _ASKED.search(text[:begin][-BEFORE:]) is not None:
         return True
     return _MEANT.search(text[:begin]) is None and _SPOKEN.search(text[max(0, begin - BEFORE) : begin]) is not None
 

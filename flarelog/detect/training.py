@@ -212,7 +212,7 @@ SIGNATURES = (
     ),
     signature(
         "tracker.failed",
-        "symptom",
+        "fallback",
         Level.ERROR,
         ("wandb: ERROR", "wandb.errors", "MlflowException", "CommError"),
         r"wandb: ERROR|\bwandb(?:\.sdk)?\.errors\.[\w.]{1,60}|\bMlflowException\b|\bCommError: ",

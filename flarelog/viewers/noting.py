@@ -70,6 +70,7 @@ def _said(found: Sequence[Finding], offset: int) -> list[Note]:
 
 
 def _note(found: Finding, offset: int) -> Note:
-    text = f"{found.signature} ({found.role}): {found.meaning} {found.facts.get('advice', found.action)}"
-    event = {"event": "finding", "signature": found.signature, "role": found.role, "at": found.offset}
+    role = "symptom" if found.role == "fallback" else found.role  # what comes behind it is not known
+    text = f"{found.signature} ({role}): {found.meaning} {found.facts.get('advice', found.action)}"
+    event = {"event": "finding", "signature": found.signature, "role": role, "at": found.offset}
     return Note.at(offset, text.strip(), {**event, "meaning": found.meaning})

@@ -447,7 +447,7 @@ def test_an_error_of_which_no_cause_is_known_is_shown_as_such(tmp_path: Path) ->
         async with LocalStore(tmp_path, "memory") as store:
             appender = await store.appender(STREAM, b"producer")
             await appender.append(
-                0, b"".join(b"line %d\n" % n for n in range(20)) + b"ERROR: the frobnicator is out\nend\n"
+                0, b"".join(b"line %d\n" % n for n in range(20)) + b"ERR: the frobnicator is out\nend\n"
             )
             await appender.close()
 
@@ -455,7 +455,7 @@ def test_an_error_of_which_no_cause_is_known_is_shown_as_such(tmp_path: Path) ->
     found = gathered(tmp_path)
     assert found.first is not None
     assert found.first.finding is None
-    assert [said for said, hit in found.first.lines if hit] == ["ERROR: the frobnicator is out"]
+    assert [said for said, hit in found.first.lines if hit] == ["ERR: the frobnicator is out"]
     assert found.first.lines[0] == ("line 15", False)
     assert "No known cause was found" in page(found)
     assert not found.over

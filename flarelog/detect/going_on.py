@@ -1,0 +1,109 @@
+"""Lines that show that the program went on: steps of a training, figures of one, and what says that something came to a
+good end.
+
+What any program says of a failure is a cause only where nothing of this kind stands behind it. A line that is a finding
+itself, or within a traceback, shows nothing.
+"""
+
+from __future__ import annotations
+
+from flarelog.detect.base import LOOKED
+from flarelog.detect.speaking import goes_on
+from flarelog.late import late
+from flarelog.render.levels import Level, level_of
+
+HEAD = 400  # characters that are looked at
+
+_FIGURE = r"['\"]?\s{0,3}(?:[:=]\s{0,3})?(?:tensor\()?[-+]?\d"
+_STEP = late(
+    r"(?i:\b(?:epochs?|(?:global_?)?steps?|iter(?:ation)?s?|rounds?|episodes?|batch(?:es)?|trials?)"
+    r"\b['\"]?[\s:=#\[(|]{1,4}\d"
+    rf"|(?:\b|_)(?:loss|acc|accuracy|auc|f1|perplexity|ppl|mse|mae|reward|learning_rate|lr){_FIGURE})"
+    r"|\d{1,12}/(?:\d{1,12}|\?) \[|\d{1,3}%\||\d\s?(?:it/s|s/it|samples/s|tokens/s|examples/s)\b"
+)
+_WELL = late(
+    r"(?i:(?<!not )(?<!un)(?<!if )\bsuccess(?:ful(?:ly)?)?\b(?! ?[:=] ?(?:false|0|no)\b)"
+    r"(?! (?:stop|shut|clos|disconnect|remov|clean|kill|terminat|delet|cancel|abort|unregister))"
+    r"|(?<!not )(?<!un)\b(?:succeeded|completed|recovered|reconnected|resumed|resuming)\b(?! (?:with"
+    r"|after) (?:\d+ )?err)"
+    r"|\b(?:training|run|job|experiment|epoch|round|workflow|simulation|federation)\b.{0,40}\b(?:finished|done|ended"
+    r"|complete)\b(?!.{0,20}\b(?:with|fail|err))|\b(?:saved|saving|wrote) (?:\w{1,20} ){0,3}(?:checkpoint|model"
+    r"|weights)\b"
+    r"|\bcheckpoint saved\b|\bmodel saved\b)"
+    r"|(?:^|[:.\s])done\.?$|\bEND_RUN fired|\bStarted container\b|\bSynced \d|max_\w{1,10}=\d{1,12}` reached"
+    r"|exits? successfully|\bexit(?:ed)? with (?:code|status) 0\b|exit code:? 0\b"
+)
+# A tracker sums up, whatever end its run came to.
+_SUMMARY = ("wandb:",)
+_BEGINS = late(
+    r"(?i:^\W{0,4}(?:start(?:ed|ing)|begin(?:ning)?|generating|creating|building|downloading|loading|using|importing)\b"
+    r"|\b(?:connected|listening|registered|assigned|allocated)\b)"
+)
+# What a program says at INFO that ends.
+_ENDING = late(
+    r"(?i:stop|shut|exit|clos|terminat|abort|kill|clean|\bend|quit|bye|disconnect|fail|error|remov|cancel|releas"
+    r"|destroy|teardown|tear down|unregister|finaliz|flush|dump|trace|caused|not |n't |lost|dead|died|retr|wait|sending"
+    r"|interrupt|signal|drop)"
+)
+# Behind what did not work: what the program does instead.
+_INSTEAD = late(
+    r"(?i:\b(?:ignor(?:e|ed|es|ing)|continu(?:e|es|ing)|skip(?:s|ped|ping)|instead|anyway|non-?fatal|not fatal|harmless"
+    r"|optional|fall(?:s|ing)? ?back|rebuilding|using (?:the |a |an )?(?:\w{1,20} ){0,3}(?:one|default|blank|slow|own"
+    r"|cpu|pure)|default(?:s|ing) to|us(?:es|ing) default|starting with|setting \w{1,40} to|will (?:try|be tried"
+    r"|be retried"
+    r"|retry|use|reconnect)|try again (?:shortly|soon|in \d)|retrying|another (?:one|worker|node) takes|with a new one"
+    r"|another choice|this choice|going to \S{1,100} instead)\b)"
+)
+# What is printed where nothing is wrong.
+_HARMLESS = late(
+    r"Unable to register cu\w{3,8} factory|fork_posix\.cc|socket_utils_common_posix\.cc|ev_epoll|tcp_posix\.cc|SLF4J: "
+    r"|\blibGL error|\bALSA lib|\bACPI (?:BIOS )?(?:Error|Exception)|\bqt\.qpa|\bfindfont: |\bFontconfig error"
+    r"|\bdebconf: |\bnouveau\b|Direct firmware load for|mca_base_component_|pip's dependency resolver"
+    r"|the object has been modified|\bdebug\d?: |^\[W |^\w{0,20} ?(?i:warn(?:ing)?)\b|\"I\d{4} \d\d:"
+    r"|cannot remove |: File exists\s*$"
+    r"|kill: \(?\d{1,10}\)? - No such process|set the locale|-- (?:Looking for|Performing Test|Could NOT find) "
+    r"|failed to improve|frozen solve|[Ww]arning: |Repo card metadata|Could not locate the best model"
+    r"|(?i:fail\w{0,4}(?:[ _](?!errno|err|error|code|status|rc|ret"
+    r"|exit)\w{1,20}){0,3}['\"]?\s?[:=]\s?\d{1,12}(?:\.\d{1,12})?%?\s{0,3}(?:$|[,;|)}\]/]|- ))"
+    r"|\b0 (?:\S{1,40} ){0,2}(?:failed|errors|failures)\b(?!:)|\bto read 0 files"
+    r"|Unable to find image .{1,200} locally|\bERROR SUMMARY: |SUBNQN field"
+)
+
+
+def shows(text: str) -> bool:
+    """Whether the line *text* shows that the program goes on."""
+    head = text[:HEAD]
+    level = level_of(head)
+    if level is not None and level >= Level.ERROR:
+        return False
+    if _STEP.search(head) is not None or _WELL.search(head) is not None:
+        return not head.startswith(_SUMMARY)
+    if goes_on(head):
+        return True
+    if level is Level.INFO or (level is None and _BEGINS.search(head) is not None):
+        return _ENDING.search(head) is None
+    return False
+
+
+def does_without(text: str, end: int) -> bool:
+    """Whether the line *text* says behind *end* what the program does instead of what did not work, or is one that is
+    printed where nothing is wrong.
+    """
+    return (
+        _INSTEAD.search(text[:LOOKED], end) is not None
+        or _HARMLESS.search(text[:LOOKED]) is not None
+        or _WELL.search(text[:HEAD]) is not None
+    )
+
+
+def ended_well(text: str) -> bool:
+    """Whether the line *text* says that the whole came to a good end."""
+    return _ENDED.search(text[:HEAD]) is not None
+
+
+_ENDED = late(
+    r"(?i:\b(?:training|train|run|job|experiment|simulation|federation|workflow|fit|all (?:epochs|rounds))\b.{0,30}"
+    r"\b(?:finished|done|complete|completed|succeeded)\b(?!.{0,20}\b(?:with|fail|err))"
+    r"|\b(?:completed|finished|ended) successfully\b|\bsuccessfully (?:completed|finished)\b)"
+    r"|FINISHED:COMPLETED|\bEND_RUN fired|max_\w{1,10}=\d{1,12}` reached|\bEnd of Federation reached"
+)
