@@ -32,8 +32,9 @@ OPEN = Open(STREAM, b"a-producer")
 
 
 class Call(Bare):
-    """A Push whose producer says *requests* one by one, each when the one before is answered, and then goes. News get no
-    answer.
+    """A Push whose producer says *requests* one by one, each when the one before is answered, and then goes.
+
+    News get no answer, so none is waited for.
     """
 
     def __init__(self, requests: list[Request]) -> None:

@@ -58,7 +58,8 @@ def gone_to(root: Path, data: bytes, *asked: tuple[float, int]) -> list[tuple[in
             await appender.close()
         found = []
         for second, arrived in asked:
-            async with Counted(str(root)) as origin:
+            origin = Counted(str(root))
+            async with origin:
                 info = await info_of(origin, STREAM)
                 when = When(origin, info, stamps, plain=await Windows().plain(origin, info) is True)
                 found.append((await when.offset_of(BEGIN + round(second * SECOND), arrived), origin.read))
