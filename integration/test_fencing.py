@@ -182,7 +182,7 @@ MOMENTS: dict[str, Callable[[Receiver, Program], object]] = {
 def test_a_sidecar_that_wakes_up_after_its_successor_has_gone_on_ends(place: Place, moment: str, wakes: str) -> None:
     rng = random.Random(f"{SEED} {moment} {wakes}")
     receiver = place.serve(listen=free_address())
-    data = append(place.log, noise(24 << 20) if moment in ("sending", "draining") else HEAD)
+    data = append(place.log, noise(12 << 20) if moment in ("sending", "draining") else HEAD)
     older = place.sidecar(receiver)
     if moment == "draining":
         until(lambda: receiver.stored(), "it sends")

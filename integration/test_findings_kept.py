@@ -14,7 +14,7 @@ import pytest
 from flarelog.client import Client
 from flarelog.errors import OK
 from integration.harness.places import RUN, SITE, Place, Receiver, append, until
-from tests.detect.cases import cases
+from tests.detect.cases import Case, cases
 
 FULL = b"2026-11-20 08:00:09 cp: error writing ckpt.pt: No space left on device\n"
 STEP = b"2026-11-20 08:00:00 INFO step 1 loss 0.25\n"
@@ -54,10 +54,14 @@ def counts(receiver: Receiver, log: str) -> list[tuple[str, int]]:
     return [(one.signature, one.count) for one in found.findings] if found is not None else []
 
 
-def test_what_was_found_is_what_a_search_finds(place: Place) -> None:
+@pytest.mark.parametrize("all_of", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["one-of-a-kind", "all"])
+def test_what_was_found_is_what_a_search_finds(place: Place, all_of: bool) -> None:
+    def some(kind: str) -> list[Case]:
+        return list(cases(kind)) if all_of else list({case.signature: case for case in cases(kind)}.values())
+
     receiver = place.serve()
-    logs = {f"rank-{n}/{case.signature}.log": STEP * 30 + case.data for n, case in enumerate(cases("case"))}
-    misses = {f"misses/{n}.log": STEP + case.data for n, case in enumerate(cases("miss"))}
+    logs = {f"rank-{n}/{case.signature}.log": STEP * 30 + case.data for n, case in enumerate(some("case"))}
+    misses = {f"misses/{n}.log": STEP + case.data for n, case in enumerate(some("miss"))}
     sent(place, receiver, "site-1", logs)
     sent(place, receiver, "site-2", misses | {"mixed.log": b"".join(case.data for case in cases("case"))})
     found = asked(place, "--receiver", receiver.address)

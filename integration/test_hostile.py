@@ -25,7 +25,7 @@ from integration.harness.places import PATIENCE, Program, Receiver, append, new_
 # What is tried each time: one of each kind. The others are tried by make soak.
 USUAL = {"opens_at_once", "fat_marks", "half_open", "readers", "too_large"}
 RUN, SITE, LOG = "honest-run", "honest-site", "app.log"
-SECONDS = 3.0  # that an attack lasts
+SECONDS = 2.0  # that an attack lasts
 EVERY = 0.01  # seconds between two lines
 LINES = 60  # that are timed before each attack, when nothing else goes on
 FLOOR = 0.2  # seconds: no p99 below it is slow on a machine that others use; where opens had no turns it was 0.5 to 3.6

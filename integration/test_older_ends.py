@@ -57,7 +57,7 @@ def test_an_older_sidecar_sends_to_a_receiver_of_today(place: Place, older: tupl
     holds(receiver, written)
 
 
-@pytest.mark.parametrize("durability", ["disk", "memory"])
+@pytest.mark.parametrize("durability", ["disk", pytest.param("memory", marks=pytest.mark.soak)])
 def test_a_sidecar_of_today_sends_to_an_older_receiver(place: Place, older: tuple[str, ...], durability: str) -> None:
     written, receiver = filled(place), place.serve("--durability", durability, plain=older)
     sidecar = place.sidecar(receiver, "--once")

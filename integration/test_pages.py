@@ -72,13 +72,8 @@ def test_a_pages_blocks_print_what_it_shows(page: str, tmp_path: Path) -> None:
         assert shown is None or said == shown, f"{text}\n{done.stderr}"
     assert "ERROR" not in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_the_first_run_ends_with_a_receipt(tmp_path: Path) -> None:
-    script = "\n".join(text for text, _ in blocks("README.md")[:2])
-    address = free_address()
-    done = run(f"export FLARELOG_LISTEN={address}\n{script.replace(LISTEN, address)}", tmp_path)
-    assert "sealed at offset" in done.stderr
+    if page == "README.md":  # its first run ends with a receipt
+        assert "sealed at offset" in done.stderr
 
 
 @pytest.mark.parametrize("page", ALL)

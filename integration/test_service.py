@@ -35,8 +35,15 @@ def silent(server: socket.socket) -> bool:
     return not select.select([server], [], [], 1.0)[0]
 
 
-@pytest.mark.parametrize("abstract", [False, True], ids=["file", "abstract"])
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(
+    ("workers", "abstract"),
+    [
+        pytest.param("1", False, id="1-file"),
+        pytest.param("2", True, id="2-abstract"),
+        pytest.param("1", True, id="1-abstract", marks=pytest.mark.soak),
+        pytest.param("2", False, id="2-file", marks=pytest.mark.soak),
+    ],
+)
 def test_a_receiver_says_that_it_is_ready_lives_and_ends(place: Place, abstract: bool, workers: str) -> None:
     address = f"@{place.directory.name}-notify" if abstract else str(place.directory / "notify")
     with listening(address) as server:

@@ -179,7 +179,7 @@ class Play:
             if self.receiver.incarnation + self.sidecar.incarnation > lived:
                 lived, deadline = self.receiver.incarnation + self.sidecar.incarnation, time.monotonic() + PATIENCE
             assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {what}\n{self.receiver}\n{self.sidecar}"
-            time.sleep(0.004)
+            time.sleep(0.02)
 
     def stored(self) -> None:
         self.until(self.site.is_stored, "everything is stored")

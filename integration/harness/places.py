@@ -46,9 +46,11 @@ Streams = dict[str, dict[str, Any]]
 def until(condition: Callable[[], T], what: str | Callable[[], str], seconds: float = PATIENCE) -> T:
     """What *condition* returns as soon as it is true; an AssertionError that tells *what* when it stays false.
 
-    A condition that looks into a file which is not there yet is not true yet.
+    A condition that looks into a file which is not there yet is not true yet. What takes long is looked at less often:
+    a look may cost a process.
     """
-    deadline = time.monotonic() + seconds
+    begun = time.monotonic()
+    deadline = begun + seconds
     while True:
         missing = ""
         try:
@@ -58,7 +60,7 @@ def until(condition: Callable[[], T], what: str | Callable[[], str], seconds: fl
             missing = f"; {error}"
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds:g} s: {what if isinstance(what, str) else what()}{missing}")
-        time.sleep(0.02)
+        time.sleep(min(max(0.02, (time.monotonic() - begun) / 20), 0.2))
 
 
 def lines(count: int, first: int = 0) -> bytes:

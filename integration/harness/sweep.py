@@ -44,7 +44,7 @@ _TREE = Path(__file__).parents[2]
 LANES = 4
 APART = 100  # calls; the first that a process makes to find out where it is are fewer
 SPARE = 4  # more kills than the quiet play has calls for: each new process makes some of its own
-CHAIN = 5  # kills aimed at certain call sites, in one play
+CHAIN = 8  # kills aimed at certain call sites, in one play
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ class Swept:
         return "\n".join(rows)
 
 
-def ways(site: str) -> list[str]:
-    return [f"{moment} {site}" for moment in MOMENTS if moment != "within" or divisible(site)]
+def ways(site: str, moments: Iterable[Moment]) -> list[str]:
+    return [f"{moment} {site}" for moment in moments if moment != "within" or divisible(site)]
 
 
 # --- a lane
@@ -206,15 +206,17 @@ class Lanes:
 # --- sweeping
 
 
-def sweep(lanes: Lanes, story: str, *, apart: int = APART, every: int = 1, aimed: bool = True) -> Swept:
+def sweep(
+    lanes: Lanes, story: str, *, apart: int = APART, every: int = 1, aimed: tuple[Moment, ...] = MOMENTS
+) -> Swept:
     """Kill the victim of *story* at every call; with *every* at one in so many. *apart* 0: once a play.
 
-    Unless *aimed* call sites that were left out stay so.
+    *aimed*: the ways in which a call site that was left out is killed all the same.
     """
-    quiet = lanes.play(story, [[], [], []])
+    quiet = lanes.play(story, [[], [], []] if aimed else [[]])
     calls = max(len(play.calls) for play in quiet)
     sites = set.intersection(*(set(play.calls) for play in quiet))
-    swept = Swept(story, calls, owed={way for site in sites for way in ways(site)})
+    swept = Swept(story, calls, owed={way for site in sites for way in ways(site, aimed)})
     many = calls // apart + SPARE if apart else 1
     firsts = range(1, (apart or calls) + 1, every)
     _count(swept, lanes.play(story, [_kills(first, apart, many) for first in firsts]))

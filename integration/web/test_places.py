@@ -24,7 +24,7 @@ window.fetch = async (...question) => {
 """
 
 
-@pytest.fixture(scope="module", params=["growing", "ended", "store"])
+@pytest.fixture(scope="module")
 def web(request: pytest.FixtureRequest) -> Iterator[Web]:
     """A page over LOG: a receiver's, to which more may come, or that has ended; or a store's."""
     with new_place() as place:
@@ -70,7 +70,20 @@ def reads_on(page: Page, log: Lines, scroll: Callable[[Page, int], None], down: 
         page.wait_for_timeout(20)
 
 
-@pytest.mark.parametrize(("place", "scroll"), [("9001", wheel), (f"@{12 * 9000}", keys), ("45%", bar), ("link", wheel)])
+@pytest.mark.parametrize(
+    ("web", "place", "scroll"),
+    [
+        pytest.param(web, place, scroll, marks=() if web in ("growing", only) else pytest.mark.soak)
+        for place, scroll, only in (
+            ("9001", wheel, ""),
+            (f"@{12 * 9000}", keys, "ended"),
+            ("45%", bar, "store"),
+            ("link", wheel, ""),
+        )
+        for web in ("growing", "ended", "store")
+    ],
+    indirect=["web"],
+)
 def test_one_reads_on_both_ways_from_any_place(
     browser: Browser, web: Web, place: str, scroll: Callable[[Page, int], None]
 ) -> None:
@@ -86,6 +99,9 @@ def test_one_reads_on_both_ways_from_any_place(
         tab.is_clean()
 
 
+@pytest.mark.parametrize(
+    "web", ["growing", *(pytest.param(web, marks=pytest.mark.soak) for web in ("ended", "store"))], indirect=True
+)
 def test_rows_of_one_place_never_come_among_those_of_another(browser: Browser, web: Web) -> None:
     with tab_of(browser, web) as tab:
         tab.context.add_init_script(SLOW)

@@ -13,7 +13,6 @@ from integration.harness.places import Place, append
 from integration.web.browsing import Lines, Web, comes_true, tab_of
 
 PATH = "/run/run-1/site-1/app.log"
-LONG = 12.0  # seconds that the walk takes
 LEVELS = {"": ("",), "warning": ("W", "E"), "error": ("E",)}  # what a line begins with that the level shows
 
 
@@ -23,7 +22,10 @@ def lines(chance: random.Random, first: int, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("seed", [4])
-def test_what_is_drawn_is_what_the_log_has_whatever_is_done(browser: Browser, place: Place, seed: int) -> None:
+@pytest.mark.parametrize("seconds", [5.0, pytest.param(12.0, marks=pytest.mark.soak)])
+def test_what_is_drawn_is_what_the_log_has_whatever_is_done(
+    browser: Browser, place: Place, seconds: float, seed: int
+) -> None:
     chance = random.Random(seed)
     log = Lines(lines(chance, 0, 60_000))
     receiver = place.serve()
@@ -32,7 +34,7 @@ def test_what_is_drawn_is_what_the_log_has_whatever_is_done(browser: Browser, pl
     receiver.gets(log.data)
     with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
         page, level, done = tab.show(PATH), "", []
-        deadline = time.monotonic() + LONG
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             act = chance.choice(("line", "offset", "share", "search", "hit", "wheel", "wheel", "key", "level", "grow"))
             what = ""

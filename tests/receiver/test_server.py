@@ -13,7 +13,7 @@ from pytest_mock import MockerFixture
 
 from flarelog.delivery.receiving import code_of
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, NotAllowed, Unavailable
-from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, extend
+from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId, extend
 from flarelog.receiver.intake import Intake
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
@@ -32,7 +32,10 @@ OPEN = Open(STREAM, b"a-producer")
 
 
 class Call(Bare):
-    """A Push whose producer says *requests* one by one, each when the one before is answered, and then goes."""
+    """A Push whose producer says *requests* one by one, each when the one before is answered, and then goes.
+
+    News get no answer, so none is waited for.
+    """
 
     def __init__(self, requests: list[Request]) -> None:
         self.replies: list[Reply] = []
@@ -42,8 +45,12 @@ class Call(Bare):
 
     async def read(self) -> Any:
         await self._answered.wait()
-        self._answered.clear()
-        return encode_request(self._requests.pop(0)) if self._requests else grpc.aio.EOF
+        if not self._requests:
+            return grpc.aio.EOF
+        request = self._requests.pop(0)
+        if not isinstance(request, News):
+            self._answered.clear()
+        return encode_request(request)
 
     async def write(self, reply: Reply) -> None:
         self.replies.append(reply)
