@@ -135,7 +135,7 @@ def test_rules_that_make_no_sense_end_with_78(place: Place, tmp_path: Path) -> N
 
 
 def test_the_first_error_is_the_earliest_cause(place: Place) -> None:
-    """An ERROR line of another site comes earlier, and comes of nothing that anybody knows."""
+    """An ERROR line of another site comes earlier, which is a cause where nothing is known."""
     receiver = place.serve()
     for site, text in (
         ("site-1", "2026-11-20 08:00:01 ERROR try again\n"),
@@ -160,7 +160,7 @@ def test_the_first_error_is_the_earliest_cause(place: Place) -> None:
         assert own.printed == "site-1/log.txt │ 2026-11-20 08:00:01 ERROR try again\n"
     one = place.call("logs", RUN, "--receiver", receiver.address, "--first-error", "--site", "site-1")
     assert one.printed == "site-1/log.txt │ 2026-11-20 08:00:01 ERROR try again\n"
-    assert "the earliest line that looks like an error" in one.said
+    assert "the earliest finding that may be the cause: log.error" in one.said  # where there is no better one
 
 
 @pytest.mark.parametrize("command", [("findings",), ("logs", "--first-error")])
