@@ -25,6 +25,7 @@ MAX_CHUNK = 2 << 20  # what a message costs is spread over more bytes: 10 % more
 EMPTY_DIGEST = 0
 LONGEST_REASON = 300  # characters of why something became of a log
 UNREAD = 8  # logs that cannot be read, as a producer tells it with its health
+CANNOT_BE_LISTED = " cannot be listed: "  # of a directory, as the next of a file
 CANNOT_BE_READ = " cannot be read: "  # in what a sidecar says of a file, between the name and the reason
 REDACTED = "redacted"  # in a generation's notes, before what was masked
 BORN = "born"  # in a generation's notes, before the time of its file's birth, in ns since the epoch
@@ -312,6 +313,8 @@ class News:
     end: int  # where the stream would end if all that its source has were sent
     activity: Activity | None = None  # None: not known
     health: Health | None = None  # of the machine, said with one of its logs; None: it is not said now
+    place: str = ""  # with health: tells the directory of its logs from others of the site; empty: not said
+    whole: bool = False  # health names every log of that place that cannot be read
 
 
 @frozen

@@ -80,6 +80,42 @@ def test_a_site_whose_only_log_cannot_be_read_is_seen_and_told(
     receiver.holds(data)
 
 
+@pytest.mark.parametrize("gone", ["removed", "excluded", "removed-while-it-runs"])
+def test_a_file_that_could_not_be_read_is_missing_until_it_is_gone_or_excluded(
+    place: Place, nobody: tuple[str, ...], gone: str
+) -> None:
+    append(place.log, lines(100))
+    secret = place.root / "secret.log"
+    append(secret, SECRET)
+    secret.chmod(0o600)
+    receiver = place.serve()
+    at = ("--receiver", receiver.address)
+
+    def standing() -> tuple[str, int, str]:
+        status = place.call("status", RUN, *at).printed.split()[1].rstrip(":")
+        exits = place.call("logs", RUN, *at, "--exit-status")
+        return status, exits.ends(), place.call("runs", RUN, *at, "--json").records()[0]["state"]
+
+    once = () if gone == "removed-while-it-runs" else ("--once",)
+    sidecar = place.sidecar(receiver, *once, plain=nobody)
+    if once:
+        assert sidecar.ends() == 1
+        assert standing() == ("idle", 7, "idle")
+    else:
+        until(lambda: place.call("logs", RUN, *at, "--exit-status").ends() == 7, "it is told", 30)
+    if gone != "excluded":
+        secret.unlink()
+    if once:
+        again = place.sidecar(
+            receiver, "--once", *(("--exclude", secret.name) if secret.exists() else ()), plain=nobody
+        )
+        assert again.ends() == 0
+    else:
+        sidecar.says("it is gone")
+        assert sidecar.stop() == 0
+    assert standing() == ("sealed", 0, "sealed")
+
+
 def test_a_sidecar_that_is_another_user_reads_what_it_may_and_says_once_what_it_may_not(
     place: Place, nobody: tuple[str, ...]
 ) -> None:

@@ -10,11 +10,11 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flarelog.errors import StoreError
-from flarelog.model import LONGEST_REASON, Health, StreamId
+from flarelog.model import LONGEST_REASON, Health, StreamId, StreamInfo
 from flarelog.stores.base import Store
 from flarelog.stores.fares import MINUTE, Point, worst
 from flarelog.stores.moments import CALL, PAUSED, RESUMED, Happening
@@ -47,8 +47,13 @@ class Happenings:
         self._store, self._wall = store, wall
         self._waiting: dict[tuple[str, str], dict[_Key, Happening]] = {}
         self._faring: dict[tuple[str, str], _Faring] = {}
-        self._unstored: dict[tuple[str, str], dict[str, str]] = {}  # logs of a site, and why: not written yet
+        # Not written yet: by run, site and place, logs and why; and what a place that reads all others cannot read.
+        self._unstored: dict[tuple[str, str, str], dict[str, str]] = {}
+        self._readable: dict[tuple[str, str, str], frozenset[str]] = {}
         self._unread: dict[StreamId, str] = {}  # what sites cannot read, and why
+        self._whole: dict[tuple[str, str, str], frozenset[str]] = {}  # by place: what it said last that it cannot read
+        self._told = False  # some of that since it was last written
+        self._writing = asyncio.Lock()
         self.paused: dict[StreamId, str] = {}  # and why: each asks again and again, and is open for a moment each time
 
     def note(self, stream: StreamId, what: str, why: str = "", since: int = 0) -> None:
@@ -77,12 +82,29 @@ class Happenings:
         if _is_new(self.paused, stream, why):
             self.note(stream, PAUSED, why)
             if not opened:
-                self._unstored.setdefault((stream.run, stream.site), {})[stream.log] = why
+                self._unstored.setdefault((stream.run, stream.site, ""), {})[stream.log] = why
+                self._told = True
 
-    def unread(self, stream: StreamId, why: str) -> None:
-        """The site of *stream* cannot read the log: nothing of it is stored, if nothing is."""
-        if _is_new(self._unread, stream, why):
-            self._unstored.setdefault((stream.run, stream.site), {})[stream.log] = why
+    def unread(self, run: str, site: str, found: Mapping[str, str], place: str = "", *, whole: bool = False) -> None:
+        """*place* of *site* cannot read the logs *found*, and why: nothing of them is stored, if nothing is.
+        *whole*: it can read all others that it has.
+        """
+        key = run, site, place
+        if whole and (before := self._whole.get(key)) != frozenset(found):
+            for log in (before or frozenset()) - found.keys():
+                self._unread.pop(StreamId(run, site, log), None)  # should it be told again, it is news
+            while len(self._whole) >= MACHINES:
+                del self._whole[next(iter(self._whole))]
+            self._whole[key] = self._readable[key] = frozenset(found)
+            self._told = True
+        elif not whole:
+            self._whole.pop(key, None)
+            if key in self._readable:
+                self._readable[key] |= found.keys()
+        for log, why in found.items():
+            if _is_new(self._unread, StreamId(run, site, log), f"{place} {why}"):
+                self._unstored.setdefault(key, {})[log] = why
+                self._told = True
 
     def resume(self, stream: StreamId) -> None:
         """*stream* goes on; of one that is paused that is news."""
@@ -105,8 +127,9 @@ class Happenings:
             del self._waiting[one]
         for one in [one for one in self._faring if one[0] == run and site in ("", one[1])]:
             del self._faring[one]
-        for one in [one for one in self._unstored if one[0] == run and site in ("", one[1])]:
-            del self._unstored[one]
+        for places in (self._unstored, self._readable, self._whole):
+            for place in [one for one in places if one[0] == run and site in ("", one[1])]:
+                del places[place]
         for known in (self.paused, self._unread):
             for stream in [one for one in known if one.run == run and site in ("", one.site)]:
                 del known[stream]
@@ -125,17 +148,36 @@ class Happenings:
 
     async def write_unstored(self) -> None:
         """Write of which logs nothing was stored; what cannot be written, or is of no run that is there, waits."""
+        async with self._writing:
+            self._told = False
+            await self._write_unstored()
+            readable, self._readable = self._readable, {}
+            for key, but in readable.items():
+                try:
+                    await self._store.readable(*key, but)
+                except StoreError as error:
+                    log.debug("%s/%s: what can be read could not be recorded: %s", *key[:2], error)
+                    self._readable.setdefault(key, but)
+
+    async def unstored(self, run: str, wanted: Callable[[str, str], bool]) -> Sequence[StreamInfo]:
+        """As the store's, with what waits to be written: else two readers in one second are told two things."""
+        if self._told or self._writing.locked():
+            await self.write_unstored()
+        return await self._store.unstored(run, wanted)
+
+    async def _write_unstored(self) -> None:
         waiting, self._unstored = self._unstored, {}
         room = REMEMBERED
-        for (run, site), logs in waiting.items():
+        for key, logs in waiting.items():
+            run, site, place = key
             try:
-                if await self._store.never_stored(run, site, logs):
+                if await self._store.never_stored(run, site, logs, place):
                     continue
             except StoreError as error:
                 log.debug("%s/%s: what was not stored could not be recorded: %s", run, site, error)
-            later = [*{**logs, **self._unstored.get((run, site), {})}.items()][:room]
+            later = [*{**logs, **self._unstored.get(key, {})}.items()][:room]
             if later:
-                self._unstored[run, site] = dict(later)
+                self._unstored[key] = dict(later)
                 room -= len(later)
 
     async def run(self) -> None:

@@ -170,10 +170,12 @@ class Intake:
         self.states.news(stream, producer, news)
         if news.health is not None:
             self.happenings.fares(stream, news.health)
+            found: dict[str, str] = {}
             for sentence in news.health.unread:
                 log, known, why = sentence.partition(CANNOT_BE_READ)
                 with contextlib.suppress(InvalidName):  # it is none of a log
-                    self.happenings.unread(StreamId(stream.run, stream.site, log), f"{known.lstrip()}{why}")
+                    found[StreamId(stream.run, stream.site, log).log] = f"{known.lstrip()}{why}"
+            self.happenings.unread(stream.run, stream.site, found, news.place, whole=news.whole)
 
     def note(self, session: Session, mark: Mark) -> None:
         self._quota.note(session.stream, size_of(mark))

@@ -106,7 +106,7 @@ class Server:
             self.findings.grew if self.findings is not None else _nothing,
             self.findings.ends if self.findings is not None else _nothing,
         )
-        self.lists = Lists(store, callers, runs, sessions, self.states, self.findings)
+        self.lists = Lists(store, callers, runs, sessions, self.states, self.findings, self.happenings)
         self.control = Control(callers, runs, self.admission, self.removals)
         self._reads, self._callers = Reads(store, callers), callers
 

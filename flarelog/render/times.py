@@ -134,6 +134,7 @@ def _behind(head: str, end: int, local: int | None) -> tuple[int | None, str | N
 @cache  # most logs need none of them, and a viewer would wait for their making
 def _forms() -> tuple[re.Pattern[str], ...]:
     ending = rf"(?:(?:\s(?P<z>{_ZONE_NAME}))?\s{_YEAR}\b)?"
+    twelve = _CLOCK.replace("2[0-3])", r"2[0-3]|[1-9](?=:\d\d:\d\d(?:[.,]\d{1,12})?\s?[AaPp][Mm]\b))", 1)
     minutes, together = _CLOCK[: _CLOCK.index(":(?P<S>")], _CLOCK.replace(":(", "(")
     texts = (
         rf"{_START}[IWEFDC]{_YEAR}{_MONTH}{_DAY_2}\s+{_CLOCK}",  # glog with its year
@@ -141,7 +142,7 @@ def _forms() -> tuple[re.Pattern[str], ...]:
         rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}\s+{_CLOCK}{_HALF}{ending}",  # syslog, ctime, date
         rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}",  # Apache, Redis
         rf"{_START}(?P<y>\d\d)/{_MONTH}/{_DAY_2} {_CLOCK}(?=\s+(?:{_LEVELS})\s)",  # Spark, Hadoop
-        rf"{_START}{_MONTH}/{_DAY_2}/(?:20)?(?P<y>\d\d),?\s+{_CLOCK}{_ZONE}",  # rich, America
+        rf"{_START}{_MONTH}/{_DAY_2}/(?:20)?(?P<y>\d\d),?\s+{twelve}{_ZONE}",  # rich, America
         rf"{_START}{_DAY_2}\.{_MONTH}\.{_YEAR},?\s+{_CLOCK}{_ZONE}",  # Germany, Russia
         rf"{_START}{_YEAR}{_MONTH}{_DAY_2}[T _]{_CLOCK}{_ZONE}",
         rf"{_START}{_YEAR}{_MONTH}{_DAY_2}T{together}{_ZONE}",  # ISO 8601, basic

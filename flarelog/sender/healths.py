@@ -1,16 +1,22 @@
 """How the machine fares, and what of its logs cannot be read, looked at while the sidecar sends: whichever of its logs
 says something next tells it.
+
+A receiver remembers what cannot be read until the place that said so says otherwise: the same directory on the same
+machine, also in a later process. Another sidecar of the site may not know those logs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import hashlib
+import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from itertools import islice
 from typing import Protocol
 
-from flarelog.model import UNREAD, Health
+from flarelog.model import CANNOT_BE_LISTED, UNREAD, Health, News
 from flarelog.sources.health import EVERY, collect
 from flarelog.text import legible
 
@@ -22,16 +28,42 @@ class Speaker(Protocol):
 
 
 class Healths:
-    """*directory*: on whose file system the logs are; *troubles*: a sentence for each that cannot be read."""
+    """*directory*: on whose file system the logs are; *place*: what tells it from others of the site; *troubles*: a
+    sentence for each log that cannot be read; *all_seen*: whether there is no other.
+    """
 
-    def __init__(self, directory: str, troubles: Callable[[], Collection[str]]) -> None:
-        self._directory, self._troubles = directory, troubles
+    def __init__(
+        self, directory: str, place: str, troubles: Callable[[], Collection[str]], all_seen: Callable[[], bool]
+    ) -> None:
+        self._directory, self._place, self._troubles, self._all_seen = directory, place, troubles, all_seen
         self._untold: Health | None = None
+        self._latest: Health | None = None  # that was told, with
+        self._said: tuple[str, ...] = ()
+        self._looked = asyncio.Event()
 
-    def take(self) -> Health | None:
-        """What is to be told now: each look once."""
+    def take(self) -> News | None:
+        """What is to be told now, in a News that says nothing else: each look once, and again when other logs cannot be
+        read than it said.
+        """
+        troubles = self._troubles()
+        said = tuple(islice(troubles, UNREAD))
+        if said != self._said:
+            self._untold = self._untold or self._latest
         found, self._untold = self._untold, None
-        return found
+        if found is None:
+            return None
+        self._latest, self._said = found, said
+        place = f"{legible(self._directory).rstrip('/')}/"  # is nobody's business but the site's
+        unread = tuple(sentence.removeprefix(place) for sentence in said)
+        whole = len(troubles) == len(unread) and self._all_seen()
+        whole = whole and not any(CANNOT_BE_LISTED in sentence for sentence in unread)
+        return News(0, 0, health=replace(found, unread=unread), place=self._place, whole=whole)
+
+    async def looked(self, within: float) -> None:
+        """Wait for the first look, so many seconds at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._looked.wait()
 
     async def mind(self, speaker: Callable[[], Speaker | None]) -> None:
         """Look again and again, and let a *speaker* tell it, if there is one. Ends by being cancelled."""
@@ -44,9 +76,18 @@ class Healths:
             found = await asyncio.to_thread(collect, self._directory)  # a disk may not answer
         except RuntimeError:  # it gives no thread any more
             return False
-        place = f"{legible(self._directory).rstrip('/')}/"  # is nobody's business but the site's
-        unread = tuple(sentence.removeprefix(place) for sentence in islice(self._troubles(), UNREAD))
-        self._untold = replace(found, unread=unread)
+        finally:
+            self._looked.set()
+        self._untold = found
         if (one := speaker()) is not None:
             one.changed()
         return True
+
+
+def place_of(run: str, site: str, directory: str) -> str:
+    """What tells *directory* on this machine from others of *site*: it says nothing of their names."""
+    machine = os.uname().nodename
+    with contextlib.suppress(OSError), open("/etc/machine-id") as file:
+        machine += file.read().strip()
+    said = "\0".join((run, site, machine, os.path.realpath(directory)))
+    return hashlib.blake2b(os.fsencode(said), digest_size=8).hexdigest()

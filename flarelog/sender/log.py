@@ -24,7 +24,6 @@ from flarelog.model import (
     Chunk,
     Code,
     Gap,
-    Health,
     News,
     Packed,
     Receipt,
@@ -71,7 +70,7 @@ class Site(Protocol):
     @property
     def finder(self) -> Record: ...
     def beside(self, work: Coroutine[Any, Any, None]) -> None: ...
-    def health(self) -> Health | None: ...
+    def health(self) -> News | None: ...
     def brought(self) -> None: ...
     def drain_early(self) -> None: ...
     def ended(self, ended: Log) -> None: ...
@@ -351,8 +350,11 @@ class Log:
         return f"{self._site.link.whose}{self.stream}"
 
     def _news(self, now: float, wall: float) -> News | None:
-        news, health = self.delivery.news(now, wall), self._site.health()
-        return news if health is None else replace(news or self.delivery.word(now, wall), health=health)
+        news, told = self.delivery.news(now, wall), self._site.health()
+        if told is None:
+            return news
+        word = news or self.delivery.word(now, wall)
+        return replace(word, health=told.health, place=told.place, whole=told.whole)
 
     def _chunk(self, chunk: Chunk, said: list[Request]) -> tuple[list[Request], bool]:
         packed = self._packing.at_once(chunk)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flarelog.errors import InvalidName
-from flarelog.model import CANNOT_BE_READ, Activity, Health, Mark, Redaction, StreamInfo
+from flarelog.model import CANNOT_BE_READ, Activity, Mark, News, Redaction, StreamInfo
 from flarelog.names import log_name
 from flarelog.sender.healths import Healths
 from flarelog.sender.log import Log, Site
@@ -87,7 +87,7 @@ class _Apart:
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
         self._site.beside(work)
 
-    def health(self) -> Health | None:
+    def health(self) -> News | None:
         return self._site.health()
 
     def brought(self) -> None: ...

@@ -29,9 +29,9 @@ from flarelog.errors import (
 )
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import Health, StreamId
+from flarelog.model import News, StreamId
 from flarelog.sender.consents import Consents
-from flarelog.sender.healths import Healths
+from flarelog.sender.healths import Healths, place_of
 from flarelog.sender.link import Channels, Link
 from flarelog.sender.log import Log
 from flarelog.sender.options import SidecarOptions
@@ -49,6 +49,7 @@ from flarelog.wire.packing import Compressing
 
 log = logging.getLogger(__name__)
 
+LOOKED_WITHIN = 5.0  # seconds in which a drain waits for the first look at the machine
 NAMED = 3  # logs that are named where some were not sent
 FENCED_DRAIN = 5.0  # seconds to send what only this sidecar may still have open, once a newer one has taken over
 HEED_EVERY = 5.0  # seconds
@@ -76,7 +77,12 @@ class Sidecar:
         )
         self.consents = Consents(options.source.sites)
         self.unmatched = Unmatched(self.finder, once=options.once)
-        self.healths = Healths(options.source.directory, lambda: self.finder.troubles)
+        self.healths = Healths(
+            options.source.directory,
+            place_of(options.run, options.site, options.source.directory),
+            lambda: self.finder.troubles,
+            lambda: not (self.finder.missing or self.finder.waiting),
+        )
         self.placeholder = Placeholder(self, self.healths, self._missed)
         self.early: object = None  # the finder's state when it was told to drain while somebody may still write
         self._progress = Progress(options.drain_timeout)
@@ -196,6 +202,7 @@ class Sidecar:
             raise NotFound(f"{missing} {what}; nothing was sent")
         while self.finder.missing:
             await asyncio.sleep(0.1)  # the watching loop looks for it, at its own pace
+        await self.healths.looked(LOOKED_WITHIN)  # the last log that says something tells what came of it
         self._wake(self.finder.drain(time.monotonic()))
         self.brought()  # however long that look took
         group, self._group = self._group, None  # what appears from now on is not owed
@@ -288,8 +295,8 @@ class Sidecar:
             return ""
         return unreadable(self.options.source.directory, self.finder.troubles)
 
-    def health(self) -> Health | None:
-        """How the machine fares, once a look."""
+    def health(self) -> News | None:
+        """How the machine fares and what cannot be read there, once a look."""
         return self.healths.take()
 
     # --- what logs tell

@@ -32,7 +32,18 @@ from flarelog.delivery.receiver import Holder
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import InvalidName, NotFound, Unreadable
 from flarelog.lifecycle import RunState
-from flarelog.model import EMPTY_DIGEST, MAX_OFFSET, Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
+from flarelog.model import (
+    CANNOT_BE_READ,
+    EMPTY_DIGEST,
+    MAX_OFFSET,
+    Buffer,
+    Mark,
+    Receipt,
+    Removed,
+    RunInfo,
+    StreamId,
+    StreamInfo,
+)
 from flarelog.records import commands_of
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import POINTS, Happening, Moment
@@ -254,9 +265,15 @@ class Store(Reader, Protocol):
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
         """Write down what happened to streams of *site*, for people; in a bounded place."""
 
-    async def never_stored(self, run: str, site: str, found: Mapping[str, str]) -> bool:
+    async def never_stored(self, run: str, site: str, found: Mapping[str, str], place: str = "") -> bool:
         """Remember that nothing of the logs *found* of *site* was ever stored, each with why; in a bounded place. A log
-        that is a stream is none of them, then or later. False: there is no such run.
+        that is a stream is none of them, then or later. *place*: who said so (see ``News``). False: there is no such
+        run.
+        """
+
+    async def readable(self, run: str, site: str, place: str, but: Collection[str]) -> None:
+        """Forget the logs of which *place* told ``never_stored`` that they cannot be read, all but those: they can be
+        now, are gone or are not to be sent.
         """
 
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
@@ -335,6 +352,11 @@ def lengths_at(growth: Iterable[tuple[int, int]], times: Sequence[int]) -> tuple
         return ()
     longest = list(accumulate((length for _, length in points), max, initial=0))
     return tuple(longest[bisect_right(points, (at, MAX_OFFSET))] for at in times)
+
+
+def is_unread(why: str) -> bool:
+    """Whether *why* nothing of a log was stored is that its site cannot read it."""
+    return why.startswith(CANNOT_BE_READ.lstrip())
 
 
 def never_stored(run: str, site: str, logs: Mapping[str, str]) -> Iterator[StreamInfo]:

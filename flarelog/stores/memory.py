@@ -30,6 +30,7 @@ from flarelog.stores.base import (
     RunRecord,
     absent,
     in_use,
+    is_unread,
     lengths_at,
     names_of,
     never_stored,
@@ -155,7 +156,7 @@ class MemoryStore:
         self._footprints: dict[tuple[str, str], Footprint] = {}
         self._notes: dict[str, bytes] = {}
         self._findings: dict[tuple[str, str], bytes] = {}
-        self._unstored: dict[tuple[str, str], dict[str, str]] = {}
+        self._unstored: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}  # by log: why, and the place
         self._leaving: set[tuple[str, str]] = set()
         self._entered = False
 
@@ -244,7 +245,7 @@ class MemoryStore:
             info
             for (one, site), logs in self._unstored.items()
             if run in ("", one) and wanted(one, site)
-            for info in never_stored(one, site, logs)
+            for info in never_stored(one, site, {log: why for log, (why, _) in logs.items()})
             if info.stream not in self._logs
         ]
         return sorted(found, key=names_of)
@@ -342,11 +343,17 @@ class MemoryStore:
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
         self.happened += [(run, site, one) for one in found]
 
-    async def never_stored(self, run: str, site: str, found: Mapping[str, str]) -> bool:
+    async def never_stored(self, run: str, site: str, found: Mapping[str, str], place: str = "") -> bool:
         there = run_name(run) in self._runs or bool(self._of(run, ""))
         if there:
-            self._unstored.setdefault((run, site_name(site)), {}).update(found)
+            told = self._unstored.setdefault((run, site_name(site)), {})
+            told.update((log, (why, place)) for log, why in found.items())
         return there
+
+    async def readable(self, run: str, site: str, place: str, but: Collection[str]) -> None:
+        told = self._unstored.get((run, site), {})
+        for log in [log for log, (why, whose) in told.items() if whose == place and is_unread(why) and log not in but]:
+            del told[log]
 
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
         if self._of(run_name(run), site_name(site)):

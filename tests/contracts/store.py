@@ -665,6 +665,29 @@ async def what_went_wrong_is_kept_with_its_site_and_changes_nothing_of_the_run(s
 
 
 @fact
+async def logs_that_a_place_cannot_read_are_told_until_it_says_that_it_can_read_all_others(store: Store) -> None:
+    why = "cannot be read: Permission denied"
+    await store.readable("run-1", "site-1", "here", ())
+    assert await store.runs() == {}  # it makes no run
+    await store.set_run("run-1", RunState.RUNNING)
+    assert await store.never_stored("run-1", "site-1", {"a.log": why, "b.log": why}, "here")
+    assert await store.never_stored("run-1", "site-1", {"c.log": why}, "there")
+    assert await store.never_stored("run-1", "site-1", {"d.log": "too many"}, "here")
+
+    async def told() -> str:
+        return "".join(info.stream.log[0] for info in await store.unstored("run-1"))
+
+    for place, but, left in (("elsewhere", (), "abcd"), ("here", ("b.log",), "bcd"), ("here", (), "cd")):
+        await store.readable("run-1", "site-1", place, but)
+        assert await told() == left
+    assert await store.never_stored("run-1", "site-1", {"a.log": why}, "there")
+    await store.readable("run-1", "site-1", "here", ())
+    assert await told() == "acd"
+    await store.readable("run-1", "site-1", "there", ())
+    assert await told() == "d"
+
+
+@fact
 async def logs_of_which_nothing_was_stored_are_told_until_something_is(store: Store) -> None:
     refused = {"c.log": "too many", "a.log": "too many", STREAM.log: "too many"}
     assert not await store.never_stored("run-1", "site-1", refused)
@@ -693,6 +716,8 @@ async def logs_of_which_nothing_was_stored_are_told_until_something_is(store: St
     assert (after.files, after.log_bytes) == (before.files, before.log_bytes)
     await (await filled(store, StreamId("run-1", "site-1", "a.log"))).close()
     assert await told() == [every[0], every[2]]
+    await store.readable("run-1", "site-1", "", ())
+    assert await told() == [every[0], every[2]]  # those the receiver refused
     await store.remove("run-1", "site-1")
     assert await told() == every[:1]
     await store.remove("run-1")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from flarelog.lifecycle import Event
 from flarelog.model import Code, Health, News, Open, Receipt, StreamId
 from flarelog.receiver.phases import Phase, standing
@@ -63,7 +65,10 @@ def test_a_log_that_its_site_cannot_read_is_told_until_it_is_stored(tmp_path: Pa
     unread = ("b.log cannot be read: Permission denied", "../x cannot be read: Permission denied", "something else")
 
     async def act(server: Server) -> None:
-        await pushed(server, OPEN, News(0, 0, health=Health(unread=unread)), News(0, 0, health=Health(unread=unread)))
+        said = News(0, 0, health=Health(unread=unread))
+        await pushed(server, OPEN, CHUNK)
+        for _ in range(2):
+            server.intake.told(OPEN.stream, OPEN.producer, said)
         await server.happenings.write_unstored()
         (info,) = await server.store.unstored()
         assert (info.stream.log, info.unstored) == ("b.log", "cannot be read: Permission denied")
@@ -93,3 +98,60 @@ def test_of_a_run_that_begins_later_a_log_that_was_refused_before_is_told(tmp_pa
         )
 
     play(tmp_path, act, max_runs=1)
+
+
+WHY = "cannot be read: Permission denied"
+
+
+def told(*logs: str, place: str = "here", whole: bool = True) -> News:
+    return News(0, 0, health=Health(unread=tuple(f"{log} {WHY}" for log in logs)), place=place, whole=whole)
+
+
+@pytest.mark.parametrize(
+    ("says", "left"),
+    [
+        pytest.param([told("a.log", "b.log")], "ab", id="two-that-cannot-be-read"),
+        pytest.param([told("a.log", "b.log"), told("b.log")], "b", id="one-can-be-read-now"),
+        pytest.param([told("a.log", "b.log"), told()], "", id="both-can-be-read-or-are-gone"),
+        pytest.param([told("a.log"), told(), told("a.log")], "a", id="and-cannot-be-read-again"),
+        pytest.param([told("a.log"), told(place="there")], "a", id="another-sidecar-does-not-know-them"),
+        pytest.param([told("a.log"), told(whole=False)], "a", id="more-than-are-named"),
+        pytest.param([told("a.log"), told(), told("a.log", whole=False)], "a", id="again-among-more-than-are-named"),
+        pytest.param([told("a.log"), told(place="")], "a", id="an-older-sidecar"),
+        pytest.param([told("a.log", place=""), told("a.log"), told()], "", id="an-older-sidecar-and-then-a-newer-one"),
+    ],
+)
+@pytest.mark.parametrize("restarts", [False, True], ids=["one-receiver", "a-receiver-that-restarts-each-time"])
+def test_a_log_is_told_to_be_unreadable_until_its_site_says_otherwise(
+    tmp_path: Path, says: list[News], left: str, restarts: bool
+) -> None:
+    async def act(server: Server) -> None:
+        if not at:
+            await pushed(server, OPEN, CHUNK)
+        for one in says if not restarts else [says[at]]:
+            server.intake.told(OPEN.stream, OPEN.producer, one)
+        await server.happenings.write_unstored()
+
+    async def left_over(server: Server) -> None:
+        found = await server.happenings.unstored("run-1", lambda run, site: True)
+        assert "".join(info.stream.log[0] for info in found) == left
+
+    for at in range(len(says)):
+        if restarts or not at:
+            play(tmp_path, act)
+    play(tmp_path, left_over)
+
+
+def test_what_was_told_a_moment_ago_is_in_the_next_list_and_in_the_next_list_of_runs(tmp_path: Path) -> None:
+    async def act(server: Server) -> None:
+        await pushed(server, OPEN, CHUNK)
+        server.intake.told(OPEN.stream, OPEN.producer, told("a.log"))
+        parts = server.lists.streams(Listing("run-1", unstored=True), Call([]))
+        assert [part[0].unstored async for part in parts if not isinstance(part, bytes)] == [WHY, ""]
+        (run,) = await listed(server)
+        assert run.unstored == 1
+        server.intake.told(OPEN.stream, OPEN.producer, told())
+        (run,) = await listed(server)
+        assert run.unstored == 0
+
+    play(tmp_path, act)

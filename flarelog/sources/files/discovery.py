@@ -250,6 +250,8 @@ class Discovery:
             if len(self._owner.passed) > 2 * len(left) + SPARE:
                 self._owner.passed.clear()  # most of them are gone: those that are not are judged anew
         touched |= self._place_all(look, everywhere=only is None)
+        if self.troubles and not self._walk.root_missing:
+            self.troubles.forget_gone(self.options.root, None if only is None else look.scanned)
         self._strangers.started = True
         return touched
 

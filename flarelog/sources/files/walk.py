@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.lineage import is_rotation
@@ -50,6 +51,20 @@ class Troubles(dict[str, str]):
                 log.warning("%s; the other files continue", sentence, extra=each("cannot be sent", path))
             else:
                 log.error("%s; the other files continue", sentence, exc_info=bug)
+
+    def forget_gone(self, root: str, scanned: Collection[str] | None) -> None:
+        """What cannot be read is no trouble any more once it is gone. *scanned*: of these directories; None: of all."""
+        for path, sentence in list(self.items()):
+            if (scanned is None or directory_of(path) in scanned) and (
+                CANNOT_BE_READ in sentence or CANNOT_BE_LISTED in sentence
+            ):
+                try:
+                    os.lstat(os.path.join(root, path))
+                except (FileNotFoundError, NotADirectoryError):
+                    del self[path]
+                    log.info("%s; it is gone", sentence, extra=each("are gone and were not sent", path))
+                except OSError:
+                    pass
 
 
 @dataclass(slots=True)
@@ -183,4 +198,4 @@ class Walk:
                 level = logging.DEBUG if gone else logging.WARNING
                 log.log(level, "the root %s cannot be read (%s); waiting for it", self.root, error.strerror)
         elif not isinstance(error, FileNotFoundError) and error.errno not in NO_DESCRIPTOR:
-            self.troubles.tell(directory, f"{legible(full)} cannot be listed: {error.strerror}")
+            self.troubles.tell(directory, f"{legible(full)}{CANNOT_BE_LISTED}{error.strerror}")

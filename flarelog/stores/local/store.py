@@ -13,7 +13,7 @@ import contextlib
 import logging
 import os
 import resource
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Self
@@ -236,9 +236,13 @@ class LocalStore(LocalReader):
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
         await self._added(partial(chronicle.write, self.root, run, site, found), f"the event in {run}/{site}")
 
-    async def never_stored(self, run: str, site: str, found: Mapping[str, str]) -> bool:
-        write = partial(unstored.write, self.root, run_name(run), site_name(site), found)
+    async def never_stored(self, run: str, site: str, found: Mapping[str, str], place: str = "") -> bool:
+        write = partial(unstored.write, self.root, run_name(run), site_name(site), found, place)
         return await self._added(write, f"what was not stored of {run}/{site}")
+
+    async def readable(self, run: str, site: str, place: str, but: Collection[str]) -> None:
+        write = partial(unstored.readable, self.layout, run_name(run), site_name(site), place, but)
+        await self._added(write, f"what can be read of {run}/{site}")
 
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
         try:

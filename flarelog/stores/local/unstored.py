@@ -1,21 +1,23 @@
 """The logs of a site of which nothing was ever stored, and why: a small record beside those that are.
 
-    ROOT/RUN/.SITE.unstored     lines as a journal's: a reason, and the logs that it is of
+    ROOT/RUN/.SITE.unstored     lines as a journal's: a reason and its logs, or logs that are none any more
 
-A log that is stored after all is none of them any more, whatever the record says. The record is never longer than
-LIMIT: then it names fewer logs.
+A log that is stored after all is none of them any more, whatever the record says. One that cannot be read is none any
+more when the place that said so says that it can read all others. The record is never longer than LIMIT: then it names
+fewer logs.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from flarelog.model import LONGEST_REASON, StreamInfo
-from flarelog.stores.base import names_of, never_stored
+from flarelog.stores.base import is_unread, names_of, never_stored
 from flarelog.stores.directory import unless_gone
 from flarelog.stores.local import chronicle, lines
 from flarelog.stores.local.layout import Layout
@@ -25,33 +27,62 @@ LIMIT = 1 << 20  # bytes of a record
 A_LINE = 100  # logs
 
 
+class Reason(NamedTuple):
+    """Why nothing of a log was stored, and the place that said so (see ``model.News``)."""
+
+    why: str
+    place: str = ""
+
+
 def name_of(site: str) -> str:
     return f".{site}{SUFFIX}"
 
 
-def _lines(found: Mapping[str, str]) -> Iterator[bytes]:
-    for why, group in groupby(
-        sorted(found, key=lambda log: (found[log], log)), lambda log: found[log][:LONGEST_REASON]
-    ):
-        logs = list(group)
-        for at in range(0, len(logs), A_LINE):
-            yield lines.line({"t": "unstored", "why": why, "logs": logs[at : at + A_LINE]})
+def _lines(found: Mapping[str, Reason]) -> Iterator[bytes]:
+    for reason, group in groupby(sorted(found, key=lambda log: (found[log], log)), found.__getitem__):
+        said: dict[str, Any] = {"t": "unstored", "why": reason.why[:LONGEST_REASON]}
+        if reason.place:
+            said["place"] = reason.place
+        yield from _each(said, group)
 
 
-def recorded(raw: bytes) -> dict[str, str]:
+def _each(said: dict[str, Any], logs: Iterable[str]) -> Iterator[bytes]:
+    every = list(logs)
+    for at in range(0, len(every), A_LINE):
+        yield lines.line({**said, "logs": every[at : at + A_LINE]})
+
+
+def recorded(raw: bytes) -> dict[str, Reason]:
     """The logs that *raw* names, each with its latest reason; what makes no sense is left out."""
-    found: dict[str, str] = {}
+    found: dict[str, Reason] = {}
     for record in lines.records(raw):
-        if record is None or record.get("t") != "unstored":
+        if record is None:
             continue
         with suppress(KeyError, TypeError, ValueError):
-            found |= dict.fromkeys(map(lines.text, record["logs"]), lines.text(record["why"]))
+            match record.get("t"):
+                case "unstored":
+                    reason = Reason(lines.text(record["why"]), lines.text(record.get("place", "")))
+                    found |= dict.fromkeys(map(lines.text, record["logs"]), reason)
+                case "readable":
+                    for log in map(lines.text, record["logs"]):
+                        found.pop(log, None)
     return found
 
 
-def write(root: Path, run: str, site: str, found: Mapping[str, str]) -> None:
-    """Add *found* to the record: logs, and why. Raises as ``chronicle.write``."""
-    chronicle.add(root, run, name_of(site), b"".join(_lines(found)), LIMIT, shortened)
+def write(root: Path, run: str, site: str, found: Mapping[str, str], place: str) -> None:
+    """Add *found* to the record: logs, and why, as *place* says. Raises as ``chronicle.write``."""
+    reasons = {log: Reason(why, place) for log, why in found.items()}
+    chronicle.add(root, run, name_of(site), b"".join(_lines(reasons)), LIMIT, shortened)
+
+
+def readable(layout: Layout, run: str, site: str, place: str, but: Collection[str]) -> None:
+    """Take out of the record the logs of which *place* said that they cannot be read, all *but* those. Raises as
+    ``chronicle.write``.
+    """
+    known = recorded(layout.raw((run,), name_of(site)))
+    over = [log for log, said in known.items() if said.place == place and is_unread(said.why) and log not in but]
+    if over:
+        chronicle.add(layout.root, run, name_of(site), b"".join(_each({"t": "readable"}, over)), LIMIT, shortened)
 
 
 def shortened(raw: bytes) -> bytes:
@@ -72,10 +103,14 @@ def found(layout: Layout, run: str, wanted: Callable[[str, str], bool]) -> list[
         for one in layout.names(only=run or None)
         for site in _sites(layout, one)
         if wanted(one, site)
-        for info in never_stored(one, site, recorded(layout.raw((one,), name_of(site))))
+        for info in never_stored(one, site, _reasons(layout.raw((one,), name_of(site))))
         if not os.path.lexists(layout.files(info.stream)[0])
     ]
     return sorted(infos, key=names_of)
+
+
+def _reasons(raw: bytes) -> dict[str, str]:
+    return {log: said.why for log, said in recorded(raw).items()}
 
 
 def _sites(layout: Layout, run: str) -> list[str]:

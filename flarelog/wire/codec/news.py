@@ -17,11 +17,14 @@ def set_news(message: pb.News, news: News) -> None:
     message.clock_ms, message.end = news.clock, news.end
     _set_activity(message, news.activity)
     set_health(message, news.health)
+    message.place, message.whole = news.place, news.whole
 
 
 def news_of(message: pb.News) -> News:
     """A hint that makes no sense is none: it must not cost a stream."""
-    return News(min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET), _activity(message), health_of(message))
+    figures = min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET)
+    place = legible(message.place, MAX_PLACE)
+    return News(*figures, _activity(message), health_of(message), place, bool(place) and message.whole)
 
 
 def _set_activity(message: pb.News | pb.State, activity: Activity | None) -> None:
@@ -43,6 +46,7 @@ def _activity(message: pb.News | pb.State) -> Activity | None:
 
 
 _FIGURES = tuple(each.name for each in fields(Health) if each.name != "unread")
+MAX_PLACE = 64  # characters of a digest
 MAX_UNREAD = 300  # characters of why a log cannot be read
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 
 import pytest
@@ -66,3 +67,26 @@ def test_a_link_into_a_directory_that_is_closed_is_told(make_site: Sites) -> Non
     }
     assert not site.discovery.troubles
     assert site.content("o.log") == b"y\n"
+
+
+def test_what_could_not_be_read_is_told_until_it_is_gone(make_site: Sites) -> None:
+    site = make_site()
+    for name in ("a.log", "b.log", "d/c.log"):
+        site.append(name, b"a\n")
+        (site.root / name).chmod(0)
+    site.append("e/y.log", b"y\n")
+    (site.root / "e").chmod(0)
+
+    def troubles() -> list[str]:
+        with unprivileged():
+            site.settle()
+        return sorted(site.discovery.troubles)
+
+    assert troubles() == ["a.log", "b.log", "d/c.log", "e"]
+    (site.root / "a.log").unlink()
+    shutil.rmtree(site.root / "e")
+    assert troubles() == ["b.log", "d/c.log"]
+    shutil.rmtree(site.root / "d")
+    assert troubles() == ["b.log"]
+    site.root.rename(site.root.parent / "away")  # nobody knows what is in it
+    assert troubles() == ["b.log"]
