@@ -17,6 +17,7 @@ from flarelog.delivery.receiver import Refused, size_of
 from flarelog.errors import InvalidName
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import CANNOT_BE_READ, Action, Code, Gap, Mark, News, Open, StreamId
+from flarelog.names import DOCTORS_LOG
 from flarelog.receiver.admission import Admission
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.happenings import Happenings
@@ -83,6 +84,8 @@ class Intake:
         session.counted = True
         await admission.admit(opened)
         await admission.count(stream)
+        if stream.log == DOCTORS_LOG:  # where its bytes have no room it is not to be there without them
+            self._quota.take(stream, 0)
         appender = await admission.open(opened, line.peer)
         self._quota.noted(stream, sum(map(size_of, appender.marks)))
         return appender
