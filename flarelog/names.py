@@ -14,6 +14,7 @@ from flarelog.late import late
 from flarelog.text import quoted
 
 DOCTORS_RUN = "flarelog-doctor"  # of the test records of flarelog doctor
+DOCTORS_LOG = "flarelog-doctor.log"  # each of them
 MAX_NAME = 128
 MAX_PART = 200  # leaves room in a 255-byte file name for the journal's prefix and suffixes
 MAX_LOG = 1024

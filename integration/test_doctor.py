@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from flarelog.security import authority
 from flarelog.security.authority import Role
-from integration.harness.places import Place, Program, append, free_address, unprivileged
+from integration.harness.places import RUN, Place, Program, append, free_address, unprivileged
 from tests.certificates import Authority
 
 
@@ -40,7 +41,7 @@ def test_all_is_well(place: Place) -> None:
     assert table.said == ""
     assert place.call("runs", "--receiver", receiver.address).printed.count("\n") <= 1, "it leaves no run behind"
     rows(place.call("doctor", *arguments, "--run", "job-1", "-o", "json"), 0)
-    assert receiver.stored("doctor.log", run="job-1").endswith(b": a test record\n")
+    assert receiver.stored("flarelog-doctor.log", run="job-1").endswith(b": a test record\n")
 
 
 def test_each_trouble_has_its_row_and_its_cure(place: Place) -> None:
@@ -81,6 +82,34 @@ def test_a_run_that_is_not_announced(place: Place) -> None:
     assert rows(place.call(*arguments), 0)["round trip"][0] == "ok"
 
 
+@pytest.mark.parametrize(
+    "limit",
+    [
+        pytest.param(("--max-sites", "1"), id="sites"),
+        pytest.param(("--max-run-bytes", "3"), id="bytes of the run"),
+    ],
+)
+def test_a_record_that_is_refused_leaves_the_run_as_it_is(place: Place, limit: tuple[str, str]) -> None:
+    receiver = place.serve(*limit)
+    append(place.log, b"hello\n")
+    assert place.sidecar(receiver, "--once").ends() == 0
+
+    def told() -> tuple[str, int]:
+        runs = place.call("runs", "--receiver", receiver.address).printed
+        return runs, place.call("logs", RUN, "--receiver", receiver.address, "--exit-status").ends()
+
+    before = told()
+    assert "sealed" in before[0]
+    arguments = ("--receiver", receiver.address, "--site", "site-2", "--run", RUN, "-o", "json")
+    result, found, fix = rows(place.call("doctor", *arguments), 1)["round trip"]
+    assert result == "fail"
+    assert limit[0] in found
+    assert fix == "do at the receiver what its answer says: it has no room for this site's logs"
+    time.sleep(1.5)  # the receiver writes once a second which logs it refused
+    assert told() == before
+    assert before[1] == 0
+
+
 def test_logs_that_may_not_be_read(place: Place) -> None:
     if not unprivileged(True):
         pytest.skip("run it as root: it needs somebody else's files")
@@ -113,6 +142,17 @@ def test_a_site_that_lets_nothing_go(place: Place) -> None:
     arguments = ("doctor", "--root", str(place.root), "--site-policy", str(policy), "-o", "json")
     found = rows(place.call(*arguments), 1)
     assert found["consent"][0] == "fail"
+    receiver = place.serve()
+    way = ("--receiver", receiver.address, "--site", "site-1", "--run", "job-1")
+    for asked in ((*arguments, *way), ("doctor", "--site-policy", str(policy), "-o", "json", *way)):
+        found = rows(place.call(*asked), 1)
+        assert found["consent"][0] == "fail"
+        assert found["protocol"][0] == "ok"
+        assert found["round trip"][:2] == (
+            "warn",
+            "the round trip was skipped: the site does not allow that a record is sent",
+        )
+    assert not (receiver.store / "job-1").exists()
 
 
 @pytest.fixture

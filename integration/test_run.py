@@ -631,6 +631,44 @@ def test_what_a_terminal_sends_reaches_the_command_once(tmp_path: Path) -> None:
         assert ran.communicate(timeout=PATIENCE) == (b"[2]\n", b"")
 
 
+HUNG_UP = """
+import signal, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, {1, 18})
+open(sys.argv[2], "w").close()
+end = time.monotonic() + 20
+got = []
+while time.monotonic() < end:
+    told = signal.sigtimedwait({1, 18}, 0.1)
+    if told is not None: got.append(told.si_signo)
+    if told is not None and end > time.monotonic() + 0.7: end = time.monotonic() + 0.7
+with open(sys.argv[1], "w") as file: file.write(repr(sorted(got)))
+"""
+
+
+@pytest.mark.parametrize("leader", [True, False], ids=["leads its session", "is led"])
+@pytest.mark.parametrize("options", [(), ("--merge",), ("--pty",)], ids=" ".join)
+def test_a_terminal_that_goes_away_reaches_the_command_once(
+    tmp_path: Path, options: tuple[str, ...], leader: bool
+) -> None:
+    """The kernel tells the leader of the session alone; when the leader ends, it tells those in front."""
+    got, up = tmp_path / "got", tmp_path / "up"
+    command = [*options, "--spool", str(tmp_path / "spool"), "--", sys.executable, "-c", HUNG_UP, str(got), str(up)]
+    line = shlex.join([*FLARELOG, "run", *command])
+    pid, terminal = os.forkpty()
+    if pid == 0:  # a shell that is told ends, and leaves the command to the kernel
+        os.execvpe("sh", ["sh", "-c", f"exec {line}" if leader else f"{line}; :"], environment())
+    try:
+        until(up.exists, "the command runs")
+        os.close(terminal)
+        until(got.exists, "the command has ended")
+        until(lambda: got.read_text() != "", "it has told what came")
+    finally:
+        os.waitpid(pid, 0)
+    heard = json.loads(got.read_text())
+    assert heard.count(signal.SIGHUP) == 1
+    assert heard.count(signal.SIGCONT) <= 1
+
+
 def test_a_ctrl_c_while_it_starts_is_the_commands_and_ends_nothing_that_copies(tmp_path: Path) -> None:
     """What copies is still in the terminal's process group when the command runs already."""
     up, stop = tmp_path / "up", tmp_path / "stop"

@@ -15,6 +15,7 @@ from flarelog.names import log_name
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.identity import identity, remote, witness
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.unmatched import unmatched
 from flarelog.sources.files.watch import InotifyWatch
 from flarelog.text import several
 
@@ -22,15 +23,22 @@ FILES = 200_000  # that are looked at under a root
 _INOTIFY = "/proc/sys/fs/inotify"
 
 
+def forbidden(site_policy: Sequence[str]) -> Row | None:
+    """What a sidecar would say where no log may leave the site, not even a test record."""
+    try:
+        for site in in_force(*site_policy):
+            site.demand()
+    except FlarelogError as error:
+        return fail("consent", str(error), "ask the site's administrator")
+    return None
+
+
 def source_of(
     root: str, include: Sequence[str], exclude: Sequence[str], site_policy: Sequence[str]
 ) -> SourceOptions | Row:
-    """What a sidecar would send; a row where nothing may be sent."""
+    """What a sidecar would send; a row where the patterns are wrong."""
     try:
-        sites = in_force(*site_policy)
-        for site in sites:
-            site.demand()
-        return SourceOptions(root, tuple(include), tuple(exclude), sites=sites)
+        return SourceOptions(root, tuple(include), tuple(exclude), sites=in_force(*site_policy))
     except FlarelogError as error:
         return fail("consent", str(error), "ask the site's administrator, or correct the patterns")
 
@@ -39,6 +47,10 @@ def under(source: SourceOptions) -> Iterator[Row]:
     if source.sites:
         yield ok("consent", f"{', '.join(site.where for site in source.sites)}: logs may leave the site")
     root = source.root
+    if os.path.lexists(root) and not os.path.isdir(root):
+        what = "is a file" if os.path.isfile(root) else "is no directory"
+        yield fail("root", f"{root} {what}: the logs are looked for below a directory", "name the directory it is in")
+        return
     if not os.path.isdir(root):
         yield warn(
             "root", f"{root} does not exist", "create the directory, or correct the path; a sidecar waits for it"
@@ -57,7 +69,9 @@ def under(source: SourceOptions) -> Iterator[Row]:
     if alike:
         fix = "rename one file: a receiver on macOS or Windows takes both names for one, and refuses the second"
         yield warn("names", f"{_some(alike)} differ only in case", fix)
-    if not closed:
+    if not closed and not files and (sentence := unmatched(source)):
+        yield warn("root", sentence, "correct --include, --exclude or the site's policy: a sidecar would send nothing")
+    elif not closed:
         logs = f"{several(files, 'log')} {'is' if files == 1 else 'are'}"
         if files >= FILES:
             logs = f"{files:,} and more logs are"

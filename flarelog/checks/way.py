@@ -20,14 +20,13 @@ from flarelog.client import Client
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import FlarelogError, InUse, NotAllowed
 from flarelog.lifecycle import RunState
-from flarelog.names import DOCTORS_RUN, parse_address, receiver_address, run_name, site_name
+from flarelog.names import DOCTORS_LOG, DOCTORS_RUN, parse_address, receiver_address, run_name, site_name
 from flarelog.security.tls import Tls, why
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.wire.codec.base import MAJOR
 
-LOG = "doctor.log"
 RESOLVES, CONNECTS, TRIP = 5.0, 3.0, 15.0  # seconds that each may take
 AHEAD = 2.0  # seconds that two clocks may differ without a word
 
@@ -39,8 +38,12 @@ async def way(
     run_id: str,
     site: str | None,
     shown: Callable[[Row], Row],
+    *,
+    forbidden: bool = False,
 ) -> None:
-    """Each step needs the one before it: after one that fails nothing more is tried."""
+    """Each step needs the one before it: after one that fails nothing more is tried. *forbidden*: no log may leave the
+    site.
+    """
     steps: list[Callable[[], Awaitable[list[Row]]]] = [
         lambda: _address(receiver),
         lambda: asyncio.to_thread(_handshake, receiver, tls),
@@ -51,6 +54,9 @@ async def way(
             return
     if site and tls is not None and not tls.cert:
         shown(warn("round trip", "the round trip was skipped: a token can only read", "give --tls-cert and --tls-key"))
+    elif site and forbidden:
+        found = "the round trip was skipped: the site does not allow that a record is sent"
+        shown(warn("round trip", found, "ask the site's administrator"))
     elif site:
         own = run_id == DOCTORS_RUN
         announced = await _announced(connect) if own else True
@@ -187,11 +193,11 @@ async def _trip(receiver: str, tls: Tls | None, run_id: str, site: str) -> Row:
     fix = "check the receiver's messages and its policy, which must allow this site to push"
     with tempfile.TemporaryDirectory(prefix="flarelog-doctor-") as directory:
         line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {socket.gethostname()}: a test record\n"
-        Path(directory, LOG).write_text(line)
+        Path(directory, DOCTORS_LOG).write_text(line)
         began = time.monotonic()
         try:
             options = SidecarOptions(
-                *(receiver, run_name(run_id), site_name(site), SourceOptions(directory, (LOG,))),
+                *(receiver, run_name(run_id), site_name(site), SourceOptions(directory, (DOCTORS_LOG,))),
                 delivery=DeliveryOptions(max_misses=6), once=True, drain_timeout=TRIP, tls=tls, ranks=False,
             )  # fmt: skip
             with _quiet():
@@ -201,7 +207,9 @@ async def _trip(receiver: str, tls: Tls | None, run_id: str, site: str) -> Row:
     error = outcome.error or next((stream.error for stream in outcome.streams if stream.error), None)
     sent = [stream for stream in outcome.streams if stream.receipt is not None]
     if error is not None or not sent:
-        if "is not registered" in str(error) or (error is not None and error.exit_code == 7):
+        if "answered PAUSE" in str(error):
+            fix = "do at the receiver what its answer says: it has no room for this site's logs"
+        elif "is not registered" in str(error) or (error is not None and error.exit_code == 7):
             fix = f"announce the run with flarelog run-start {run_id}, or name an announced run with --run"
         return fail("round trip", str(error or "; ".join(outcome.troubles) or "no receipt came"), fix)
     took = time.monotonic() - began

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flarelog.cli.running import ended_by, terminal_size
+from flarelog.cli.running import ended_by, stand_in, stdout_is_closed, terminal_size
 from flarelog.text import legible
 from flarelog.version import __version__
 
@@ -138,11 +138,13 @@ class _Lazy(click.Group):
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """As it is; where stdout takes no more, whatever the command, a sentence says so."""
+        stand_in()
         gc.disable()  # as in __main__, of which a program that calls this knows nothing
         try:
             return super().main(*args, **settings)
         except OSError as error:
-            if error.filename is not None or error.errno not in _UNWRITABLE:
+            closed = error.errno == errno.EBADF and stdout_is_closed()
+            if error.filename is not None or not (closed or error.errno in _UNWRITABLE):
                 raise
             sys.exit(ended_by(error))
         finally:

@@ -120,12 +120,24 @@ async def examine(visit: Visit, shown: Callable[[Row], Row]) -> None:
     if not AVAILABLE and (visit.receiver or visit.store):
         found = "Zstandard is missing: logs travel uncompressed, which takes several times the bandwidth"
         shown(warn("compression", found, "pip install backports.zstd"))
-    if visit.root:
+    # What a site does not allow holds for a test record too, and wherever its logs are.
+    forbidden = site.forbidden(visit.site_policy) if visit.root or visit.site else None
+    if forbidden is not None:
+        shown(forbidden)
+    elif visit.root:
         source = site.source_of(visit.root, visit.include, visit.exclude, visit.site_policy)
         for row in [source] if isinstance(source, Row) else site.under(source):
             shown(row)
     if receiver := visit.receiver:
-        await way.way(receiver, tls, lambda: visit.access.client(receiver), visit.run, visit.site, shown)
+        await way.way(
+            receiver,
+            tls,
+            lambda: visit.access.client(receiver),
+            visit.run,
+            visit.site,
+            shown,
+            forbidden=forbidden is not None,
+        )
     if visit.store:
         for row in store.store(Path(visit.store)):
             shown(row)

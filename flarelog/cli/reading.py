@@ -51,8 +51,6 @@ def names_one(chosen: Selection) -> bool:
 
 def read(context: click.Context, asked: Asked) -> int:
     """Do what *asked* says, to the end; the exit code. Raises click's errors."""
-    if sys.stdout is None:  # closed by whoever started this
-        return FAILED
     many_lines()
     try:
         return _read(context, asked)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.options import Place, place_options
-from flarelog.cli.running import run
+from flarelog.cli.running import run, stdin_is_terminal
 from flarelog.cli.runs import known
 from flarelog.cli.there import not_there
 from flarelog.errors import InvalidName, NotFound, StoreLocked
@@ -46,7 +44,7 @@ def command(run_id: str, site: str, place: Place, force: bool, yes: bool) -> Non
             site_name(site)
     except InvalidName as error:
         raise click.UsageError(str(error)) from error
-    if not yes and not sys.stdin.isatty():
+    if not yes and not stdin_is_terminal():
         raise click.UsageError("flarelog rm cannot ask for confirmation without a terminal: give --yes")
     if not yes:
         (found,) = run(known(run_id, place))

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from flarelog.cli.options import Access, asks, complete_file, option, tls_options
-from flarelog.cli.running import checked
+from flarelog.cli.running import checked, stdout_is_closed
 from flarelog.names import receiver_address
 from flarelog.sources.process import environment, names
 from flarelog.sources.process.command import end_as
@@ -120,6 +120,8 @@ def command(
             wanted,
         )
     )
+    if stdout_is_closed():  # what the command says is no error of its own
+        os.dup2(os.open(os.devnull, os.O_RDWR), sys.stdout.fileno())
     status = guard.run()
     if place is not None and not guard.kept:
         if receivers or not wanted:  # the directory is this command's own

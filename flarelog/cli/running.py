@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import re
 import signal
@@ -105,8 +106,37 @@ def _place(context: click.Context, param: click.Parameter) -> str:
     return f"{name}={legible(os.environ.get(name, ''))}" if source is ParameterSource.ENVIRONMENT and name else ""
 
 
+class Closed(io.TextIOWrapper):
+    """Stands for an output that this process was started without: it writes where *how* says, or fails with EBADF."""
+
+    def __init__(self, how: int) -> None:
+        super().__init__(os.fdopen(os.open(os.devnull, how), "wb"), "utf-8", "backslashreplace")
+
+
+def stand_in() -> None:
+    """Let no command see an output that is closed, as ``>&-`` does. What is said then is lost; who writes data to
+    stdout ends as on a full disk.
+    """
+    if sys.stdout is None:
+        sys.stdout = Closed(os.O_RDONLY)
+    if sys.stderr is None:
+        sys.stderr = Closed(os.O_WRONLY)
+
+
+def stdout_is_closed() -> bool:
+    return isinstance(sys.stdout, Closed)
+
+
+def stdin_is_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def ended_by(error: OSError) -> int:
     """The exit code of a command that could not write, for *error*; it is said if whoever reads did not just leave."""
+    if stdout_is_closed():
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        say("flarelog: cannot write: stdout is closed")
+        return FAILED
     terminal = stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode)
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError) or (terminal and error.errno == errno.EIO):
@@ -148,8 +178,12 @@ def on_hangup(again: Callable[[], object]) -> None:
 
 
 def on_end_of_stdin(first: Callable[[], object]) -> None:
-    """The end of stdin calls *first*."""
+    """The end of stdin calls *first*; one that is closed has ended."""
     import asyncio
+
+    if sys.stdin is None:
+        first()
+        return
 
     loop = asyncio.get_running_loop()
 

@@ -110,7 +110,7 @@ def command(
     output: str,
     urls: partial[LogUrls],
 ) -> None:
-    terminal = sys.stdout is not None and sys.stdout.isatty()
+    terminal = sys.stdout.isatty()
     columns = terminal_size().columns if terminal else None
     asked = _Asked(run_id, patterns, quiet_after, output == "json", wide, columns, place.words, checked(urls))
 

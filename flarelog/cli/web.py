@@ -105,7 +105,7 @@ async def _serve(
     on_stop(stopped.set)
     token = None
     if until_stdin_ends:
-        token = sys.stdin.readline().strip() or None
+        token = (sys.stdin.readline().strip() if sys.stdin is not None else "") or None
         on_end_of_stdin(stopped.set)
 
     def own() -> RunsOrigin:

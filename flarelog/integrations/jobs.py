@@ -82,7 +82,7 @@ class Jobs:
 
     async def sending(self, run: str) -> bool:
         """Whether a producer of *run* is connected."""
-        return not await self._server.runs.join(run, 0.0)
+        return self._server.runs.sends(run)
 
     async def finish_left(self) -> None:
         """Finish the runs that were going on when an earlier process of this receiver ended."""

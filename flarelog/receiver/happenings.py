@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from flarelog.errors import StoreError
 from flarelog.model import LONGEST_REASON, Health, StreamId, StreamInfo
+from flarelog.names import DOCTORS_LOG
 from flarelog.stores.base import Store
 from flarelog.stores.fares import MINUTE, Point, worst
 from flarelog.stores.moments import CALL, PAUSED, RESUMED, Happening
@@ -77,8 +78,10 @@ class Happenings:
 
     def hold(self, stream: StreamId, why: str, *, opened: bool = True) -> None:
         """The producer of *stream* was told to wait: said once, and again where the reason is another. *opened*: it has
-        had the stream, which is there.
+        had the stream, which is there. A doctor's record is none of the run's logs, and is not asked for again.
         """
+        if stream.log == DOCTORS_LOG and not opened:
+            return
         if _is_new(self.paused, stream, why):
             self.note(stream, PAUSED, why)
             if not opened:

@@ -17,6 +17,7 @@ from flarelog.delivery.receiver import Refused, size_of
 from flarelog.errors import InvalidName
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import CANNOT_BE_READ, Action, Code, Gap, Mark, News, Open, StreamId
+from flarelog.names import DOCTORS_LOG
 from flarelog.receiver.admission import Admission
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.happenings import Happenings
@@ -68,6 +69,9 @@ class Intake:
         self.states, self.happenings, self._grew, self._ends = states, happenings, grew, ends
         self._bus, self._admission, self._runs, self._quota = bus, admission, runs, quota
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
+        self._lost: set[StreamId] = (
+            set()
+        )  # those of them whose producers have not left by themselves, nor must stay out
 
     # --- who comes and goes
 
@@ -80,6 +84,8 @@ class Intake:
         session.counted = True
         await admission.admit(opened)
         await admission.count(stream)
+        if stream.log == DOCTORS_LOG:  # where its bytes have no room it is not to be there without them
+            self._quota.take(stream, 0)
         appender = await admission.open(opened, line.peer)
         self._quota.noted(stream, sum(map(size_of, appender.marks)))
         return appender
@@ -87,6 +93,7 @@ class Intake:
     def entered(self, session: Session) -> None:
         stream, committed = session.stream, session.appender.committed
         self._quota.holds(stream, committed)
+        self._lost.discard(stream)
         timer = self._silent.pop(stream, None)
         if timer is not None:
             timer.cancel()
@@ -125,9 +132,16 @@ class Intake:
         else:
             loop = asyncio.get_running_loop()
             self._silent[stream] = loop.call_later(self.idle_timeout, self._timed_out, stream)
+            if session.is_awaited:
+                self._lost.add(stream)
+
+    def lost(self, run: str) -> bool:
+        """Whether a log of *run* has lost its producer, less than the idle timeout ago."""
+        return any(stream.run == run for stream in self._lost)
 
     def _timed_out(self, stream: StreamId) -> None:
         self._silent.pop(stream, None)
+        self._lost.discard(stream)
         self.happenings.paused.pop(stream, None)
         self.happenings.note(stream, CLOSED)
         text = f"closed without a receipt: its producer was disconnected for {self.idle_timeout:g} s"
@@ -141,6 +155,7 @@ class Intake:
         self._quota.forget(run, site)
         for stream in [one for one in self._silent if one.run == run and site in ("", one.site)]:
             self._silent.pop(stream).cancel()
+            self._lost.discard(stream)
 
     def close(self) -> None:
         for timer in self._silent.values():

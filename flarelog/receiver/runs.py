@@ -36,7 +36,8 @@ Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 class Runs:
     """For one event loop. *is_away*: whether a stream belongs to this process, and nobody has opened it here yet;
-    *waits*: whether the producer of a log of a run was told to wait, and is still there.
+    *waits*: whether the producer of a log of a run was told to wait, and is still there; *lost*: whether a log of a run
+    has lost its producer, which may come back.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Runs:
         is_away: Callable[[StreamId], bool],
         spawn: Spawn,
         waits: Callable[[str], bool] = lambda run: False,
+        lost: Callable[[str], bool] = lambda run: False,
     ) -> None:
         self.shares = RunShares(options, certified=options.tls is not None)
         self._store, self._bus, self._sessions = store, bus, sessions
@@ -57,7 +59,7 @@ class Runs:
         self._states: dict[str, RunState] = {}
         self._recording: set[str] = set()  # runs whose state is still to be recorded
         self._finishing: dict[str, asyncio.Task[None]] = {}  # by run: what awaits its end
-        self._is_away, self._waits = is_away, waits
+        self._is_away, self._waits, self._lost = is_away, waits, lost
         self._recalled: set[str] = set()  # runs that had not ended when an earlier process did
         self._back_by = -math.inf  # the loop's time at which their producers have come back
 
@@ -153,16 +155,20 @@ class Runs:
 
     # --- ends
 
+    def sends(self, run: str) -> bool:
+        """Whether a producer of *run* is connected to this process, or asks again and again."""
+        return bool(self._sessions.of(run)) or self._waits(run)
+
     async def join(self, run: str, timeout: float) -> bool:
-        """Wait until nobody sends *run* any more; False if somebody still does after *timeout* seconds."""
+        """Wait until nobody sends *run* any more, or is to come back; False if it is not so after *timeout* seconds."""
         if self._workers is None:
             return await self.left(run, timeout)
         return all(await asyncio.gather(self.left(run, timeout), self._workers.join(run, timeout)))
 
     async def left(self, run: str, timeout: float) -> bool:
         """As ``join``, of the streams that are this process's. A restart is to them what a lost connection is: one
-        that the store holds without a receipt is waited for until somebody has opened it. One whose producer was told
-        to wait is open for a moment again and again.
+        without a receipt is waited for until somebody has opened it, for the idle timeout at most. One whose producer
+        was told to wait is open for a moment again and again.
         """
         clock = asyncio.get_running_loop().time
         end, away = clock() + timeout, None
@@ -172,7 +178,7 @@ class Runs:
                 break
             await asyncio.sleep(AGAIN_EVERY if away is None else MET_EVERY)
         while await self._sessions.join(run, end - clock()):
-            if not self._waits(run):
+            if not self._waits(run) and not self._lost(run):
                 return True
             if clock() >= end:
                 return False

@@ -85,9 +85,12 @@ class Server:
         def waits(run: str) -> bool:
             return any(one.run == run and self.states.asks(one) for one in self.happenings.paused)
 
+        def lost(run: str) -> bool:
+            return self.intake.lost(run)
+
         self.pressure = Pressure(options, sessions, lately)
         callers = Callers(options, guard, Peers(options, lately.said), workers)
-        runs = self.runs = Runs(store, self.bus, options, sessions, workers, is_away, self.spawn, waits)
+        runs = self.runs = Runs(store, self.bus, options, sessions, workers, is_away, self.spawn, waits, lost)
         self.removals = Removals(store, runs, sessions, self.states, workers, self._forget, self.spawn, lately)
         self.admission = Admission(store, options, runs, self.quota, workers, self.removals.check)
         self.intake = Intake(

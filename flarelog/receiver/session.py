@@ -129,6 +129,13 @@ class Session:
             return str(self.reception.refusal)
         return LOST if self.line.lost else "its producer left it"
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether its producer, which has the stream no more and gave no receipt, comes again once it can."""
+        if self.reception.refusal is not None:
+            return self.reception.last_word not in (Code.REJECTED, Code.FENCED)
+        return self.line.lost
+
     # --- opening
 
     async def _open(self, opened: Open) -> None:

@@ -94,6 +94,28 @@ def test_what_is_under_a_root(tmp_path: Path) -> None:
     assert site._walked(source) == (3, 2, [], ["a name.log"], [])
 
 
+def test_a_root_that_is_a_file_is_not_one_that_does_not_exist(tmp_path: Path) -> None:
+    (tmp_path / "a.log").touch()
+    (row,) = site.under(SourceOptions(str(tmp_path / "a.log")))
+    assert (row.check, row.result) == ("root", "fail")
+    assert row.found == f"{tmp_path}/a.log is a file: the logs are looked for below a directory"
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "found"),
+    [
+        (("zz*",), (), "matches --include 'zz*', which leaves out 1 file"),
+        ((), ("a*",), "is sent: --exclude 'a*' leaves out 1 file"),
+    ],
+)
+def test_patterns_that_let_nothing_go_are_told(
+    include: tuple[str, ...], exclude: tuple[str, ...], found: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.log").touch()
+    (row,) = [row for row in site.under(SourceOptions(str(tmp_path), include, exclude)) if row.check == "root"]
+    assert (row.result, row.found) == ("warn", f"no file under {tmp_path} {found}")
+
+
 @pytest.mark.parametrize(("files", "found"), [(1, "1 log is readable"), (2, "2 logs are readable")])
 def test_the_logs_below_a_root_are_counted(files: int, found: str, tmp_path: Path) -> None:
     for n in range(files):

@@ -7,25 +7,33 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import Open, StreamId
+from flarelog.model import Leave, Open, Receipt, StreamId
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
 from flarelog.receiver.states import ASKS_WITHIN, States
 from flarelog.stores.local.store import LocalStore
-from tests.receiver.test_removals import END, pushed
-from tests.receiver.test_server import CHUNK, OPEN
+from flarelog.wire.codec.push import Request
+from tests.receiver.test_removals import END, play, pushed, staying
+from tests.receiver.test_server import CHUNK, DATA, OPEN
 
 OTHER = Open(StreamId("run-1", "site-2", "a.txt"), b"another-producer")
 
 
-def restarted(root: Path, before: Callable[[Server], Awaitable[Any]], act: Callable[[Server], Awaitable[None]]) -> None:
+def restarted(
+    root: Path,
+    before: Callable[[Server], Awaitable[Any]],
+    act: Callable[[Server], Awaitable[None]],
+    **options: Any,
+) -> None:
     """Play *before* at one receiver, and *act* at the next one of its store, which knows what that one recorded."""
 
     async def go() -> None:
         for work in (before, act):
             async with LocalStore(root, "memory") as store:
-                server = Server(store, ServerOptions())
+                server = Server(store, ServerOptions(**options))
                 await server.runs.recall()
                 await work(server)
 
@@ -98,3 +106,68 @@ def test_a_run_does_not_end_while_the_producer_of_a_log_that_is_held_is_there(tm
         assert server.runs.state("run-1") is RunState.ENDED
 
     restarted(tmp_path, nothing, act)
+
+
+def test_a_run_that_is_ended_waits_for_a_log_whose_connection_was_lost(tmp_path: Path) -> None:
+    async def act(server: Server) -> None:
+        await pushed(server, OPEN, CHUNK, END)
+        await pushed(server, OTHER, CHUNK)
+        ending = await ends(server)
+        assert await still_waits(ending)
+        await pushed(server, OTHER, END)
+        await asyncio.wait_for(ending, 5)
+        assert server.runs.state("run-1") is RunState.ENDED
+
+    play(tmp_path, act)
+
+
+@pytest.mark.parametrize("first", [nothing, lambda server: pushed(server, OPEN, CHUNK)], ids=["lost", "restarted"])
+def test_a_run_that_is_ended_waits_no_longer_than_the_idle_timeout(
+    tmp_path: Path, first: Callable[[Server], Awaitable[Any]]
+) -> None:
+    async def act(server: Server) -> None:
+        if first is nothing:
+            await pushed(server, OPEN, CHUNK)
+        ending = await ends(server)
+        assert await still_waits(ending)
+        await asyncio.wait_for(ending, 5)
+        assert server.runs.state("run-1") is RunState.ENDED
+
+    restarted(tmp_path, first, act, idle_timeout=0.5)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        pytest.param(Leave(), id="its producer left it"),
+        pytest.param(Receipt(len(DATA), 7, 0), id="it was rejected"),
+    ],
+)
+def test_a_run_that_is_ended_does_not_wait_for_a_log_that_is_not_to_come_back(tmp_path: Path, last: Request) -> None:
+    async def act(server: Server) -> None:
+        await pushed(server, OPEN, CHUNK, last)
+        await asyncio.wait_for(await ends(server), 0.4)
+        assert server.runs.state("run-1") is RunState.ENDED
+
+    play(tmp_path, act)
+
+
+def test_a_log_that_was_lost_is_sent_by_nobody(tmp_path: Path) -> None:
+    async def act(server: Server) -> None:
+        async with staying(server):
+            assert server.runs.sends("run-1")
+        assert not server.runs.sends("run-1")
+
+    play(tmp_path, act)
+
+
+def test_a_run_of_which_a_lost_site_is_removed_ends(tmp_path: Path) -> None:
+    async def act(server: Server) -> None:
+        await pushed(server, OPEN, CHUNK, END)
+        await pushed(server, OTHER, CHUNK)
+        ending = await ends(server)
+        assert await still_waits(ending)
+        await server.removals.remove("run-1", "site-2", force=True)
+        await asyncio.wait_for(ending, 5)
+
+    play(tmp_path, act)

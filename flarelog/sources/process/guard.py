@@ -1,7 +1,8 @@
 """The guard: the process that was started. It starts the command, and looks after spooler, copiers and sidecar.
 
 It has one thread and one loop, which waits for signals: those of the command's end, and those that are to be passed on.
-Each goes to the command once; one that a terminal sent has reached a command of the same process group already.
+Each goes to the command once; one that a terminal sent has reached a command of the same process group already, but for
+those by which the leader of its session hears that it is gone.
 """
 
 from __future__ import annotations
@@ -341,7 +342,7 @@ class Guard:
         if number == signal.SIGWINCH and self.plan.options.pty and self._streams:
             commands.resize(self._streams[0].pipe)  # which tells the command
             return
-        if from_terminal and not self._own_group:
+        if from_terminal and not self._own_group and not self._alone(number):
             return
         if number == signal.SIGCONT:  # the shell may have set the terminal up anew
             self._end_keys()
@@ -352,6 +353,13 @@ class Guard:
                 os.killpg(self._pid, number)
             else:
                 os.kill(self._pid, number)
+
+    @staticmethod
+    def _alone(number: int) -> bool:
+        """Whether the terminal sent *number* to this process and not to its group: where it goes away, the kernel sends
+        SIGHUP and SIGCONT to the leader of its session.
+        """
+        return number in (signal.SIGHUP, signal.SIGCONT) and os.getsid(0) == os.getpid()
 
     # --- behind the command's end
 
