@@ -43,6 +43,14 @@ _WORDS = {
     "CRIT": Level.FATAL,
     **dict.fromkeys(("CRITICAL", "PANIC", "ALERT", "EMERG", "DPANIC"), Level.FATAL),
 }
+# Cut to their length by logrus, and to three letters by Serilog and zerolog, behind a time: alone INF is a number.
+_CUT = {
+    **dict.fromkeys(("TRAC", "TRC", "VRB"), Level.TRACE),
+    **dict.fromkeys(("DEBU", "DBG"), Level.DEBUG),
+    "INF": Level.INFO,
+    "ERRO": Level.ERROR,
+    **dict.fromkeys(("FATA", "PANI", "PNC"), Level.FATAL),
+}
 _DIGIT = "0123456789"
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _LETTERS = {"I": Level.INFO, "W": Level.WARNING, "E": Level.ERROR, "F": Level.FATAL, "D": Level.DEBUG}
@@ -55,7 +63,11 @@ _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 _PRIORITY = late(r"<(\d{1,3})>(?=[\w\[])")
 _VALUES = {**_WORDS, "INFORMATION": Level.INFO, "VERBOSE": Level.TRACE, "EMERGENCY": Level.FATAL}
 # Without \b before them: where a pattern begins with letters, the search skips to one of them.
-_CAPITALS = late(rf"(?:{_WORD})(?!\w|\.\w)")
+_CAPITALS = late(
+    rf"(?:{_WORD})(?!\w|\.\w)|(?:TRAC|DEBU|ERRO|FATA|PANI)(?=\[\d)"
+    r"|(?:TRC|VRB|DBG|INF|PNC)(?<=[\dMZ] \w{3})(?=[ \]])"
+)
+_TABBED = late(r"[^\t]{8,40}\t(debug|info|warn|error|dpanic|panic|fatal)\t")  # zap's console, behind its time
 _SETTING = late(r"(?:--[\w-]{0,40}level|[A-Z]_(?:LEVEL|DEBUG))=$")
 _OBJECT = late(r"(?:\[[^\]]{1,40}\]:?\s?)?\{\s?\"")
 _STRING = late(r"\"(?:[^\"\\]|\\.)*\"")
@@ -135,11 +147,13 @@ def _told(text: str) -> tuple[Level | None, int]:
     may_have_letter = head[26:27] == ":" if timed else first in _BEFORE_LETTERS  # of a time, its length is known
     if may_have_letter and (letter := _LETTER.match(head)) is not None:
         return _LETTERS[letter[1]], 0
+    if timed and "\t" in head and (tabbed := _TABBED.match(head)) is not None:
+        return _WORDS[tabbed[1].upper()], 0
     found, at, end = None, len(head), 0
     for word in _CAPITALS.finditer(head):
         begin = word.start()
         if not begin or head[begin - 1] == " " or _is_level(head, begin, word.end()):
-            found, at, end = _WORDS[word[0]], begin, word.end() + 1
+            found, at, end = _WORDS.get(word[0]) or _CUT[word[0]], begin, word.end() + 1
             break
     before = head[:at]
     if "[" in before and (marked := _BRACKETED.search(before)) is not None:
@@ -217,6 +231,11 @@ def _shape(text: str) -> bytes:
     return text.encode(errors="replace").translate(_DIGITS)
 
 
+def _is_low(text: str) -> bool:
+    """Whether *text* is an object that tells a level below ERROR under a key: what it says of a traceback is no news."""
+    return text[0] == "{" and (_in_object(text) or Level.ERROR) < Level.ERROR
+
+
 class Levels:
     """The levels of one log's lines, told in their order; of a container's log those of one stream."""
 
@@ -229,7 +248,7 @@ class Levels:
     def of(self, text: str) -> Level | None:
         """The level of *text*, without colours; None: nobody knows."""
         self.within = False
-        if TRACEBACK in text and self._tracebacks.begins(text):
+        if TRACEBACK in text and not _is_low(text) and self._tracebacks.begins(text):
             return self._begun()
         if self._tracebacks.open and self._tracebacks.goes_on(text):
             self.within = True

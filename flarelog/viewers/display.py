@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from flarelog.errors import InvalidOption
 from flarelog.late import late
 from flarelog.model import StreamId
+from flarelog.render.levels import Level, level_of
 from flarelog.render.merge import HOLD, Blocks
 from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
@@ -43,6 +44,16 @@ ERROR = late(
     r"|Segmentation fault|core dumped|Out of memory|Fatal Python error"
 )
 """What a line has with which trouble begins."""
+
+
+def is_error(text: str) -> bool:
+    """Whether the line *text*, without colours, looks like an error. Its level decides where it tells one: a line of
+    level INFO may speak of an ERROR.
+    """
+    if ERROR.search(text) is None:
+        return False
+    level = level_of(text)
+    return level is None or level >= Level.ERROR
 
 
 Ranks = Callable[[StreamId, Line], int | None]
@@ -242,11 +253,14 @@ class FirstError:
         if time is not None:
             self._times[stream] = time - self.ahead(stream)
         before = self._before.setdefault(stream, deque(maxlen=self._count))
-        if any(pattern.search(plain(line.text)) for line in block for pattern in self._wanted):
+        if any(self._is_wanted(plain(line.text)) for line in block):
             lines = [*before, *block]
             self._found[stream] = Trouble(stream, self._times.get(stream), lines, self._after)
         else:
             before.extend(block)
+
+    def _is_wanted(self, text: str) -> bool:
+        return any(is_error(text) if each is ERROR else each.search(text) for each in self._wanted)
 
     def close(self) -> None:
         """Nothing more comes."""

@@ -29,7 +29,7 @@ from flarelog.render.zones import told as zones_told
 from flarelog.stores.moments import Moment
 from flarelog.text import legible
 from flarelog.viewers.batch import Batch
-from flarelog.viewers.display import ERROR
+from flarelog.viewers.display import is_error
 from flarelog.viewers.findings import Search
 from flarelog.viewers.flow import Block, View
 from flarelog.viewers.origin import Origin
@@ -85,7 +85,7 @@ class Suspicious(Search):
     def show(self, blocks: Sequence[Block]) -> None:
         super().show(blocks)
         for stream, items in blocks:
-            if stream not in self._like_error and any(ERROR.search(plain(item.text)) for item in items if item):
+            if stream not in self._like_error and any(is_error(plain(item.text)) for item in items if item):
                 self._like_error.add(stream)
 
     def suspects(self, infos: Iterable[StreamInfo]) -> dict[tuple[str, str], int]:

@@ -55,6 +55,17 @@ LINES = {
     "Warn: x": Level.WARNING,
     "[rank1]: warning: x": Level.WARNING,
     "[default1]:fatal: x": Level.FATAL,
+    "ERRO[0002] x": Level.ERROR,
+    "FATA[0003] x": Level.FATAL,
+    "DEBU[0001] x": Level.DEBUG,
+    "[08:00:00 INF] it said ERROR here": Level.INFO,
+    "[08:00:00 VRB] x": Level.TRACE,
+    "8:00AM DBG x": Level.DEBUG,
+    "2026-11-20T08:00:00.000Z\tinfo\tmain.go:1\tERROR in it": Level.INFO,
+    "2026-11-20T08:00:00.000Z\tdpanic\tmain.go:1\tx": Level.FATAL,
+    "loss INF": None,
+    "step 3 loss: INF": None,
+    "ERRO in it": None,
     "panic: false": None,
     "panic: 1": None,
     "don't panic: it is fine": None,
@@ -419,3 +430,10 @@ def test_an_exception_may_have_a_type_in_small_letters(text: str) -> None:
     levels = Levels()
     assert {levels.of(one) for one in [*FRAMES, text]} == {Level.ERROR}
     assert levels.of("hello") is None
+
+
+def test_an_object_of_a_low_level_may_speak_of_a_traceback() -> None:
+    levels = Levels()
+    assert levels.of('{"level":"info","msg":"it was: Traceback (most recent call last): x"}') is Level.INFO
+    assert levels.of("  indented") is Level.INFO
+    assert levels.of('{"level":"error","msg":"Traceback (most recent call last): x"}') is Level.ERROR

@@ -35,7 +35,7 @@ from flarelog.stores.moments import POINTS, Moment
 from flarelog.text import legible
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.clocks import Clocks
-from flarelog.viewers.display import ERROR, FirstError
+from flarelog.viewers.display import ERROR, FirstError, is_error
 from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.health import unread, unreadable
@@ -174,7 +174,7 @@ async def _first(
     trouble = display.earliest
     if trouble is None:
         return None
-    at = next(number for number, line in enumerate(trouble.lines) if ERROR.search(plain(line.text)))
+    at = next(number for number, line in enumerate(trouble.lines) if is_error(plain(line.text)))
     time = (trouble.time + looking.ahead(trouble.stream)) // 1_000_000 if trouble.time is not None else 0
     near = trouble.lines[max(0, at - AROUND[0]) : at + 1 + AROUND[1]]
     wrong = trouble.lines[at]

@@ -28,7 +28,7 @@ from flarelog.render.sgr import plain
 from flarelog.render.zones import Stamps, zone_of
 from flarelog.sources.zone import system_zone
 from flarelog.viewers.batch import Batch
-from flarelog.viewers.display import ERROR, FirstError
+from flarelog.viewers.display import ERROR, FirstError, is_error
 from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
@@ -149,7 +149,7 @@ async def _first_line(reading: Reading, search: Suspicious) -> dict[str, Any] | 
     first = display.earliest
     if first is None:
         return None
-    line = next((line for line in first.lines if ERROR.search(plain(line.text))), first.lines[0])
+    line = next((line for line in first.lines if is_error(plain(line.text))), first.lines[0])
     return {
         "stream": named(first.stream),
         "offset": first.lines[0].offset,
