@@ -9,6 +9,9 @@ from collections import Counter
 
 from playwright.sync_api import Browser, Route, expect
 
+from flarelog.lifecycle import RunState
+from flarelog.model import State, StreamId, StreamInfo
+from flarelog.viewers.web.overview import run_record
 from integration.harness.places import SITE, Place, Receiver, append
 from integration.web.browsing import Tab, Web, filled, held, numbered, tab_of
 from tests.certificates import Authority
@@ -241,6 +244,19 @@ def test_what_a_site_is_doing_is_told_in_words_a_shape_and_bars(browser: Browser
         expect(row).to_contain_text("lost link")
         expect(row.locator("svg.bad")).to_be_visible()
         tab.is_clean()
+
+
+def test_a_clock_that_differs_is_told_in_the_unit_that_it_has(tab: Tab) -> None:
+    clocks = {"a": 0.012, "b": -45.0, "c": 90.0, "d": 3600.0, "e": 86_400.0, "f": None}
+    infos = [
+        StreamInfo(StreamId("run-1", site, "a.log"), 0, 9, 0, False, state=State(linked=True, skew=skew))
+        for site, skew in clocks.items()
+    ]
+    record = run_record("run-1", RunState.RUNNING, infos, {}, now=0, live=True)
+    tab.page.route("**/api/run?*", lambda route: route.fulfill(json=record))
+    page = tab.open("/run/run-1")
+    told = page.locator(".body .line .skew")
+    expect(told).to_have_text(["+12 ms", "\u221245.0 s", "+90.0 s", "+60 min", "+24 h 00", "\u2013"])
 
 
 def test_lanes_show_each_site_over_time_and_a_stretch_leads_to_its_lines(tab: Tab) -> None:

@@ -390,8 +390,6 @@ class Waiting(StoreOrigin):
         self.call: asyncio.Future[RunState] | None = None
 
     async def state(self, run: str) -> RunState:
-        if run == "flarelog":
-            return RunState.UNKNOWN  # which a login asks for
         self.call = asyncio.get_running_loop().create_future()
         return await self.call
 
