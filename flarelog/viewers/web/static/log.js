@@ -134,7 +134,8 @@ export class LogPage extends Choosing {
     const share = source.share(seen.behind ? last[1] : last[2]);
     if (share !== null && !this.map.held) this.map.show(source.share(first[1]), Math.max(share, list.follow ? 1 : 0));
     const marked = this.cursor();
-    if (this.stay.settled) this.search.reached({ at: (marked?.row ?? first)[1], on: marked !== null });
+    const place = marked?.row ?? first;
+    if (this.stay.settled) this.search.reached({ at: place[1], on: marked !== null, ...(source.level && { head: list.lines.head(place)[1] }) });
     const number = seen.last.number === null ? null : seen.last.number - (last[4] & NOTE ? 1 : 0); // a note stands before a line
     const at = !seen.behind && source.ends(list.lines) ? source.state?.committed : last[2];
     const parts = [];
@@ -235,6 +236,7 @@ export class LogPage extends Choosing {
     const end = this.list.follow;
     this.source.level = this.level.value || null;
     this.list.lines.level = LEVELS[this.level.value];
+    this.search.leveled(this.level.value);
     this.go(end || at === undefined || !this.stream ? { end: true } : { at });
     this.list.focus({ preventScroll: true });
   }
