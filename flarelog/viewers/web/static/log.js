@@ -16,6 +16,7 @@ import { nextError, searchOf } from "./search.js";
 import { Merged, OneLog } from "./source.js";
 import { bytes, clock, count, several } from "./words.js";
 
+const KEEP = 300; // ms without another place after which the place is kept
 const LEVELS = { "": 0, warning: WARNING | ERROR | TRACE, error: ERROR | TRACE };
 
 export class LogPage extends Choosing {
@@ -36,7 +37,9 @@ export class LogPage extends Choosing {
     this.list.lines.merged = !this.stream;
     const marked = /^#bytes=(\d+)-(\d+)$/.exec(this.wanted.hash ?? "");
     if (marked && this.stream) this.mark(0, Number(marked[1]), Number(marked[2]));
-    this.go(marked ? { at: Number(marked[1]) } : this.wanted.time !== undefined ? { time: this.wanted.time } : { end: true });
+    const { place } = history.state ?? {};
+    if (place) this.go(place, 0);
+    else this.go(marked ? { at: Number(marked[1]) } : this.wanted.time !== undefined ? { time: this.wanted.time } : { end: true });
   }
 
   disconnectedCallback() {
@@ -46,6 +49,14 @@ export class LogPage extends Choosing {
     this.matching = null;
     this.unkey();
     document.removeEventListener("copy", this.oncopy);
+  }
+
+  /** Keeps the place in the history: a page that is gone back to, or loaded anew, shows it again. */
+  keep() {
+    if (!this.stay.settled || !this.isConnected) return;
+    const seen = this.list.seen();
+    const place = this.list.follow || !seen ? null : this.source.placed(this.list.lines, seen.first.row);
+    history.replaceState({ place }, "");
   }
 
   // What the page is made of.
@@ -118,7 +129,7 @@ export class LogPage extends Choosing {
       PageUp: () => this.list.scrollBy(0, 40 - this.list.clientHeight), b: () => this.list.scrollBy(0, 40 - this.list.clientHeight),
       f: () => this.follow(), e: () => this.error(), E: () => this.firstError(), ":": () => goTo(this), t: () => this.times(),
       c: () => link(this), Escape: () => this.clear(), "?": help,
-      Enter: (event) => event.target === this.list && this.list.current && this.toggle(),
+      Enter: () => this.toggle(),
     };
   }
   // What is on the screen.
@@ -148,6 +159,7 @@ export class LogPage extends Choosing {
     say(this.where, parts.join(" \u00b7 "));
     const width = number === null ? 1 : count(Math.max(number, 999)).length + (list.lines.about ? 1 : 0);
     if (this.width !== width) this.style.setProperty("--digits", `${(this.width = width)}ch`);
+    this.stay.later("keep", () => this.keep(), KEEP);
     this.tellNews();
     this.light();
     this.more();
