@@ -55,7 +55,7 @@ export class LogPage extends Choosing {
   keep() {
     if (!this.stay.settled || !this.isConnected) return;
     const seen = this.list.seen();
-    const place = this.list.follow || !seen ? null : this.source.placed(this.list.lines, seen.first.row);
+    const place = this.list.follow || !seen || !this.trouble.hidden ? null : this.source.placed(this.list.lines, seen.first.row);
     history.replaceState({ place }, "");
   }
 

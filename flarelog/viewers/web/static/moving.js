@@ -318,6 +318,7 @@ export class Moving extends HTMLElement {
     if (error) this.troubles.set(what, error);
     const shown = [...this.troubles.values()].pop();
     this.trouble.hidden = !shown;
+    if (error) history.replaceState({ place: null }, ""); // which may be of a log that is gone
     say(this.trouble, shown ? (/[.!]$/.test(shown.message) ? shown.message : `${shown.message}.`) : "");
     if (error && again && AGAIN[error.status]) this.stay.later("again", again, AGAIN[error.status]);
   }
