@@ -97,6 +97,21 @@ def test_a_revoked_token_ends_its_session_in_mid_stream_and_nobody_elses(place: 
     assert page.stranger().post("/api/login", json={"token": first}).status_code == 401
 
 
+def test_a_look_whether_a_login_still_holds_is_no_refusal_in_the_audit(place: Place, receiver: Receiver) -> None:
+    own = place.token("page", "--runs", RUN)
+    page = page_of(place, receiver, "--token-file", str(own))
+    assert page.stranger().post("/api/login", json={"secret": page.secret()}).status_code == 200
+    id, secret = token(place, "one", RUN)
+    one = page.browser(secret)
+    receiver.program.says('"action": "LIST", "run": ""', times=2)  # the looks at both
+    assert "refused" not in receiver.program.said
+    began = time.monotonic()
+    place.call("token", "revoke", id, "--store", "store")
+    until(lambda: one.get("/api/me").status_code == 401, "its session ends")
+    assert time.monotonic() - began < 20
+    assert receiver.program.said.count("refused") == 1
+
+
 def test_a_link_logs_in_once_and_wrong_ones_are_answered_late(place: Place) -> None:
     receiver = place.serve()
     page = Page(place, "--receiver", receiver.address, FLARELOG_LOG_LEVEL="debug")

@@ -170,3 +170,37 @@ def test_rows_are_the_log_s(tab: Tab) -> None:
     page = tab.show("/run/run-1/kyoto/rank-1.log")
     wanted = LOGS["kyoto/rank-1.log"].decode().splitlines()
     assert [text for text in held(page) if "of rank" in text] == wanted
+
+
+def test_at_four_hundred_percent_rows_and_hits_are_on_the_screen(browser: Browser, stored: tuple[Place, Web]) -> None:
+    size = {"width": 320, "height": 256}
+    with tab_of(browser, stored[1], viewport=size, device_scale_factor=4) as tab:
+        page = tab.show(BERLIN)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.keyboard.press("g")
+        page.keyboard.press("/")
+        page.keyboard.type("000012")
+        page.keyboard.press("Enter")
+        row = page.locator('[aria-current="true"]')
+        expect(row).to_contain_text("000012")
+        expect(row).to_be_in_viewport(ratio=1)
+        assert page.locator("log-list").evaluate("(list) => list.clientHeight") >= 160
+        tab.is_clean()
+
+
+def test_enter_opens_a_traceback_and_presses_a_button(tab: Tab) -> None:
+    page = tab.show(f"{BERLIN}#bytes=2400-2450")
+    expect(page.locator(".row.marked")).to_have_count(1)
+    page.keyboard.press("k")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(page.locator('[aria-current="true"]')).to_contain_text("Traceback")
+    inner = page.locator(".row", has_text="line 88, in save")
+    expect(inner).to_have_count(0)
+    page.keyboard.press("Enter")
+    expect(inner).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(inner).to_have_count(0)
+    page.get_by_role("button", name="Keys").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Keys")).to_contain_text("In the timeline")

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from integration.harness.places import Place, append, new_place
-from integration.web.browsing import Web, comes_true, filled, held, tab_of
+from integration.web.browsing import Tab, Web, comes_true, filled, held, tab_of
 
 BY_TIME = "/run/run-1?merged=time"
 BEGIN = datetime(2026, 11, 20, 8, tzinfo=UTC)
@@ -167,3 +167,48 @@ def test_a_mark_goes_on_over_the_lines_of_other_logs(browser: Browser, two: Web)
             page.keyboard.press("Shift+K")
         expect(page.locator('[aria-current="true"]')).to_contain_text("INFO a 39981")
         tab.is_clean()
+
+
+def test_a_page_that_is_gone_back_to_or_loaded_anew_shows_its_place(tab: Tab) -> None:
+    first = """() => {
+        const list = document.querySelector("log-list");
+        return list.seen()?.first.row.slice(0, 3).join();
+    }"""
+    for path in ("/run/run-1?merged=time", "/run/run-1/berlin/train.log"):
+        page = tab.show(path)
+        page.keyboard.press("g")
+        comes_true(page, 'document.querySelector("log-list").seen()?.before === 0')
+        for _ in range(3):
+            page.keyboard.press("Space")
+        comes_true(page, 'document.querySelector("log-list").seen()?.before > 40 && history.state?.place')
+        place = page.evaluate(first)
+        page.get_by_role("link", name="run-1", exact=True).click()
+        expect(page.get_by_role("heading", name="run-1")).to_be_visible()
+        page.go_back()
+        comes_true(page, f"({first})() === {place!r}")
+        page.reload()
+        comes_true(page, f'document.querySelector("log-list") && ({first})() === {place!r}')
+
+
+def test_a_clock_that_differs_is_told_beside_logs_merged_by_time(tab: Tab) -> None:
+    sentence = "the clock of kyoto is 3600.0 s ahead of the receiver's: its lines are ordered by the receiver's clock"
+
+    def asked(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json=answer.json() | {"clocks": [sentence]})
+
+    tab.page.route("**/api/merged", asked)
+    page = tab.show("/run/run-1?merged=time")
+    expect(page.get_by_role("status").filter(has_text=f"{sentence}.")).to_be_visible()
+
+
+def test_a_log_that_is_not_there_is_shown_once_it_is(browser: Browser, place: Place) -> None:
+    receiver = place.serve()
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.open("/run/run-1/site-1/app.log")
+        expect(page.get_by_role("alert")).to_contain_text("there is no log")
+        append(place.log, b"begin\n")
+        place.sidecar(receiver)
+        expect(row(page, "begin")).to_be_visible()
+        expect(page.get_by_role("alert")).to_be_hidden()
+        tab.complaints.clear()  # of the answers 404

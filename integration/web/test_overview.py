@@ -9,8 +9,11 @@ from collections import Counter
 
 from playwright.sync_api import Browser, Route, expect
 
+from flarelog.lifecycle import RunState
+from flarelog.model import State, StreamId, StreamInfo
+from flarelog.viewers.web.overview import run_record
 from integration.harness.places import SITE, Place, Receiver, append
-from integration.web.browsing import Tab, Web, filled, held, numbered, tab_of
+from integration.web.browsing import Tab, Web, comes_true, filled, held, numbered, tab_of
 from tests.certificates import Authority
 
 MOST_GZIPPED = 60_000
@@ -243,6 +246,19 @@ def test_what_a_site_is_doing_is_told_in_words_a_shape_and_bars(browser: Browser
         tab.is_clean()
 
 
+def test_a_clock_that_differs_is_told_in_the_unit_that_it_has(tab: Tab) -> None:
+    clocks = {"a": 0.012, "b": -45.0, "c": 90.0, "d": 3600.0, "e": 86_400.0, "f": None}
+    infos = [
+        StreamInfo(StreamId("run-1", site, "a.log"), 0, 9, 0, False, state=State(linked=True, skew=skew))
+        for site, skew in clocks.items()
+    ]
+    record = run_record("run-1", RunState.RUNNING, infos, {}, now=0, live=True)
+    tab.page.route("**/api/run?*", lambda route: route.fulfill(json=record))
+    page = tab.open("/run/run-1")
+    told = page.locator(".body .line .skew")
+    expect(told).to_have_text(["+12 ms", "\u221245.0 s", "+90.0 s", "+60 min", "+24 h 00", "\u2013"])
+
+
 def test_lanes_show_each_site_over_time_and_a_stretch_leads_to_its_lines(tab: Tab) -> None:
     page = tab.open("/run/run-1")
     lanes = page.get_by_role("img", name="Timeline from")
@@ -327,3 +343,80 @@ def test_a_page_that_was_seen_before_asks_for_no_file_of_its_own(tab: Tab) -> No
     entries = 'performance.getEntriesByType("resource").filter((one) => one.name.includes("/static/"))'
     asked = tab.page.evaluate(f"{entries}.map((one) => [one.name.split('/').pop(), one.transferSize])")
     assert sorted(asked) == [["icon.svg", 0], ["page.css", 0], ["page.js", 0]]
+
+
+def test_a_time_and_a_stretch_are_chosen_by_keys(tab: Tab) -> None:
+    page = tab.open("/run/run-1")
+    expect(page.get_by_role("img", name="Timeline from")).to_be_visible()
+    lanes, said = page.get_by_role("application", name="Timeline"), page.locator("run-lanes .said")
+    lanes.focus()
+    page.keyboard.press("ArrowRight")
+    expect(said).to_have_text(re.compile(r"^berlin at \d\d:\d\d:\d\d UTC"))
+    page.keyboard.press("ArrowDown")
+    expect(said).to_have_text(re.compile(r"^kyoto at \d\d:\d\d:\d\d UTC"))
+    page.keyboard.press("Shift+End")
+    expect(said).to_have_text(re.compile(r"^kyoto from \d\d:\d\d:\d\d to \d\d:\d\d:\d\d UTC"))
+    page.keyboard.press("Escape")
+    expect(said).to_have_text("")
+    box = lanes.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 40)
+    page.keyboard.press("Escape")
+    page.mouse.up()
+    expect(page).to_have_url(tab.web.url("/run/run-1"))
+    page.keyboard.press("Shift+Home")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"merged=time&time=\d+"))
+    expect(page.locator("log-list .row").first).to_be_visible()
+
+
+def test_the_labels_of_a_short_run_differ(tab: Tab) -> None:
+    tab.context.add_init_script(
+        "const text = CanvasRenderingContext2D.prototype.fillText; window.drawn = [];"
+        "CanvasRenderingContext2D.prototype.fillText = function (...what) {"
+        " window.drawn.push(what[0]); return text.apply(this, what); };"
+    )
+    lane = {"site": "kyoto", "density": [1], "states": [], "marks": [], "health": None}
+    record = {"from": 1_790_000_000_000, "to": 1_790_000_000_400, "lanes": [lane], "rounds": []}
+    tab.page.route("**/api/lanes?*", lambda route: route.fulfill(json=record))
+    page = tab.open("/run/run-1")
+    expect(page.get_by_role("img", name="Timeline from")).to_be_visible()
+    comes_true(page, "window.drawn.some((text) => text.includes(':'))")
+    labels = [text for text in page.evaluate("window.drawn") if ":" in text]
+    first = labels[: labels.index(labels[0], 1)] if labels.count(labels[0]) > 1 else labels
+    assert len(set(first)) == len(first) > 3, labels
+
+
+def test_a_rank_is_offered_where_a_log_has_it_and_another_one_is_a_sentence(tab: Tab) -> None:
+    page = tab.open("/run/run-1")
+    expect(page.get_by_role("link", name="All logs by time")).to_be_visible()
+    expect(page.get_by_role("link", name="Rank 0 of each site")).to_have_count(0)
+    for rank, says in (("7", "no log of run run-1 is of rank 7."), ("abc", "rank is a whole number")):
+        page = tab.open(f"/run/run-1?merged=time&rank={rank}")
+        expect(page.get_by_role("alert")).to_contain_text(says)
+        expect(page.locator("log-page .where")).to_be_empty()
+        expect(page).to_have_title(re.compile(f"^rank {rank} of each site"))
+    tab.complaints.clear()  # of the answers 400 and 404
+
+
+def test_an_address_of_no_page_is_told_to_a_person_on_a_page(tab: Tab) -> None:
+    page = tab.open("/nowhere")
+    expect(page.get_by_text("There is no such address on this page.")).to_be_visible()
+    page.get_by_role("link", name="All runs").click()
+    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+    assert page.request.get(tab.web.url("/nowhere")).json() == {"error": "there is no such address on this page"}
+    tab.complaints.clear()  # of the answer 404
+
+
+def test_a_run_that_was_removed_is_not_counted_any_more(browser: Browser, place: Place) -> None:
+    receiver = filled(place, {"kyoto/app.log": numbered(5)})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.open("/run/run-1")
+        expect(page.locator(".sum")).to_have_text(re.compile("1 site"))
+        assert place.call("rm", "run-1", "--receiver", receiver.address, "--yes").ends() == 0
+        expect(page.get_by_role("alert")).to_contain_text("has no run run-1")
+        expect(page.locator(".sum")).to_be_empty()
+        expect(page.get_by_role("table", name="Sites of")).to_be_hidden()
+        tab.complaints.clear()  # of the answers 404

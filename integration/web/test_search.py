@@ -227,3 +227,64 @@ def test_a_hit_has_a_number_only_where_all_before_it_are_known(tab: Tab) -> None
     pressed(page, "n" * 3199)
     expect(marked).to_have_text("003199 step")
     expect(found).to_have_text("Hit 3,200 of 3,200")
+
+
+def levelled(site: str) -> bytes:
+    lines = (f"2026-11-20 08:00:{n:02} {'ERROR' if n % 10 == 5 else 'INFO'} {site} needle {n:02}\n" for n in range(40))
+    return "".join(lines).encode() + numbered(400)
+
+
+def test_the_hits_are_those_that_the_level_shows(browser: Browser, place: Place) -> None:
+    web = Web(place, "--receiver", filled(place, {"a/log.txt": levelled("a")}).address)
+    with tab_of(browser, web) as tab:
+        page = tab.show("/run/run-1/a/log.txt")
+        level, marked = page.get_by_label("Level"), page.locator('[aria-current="true"] .text')
+        level.select_option("error")
+        expect(page.locator("log-list .row:not(.note)")).to_have_count(4)
+        page.keyboard.press("g")
+        search(page, "needle")
+        for n, at in enumerate((5, 15, 25, 35, 5)):
+            if n:
+                page.keyboard.press("n")
+            expect(marked).to_have_text(re.compile(f"needle {at:02}$"))
+        expect(page.locator(".found")).to_have_text("Hit 1 of 4")
+        page.keyboard.press("N")
+        expect(marked).to_have_text(re.compile("needle 35$"))
+        page.get_by_label("Level").select_option("")
+        expect(page.locator(".found")).to_have_text(re.compile("of 40$|^40 lines"))
+        expect(marked).to_have_text(re.compile("needle 35$"))
+        page.keyboard.press("n")
+        expect(marked).to_have_text(re.compile("needle 36$"))
+        page.get_by_label("Level").select_option("error")
+        expect(page.locator(".found")).to_have_text(re.compile("of 4$|^4 lines"))
+        expect(marked).to_have_text(re.compile("needle 35$"))  # the one above that is shown
+        page.keyboard.press("n")
+        expect(marked).to_have_text(re.compile("needle 05$"))
+        tab.is_clean()
+
+
+def test_the_hits_of_a_search_over_several_logs_lead_from_log_to_log(browser: Browser, place: Place) -> None:
+    logs = {f"{site}/log.txt": b"needle 1\nother\nneedle 2\n" for site in "abc"} | {"d/log.txt": b"nothing\n"}
+    web = Web(place, "--receiver", filled(place, logs).address)
+    with tab_of(browser, web) as tab:
+        for path in ("/run/run-1?merged=time", "/run/run-1/a/log.txt"):
+            page = tab.show(path)
+            page.keyboard.press("/")
+            page.get_by_label("Where to search").select_option("run")
+            page.get_by_label("Search", exact=True).fill("needle")
+            page.keyboard.press("Enter")
+            expect(page.locator(".found")).to_have_text(re.compile("6 lines|in the run"))
+            marked = page.locator('[aria-current="true"] .text')
+            wanted = [(site, n) for site in "abca" for n in (1, 2)]
+            if "merged" not in path:
+                expect(marked).to_have_text("needle 1")
+                page.keyboard.press("N")
+                expect(page).to_have_url(re.compile("/c/log.txt"))
+            for site, n in wanted:
+                page.keyboard.press("n")
+                expect(page).to_have_url(re.compile(f"/{site}/log.txt"))
+                expect(marked).to_have_text(f"needle {n}")
+                expect(page.locator(".found")).to_have_text(f"Hit {n} of 2, 6 in the run")
+            page.keyboard.press("N")
+            expect(marked).to_have_text("needle 1")
+        tab.is_clean()

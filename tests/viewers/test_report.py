@@ -67,8 +67,14 @@ def report(*sites: SiteFacts, lanes: list[Lane] | None = None, **more: Any) -> R
     return Report(**{"run": "run-1", "state": "ended", "over": True, "sites": found, "lanes": every, **more})
 
 
-def finding(text_: str = "CUDA out of memory", **more: Any) -> Finding:
-    return Finding("cuda.oom", "root", Level.ERROR, STREAM, 5, 9, text_, "meaning", "action", **more)
+def finding(text_: str = "CUDA out of memory", stream: StreamId = STREAM, **more: Any) -> Finding:
+    return Finding("cuda.oom", "root", Level.ERROR, stream, 5, 9, text_, "meaning", "action", **more)
+
+
+LIMIT = (
+    "3 logs of site the-site-with-a-name in run the-run-with-a-name are stored, and 3 is the limit: remove old logs, or"
+    " start the receiver with a higher --max-site-logs"
+)
 
 
 def complete(site: str) -> SiteFacts:
@@ -97,6 +103,16 @@ VERDICTS = [
         report(SiteFacts("a", 1, stands=Stands.PAUSED, since=BEGIN, why="the disk is full")),
         "0 of 1 sites complete; a paused from 14:13: the disk is full",
         id="paused-and-why",
+    ),
+    pytest.param(
+        report(SiteFacts("a", 1, stands=Stands.PAUSED, since=BEGIN, why=LIMIT)),
+        f"0 of 1 sites complete; a paused from 14:13: {LIMIT}",
+        id="an-option-at-the-end-of-a-reason",
+    ),
+    pytest.param(
+        report(SiteFacts("a", 1, 1, unstored=2, refused="why " * 100, stands=Stands.UNSTORED)),
+        f"0 of 1 sites complete; a has 2 logs of which nothing is stored: {'why ' * 59}\u2026",
+        id="a-reason-ends-behind-a-word",
     ),
     pytest.param(
         report(*(SiteFacts(f"s{n}", 1, gaps=1, lost=n, stands=Stands.GAP) for n in range(6))),

@@ -178,7 +178,8 @@ def alone(
 ) -> Safe:
     """All lanes as one SVG that stands by itself."""
     verdict = report.verdict()
-    lines = wrapped(verdict, 150)[:3]
+    lines = wrapped(verdict, 150)
+    lines = lines if len(lines) <= 3 else [*lines[:2], f"{lines[2]} …"]
     left, width, top = 150, 1130, (64 if report.rounds else 50) + 18 * len(lines)
     total = left + width + 20
     highest, rows = highest_of(lanes, buckets), []

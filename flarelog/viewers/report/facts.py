@@ -18,7 +18,7 @@ from flarelog.viewers.lanes import Lane, Lanes
 from flarelog.viewers.rounds import Round, slowest_of
 
 NAMED = 3  # sites that the verdict names of each kind
-REASON = 120  # characters
+REASON = 240  # characters: the names of a run and a site, and the option that helps, which ends the sentence
 DAY = 86_400_000  # milliseconds
 
 
@@ -166,12 +166,12 @@ class Report:
             case Stands.UNREAD:
                 return f"has {several(one.unread, 'log')} that cannot be read"
             case Stands.UNSTORED:
-                return f"has {several(one.unstored, 'log')} of which nothing is stored: {one.refused[:REASON]}"
+                return f"has {several(one.unstored, 'log')} of which nothing is stored: {_cut(one.refused)}"
             case Stands.CLOSED:
                 return "ended without a receipt"
             case Stands.SENDING:
                 return "has not ended"
-        why = f": {one.why[:REASON]}" if one.why and one.stands is Stands.PAUSED else ""
+        why = f": {_cut(one.why)}" if one.why and one.stands is Stands.PAUSED else ""
         return f"{one.stands} from {self.clock(one.since)}{why}"
 
     def _more(self, stands: Stands, those: Sequence[SiteFacts]) -> str:
@@ -213,6 +213,11 @@ class Report:
         if slowest:
             said += f"; the slowest site was {slowest[0][0]} in {slowest[0][1]} of them"
         return said
+
+
+def _cut(reason: str) -> str:
+    """*reason* of REASON characters at most, that ends behind a word."""
+    return reason if len(reason) <= REASON else f"{reason[: REASON - 2].rpartition(' ')[0] or reason[: REASON - 2]} …"
 
 
 def duration(milliseconds: int) -> str:

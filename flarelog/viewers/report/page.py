@@ -299,7 +299,10 @@ def _sites(report: Report, room: Room) -> Iterator[Safe]:
     bodies = []
     for one in worst_first(report)[: room.rows]:
         more = words(report, one)
-        cells = [tag("th", one.site, scope="row"), tag("td", badge(one), f" {more}" if more else "")]
+        cells = [
+            tag("th", one.site, scope="row"),
+            tag("td", badge(one), f" {more}" if more else "", class_="w" if more else None),
+        ]
         cells.append(tag("td", f"{one.bytes:,}", class_="n"))
         if lines:
             cells.append(tag("td", "-" if one.lines is None else f"{one.lines:,}", class_="n"))

@@ -34,6 +34,16 @@ from flarelog.viewers.web.safety import hosts_of
 
 log = logging.getLogger(__name__)
 
+NO_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="color-scheme" content="light dark">
+<title>flarelog</title>
+<link rel="icon" href="/static/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/static/page.css">
+<main><p class="trouble">{}.</p><p class="trouble"><a href="/">All runs</a></p></main>
+"""
+
 Role = Literal["anyone", "session"]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -141,10 +151,13 @@ def refused(error: Exception) -> Response:
             return sentence(500, "the page's server failed: its log says why")
 
 
-async def _http(_: Request, error: Exception) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     said = {404: "there is no such address on this page", 405: "this address takes another method"}
-    return sentence(status, said.get(status, "this request cannot be answered"))
+    text = said.get(status, "this request cannot be answered")
+    if "text/html" in request.headers.get("accept", ""):  # somebody typed it
+        return Response(NO_PAGE.format(f"{text[0].upper()}{text[1:]}"), status, media_type="text/html")
+    return sentence(status, text)
 
 
 def sentence(status: int, text: str) -> Response:

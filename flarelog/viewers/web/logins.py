@@ -29,6 +29,7 @@ WRONG = 1.0  # seconds after which a wrong login is answered
 WRONG_AT_ONCE = 16
 LONGEST_TOKEN = 4096
 ASK_EVERY = 2.0  # seconds between two looks at whether a token still holds
+MOMENT = 0.001  # seconds: what a look asks for is what grew in them
 SOON = 2.0  # seconds within which a receiver says whether it knows the page
 PATIENCE = 10.0  # seconds that a request waits for its turn among those of its session
 MOST = {"tail": 2, "window": 4, "search": 1, "raw": 2}
@@ -40,8 +41,6 @@ BUSY = {
     "raw": "downloads are under way with this login already: wait for one",
 }
 """What whoever wants more of it is told."""
-
-PROBE = "flarelog"  # the run that is asked about, to learn whether a token still holds
 
 User = Session[Rights]
 
@@ -209,11 +208,15 @@ class Logins:
 
 
 async def holds(origin: Origin) -> bool:
-    """Whether whoever reads with *origin* is still known; where nobody answers, he is."""
+    """Whether whoever reads with *origin* is still known; where nobody answers, he is.
+
+    What grew a moment ago is cheap to tell, and every reader may ask for it, whatever the runs of his rights are: the
+    receiver's audit has no refusal of a look.
+    """
     try:
-        await origin.state(PROBE)
+        await origin.grown("", (), MOMENT)
     except NotAuthenticated:
         return False
     except FlarelogError:
-        return True  # nobody answers, or the token is for other runs
+        return True  # nobody answers, or he may read nothing now
     return True

@@ -74,8 +74,8 @@ def run_record(
     whole: bool = True,
     unstored: Sequence[StreamInfo] = (),
 ) -> dict[str, Any]:
-    """A run, site by site. *live*: it is known which logs a producer has; *whole*: these are all of them. *unstored*:
-    those of which nothing was ever stored.
+    """A run, site by site; times and differences of clocks are in milliseconds. *live*: it is known which logs a
+    producer has; *whole*: these are all of them. *unstored*: those of which nothing was ever stored.
     """
     by_site: dict[str, list[StreamInfo]] = {}
     for info in infos:
@@ -123,7 +123,7 @@ def _site_record(one: Standing, infos: Sequence[StreamInfo], now: int) -> dict[s
         "since": None if one.age is None else now - int(one.age) * 1000,
         "bytes": sum(info.committed for info in infos),
         "rate": sum(state.rate for state in states),
-        "skew": max(skews, key=abs) if skews else None,
+        "skew": round(1000 * max(skews, key=abs)) if skews else None,
         "gaps": sum(len(info.gaps) for info in infos),
         "lost": sum(gap.length for info in infos for gap in info.gaps),
     }

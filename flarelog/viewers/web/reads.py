@@ -123,8 +123,12 @@ class Reads:
                 found = await merged.of_level(turn, places, count, level, back=back, late=lambda: monotonic() >= end)
             encoders = [Encoder() for _ in infos]
             rows = [f"[{k},{encoders[k].row(line)}" for k, line in found.rows]
+            clocks = Clocks()
+            clocks.learn(infos)
+            ordered = text(asked, "order") != "arrival"
             head = {
                 "streams": [told(info) for info in infos],
+                "clocks": [note for info in infos for note in clocks.notes(info.stream, (), ordered=ordered)],
                 "before": found.before,
                 "after": found.after,
                 "over": found.over,
@@ -138,6 +142,8 @@ class Reads:
             chooser = RankChooser(RankChoice())
             chooser.learn(infos, over=True)
             found = [info for info in infos if chooser.stretch(str(info.stream), info.committed).rank == rank]
+            if not found:
+                raise NotFound(f"no log of run {run} is of rank {rank}")
         else:
             given = asked.get("streams")
             if not isinstance(given, list) or not given:

@@ -33,6 +33,19 @@ def test_a_standing_is_said_as_status_says_it(one: Standing, standing: str, word
     assert words_of(one) == words
 
 
+@pytest.mark.parametrize(
+    ("skews", "told"), [((), None), ((None, 0.0123), 12), ((-45.0, 3.0), -45_000), ((0.0, 86_400.0), 86_400_000)]
+)
+def test_the_clock_that_differs_most_is_told_in_milliseconds(skews: tuple[float | None, ...], told: int | None) -> None:
+    infos = [
+        StreamInfo(StreamId("run-1", "kyoto", f"{n}.log"), 0, 0, 0, False, state=State(linked=True, skew=skew))
+        for n, skew in enumerate(skews)
+    ]
+    infos = infos or [StreamInfo(StreamId("run-1", "kyoto", "a.log"), 0, 0, 0, False)]
+    (site,) = run_record("run-1", RunState.RUNNING, infos, {}, now=0, live=True)["sites"]
+    assert site["skew"] == told
+
+
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize("state", [RunState.UNKNOWN, RunState.RUNNING, RunState.ENDED])
 @pytest.mark.parametrize("linked", [0, 1, 2])

@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import httpx
 import pytest
 
 from flarelog.lifecycle import RunState
-from flarelog.model import Receipt, StreamId
+from flarelog.model import Receipt, State, StreamId, StreamInfo
 from flarelog.stores import choose
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.web import app, files
@@ -390,8 +391,6 @@ class Waiting(StoreOrigin):
         self.call: asyncio.Future[RunState] | None = None
 
     async def state(self, run: str) -> RunState:
-        if run == "flarelog":
-            return RunState.UNKNOWN  # which a login asks for
         self.call = asyncio.get_running_loop().create_future()
         return await self.call
 
@@ -412,6 +411,30 @@ def test_a_login_that_ends_while_a_receiver_is_asked_is_what_the_answer_tells(st
             await asked(client, "POST", "/api/logout", {})
             answer = await asking
             assert (answer.status_code, answer.json()) == (401, {"error": "the login has ended: log in again"})
+
+    asyncio.run(play())
+
+
+class Skewed(StoreOrigin):
+    """A receiver that has measured a clock an hour ahead."""
+
+    async def streams(self, run: str, *sites: Any, **more: Any) -> list[StreamInfo]:
+        return [replace(info, state=State(skew=3600.0)) for info in await super().streams(run, *sites, **more)]
+
+
+def test_logs_merged_by_time_come_with_a_sentence_of_a_clock_that_differs(store: Path) -> None:
+    async def play() -> None:
+        key = new_key()
+        made = app(Sources(str(store), lambda: Skewed(store)), WebOptions(), key)
+        inner: Any = made._app
+        async with inner.router.lifespan_context(inner), logged_in(made, key) as client:
+            for order, told in (("time", 1), ("arrival", 0)):
+                wanted = {"run": "run-1", "streams": [NAMED], "order": order, "end": True}
+                clocks = (await asked(client, "POST", "/api/merged", wanted)).json()["clocks"]
+                assert len(clocks) == told
+            wanted = {"run": "run-1", "rank": 7, "end": True}
+            answer = await asked(client, "POST", "/api/merged", wanted)
+            assert (answer.status_code, answer.json()) == (404, {"error": "no log of run run-1 is of rank 7"})
 
     asyncio.run(play())
 

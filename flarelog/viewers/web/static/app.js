@@ -58,7 +58,7 @@ function merged(parameters) {
     order: parameters.get("merged") === "arrival" ? "arrival" : "time",
     ...(streams.length && { streams }),
     ...(parameters.get("site") && { site: parameters.get("site") }),
-    ...(parameters.get("rank") && { rank: Number(parameters.get("rank")) }),
+    ...(parameters.get("rank") && { rank: /^\d+$/.test(parameters.get("rank")) ? Number(parameters.get("rank")) : parameters.get("rank") }), // the server says what is none
   };
 }
 
@@ -93,6 +93,7 @@ function time(url) {
 
 function visit(href) {
   const url = new URL(href, location.href);
+  document.querySelector("log-page")?.keep();
   history.pushState(null, "", url);
   show(url);
 }

@@ -33,12 +33,12 @@ export class Choosing extends Moving {
   mark(k, from, to, anchor = false) {
     if (anchor) this.anchor = [k, from, to];
     this.list.marked = [k, from, to];
-    if (this.stream) history.replaceState(null, "", `${location.pathname}${location.search}#bytes=${from}-${to}`);
+    if (this.stream) history.replaceState(history.state, "", `${location.pathname}${location.search}#bytes=${from}-${to}`);
   }
 
   clear() {
     this.list.current = this.list.marked = this.anchor = null;
-    if (location.hash) history.replaceState(null, "", `${location.pathname}${location.search}`);
+    if (location.hash) history.replaceState(history.state, "", `${location.pathname}${location.search}`);
     say(this.told, "");
     if (!this.search.hidden) this.search.close();
     this.list.draw();
@@ -63,6 +63,7 @@ export class Choosing extends Moving {
     index = Math.max(0, Math.min(view.length - 1, index));
     if (list.current !== key(view[index].row)) this.choose(view[index], more);
     list.reveal(index, null);
+    list.scrollIntoView({ block: "nearest" });
   }
 
   /** Shows *hit*, of this log or another. */
@@ -79,6 +80,7 @@ export class Choosing extends Moving {
     if (index < 0) return this.go({ at: offset });
     if (list.follow) list.turn(false);
     list.current = key(list.lines.view()[index].row);
+    list.scrollIntoView({ block: "nearest" }); // in a low window the bars above it take most of the room
     const seen = list.seen();
     list.reveal(index, index > seen.before + 1 && index < list.lines.view().length - seen.behind - 2 ? null : 0.35);
   }

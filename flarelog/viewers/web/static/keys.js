@@ -12,8 +12,10 @@ export const KEYS = [
   [":", "Go to a line, @offset, share or time"],
   ["f", "Follow the end, or stop"],
   ["t", "Show or hide times"],
+  ["Enter", "Open or fold the traceback of the chosen line"],
   ["c", "The link to the marked lines, and a command that shows them"],
   ["Esc", "Close, unmark"],
+  ["\u2190  \u2192  \u2191  \u2193", "In the timeline: choose a time and a site; with Shift: mark a stretch; Enter: read its logs"],
   ["?", "This card"],
 ];
 
@@ -31,7 +33,7 @@ export function listen(table) {
   const heard = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || typing(event)) return;
     const act = table[event.key];
-    if (!act) return;
+    if (!act || ([" ", "Enter"].includes(event.key) && event.target.closest?.("a, button, summary, [role=application]"))) return;
     event.preventDefault();
     act(event);
   };

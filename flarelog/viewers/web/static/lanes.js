@@ -1,6 +1,6 @@
 /**
  * A lane a site over the time of a run: how much it sent, when it was quiet, silent or away, and marks for what happened.
- * A stretch that is chosen by dragging leads to the logs merged by time. Hidden while the server has no lanes.
+ * A stretch that is chosen by dragging, or by keys, leads to the logs merged by time. Hidden while the server has no lanes.
  */
 
 import { Refused, ask, path, query } from "./api.js";
@@ -10,6 +10,7 @@ import { clock, moment } from "./words.js";
 const EVERY = 5000;
 const LANE = 18; // pixels
 const TOP = 16; // of the rounds
+const STEP = 8; // pixels that an arrow key goes on
 const NAMES = 130; // at most; on a narrow screen a quarter of it
 
 export class Lanes extends HTMLElement {
@@ -24,11 +25,12 @@ export class Lanes extends HTMLElement {
     this.hidden = true;
     this.canvas = h("canvas", { role: "img" });
     this.said = h("p", { class: "said", role: "status" });
-    this.append(h("div", { class: "title" }, h("h2", {}, "Timeline"), this.said), h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Timeline" }, this.canvas));
+    this.append(h("div", { class: "title" }, h("h2", {}, "Timeline"), this.said), h("div", { class: "scroll", tabindex: "0", role: "application", "aria-label": "Timeline: arrow keys choose a time and a site, with Shift a stretch, Enter reads its logs", on: { keydown: (event) => this.pressed(event), blur: () => this.cancel() } }, this.canvas));
     this.canvas.addEventListener("pointermove", (event) => this.moved(event));
     this.canvas.addEventListener("pointerdown", (event) => this.down(event));
     this.canvas.addEventListener("pointerup", (event) => this.up(event));
-    this.canvas.addEventListener("pointerleave", () => this.begun === undefined && say(this.said, ""));
+    this.canvas.addEventListener("pointercancel", () => this.cancel());
+    this.canvas.addEventListener("pointerleave", () => this.begun === undefined && this.at === undefined && say(this.said, ""));
     this.sized = new ResizeObserver(() => this.draw());
     this.sized.observe(this);
     this.theme = matchMedia("(prefers-color-scheme: dark)");
@@ -112,11 +114,16 @@ export class Lanes extends HTMLElement {
     }
     lanes.forEach((lane, at) => this.lane(pen, ink, lane, TOP + at * LANE));
     this.axis(pen, ink, height);
+    pen.fillStyle = ink("--accent");
     if (this.begun !== undefined && this.ended !== undefined) {
+      const [from, to] = [this.x(this.begun), this.x(this.ended)];
       pen.globalAlpha = 0.2;
-      pen.fillStyle = ink("--accent");
-      pen.fillRect(Math.min(this.begun, this.ended), TOP, Math.abs(this.ended - this.begun), height - TOP - 18);
+      pen.fillRect(Math.min(from, to), TOP, Math.abs(to - from), height - TOP - 18);
       pen.globalAlpha = 1;
+    }
+    if (this.at !== undefined) {
+      pen.fillRect(this.x(this.at) - 1, TOP, 2, height - TOP - 18);
+      pen.fillRect(0, TOP + this.row * LANE + LANE - 3, this.names - 8, 2);
     }
     this.canvas.setAttribute("aria-label", this.words(lanes));
   }
@@ -191,7 +198,7 @@ export class Lanes extends HTMLElement {
     for (let at = 0; at <= steps; at += 1) {
       const time = this.record.from + ((this.record.to - this.record.from) * at) / steps;
       pen.textAlign = at === 0 ? "left" : at === steps ? "right" : "center";
-      pen.fillText(clock(time), this.x(time), height - 8);
+      pen.fillText(clock(time, this.record.to - this.record.from < 1000 * steps), this.x(time), height - 8);
     }
     pen.textAlign = "left";
   }
@@ -208,29 +215,77 @@ export class Lanes extends HTMLElement {
     if (!this.record) return;
     const { offsetX: x, offsetY: y } = event;
     if (this.begun !== undefined) {
-      this.ended = x;
+      this.ended = this.time(x);
       this.draw();
     }
-    const lane = this.lanes()[Math.floor((y - TOP) / LANE)];
+    this.tell(this.time(x), Math.floor((y - TOP) / LANE));
+  }
+
+  /** Says what the site of lane *row* did at *time*. */
+  tell(time, row) {
+    const lane = this.lanes()[row];
     if (!lane) return say(this.said, "");
-    const time = this.time(x);
+    const x = this.x(time);
     const near = (lane.marks ?? []).find(([at]) => Math.abs(this.x(at) - x) < 6);
     const state = (lane.states ?? []).find(([from, to]) => from <= time && time < to);
     const what = near ? `${near[1]}${near[2] ? `: ${near[2]}` : ""}` : state ? `${state[2]}${state[3] ? `: ${state[3]}` : ""}` : "";
-    say(this.said, `${lane.site} at ${clock(time)} UTC${what ? `: ${what}` : ""}`);
+    const stretch = this.at !== undefined && this.begun !== undefined ? `from ${clock(Math.min(this.begun, time))} to ${clock(Math.max(this.begun, time))}` : `at ${clock(time)}`;
+    say(this.said, `${lane.site} ${stretch} UTC${what ? `: ${what}` : ""}`);
   }
 
   down(event) {
     if (event.offsetX < this.names) return;
-    this.begun = event.offsetX;
+    this.cancel();
+    this.begun = this.time(event.offsetX);
     this.canvas.setPointerCapture(event.pointerId);
   }
 
   up(event) {
     if (this.begun === undefined) return;
-    const from = this.time(Math.min(this.begun, event.offsetX));
-    this.begun = this.ended = undefined;
+    this.ended = this.time(event.offsetX);
+    this.read();
+  }
+
+  /** Reads the logs of what is chosen. */
+  read() {
+    const from = Math.min(...[this.begun, this.ended, this.at].filter((time) => time !== undefined));
+    this.cancel();
     this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run)}?merged=time&time=${Math.round(from)}` }));
+  }
+
+  cancel() {
+    this.begun = this.ended = this.at = undefined;
+    say(this.said, "");
+    this.draw();
+  }
+
+  pressed(event) {
+    const { key } = event;
+    if (!this.record || event.ctrlKey || event.metaKey || event.altKey) return;
+    const chosen = this.at !== undefined;
+    if (key === "Escape" && (chosen || this.begun !== undefined)) this.cancel();
+    else if (key === "Enter" && chosen) this.read();
+    else if (["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"].includes(key)) this.choose(key, event.shiftKey);
+    else return;
+    event.preventDefault();
+  }
+
+  /** Goes on by *key*; *more*: a stretch from here on is marked. */
+  choose(key, more) {
+    const { from, to } = this.record;
+    const step = { ArrowLeft: -STEP, ArrowRight: STEP }[key];
+    if (this.at === undefined) [this.at, this.row] = [(from + to) / 2, 0];
+    else if (!more) this.begun = this.ended = undefined;
+    if (more) this.begun ??= this.at;
+    if (step) this.at = this.time(this.x(this.at) + step);
+    else if (key === "Home" || key === "End") this.at = key === "Home" ? from : to;
+    else this.row = Math.max(0, Math.min(this.lanes().length - 1, this.row + (key === "ArrowUp" ? -1 : 1)));
+    if (more) this.ended = this.at;
+    const box = this.canvas.parentElement; // which scrolls where there are many sites
+    const [high, low] = [TOP + this.row * LANE, TOP + (this.row + 1) * LANE];
+    box.scrollTop = Math.max(low - box.clientHeight + LANE, Math.min(high - LANE, box.scrollTop));
+    this.tell(this.at, this.row);
+    this.draw();
   }
 }
 

@@ -16,6 +16,7 @@ import { nextError, searchOf } from "./search.js";
 import { Merged, OneLog } from "./source.js";
 import { bytes, clock, count, several } from "./words.js";
 
+const KEEP = 300; // ms without another place after which the place is kept
 const LEVELS = { "": 0, warning: WARNING | ERROR | TRACE, error: ERROR | TRACE };
 
 export class LogPage extends Choosing {
@@ -36,7 +37,9 @@ export class LogPage extends Choosing {
     this.list.lines.merged = !this.stream;
     const marked = /^#bytes=(\d+)-(\d+)$/.exec(this.wanted.hash ?? "");
     if (marked && this.stream) this.mark(0, Number(marked[1]), Number(marked[2]));
-    this.go(marked ? { at: Number(marked[1]) } : this.wanted.time !== undefined ? { time: this.wanted.time } : { end: true });
+    const { place } = history.state ?? {};
+    if (place) this.go(place, 0);
+    else this.go(marked ? { at: Number(marked[1]) } : this.wanted.time !== undefined ? { time: this.wanted.time } : { end: true });
   }
 
   disconnectedCallback() {
@@ -46,6 +49,14 @@ export class LogPage extends Choosing {
     this.matching = null;
     this.unkey();
     document.removeEventListener("copy", this.oncopy);
+  }
+
+  /** Keeps the place in the history: a page that is gone back to, or loaded anew, shows it again. */
+  keep() {
+    if (!this.stay.settled || !this.isConnected) return;
+    const seen = this.list.seen();
+    const place = this.list.follow || !seen || !this.trouble.hidden ? null : this.source.placed(this.list.lines, seen.first.row);
+    history.replaceState({ place }, "");
   }
 
   // What the page is made of.
@@ -118,7 +129,7 @@ export class LogPage extends Choosing {
       PageUp: () => this.list.scrollBy(0, 40 - this.list.clientHeight), b: () => this.list.scrollBy(0, 40 - this.list.clientHeight),
       f: () => this.follow(), e: () => this.error(), E: () => this.firstError(), ":": () => goTo(this), t: () => this.times(),
       c: () => link(this), Escape: () => this.clear(), "?": help,
-      Enter: (event) => event.target === this.list && this.list.current && this.toggle(),
+      Enter: () => this.toggle(),
     };
   }
   // What is on the screen.
@@ -134,7 +145,8 @@ export class LogPage extends Choosing {
     const share = source.share(seen.behind ? last[1] : last[2]);
     if (share !== null && !this.map.held) this.map.show(source.share(first[1]), Math.max(share, list.follow ? 1 : 0));
     const marked = this.cursor();
-    if (this.stay.settled) this.search.reached({ at: (marked?.row ?? first)[1], on: marked !== null });
+    const place = marked?.row ?? first;
+    if (this.stay.settled) this.search.reached({ at: place[1], on: marked !== null, ...(source.level && { head: list.lines.head(place)[1] }) });
     const number = seen.last.number === null ? null : seen.last.number - (last[4] & NOTE ? 1 : 0); // a note stands before a line
     const at = !seen.behind && source.ends(list.lines) ? source.state?.committed : last[2];
     const parts = [];
@@ -147,6 +159,7 @@ export class LogPage extends Choosing {
     say(this.where, parts.join(" \u00b7 "));
     const width = number === null ? 1 : count(Math.max(number, 999)).length + (list.lines.about ? 1 : 0);
     if (this.width !== width) this.style.setProperty("--digits", `${(this.width = width)}ch`);
+    this.stay.later("keep", () => this.keep(), KEEP);
     this.tellNews();
     this.light();
     this.more();
@@ -235,6 +248,7 @@ export class LogPage extends Choosing {
     const end = this.list.follow;
     this.source.level = this.level.value || null;
     this.list.lines.level = LEVELS[this.level.value];
+    this.search.leveled(this.level.value);
     this.go(end || at === undefined || !this.stream ? { end: true } : { at });
     this.list.focus({ preventScroll: true });
   }

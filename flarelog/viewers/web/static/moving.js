@@ -10,7 +10,7 @@ import { Tail } from "./tail.js";
 import { apart, count, several, short } from "./words.js";
 
 const COUNTED = 300; // ms after which it is asked again whether the lines are counted
-const AGAIN = 1000; // ms after which a question that nobody answered is asked again
+const AGAIN = { 0: 1000, 503: 1000, 404: 5000 }; // ms after which a question is asked again that nobody answered, or whose log is not there
 const TAG = [28, 12]; // characters of a log's name before its rows, where there is room for them, and on a phone
 const LOOK = 1500; // ms after which it is looked again how far the log is, while no stream tells
 const NEAR = 150; // rows beyond the screen at which more are asked for
@@ -85,6 +85,7 @@ export class Moving extends HTMLElement {
     const lines = list.lines;
     lines.replace(answer.rows, answer);
     this.known(source.streams);
+    if (answer.clocks?.length) say(this.told, `${answer.clocks.join("; ")}.`);
     this.fresh = 0;
     const live = source.ends(lines) && !source.sealed;
     list.follow = Boolean(where.end) && live;
@@ -93,7 +94,8 @@ export class Moving extends HTMLElement {
     let index = where.end || answer.past ? lines.view().length
       : where.time !== undefined ? lines.view().findIndex((item) => item.row[1] >= offset) : offset === null ? 0 : lines.find(offset);
     if (index < 0) index = where.time !== undefined ? Math.max(0, lines.view().length - 1) : 0;
-    if (where.at !== undefined && list.marked && lines.view()[index]) list.current = key(lines.view()[index].row);
+    const chosen = lines.view()[where.top && list.marked ? lines.find(list.marked[1], list.marked[0]) : index];
+    if (where.at !== undefined && list.marked && chosen && (!where.top || list.marked[1] < chosen.row[2])) list.current = key(chosen.row);
     list.reveal(index, where.end ? 1 : where.share !== undefined ? where.share : share);
     if (live && !this.map.held) this.listen();
     else this.watch();
@@ -316,7 +318,8 @@ export class Moving extends HTMLElement {
     if (error) this.troubles.set(what, error);
     const shown = [...this.troubles.values()].pop();
     this.trouble.hidden = !shown;
+    if (error) history.replaceState({ place: null }, ""); // which may be of a log that is gone
     say(this.trouble, shown ? (/[.!]$/.test(shown.message) ? shown.message : `${shown.message}.`) : "");
-    if (error && again && [0, 503].includes(error.status)) this.stay.later("again", again, AGAIN);
+    if (error && again && AGAIN[error.status]) this.stay.later("again", again, AGAIN[error.status]);
   }
 }

@@ -50,7 +50,7 @@ export class RunPage extends HTMLElement {
       this.trouble, this.missing, this.first, this.findings, (this.place = document.createComment("lanes")),
       (this.tools = h("div", { class: "tools", hidden: true }, this.filter, this.only, h("span", { class: "spring" }),
         h("a", { class: "button", href: `${base}?merged=time` }, "All logs by time"), h("a", { class: "button", href: `${base}?merged=arrival` }, "All logs by arrival"),
-        h("a", { class: "button", href: `${base}?merged=time&rank=0` }, "Rank 0 of each site"))),
+        (this.ranked = h("a", { class: "button", hidden: true, href: `${base}?merged=time&rank=0` }, "Rank 0 of each site")))),
       (this.table = h("div", { class: "table sites", hidden: true, role: "table", "aria-label": `Sites of ${this.run}` },
         h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body)),
       this.empty, this.more, (this.below = document.createComment("machines")),
@@ -79,8 +79,17 @@ export class RunPage extends HTMLElement {
       this.draw();
       if (!record.listing) this.whole();
     } catch (error) {
+      if (error.status === 404) this.gone();
       trouble(this.trouble, error);
     }
+  }
+
+  /** The run was removed: what was shown of it holds no longer. */
+  gone() {
+    this.record = this.etag = null;
+    delete this.missing.dataset.is;
+    say(this.sum, "");
+    for (const part of [this.tools, this.table, this.more, this.missing, this.first, this.findings, this.lanes]) part.hidden = true;
   }
 
   /** Begins what the server works on for longer: the sites are to be seen before that. */
@@ -193,6 +202,7 @@ export class RunPage extends HTMLElement {
     this.rows = kept;
     arrange(this.body, nodes);
     this.tools.hidden = this.table.hidden = false;
+    this.ranked.hidden = !sites.some(({ streams }) => streams.some(({ rank }) => rank === 0));
     this.empty.hidden = wanted.length > 0;
     say(this.empty, sites.length ? "No site matches." : "No site has sent a byte yet.");
     this.more.hidden = wanted.length <= this.most;

@@ -37,8 +37,16 @@ export class SearchBar extends HTMLElement {
     this.run = run;
     this.stream = stream;
     this.streams = streams; // of a merged page
+    this.level = ""; // that rows must have: those of others are not shown, and are no hits
     this.span = [0, Infinity]; // of the log that is looked at: the bytes whose hits are known
     if (this.own) say(this.own, stream ? "this log" : "these logs");
+    if (this.shown) this.tell("");
+  }
+
+  /** The page shows rows of *level* alone: the hits are looked for anew, and the page stays where it is. */
+  leveled(level) {
+    this.level = level;
+    if (this.matcher && !this.matcher.ended) this.told(this.search(false));
   }
 
   connectedCallback() {
@@ -97,7 +105,7 @@ export class SearchBar extends HTMLElement {
 
   submitted(event) {
     event.preventDefault();
-    const asked = `${this.input.value} ${this.regex.checked} ${this.ignore.checked} ${this.scope.value}`;
+    const asked = `${this.input.value} ${this.regex.checked} ${this.ignore.checked} ${this.scope.value} ${this.level}`;
     if (this.asked === asked && this.hits.length && this.matcher && !this.matcher.ended) return this.step(1);
     this.asked = asked;
     this.told(this.search());
@@ -112,11 +120,13 @@ export class SearchBar extends HTMLElement {
     }
   }
 
-  async search() {
+  /** *goes*: to the first hit. */
+  async search(goes = true) {
     this.over?.abort();
     const over = (this.over = new AbortController());
     this.presses = 0;
     this.searching = true;
+    this.goes = goes;
     try {
       await this.searched();
     } finally {
@@ -137,18 +147,19 @@ export class SearchBar extends HTMLElement {
     this.dispatchEvent(new CustomEvent("found"));
     const run = this.scope.value === "run";
     const streams = run ? undefined : this.stream ? [this.stream] : this.streams;
-    this.question = { run: this.run, streams, ignore: this.ignore.checked, ...(this.regex.checked ? { regex: wanted.source } : { literals: [text] }) };
-    this.dispatchEvent(new CustomEvent("asked"));
+    this.question = { run: this.run, streams, ignore: this.ignore.checked, ...(this.level && { level: this.level }), ...(this.regex.checked ? { regex: wanted.source } : { literals: [text] }) };
+    if (this.goes) this.dispatchEvent(new CustomEvent("asked"));
     if (run || !this.stream) {
       this.span = [0, Infinity];
       await this.look({});
     } else {
-      this.span = [this.place.at, this.place.at];
+      const from = this.place.head ?? this.place.at; // a traceback's lines have its level, where its first one is read
+      this.span = [from, from];
       do await this.reach(1); // what the server gives out may all be no hit
       while (!this.hits.length && this.span[1] < Infinity);
       if (this.span[1] === Infinity) await this.reach(-1);
     }
-    if (this.shown) return;
+    if (this.shown || !this.goes) return;
     if (this.hits.some((hit) => this.here(hit))) this.presses += 1;
     else if (this.hits.length) this.list.hidden = false;
   }
@@ -199,15 +210,17 @@ export class SearchBar extends HTMLElement {
   }
 
   async take(hits, named) {
+    const { signal } = this.over;
     const found = this.exact ? null : new Set((await this.matcher.find(hits.map((hit, at) => [at, hit[3]]))).map(([at]) => at));
-    const kept = hits.filter((hit, at) => this.exact || found.has(at)).map(([k, offset, end, text]) => ({ ...named[k], offset, end, text }));
+    signal.throwIfAborted(); // another search was begun meanwhile
+    const kept = hits.filter((hit, at) => this.exact || found.has(at)).map(([k, offset, end, text]) => ({ ...named[k], k, offset, end, text }));
     if (!kept.length) return;
     this.hits.push(...kept);
-    this.hits.sort((a, b) => (a.site === b.site && a.log === b.log ? a.offset - b.offset : 0));
+    this.hits.sort((a, b) => a.k - b.k || a.offset - b.offset);
     this.list.replaceChildren(...this.hits.slice(0, LISTED).map((hit) => this.listed(hit)));
     this.dispatchEvent(new CustomEvent("found"));
     const { at } = this.place;
-    const first = this.shown ? null : this.mine().find((hit) => hit.offset >= at);
+    const first = this.shown || !this.goes ? null : this.mine().find((hit) => hit.offset >= at);
     if (first) this.show(first);
     this.told(this.walk());
   }
@@ -289,9 +302,11 @@ export class SearchBar extends HTMLElement {
       this.anew(direction > 0 ? 0 : Infinity);
       await this.reach(direction);
     }
+    if (hit) return hit;
+    const all = this.hits;
     const mine = this.mine();
-    const all = mine.length ? mine : this.hits;
-    return hit ?? (direction > 0 ? all[0] : all.at(-1));
+    const at = mine.length ? all.indexOf(direction > 0 ? mine.at(-1) : mine[0]) : direction > 0 ? -1 : 0;
+    return all.at((at + direction) % (all.length || 1)); // of the next log, or of the same one where there is no other
   }
 
   /** The hit behind the place (1) or before it (-1); null where there is none; undefined while that is not known. */
@@ -334,6 +349,10 @@ export class SearchBar extends HTMLElement {
   /** The page shows *place*. */
   reached(place) {
     if (this.walking && !this.drawn) return; // it goes on from a hit that is not shown
+    if (place.on && place.at !== this.place.at && this.hits.length) {
+      this.shown = this.mine().find((hit) => hit.offset === place.at) ?? this.shown;
+      this.tell("");
+    }
     this.place = place;
     this.drawn?.();
     this.drawn = null;

@@ -76,6 +76,11 @@ export class OneLog {
     }
   }
 
+  /** Where to open to see *row* first. */
+  placed(lines, row) {
+    return { at: row[1], top: true };
+  }
+
   /** How far it is now. */
   async look(signal) {
     await this.window({ end: true, rows: 1 }, signal);
@@ -122,7 +127,8 @@ export class Merged {
 
   async open(where, signal) {
     await this.choose(signal);
-    const at = where.time !== undefined ? { time: where.time } : where.start ? {} : { end: true };
+    if (where.after) this.wanted = { ...this.wanted, streams: where.streams, rank: undefined };
+    const at = where.after ? { after: where.after } : where.time !== undefined ? { time: where.time } : where.start ? {} : { end: true };
     const answer = await this.merged({ ...at, rows: PAGE }, signal);
     if (where.time !== undefined && !answer.rows.length && answer.over) return { ...(await this.open({ end: true }, signal)), past: true };
     this.streams = answer.streams.map((stream) => ({ run: this.wanted.run, ...stream }));
@@ -152,6 +158,13 @@ export class Merged {
     this.after = answer.after;
     this.last = answer.over;
     return answer;
+  }
+
+  placed(lines, row) {
+    const after = [...this.after];
+    const from = lines.rows.indexOf(row); // below 0: it is at the end, and may still change
+    for (const [k, offset, , , flags] of from < 0 ? [] : lines.rows.slice(from).reverse()) after[k] = 2 * offset + (flags & NOTE ? 0 : 1);
+    return { after, streams: this.streams.map(({ site, log, begun }) => ({ site, log, begun })) };
   }
 
   /** Bytes of the logs that were not looked at. */

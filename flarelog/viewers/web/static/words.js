@@ -68,11 +68,11 @@ export function moment(ms) {
   return new Date(ms).toISOString().slice(0, 19).replace("T", " ");
 }
 
-/** A difference of clocks: "+12 ms", "−3.2 s". */
+/** A difference of clocks in milliseconds: "+12 ms", "−3.2 s", "+2 h 05". */
 export function skew(ms) {
   const size = Math.abs(ms);
   if (size < 0.5) return "0 ms";
-  return `${ms < 0 ? "\u2212" : "+"}${size < 1000 ? `${Math.round(size)} ms` : `${(size / 1000).toFixed(1)} s`}`;
+  return `${ms < 0 ? "\u2212" : "+"}${size < 1000 ? `${Math.round(size)} ms` : size < 100_000 ? `${(size / 1000).toFixed(1)} s` : lasting(size)}`;
 }
 
 /** How far a progress bar is, of its text, 0 to 100; null where it does not say. */

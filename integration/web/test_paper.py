@@ -1,0 +1,40 @@
+"""A report on paper and on a narrow screen, in Chromium: no column of it is cut off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.sync_api import Browser
+
+from flarelog.model import StreamId
+from flarelog.viewers.report.facts import SiteFacts, Stands
+from flarelog.viewers.report.page import page
+from tests.viewers.test_report import BEGIN, finding, report
+
+REASON = (
+    "3 logs of site the-site-with-a-long-name in run the-run-with-a-long-name are stored, and 3 is the limit: remove"
+    " old logs, or start the receiver with a higher --max-site-logs"
+)
+A4 = 676  # CSS pixels between Chromium's margins
+
+
+def test_no_column_is_cut_off(browser: Browser, tmp_path: Path) -> None:
+    sites = [
+        SiteFacts(
+            f"the-site-with-a-long-name-{n}", 3, 3, 10**9, 10**6, 3, stands=Stands.PAUSED, since=BEGIN, why=REASON
+        )
+        for n in range(3)
+    ]
+    where = [StreamId("run-1", "the-site-with-a-long-name-0", f"rank-{n}/stderr.log") for n in range(3)]
+    found = tuple(finding("CUDA out of memory: " + "x" * 300, stream=stream, time=BEGIN * 10**6) for stream in where)
+    (tmp_path / "report.html").write_text(page(report(*sites, over=False, findings=found)))
+    context = browser.new_context(viewport={"width": A4, "height": 900})
+    shown = context.new_page()
+    shown.goto((tmp_path / "report.html").as_uri())
+    shown.emulate_media(media="print")
+    ends = "[...document.querySelectorAll('td, th, pre')].map((one) => one.getBoundingClientRect().right)"
+    assert max(shown.evaluate(ends)) <= A4
+    shown.emulate_media(media="screen")
+    shown.set_viewport_size({"width": 1200, "height": 900})
+    assert max(shown.evaluate(ends)) <= 1200
+    context.close()
