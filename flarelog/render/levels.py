@@ -232,7 +232,7 @@ def _shape(text: str) -> bytes:
 
 
 def _is_low(text: str) -> bool:
-    """Whether *text* is an object that tells a level below ERROR under a key: what it says of a traceback is no news."""
+    """Whether *text* is an object that tells a level below ERROR under a key, whatever it says of a traceback."""
     return text[0] == "{" and (_in_object(text) or Level.ERROR) < Level.ERROR
 
 

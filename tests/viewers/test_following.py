@@ -1088,7 +1088,7 @@ def test_where_nothing_went_wrong_there_is_none() -> None:
 
 def test_a_line_of_a_low_level_that_speaks_of_an_error_is_none() -> None:
     logs = {
-        "a/l": b'{"time":"2026-11-20T08:00:01Z","level":"info","msg":"ERROR and Traceback (most recent call last): x"}\n',
+        "a/l": b'{"time":"2026-11-20T08:00:01Z","level":"info","msg":"ERROR, Traceback (most recent call last): x"}\n',
         "b/l": b"2026-11-20 08:00:02 INFO the last ERROR was an hour ago\n2026-11-20 08:00:03 ERROR now\n",
     }
     assert first_error(logs, before=0, after=0) == ("b", ["2026-11-20 08:00:03 ERROR now"])
