@@ -430,14 +430,14 @@ def test_verify_locates_a_byte_that_was_flipped_in_the_middle(place: Place) -> N
     assert len(receiver.stored()) == len(data + after)
 
 
-def test_verify_says_where_a_stream_was_cut_and_what_was_never_committed(place: Place) -> None:
+def test_verify_says_where_a_stream_was_cut_and_what_was_added_to_it(place: Place) -> None:
     receiver = place.serve()
     append(place.log, HEAD)
     assert place.once(receiver).ends() == 0
     assert receiver.stop() == 0
     append(receiver.file(), b"an editor was here\n")
     code, text = verified(receiver)
-    assert (code, "does not vouch for 19 bytes behind them: " in text) == (0, True)
+    assert (code, "is sealed, and 19 bytes stand behind its end: " in text) == (1, True)
     os.truncate(receiver.file(), 100)
     code, text = verified(receiver)
     assert code == 1
