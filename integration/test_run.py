@@ -671,11 +671,13 @@ def test_a_terminal_that_goes_away_reaches_the_command_once(
 
 def test_a_ctrl_c_while_it_starts_is_the_commands_and_ends_nothing_that_copies(tmp_path: Path) -> None:
     """What copies is still in the terminal's process group when the command runs already."""
-    up, stop = tmp_path / "up", tmp_path / "stop"
-    text = f"trap 'echo caught' INT; touch {up}; while [ ! -e {stop} ]; do sleep 0.1; done; echo end"
+    up, caught, stop = tmp_path / "up", tmp_path / "caught", tmp_path / "stop"
+    trap = f"trap 'echo caught; touch {caught}' INT"
+    text = f"{trap}; touch {up}; while [ ! -e {stop} ]; do sleep 0.1; done; echo end"
     with on_a_terminal(tmp_path, "--", "sh", "-c", text, before=held_up(tmp_path, "setsid")) as (ran, terminal):
         until(up.exists, "the command runs")
-        os.write(terminal, b"\x03")
+        os.write(terminal, b"\x03")  # which the terminal passes on when it has time
+        until(caught.exists, "the command has caught it")
         stop.touch()
         assert ran.communicate(timeout=PATIENCE) == (b"caught\nend\n", b"")
 
