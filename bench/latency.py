@@ -69,7 +69,7 @@ def under_load(source: Path, places: processes.Places, lines: int, rounds: int) 
     for _ in range(rounds):
         for load in LOADS:
             target = bulk.rate(full) * 1e6 * load / 100
-            latencies, rate = _loaded(_site, places.memory, lines, target)
+            latencies, rate = _loaded(site, places.memory, lines, target)
             found[load].append(latencies)
             rates[load].append(rate / 1e6)
             bare[load].append(_loaded(_bare_site, places.memory, lines, target)[0])
@@ -98,12 +98,12 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def _round(parent: Path, lines: int) -> list[float]:
-    with processes.scratch(parent) as work, _site(work) as (fd, stored, written, _):
+    with processes.scratch(parent) as work, site(work) as (fd, stored, written, _):
         return _latencies(fd, stored, written, lines)
 
 
 @contextlib.contextmanager
-def _site(work: Path) -> Iterator[_Followed]:
+def site(work: Path) -> Iterator[_Followed]:
     """The log's descriptor, the stored file, its length, and the root, where a sidecar follows the log by now."""
     root, store = work / "root", work / "store"
     root.mkdir()
@@ -163,7 +163,7 @@ def _bare(work: Path, source: Path) -> Iterator[peers.Started]:
 
 @contextlib.contextmanager
 def _bare_site(work: Path) -> Iterator[_Followed]:
-    """As ``_site``, of bare gRPC, with a file for the bulk beside the log."""
+    """As ``site``, of bare gRPC, with a file for the bulk beside the log."""
     root, store, ready = work / "root", work / "store", work / "ready"
     root.mkdir()
     store.mkdir()

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
 import selectors
 import socket
 import statistics
@@ -20,6 +19,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from bench import latency, processes
@@ -69,25 +69,16 @@ def _honest(places: processes.Places, lines: int, rounds: int) -> list[Row]:
     for number in range(rounds):
         with (
             processes.scratch(places.memory) as work,
-            processes.serve(work, "memory") as (receiver, address),
-            processes.web(work, "--receiver", address) as (_, page),
+            latency.site(work) as (fd, stored, written, _),
+            processes.web(work, "--receiver", (work / "ready").read_text().strip()) as (_, page),
         ):
-            (work / "root").mkdir()
-            stored = work / "store" / RUN / SITE / LOG
-            fd = os.open(work / "root" / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
-            with contextlib.closing(os.fdopen(fd, "wb", 0)), processes.sidecar(work, address, work / "root") as sender:
-                written = os.write(fd, latency.LINES[0])
-                there = lambda: processes.size(stored) == written  # noqa: E731, B023
-                processes.wait_for(there, 30, "the first line", receiver, sender)
-                time.sleep(0.5)
-                cookies = _cookies(page, VIEWERS // EACH)
-                for watched in (number % 2 == 1, number % 2 == 0):  # what comes second may find a warmer machine
-                    looks = _looking(work, page, cookies, written, reads=True, name=f"{watched}")
-                    with looks if watched else contextlib.nullcontext():
-                        sizes = [processes.size(stored)]
-                        found = latency.follow([(fd, stored)], sizes, lines, latency.EVERY)
-                    name = f"{VIEWERS} viewers" if watched else "no viewer"
-                    taken[name].append(latency.percentile(found, 0.99) * 1e3)
+            cookies = _cookies(page, VIEWERS // EACH)
+            for watched in (number % 2 == 1, number % 2 == 0):  # what comes second may find a warmer machine
+                looks = _looking(work, page, cookies, written, reads=True, name=f"{watched}")
+                with looks if watched else contextlib.nullcontext():
+                    found = latency.follow([(fd, stored)], [processes.size(stored)], lines, latency.EVERY)
+                name = f"{VIEWERS} viewers" if watched else "no viewer"
+                taken[name].append(latency.percentile(found, 0.99) * 1e3)
     none = statistics.median(taken["no viewer"])
     return [
         Row(
@@ -127,24 +118,25 @@ def main(address: str, ready: str, cookies: Sequence[str], log: str, start: int,
     host, _, port = address.rpartition(":")
     body = json.dumps({"streams": [{"run": RUN, "site": SITE, "log": log, "from": start}]})
     events = selectors.DefaultSelector()
-    viewers = []
+    viewers: list[socket.socket] = []
     for cookie in [one for one in cookies for _ in range(EACH)]:
-        viewer = socket.create_connection((host, int(port)))
+        made = socket.create_connection((host, int(port)))
         lines = (
             "POST /api/tail HTTP/1.1", f"Host: {address}", f"Cookie: {cookie}", "Content-Type: application/json",
             f"Content-Length: {len(body)}", "", body,
         )  # fmt: skip
-        viewer.sendall("\r\n".join(lines).encode())
-        viewers.append(viewer)
-    for viewer in viewers:
-        head = viewer.recv(64)
+        made.sendall("\r\n".join(lines).encode())
+        viewers.append(made)
+    for made in viewers:
+        head = made.recv(64)
         if not head.startswith(b"HTTP/1.1 200"):
             raise SystemExit(f"a viewer was refused: {head.decode(errors='replace')}")
-        events.register(viewer, selectors.EVENT_READ)
+        events.register(made, selectors.EVENT_READ)
     Path(ready).write_text("all look\n")
     while reads:
         for key, _ in events.select():
-            if not key.fileobj.recv(1 << 16):  # type: ignore[union-attr]
+            viewer: Any = key.fileobj
+            if not viewer.recv(1 << 16):
                 raise SystemExit("the page ended a viewer's connection")
     time.sleep(3600)
 

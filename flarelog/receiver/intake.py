@@ -69,9 +69,7 @@ class Intake:
         self.states, self.happenings, self._grew, self._ends = states, happenings, grew, ends
         self._bus, self._admission, self._runs, self._quota = bus, admission, runs, quota
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
-        self._lost: set[StreamId] = (
-            set()
-        )  # those of them whose producers have not left by themselves, nor must stay out
+        self._lost = set[StreamId]()  # those of them whose producers have not left by themselves, nor must stay out
 
     # --- who comes and goes
 
