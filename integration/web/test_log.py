@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from flarelog.model import Gap, StreamId
 from flarelog.stores import choose
@@ -389,6 +389,31 @@ def test_a_place_behind_the_end_leads_to_the_end_and_is_said(tab: Tab) -> None:
         page.keyboard.press("Enter")
         expect(row(page, "003199 step")).to_be_in_viewport()
         expect(page.locator(".told")).to_have_text(said)
+
+
+def test_a_line_that_was_guessed_is_gone_to_when_rows_around_it_tell_that_lines_are_counted(tab: Tab) -> None:
+    asked: list[str] = []
+
+    def counted_with_the_rows_before(route: Route) -> None:
+        """Lines are counted behind the first two answers: one guesses a line's place, one does not tell it yet."""
+        wanted = dict(route.request.post_data_json or {})
+        kind = "line" if "line" in wanted else "count" if wanted["rows"] == 1 and not wanted.get("before") else "rows"
+        asked.append(kind)
+        answer = route.fetch()
+        said = answer.json()
+        if kind != "rows" and asked.count(kind) == 1:
+            said["about"] = True
+        route.fulfill(response=answer, json=said)
+
+    page = tab.show(BERLIN)
+    page.keyboard.press("g")
+    expect(row(page, "000000 step")).to_be_in_viewport()
+    page.route("**/api/window", counted_with_the_rows_before)
+    page.keyboard.press(":")
+    page.keyboard.type("99999")
+    page.keyboard.press("Enter")
+    expect(page.locator(".told")).to_have_text("The log ends before line 99,999.")
+    assert asked.count("line") == 2
 
 
 def test_what_is_no_place_is_said(tab: Tab) -> None:

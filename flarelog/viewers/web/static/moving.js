@@ -111,7 +111,7 @@ export class Moving extends HTMLElement {
     const { stay } = this;
     const { lines } = this.list;
     const row = lines.rows.find((one) => !(one[4] & NOTE));
-    if (!this.stream || !row || (lines.number !== null && !lines.about)) return;
+    if (!this.stream || !row || (lines.number !== null && !lines.about && !stay.guess)) return; // other rows may have told it
     try {
       const number = await stay.got(this.source.line(row[1], stay.signal));
       if (number === null || !lines.rows.includes(row)) stay.later("count", () => this.count(), COUNTED);
