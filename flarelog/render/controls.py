@@ -46,6 +46,9 @@ TOKENS = late(
     | (?P<control>\r+|\x08+|[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f{_FORMAT}]+|.)""",
     re.VERBOSE | re.DOTALL,
 )
+# States of one row, each over the one before, of characters that take a column each. Not the last: more of it may come.
+_NARROW = "[ -~\xa0-\xac\xae-\u02ff\u2500-\u259f\u2800-\u28ff]"
+REDRAWN = late(rf"(?:\r{_NARROW}{{1,1024}}+){{2,256}}(?=\r)")
 _COLOUR = r"\x1b\[([0-9;:]{0,256})m"
 COLOURS = late(_COLOUR)
 _TEXT = rf"[^\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029{_FORMAT}]*"

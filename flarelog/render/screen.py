@@ -40,6 +40,7 @@ from flarelog.render.controls import (
     PAINTED,
     PARTING,
     PICTURE_OF_CR,
+    REDRAWN,
     STRING_END,
     TOKENS,
     pictured,
@@ -390,6 +391,9 @@ class Screen:
                         allowance.earned -= size - 1  # of several the first shows the state: pieces may part them
                         self._presented(now, out)
                         allowance.earned += size - 1
+                    elif (behind := self._redrawn(text, begin)) > begin:
+                        at = behind
+                        continue
                     self._column, self._returned = 0, True
                     continue
                 self._control(token[0], size, out)
@@ -415,6 +419,32 @@ class Screen:
         if at < length:
             self._put_as_it_is(text[at:], out)
             self._drawn_again(text.endswith("\n"))
+
+    def _redrawn(self, text: str, begin: int) -> int:
+        """Take states of a row from the CR at *begin* on, each over the one before: what is left of them is written
+        once. Returns where the last of them ends; *begin* if none was taken.
+        """
+        reach, allowance = self._reach, self._allowance
+        row = reach.rows[reach.row] if reach.row < len(reach.rows) else None
+        found = REDRAWN.match(text, begin) if isinstance(row, Row) and row.chars else None
+        if found is None or not isinstance(row, Row):
+            return begin
+        states = found[0].split("\r")[1:]
+        longest = max(map(len, states))
+        if longest > reach.most or allowance.work < TOKEN * len(states):
+            return begin  # one by one it is told where it is too much
+        size = size_of(found[0]) - 1
+        allowance.work += size - TOKEN * len(states)
+        allowance.earned += size
+        left = states[-1]
+        for state in reversed(states):
+            left += state[len(left) :]
+            if len(left) == longest:
+                break
+        row.put(0, left, self._style, reach.most)
+        self._column, self._returned = len(states[-1]), False
+        self._marked = self._rough = True
+        return found.end()
 
     def _control(self, chars: str, size: int, out: list[Line]) -> None:
         """One character, or several of the same kind, of *size* bytes."""

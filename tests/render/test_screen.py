@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flarelog.render.rows import WINDOW, Line, Overlong
+from flarelog.render.rows import WINDOW, Line, Note, Overlong
 from flarelog.render.screen import Screen
 from flarelog.render.sgr import highlighted, plain
 from tests.often import often, tried
@@ -335,6 +335,35 @@ def test_the_pieces_make_no_difference_and_nothing_but_text_and_colours_comes_ou
         assert not NOT_SHOWN.search(plain(line.text)), line
         assert len(plain(line.text)) <= lengths[0]
         assert 0 <= line.offset <= line.end <= len(data)
+
+
+STATES = st.one_of(
+    st.lists(st.sampled_from(["a", "bb", "█⠋é", "10%", "defgh", "ijklmnop"]), min_size=3, max_size=9).map("\r".join),
+    st.sampled_from(["", "漢", "e\u0301", "\t", "\x1b[K", "\x1b[31m", "\x1b[m", "\x1b[A", "\n", "x\n", "x" * 5000]),
+)
+
+
+@COMMON
+@given(st.lists(STATES, max_size=12), st.sampled_from([(65536, "cut"), (6, "cut"), (6, "split")]))
+def test_many_states_of_a_bar_at_once_are_those_that_come_one_by_one(
+    states: list[str], lengths: tuple[int, Overlong]
+) -> None:
+    data = "\r".join(states).encode()
+    one, all_ = (Screen(limit=lengths[0], overlong=lengths[1]) for _ in range(2))
+    found = [line for at in range(len(data)) for line in one.feed(data[at : at + 1])]
+    assert all_.feed(data) == found
+    assert all_.open() == one.open()
+    assert all_.spent == one.spent
+    assert all_.close() == one.close()
+
+
+def test_states_of_a_bar_that_cost_too_much_do_so_at_the_same_place_however_many_come_at_once() -> None:
+    data = b"ab" + b"\rx" * 40_000 + b"\n" + b"\rlonger text" * 100
+    one, all_ = Screen(), Screen()
+    found = [line for at in range(0, len(data), 3) for line in one.feed(data[at : at + 3])]
+    assert all_.feed(data) == found
+    assert any(isinstance(line, Note) for line in found)
+    assert all_.close() == one.close()
 
 
 # --- what is marked
