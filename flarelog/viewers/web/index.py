@@ -15,7 +15,7 @@ import json
 import logging
 import time
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,6 +85,14 @@ class Index:
         """The beginning of the block in which *line*, from 1 on, begins, and how many lines end before it."""
         number = bisect_left(self.ends, line - 1) if line > 1 else 0
         return number * BLOCK, self.ends[number - 1] if number else 0
+
+    def no_end_until(self, offset: int) -> int:
+        """Up to where no line ends from *offset* on, by whole blocks; *offset* at least."""
+        number = offset // BLOCK
+        if number >= len(self.ends):
+            return offset
+        before = self.ends[number - 1] if number else 0
+        return max(offset, bisect_right(self.ends, before) * BLOCK)
 
     def estimate(self, line: int, committed: int) -> int:
         """Where *line* may begin."""
@@ -217,6 +225,10 @@ class Indexes:
     def style_of(self, origin: Origin, info: StreamInfo, block: int) -> str | None:
         """The colours that go on where *block* begins; None while that is not known."""
         return self.of(origin, info).style_at(block)
+
+    def no_end_until(self, origin: Origin, info: StreamInfo, offset: int) -> int:
+        """Up to where no line ends from *offset* on, as far as lines are counted; *offset* at least."""
+        return self.of(origin, info).no_end_until(offset)
 
     async def line_of(self, origin: Origin, info: StreamInfo, offset: int) -> int | None:
         """The number of the line at *offset*, from 1 on; None while that is not known."""

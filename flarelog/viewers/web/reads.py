@@ -40,7 +40,7 @@ LOOKING = 0.5  # seconds after which a merged page says what it has found of a l
 class Reads:
     def __init__(self, logins: Logins, lists: Lists, timelines: Timelines, indexes: Indexes) -> None:
         self._logins, self._lists, self._timelines, self._indexes = logins, lists, timelines, indexes
-        self.windows = Windows(indexes.style_of)
+        self.windows = Windows(indexes)
         self._stamps = stamps_here()
 
     def view(self, level: Level | None = None) -> View:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from flarelog.errors import NotFound
 from flarelog.model import Buffer, StreamId, StreamInfo
@@ -24,7 +23,7 @@ from flarelog.viewers.web.drawing import BEFORE, LATER, LINE, Drawing, Drawn, Wa
 
 MOST_ROWS = 1000
 ANSWER = 2 << 20  # bytes
-DRAWN = 4 << 20  # bytes behind the place that are drawn at most
+DRAWN = 2 << 20  # bytes behind the place that are drawn at most
 SCANNED = 128 << 20  # bytes in which the end of a line is looked for
 STEP = 64 << 10
 FIRST_LINES = 16  # lines without a record that tell that there is none
@@ -70,14 +69,21 @@ def offset_at(info: StreamInfo, place: Place) -> int:
     return info.committed + 1  # behind the note that stands there
 
 
-Styles = Callable[[Origin, StreamInfo, int], str | None]
+class Hints(Protocol):
+    """What is known of a log beside its bytes."""
+
+    def style_of(self, origin: Origin, info: StreamInfo, block: int) -> str | None:
+        """The colours that go on where *block* begins; None while that is not known."""
+
+    def no_end_until(self, origin: Origin, info: StreamInfo, offset: int) -> int:
+        """Up to where no line ends from *offset* on, as far as that is known; *offset* at least."""
 
 
 class Windows:
-    """*style_of* tells the colours that go on where a block of a log begins; None while that is not known."""
+    """Those of all logs; *hints* spare reading."""
 
-    def __init__(self, style_of: Styles = lambda origin, info, block: None) -> None:
-        self._style_of = style_of
+    def __init__(self, hints: Hints | None = None) -> None:
+        self._hints = hints
         self._plain: dict[tuple[StreamId, int], bool] = {}  # whether no container runtime wrote it
 
     async def drawn(self, origin: Origin, info: StreamInfo, wanted: Wanted, view: View) -> Drawn:
@@ -88,7 +94,7 @@ class Windows:
         await self._begun(drawing, origin, info, (wanted.at, before, behind))
         while not drawing.enough and drawing.position < min(info.committed, wanted.at + DRAWN):
             position = drawing.position
-            step = max(STEP, position - wanted.at)
+            step = min(max(STEP, position - wanted.at), wanted.at + DRAWN - position)
             data = await gathered(origin, info.stream, position, min(info.committed, position + step))
             if not data:
                 break
@@ -111,13 +117,13 @@ class Windows:
             )
             if await asyncio.to_thread(drawing.begin, block * BLOCK, data, style):
                 return
-            before *= 4
+            before = before * 4 if b"\n" in data[: at - block * BLOCK] else BEFORE
 
     async def _style_at(self, origin: Origin, info: StreamInfo, block: int) -> str:
         """The colours that go on where *block* begins; while the index is not there yet, as BEFORE bytes above it tell:
         of these only lines with a sequence come.
         """
-        style = self._style_of(origin, info, block)
+        style = None if self._hints is None else self._hints.style_of(origin, info, block)
         if style is not None:
             return style
         end = block * BLOCK
@@ -133,8 +139,9 @@ class Windows:
 
     async def _line_end(self, origin: Origin, info: StreamInfo, begin: int) -> int:
         """Behind the line feed at *begin* or behind it; where it is looked for no further, if there is none."""
-        position = begin
-        pieces = origin.find(info.stream, begin, sys.maxsize, follow=False, stop=min(info.committed, begin + SCANNED))
+        position = begin if self._hints is None else self._hints.no_end_until(origin, info, begin)
+        stop = min(info.committed, position + SCANNED)
+        pieces = origin.find(info.stream, position, sys.maxsize, follow=False, stop=stop)
         async with contextlib.aclosing(pieces):
             async for offset, what in pieces:
                 if not isinstance(what, Buffer):

@@ -76,6 +76,19 @@ def test_a_line_is_found_by_its_number() -> None:
         assert starts[line - 1] - begin <= BLOCK + 301
 
 
+def test_where_no_line_ends_is_passed_over_by_whole_blocks() -> None:
+    data = bytearray(b"x" * (6 * BLOCK + 100))
+    for end in (5, BLOCK + 7, 5 * BLOCK + 9):
+        data[end] = 10
+    index = made(bytes(data))
+    for offset in (0, 5, 6, BLOCK, BLOCK + 7, BLOCK + 8, 2 * BLOCK, 4 * BLOCK + 1, 5 * BLOCK + 10, 6 * BLOCK + 1):
+        found = index.no_end_until(offset)
+        assert b"\n" not in data[offset:found]
+        assert found >= offset
+    assert index.no_end_until(2 * BLOCK + 1) == 5 * BLOCK
+    assert index.no_end_until(6 * BLOCK + 50) == 6 * BLOCK + 50
+
+
 def test_what_is_saved_is_loaded() -> None:
     index = made(log(3 * BLOCK + 5))
     index.begun = 1_795_424_941_000
