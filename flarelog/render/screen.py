@@ -391,7 +391,7 @@ class Screen:
                         allowance.earned -= size - 1  # of several the first shows the state: pieces may part them
                         self._presented(now, out)
                         allowance.earned += size - 1
-                    elif (behind := self._redrawn(text, begin)) > begin:
+                    if (behind := self._redrawn(text, begin, now)) > begin:
                         at = behind
                         continue
                     self._column, self._returned = 0, True
@@ -420,7 +420,7 @@ class Screen:
             self._put_as_it_is(text[at:], out)
             self._drawn_again(text.endswith("\n"))
 
-    def _redrawn(self, text: str, begin: int) -> int:
+    def _redrawn(self, text: str, begin: int, now: float) -> int:
         """Take states of a row from the CR at *begin* on, each over the one before: what is left of them is written
         once. Returns where the last of them ends; *begin* if none was taken.
         """
@@ -433,7 +433,13 @@ class Screen:
         longest = max(map(len, states))
         if longest > reach.most or allowance.work < TOKEN * len(states):
             return begin  # one by one it is told where it is too much
-        size = size_of(found[0]) - 1
+        if self._presents:
+            states = self._unpresented(row, states, now)
+            longest = max(map(len, states), default=0)
+        if len(states) < 2:
+            return begin
+        taken = "\r".join(states)
+        size = size_of(taken)
         allowance.work += size - TOKEN * len(states)
         allowance.earned += size
         left = states[-1]
@@ -444,7 +450,39 @@ class Screen:
         row.put(0, left, self._style, reach.most)
         self._column, self._returned = len(states[-1]), False
         self._marked = self._rough = True
-        return found.end()
+        return begin + 1 + len(taken)
+
+    def _unpresented(self, row: Row, states: list[str], now: float) -> list[str]:
+        """Those of *states*, from the first on, that ``_presented`` gives out none of, and one more, after which it is
+        asked. What the others cost is spent.
+        """
+        chars, allowance = row.chars, self._allowance
+        shown = "".join(chars)
+        most = max(len(shown), *map(len, states))
+        if (
+            (self._steps and not row.rewritten)
+            or self._style
+            or row.cut
+            or most > min(WIDEST, self._limit)
+            or len(shown) != len(chars)
+            or "" in chars
+            or any(row.styles)
+            or allowance.work < (TOKEN + 2 + most) * len(states)  # more than any of them costs
+        ):
+            return []
+        for number, state in enumerate(states):
+            shown = state + shown[len(state) :]
+            text = shown.rstrip(" ")
+            if self._wanted is not None and self._wanted(text):
+                return states[: number + 1]
+            if self._steps and self._step(row, text, now) is not None:
+                return states[: number + 1]
+            if number < len(states) - 1:
+                if self._wanted is not None:
+                    allowance.touch(len(shown))
+                if self._steps:
+                    allowance.touch(4 * len(shown))
+        return states
 
     def _control(self, chars: str, size: int, out: list[Line]) -> None:
         """One character, or several of the same kind, of *size* bytes."""
@@ -652,11 +690,22 @@ class Screen:
         self._allowance.touch(4 * len(row.chars))
         texts = row.texts(self._limit, self._overlong)
         text = texts[0] if texts else ""
-        percent = _PERCENT.findall(text)
-        decile = int(percent[-1]) // 10 if percent else row.decile
-        if row.decile < 0 and not percent:
-            row.at, row.decile = now, 0
-        elif text.strip() and text != row.shown and (decile != row.decile or now - row.at >= STEP_SECONDS):
+        decile = self._step(row, text, now)
+        if decile is None:
+            return
+        if decile >= 0:
             end = self._record or row.offset
             self._reach.present(Line(row.offset, end, self._reach.said([text])[0], row.stream, self.time, True), out)
-            row.shown, row.decile, row.at = text, decile, now
+            row.shown = text
+        row.decile, row.at = max(0, decile), now
+
+    def _step(self, row: Row, text: str, now: float) -> int | None:
+        """The tenth of a bar that its state *text* is the first of; -1: the first of one that tells no percentage,
+        which is not shown; None: it has not gone far enough.
+        """
+        percent = _PERCENT.findall(text)
+        decile = int(percent[-1]) // 10 if percent else row.decile
+        if decile < 0:
+            return -1
+        further = decile != row.decile or now - row.at >= STEP_SECONDS
+        return decile if further and text != row.shown and text.strip() else None

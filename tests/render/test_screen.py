@@ -338,18 +338,26 @@ def test_the_pieces_make_no_difference_and_nothing_but_text_and_colours_comes_ou
 
 
 STATES = st.one_of(
-    st.lists(st.sampled_from(["a", "bb", "█⠋é", "10%", "defgh", "ijklmnop"]), min_size=3, max_size=9).map("\r".join),
+    st.lists(
+        st.sampled_from(["a", "bb", "█⠋é", "10%", "5%", "17% a", "defgh", "ijklmnop"]), min_size=3, max_size=9
+    ).map("\r".join),
     st.sampled_from(["", "漢", "e\u0301", "\t", "\x1b[K", "\x1b[31m", "\x1b[m", "\x1b[A", "\n", "x\n", "x" * 5000]),
 )
 
 
 @COMMON
-@given(st.lists(STATES, max_size=12), st.sampled_from([(65536, "cut"), (6, "cut"), (6, "split")]))
+@given(
+    st.lists(STATES, max_size=12),
+    st.sampled_from([(65536, "cut"), (6, "cut"), (6, "split")]),
+    st.booleans(),
+    st.sampled_from([None, "b", "i"]),
+)
 def test_many_states_of_a_bar_at_once_are_those_that_come_one_by_one(
-    states: list[str], lengths: tuple[int, Overlong]
+    states: list[str], lengths: tuple[int, Overlong], steps: bool, wanted: str | None
 ) -> None:
     data = "\r".join(states).encode()
-    one, all_ = (Screen(limit=lengths[0], overlong=lengths[1]) for _ in range(2))
+    how = {} if wanted is None else {"wanted": lambda text: wanted in text}
+    one, all_ = (Screen(limit=lengths[0], overlong=lengths[1], steps=steps, **how) for _ in range(2))
     found = [line for at in range(len(data)) for line in one.feed(data[at : at + 1])]
     assert all_.feed(data) == found
     assert all_.open() == one.open()
