@@ -11,7 +11,7 @@ from flarelog.exit_marks import Exit
 from flarelog.extents import extents, spooled
 from flarelog.model import Attributes, Gap, Generation, RunInfo, StreamInfo
 from flarelog.names import natural
-from flarelog.text import legible, several
+from flarelog.text import are, legible, several
 
 UNKNOWN = "how the command ended is not known: flarelog run was killed, or its log was ended before the command"
 
@@ -36,8 +36,12 @@ def gaps_text(lengths: Sequence[int]) -> str:
     """Gaps of *lengths* in bytes, 0 where it is not known: ``2 gaps: 30,907 bytes are lost``; nothing of none."""
     if not lengths:
         return ""
-    count, least = f"{len(lengths):,} gap{'s' if len(lengths) > 1 else ''}", "" if all(lengths) else "at least "
-    return f"{count}: {f'{least}{sum(lengths):,} bytes' if any(lengths) else 'bytes of unknown number'} are lost"
+    count, least = several(len(lengths), "gap"), "" if all(lengths) else "at least "
+    return f"{count}: {least if any(lengths) else ''}{_lost(sum(lengths))}"
+
+
+def _lost(length: int) -> str:
+    return f"{several(length, 'byte') if length else 'bytes of unknown number'} {are(length)} lost"
 
 
 def gap_sentence(mark: Gap) -> str:
@@ -45,7 +49,7 @@ def gap_sentence(mark: Gap) -> str:
     reason, length = legible(mark.reason), f"{mark.length} bytes "
     if mark.length and re.search(rf"\b{length}", reason):
         return re.sub(rf"\b{length}", f"{mark.length:,} bytes ", reason)
-    return f"{f'{mark.length:,} bytes' if mark.length else 'bytes of unknown number'} are lost: {reason}"
+    return f"{_lost(mark.length)}: {reason}"
 
 
 def exit_record(mark: Exit) -> dict[str, object]:

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import NamedTuple
 
-from flarelog.text import legible, several
+from flarelog.text import are, legible, several
 
 MOST = 10  # records of a kind in a minute
 MINUTE = 60.0  # seconds
@@ -68,7 +68,7 @@ class _Kind:
         if logs:
             found.append(f"{several(logs, 'more log')} {_of_one(kind) if logs == 1 else kind}")
         if lines > 0:
-            found.append(f"{several(lines, 'more line')} of logs that {kind} {'is' if lines == 1 else 'are'} left out")
+            found.append(f"{several(lines, 'more line')} of logs that {kind} {are(lines)} left out")
         return "; ".join(found)
 
 

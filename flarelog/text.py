@@ -30,9 +30,19 @@ def quoted(name: str) -> str:
     return f"'{legible(name, 100)}'"
 
 
-def several(count: int, noun: str) -> str:
-    """``1 log``, ``2 logs``, ``0 logs``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def several(count: int, noun: str, plural: str = "") -> str:
+    """``1 log``, ``2 logs``, ``0 logs``. *plural*: that of *noun*, where it has more than an *s*."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def are(count: int) -> str:
+    """The verb that goes with *count*."""
+    return "is" if count == 1 else "are"
+
+
+def agreeing(sentence: str, count: int, noun: str, **others: object) -> str:
+    """*sentence*, whose ``{used}`` is ``1 log`` or ``2 logs``, whose ``{are}`` goes with it, and which has *others*."""
+    return sentence.format(used=several(count, noun), are=are(count), **others)
 
 
 def _written(one: str) -> str:

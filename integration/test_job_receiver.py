@@ -234,9 +234,7 @@ def test_a_run_that_cannot_be_ended_is_a_sentence_and_can_be_tried_again(
             finished.result(10.0)
     said = [record.getMessage() for record in caplog.records if "job-2" in record.getMessage()]
     assert len(said) == 2
-    assert all(
-        one.startswith("run job-2 could not be ended: 1 runs have not ended, and 1 is the limit") for one in said
-    )
+    assert all(one.startswith("run job-2 could not be ended: 1 run has not ended, and 1 is the limit") for one in said)
 
 
 def test_a_sender_that_dies_before_it_says_which_stream_leaves_nothing_behind(

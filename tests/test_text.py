@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flarelog.errors import NotFound
-from flarelog.text import LONGEST, legible, quoted
+from flarelog.text import LONGEST, agreeing, legible, quoted, several
 from tests.often import tried
 
 
@@ -51,3 +51,18 @@ def test_a_huge_text_is_cut_and_says_so() -> None:
     for text in ("x" * (1 << 20), "\x1b" * (1 << 20)):
         assert len(legible(text)) == LONGEST
         assert legible(text).endswith("...")
+
+
+@pytest.mark.parametrize(
+    ("count", "logs", "directories", "sentence"),
+    [
+        pytest.param(0, "0 logs", "0 directories", "0 logs of a are open", id="none"),
+        pytest.param(1, "1 log", "1 directory", "1 log of a is open", id="one"),
+        pytest.param(2, "2 logs", "2 directories", "2 logs of a are open", id="two"),
+        pytest.param(2000, "2,000 logs", "2,000 directories", "2,000 logs of a are open", id="thousands"),
+    ],
+)
+def test_a_noun_and_its_verb_go_with_their_number(count: int, logs: str, directories: str, sentence: str) -> None:
+    assert several(count, "log") == logs
+    assert several(count, "directory", "directories") == directories
+    assert agreeing("{used} of {site} {are} open", count, "log", site="a") == sentence

@@ -11,6 +11,7 @@ from typing import Literal, cast
 from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.errors import FlarelogError
 from flarelog.security.tls import Tls
+from flarelog.text import several
 
 SOON = 30 * 86400  # seconds before a certificate's end from which on it is said
 NO_TLS = "a revocation list needs TLS", "give --tls-ca, --tls-cert and --tls-key as well"
@@ -44,15 +45,19 @@ def revoked(tls: Tls, crl: str) -> Row:
         count, end = revocations(tls.ca, crl)
     except FlarelogError as error:
         return fail("revocations", str(error), fix)
-    what = f"{crl} revokes {count:,} certificates"
+    what = f"{crl} revokes {several(count, 'certificate')}"
     if math.isinf(end):
         return ok("revocations", f"{what}, and never expires")
     left, until = end - time.time(), time.strftime("%Y-%m-%d", time.gmtime(end))
     if left <= 0:
         return fail("revocations", f"{what}, and expired on {until}: no receiver starts with it", fix)
     if left < SOON:
-        return warn("revocations", f"{what}, and expires on {until}, in {left / 86400:.0f} days", fix)
+        return warn("revocations", f"{what}, and expires on {until}, in {_days(left)}", fix)
     return ok("revocations", f"{what}, and expires on {until}")
+
+
+def _days(seconds: float) -> str:
+    return several(round(seconds / 86400), "day")
 
 
 def dated(check: str, what: str, certificate: Mapping[str, object], where: str) -> Row:
@@ -63,6 +68,8 @@ def dated(check: str, what: str, certificate: Mapping[str, object], where: str) 
         return fail(check, f"{what}, and expired on {until}", f"make a new certificate: {where}")
     if left < SOON:
         return warn(
-            check, f"{what}, and expires on {until}, in {left / 86400:.0f} days", f"make a new certificate: {where}"
+            check,
+            f"{what}, and expires on {until}, in {_days(left)}",
+            f"make a new certificate: {where}",
         )
     return ok(check, f"{what}, and expires on {until}")

@@ -17,7 +17,7 @@ from flarelog.sources.files.identity import identity, remote, witness
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.unmatched import unmatched
 from flarelog.sources.files.watch import InotifyWatch
-from flarelog.text import several
+from flarelog.text import are, several
 
 FILES = 200_000  # that are looked at under a root
 _INOTIFY = "/proc/sys/fs/inotify"
@@ -72,7 +72,7 @@ def under(source: SourceOptions) -> Iterator[Row]:
     if not closed and not files and (sentence := unmatched(source)):
         yield warn("root", sentence, "correct --include, --exclude or the site's policy: a sidecar would send nothing")
     elif not closed:
-        logs = f"{several(files, 'log')} {'is' if files == 1 else 'are'}"
+        logs = f"{several(files, 'log')} {are(files)}"
         if files >= FILES:
             logs = f"{files:,} and more logs are"
         yield ok("root", f"{logs} readable; directories: {directories:,}")
@@ -162,9 +162,10 @@ def _inotify(directories: int) -> Iterator[Row]:
         fix = (
             f"raise the limit: sysctl fs.inotify.max_user_watches={max(524288, 4 * directories)} (and in /etc/sysctl.d)"
         )
+        needed = several(directories, "directory needs", "directories need")
         yield warn(
             "inotify",
-            f"{directories:,} directories need a watch each; all programs of this user share {limit:,} watches",
+            f"{needed} a watch each; all programs of this user share {limit:,} watches",
             fix,
         )
     else:
@@ -183,6 +184,6 @@ def descriptors(logs: int, each: int) -> Row:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and logs * each + 100 > hard:
         fix = "set LimitNOFILE=65536 in the unit, or ulimit -Hn 65536; until then the logs take turns"
-        return warn("descriptors", f"{hard:,} files may be open at once, too few for {logs:,} logs", fix)
+        return warn("descriptors", f"{hard:,} files may be open at once, too few for {several(logs, 'log')}", fix)
     allowed = "open files are not limited" if hard == resource.RLIM_INFINITY else f"{hard:,} files may be open at once"
     return ok("descriptors", allowed)

@@ -30,7 +30,7 @@ from flarelog.options import typed
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.times import shown
 from flarelog.sources.zone import system_zone
-from flarelog.text import legible, several
+from flarelog.text import are, legible, several
 from flarelog.values import frozen
 from flarelog.viewers.findings import Search, drawn, first_sentences, kept, nothing
 from flarelog.viewers.flow import View
@@ -170,7 +170,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
     for line in _table(found):
         click.echo(line)
     if more:
-        left = f"{several(more, 'more finding')} {'is' if more == 1 else 'are'} not shown"
+        left = f"{several(more, 'more finding')} {are(more)} not shown"
         say(f"flarelog: {left}: choose with --site and --log, or give --rescan")
     missing = [*reading.infos, *reading.unstored]
     for sentence in (*first_sentences(found, places, place.words), *few_missing(missing)):

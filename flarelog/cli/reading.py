@@ -23,6 +23,7 @@ from flarelog.model import StreamId, StreamInfo
 from flarelog.records import unstored_sentences
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.sgr import plain
+from flarelog.text import several
 from flarelog.viewers.console import Console, summary
 from flarelog.viewers.display import ERROR, BytesDisplay, ConsoleDisplay
 from flarelog.viewers.flow import View
@@ -201,7 +202,7 @@ def _named(run: str, places: Mapping[tuple[str, str], int]) -> list[str]:
             file.write("".join(f"{one}\n" for one in named))
     except OSError:  # no room for it
         return named
-    _talk(f"{file.name} has the places of {len(named)} logs, from which the next command continues")
+    _talk(f"{file.name} has the places of {several(len(named), 'log')}, from which the next command continues")
     return [f"@{file.name}"]
 
 

@@ -52,7 +52,7 @@ def command(run_id: str, site: str, place: Place, force: bool, yes: bool) -> Non
             raise click.Abort
     removed = run(_remove(run_id, site, place, force=force))
     what = f"site {site} of run {run_id}" if site else f"run {run_id}"
-    click.echo(f"removed {what}: {several(removed.streams, 'log')}, {removed.size:,} bytes")
+    click.echo(f"removed {what}: {several(removed.streams, 'log')}, {several(removed.size, 'byte')}")
 
 
 def _question(info: RunInfo, site: str, place: Place) -> str:
@@ -60,7 +60,7 @@ def _question(info: RunInfo, site: str, place: Place) -> str:
     last = moment(info.grown)
     since = f", the last of them at {last[:19]}Z" if last is not None else ""
     sites, logs = several(info.sites, "site"), several(info.streams, "log")
-    about = f"run {info.run} ({sites}, {logs}, {info.size:,} bytes{since}{state})"
+    about = f"run {info.run} ({sites}, {logs}, {several(info.size, 'byte')}{since}{state})"
     return f"Remove {f'site {site} of ' if site else ''}{about} at {place}?"
 
 

@@ -17,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from flarelog.errors import FAILED, FlarelogError, InvalidName, InvalidOption, NotFound
-from flarelog.text import LONGEST, legible
+from flarelog.text import LONGEST, legible, several
 
 if TYPE_CHECKING:
     from flarelog.model import Redaction
@@ -253,4 +253,5 @@ def redaction_text(redacted: Redaction) -> str:
     """What a receipt says of what was masked."""
     if not redacted.matches:  # nothing was, or only files that are gone by now tell
         return "how much was masked is not known"
-    return f"at least {redacted.matches:,} matches, at least {redacted.bytes:,} bytes masked"
+    matches = several(redacted.matches, "match", "matches")
+    return f"at least {matches}, at least {several(redacted.bytes, 'byte')} masked"

@@ -27,6 +27,7 @@ from flarelog.names import meant
 from flarelog.placeholders import LogUrls
 from flarelog.receiver.phases import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
 from flarelog.records import exit_lines
+from flarelog.text import several
 from flarelog.values import frozen
 from flarelog.viewers import health
 from flarelog.viewers.standings import (
@@ -431,7 +432,7 @@ def draw(lines: list[str], drawn: int) -> int:
     if len(lines) > room:
         lines = [
             *lines[: room - 1],
-            f"... {len(lines) - room + 1} more rows: enlarge the terminal, or choose with --site",
+            f"... {several(len(lines) - room + 1, 'more row')}: enlarge the terminal, or choose with --site",
         ]
     up = f"\x1b[{drawn}A" if drawn else ""
     sys.stdout.write("\r" + up + "".join(f"{line[: columns - 1]}\x1b[K\n" for line in lines) + "\x1b[J")

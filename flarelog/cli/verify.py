@@ -14,7 +14,7 @@ from flarelog.cli.running import redaction_text, run
 from flarelog.errors import FAILED, GAPS, NOT_FOUND
 from flarelog.names import run_name
 from flarelog.stores import choose
-from flarelog.text import legible
+from flarelog.text import legible, several
 from flarelog.verify import Verdict, verify
 from flarelog.viewers.origin import StoreOrigin
 
@@ -47,7 +47,7 @@ def command(run_id: str, store: str, source: str | None) -> None:
     for verdict in verdicts:
         compared = f", {verdict.compared:,} compared with their source" if source else ""
         redacted = f", {redaction_text(verdict.redacted)}" if verdict.redacted is not None else ""
-        click.echo(f"{verdict.stream}: {verdict.length:,} bytes{compared}{redacted}: {verdict.text}")
+        click.echo(f"{verdict.stream}: {several(verdict.length, 'byte')}{compared}{redacted}: {verdict.text}")
         if source and verdict.alone:
             click.echo(f"{verdict.stream}: no file that it was read from is left under {legible(source)}", err=True)
     for sentence in unvouched:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from flarelog.errors import Full, InvalidOption
 from flarelog.model import StreamId
 from flarelog.options import option
+from flarelog.text import agreeing
 
 MIN_WINDOW = 64 << 10
 LONGEST = 4_294_967  # seconds: a reply tells a time as 32 bits of milliseconds
@@ -108,9 +109,9 @@ class Quota:
         """Count *stream* as open, once more, until it ``closes``. Raises Full."""
         site = stream.run, stream.site
         if stream not in self._open:
-            self._room(stream, len(self._open), "max_streams", "streams are open")
-            of_site = "streams of site {0.site} in run {0.run} are open"
-            self._room(stream, self._open_at[site], "max_site_streams", of_site)
+            self._room(stream, len(self._open), "max_streams", "stream", "{used} {are} open")
+            of_site = "{used} of site {site} in run {run} {are} open"
+            self._room(stream, self._open_at[site], "max_site_streams", "stream", of_site)
             self._open_at[site] += 1
         self._open[stream] += 1
 
@@ -138,8 +139,8 @@ class Quota:
 
     def note(self, stream: StreamId, size: int) -> None:
         """Count *size* more bytes of marks of *stream*. Raises Full if the limit is reached already."""
-        of_site = "bytes are taken by the marks of site {0.site}'s open logs in run {0.run}"
-        self._room(stream, self._noted_at[stream.run, stream.site], "max_site_journal_bytes", of_site)
+        of_site = "{used} {are} taken by the marks of site {site}'s open logs in run {run}"
+        self._room(stream, self._noted_at[stream.run, stream.site], "max_site_journal_bytes", "byte", of_site)
         self.noted(stream, self._noted.get(stream, 0) + size)
 
     # --- bytes
@@ -179,9 +180,9 @@ class Quota:
         """Count *size* more bytes of *stream*. Raises Full if a limit is reached already."""
         if not self.counts_bytes:
             return
-        of_site = "bytes of site {0.site} in run {0.run} are stored"
-        self._room(stream, self._site_bytes[stream.run, stream.site], "max_site_bytes", of_site)
-        self._room(stream, self._run_bytes[stream.run], "max_run_bytes", "bytes of run {0.run} are stored")
+        of_site = "{used} of site {site} in run {run} {are} stored"
+        self._room(stream, self._site_bytes[stream.run, stream.site], "max_site_bytes", "byte", of_site)
+        self._room(stream, self._run_bytes[stream.run], "max_run_bytes", "byte", "{used} of run {run} {are} stored")
         self._add(stream, size)
 
     def has_room(self, stream: StreamId) -> bool:
@@ -199,12 +200,12 @@ class Quota:
             self._run_bytes[stream.run] += more
             self._site_bytes[stream.run, stream.site] += more
 
-    def _room(self, stream: StreamId, used: int, name: str, what: str) -> None:
-        """Raises Full if *used* is the limit *name*; *what* is used, with {0.run} and {0.site} of *stream*."""
+    def _room(self, stream: StreamId, used: int, name: str, noun: str, what: str) -> None:
+        """Raises Full if *used* is the limit *name*; *what* is used, with {run} and {site} of *stream*."""
         limit = getattr(self.limits, name)
         if limit is None or used < limit:
             return
         relief = "remove old logs" if "bytes" in name else "wait until one ends"
         flag = f"--{name.replace('_', '-')}"
-        what = what.format(stream)
-        raise Full(f"{used} {what}, and {limit} is the limit: {relief}, or start the receiver with a higher {flag}")
+        what = agreeing(what, used, noun, run=stream.run, site=stream.site)
+        raise Full(f"{what}, and {limit:,} is the limit: {relief}, or start the receiver with a higher {flag}")

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 
 from flarelog.errors import Full
+from flarelog.text import agreeing
 
 REMEMBERED = 10_000
 """Keys that a pace remembers before it looks for those that it may forget."""
@@ -43,18 +44,18 @@ class Pace:
 
 
 class Places:
-    """At most *limit* at once of each key; *sentence* says what to do, with {used}, {limit} and {key}."""
+    """At most *limit* at once of each key; *sentence* says what to do, with {used}, {are}, {limit} and {key}."""
 
-    def __init__(self, limit: int, sentence: str) -> None:
+    def __init__(self, limit: int, noun: str, sentence: str) -> None:
         self.limit = limit
-        self._sentence = sentence
+        self._noun, self._sentence = noun, sentence
         self._taken: Counter[Hashable] = Counter()
 
     def take(self, key: Hashable) -> None:
         """Take one of *key*'s places. Raises Full."""
         used = self._taken[key]
         if used >= self.limit:
-            raise Full(self._sentence.format(used=used, limit=self.limit, key=key))
+            raise Full(agreeing(self._sentence, used, self._noun, limit=self.limit, key=key))
         self._taken[key] += 1
 
     def give_back(self, key: Hashable) -> None:
@@ -79,16 +80,16 @@ class Places:
 class Different:
     """At most *limit* different things at once under each key, however often each of them."""
 
-    def __init__(self, limit: int, sentence: str) -> None:
+    def __init__(self, limit: int, noun: str, sentence: str) -> None:
         self.limit = limit
-        self._sentence = sentence
+        self._noun, self._sentence = noun, sentence
         self._there: dict[Hashable, Counter[Hashable]] = {}
 
     def take(self, key: Hashable, thing: Hashable) -> None:
         """*thing* is there, once more. Raises Full."""
         there = self._there.get(key) or Counter()
         if thing not in there and len(there) >= self.limit:
-            raise Full(self._sentence.format(used=len(there), limit=self.limit, key=key))
+            raise Full(agreeing(self._sentence, len(there), self._noun, limit=self.limit, key=key))
         self._there[key] = there
         there[thing] += 1
 
@@ -108,9 +109,9 @@ class Different:
 class Names:
     """At most *limit* different names under each key, for ever: a million of them would be a million directories."""
 
-    def __init__(self, limit: int, sentence: str) -> None:
+    def __init__(self, limit: int, noun: str, sentence: str) -> None:
         self.limit = limit
-        self._sentence = sentence
+        self._noun, self._sentence = noun, sentence
         self._known: dict[Hashable, set[str]] = {}
 
     def known(self, key: Hashable) -> bool:
@@ -133,5 +134,5 @@ class Names:
         """Let *name* pass if it is known or there is room. Raises Full."""
         known = self._known.setdefault(key, set())
         if name not in known and len(known) >= self.limit:
-            raise Full(self._sentence.format(used=len(known), limit=self.limit, key=key))
+            raise Full(agreeing(self._sentence, len(known), self._noun, limit=self.limit, key=key))
         known.add(name)

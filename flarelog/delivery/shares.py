@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from flarelog.delivery.quota import MAX_SITE_RUNS, Limits, Site
 from flarelog.errors import Full
 from flarelog.model import StreamId
+from flarelog.text import are, several
 
 
 @dataclass(slots=True)
@@ -46,9 +47,10 @@ class Holdings:
         if new.logs or new.directories:
             others, limits = self._making.get(site) or Footprint(), self._limits
             logs, directories = held.logs + others.logs, held.directories + others.directories
-            self._room(stream, new.logs, logs, limits.max_site_logs, "logs", "max_site_logs")
+            self._room(stream, new.logs, logs, limits.max_site_logs, ("log", "logs"), "max_site_logs")
             most = limits.max_site_directories
-            self._room(stream, new.directories, directories, most, "directories", "max_site_directories")
+            words = "directory", "directories"
+            self._room(stream, new.directories, directories, most, words, "max_site_directories")
         self.journals(stream, held)
         making = self._making.setdefault(site, Footprint())
         making.add(new.logs, new.directories)
@@ -64,14 +66,15 @@ class Holdings:
         is on its way.
         """
         if held.journal_bytes >= self._limits.max_site_journal_disk:
-            self._room(stream, 1, held.journal_bytes, 0, "bytes of journals", "max_site_journal_disk")
+            words = "byte of journals", "bytes of journals"
+            self._room(stream, 1, held.journal_bytes, 0, words, "max_site_journal_disk")
 
-    def _room(self, stream: StreamId, more: int, used: int, most: int, what: str, name: str) -> None:
+    def _room(self, stream: StreamId, more: int, used: int, most: int, words: tuple[str, str], name: str) -> None:
         if not more or used + more <= most:
             return
         raise Full(
-            f"{used:d} {what} of site {stream.site} in run {stream.run} are stored, and"
-            f" {getattr(self._limits, name)} is the limit: remove old logs, or start the"
+            f"{several(used, *words)} of site {stream.site} in run {stream.run} {are(used)} stored, and"
+            f" {getattr(self._limits, name):,} is the limit: remove old logs, or start the"
             f" receiver with a higher --{name.replace('_', '-')}"
         )
 
@@ -105,14 +108,14 @@ class RunShares:
         made = self._made[maker] if maker else 0
         if maker and self._each is not None and made >= self._each:
             raise Full(
-                f"site {maker} has {made} open runs without an announcement, and {self._each}"
+                f"site {maker} has {several(made, 'open run')} without an announcement, and {self._each:,}"
                 " is the limit: end or remove old runs, or start the receiver with a higher"
                 " --max-site-runs"
             )
         total = self._made[""] if self._certified else len(self._makers)
         if not (maker and self._certified) and total >= self._limits.max_runs:
             raise Full(
-                f"{total} runs have not ended, and {self._limits.max_runs} is the limit: end"
+                f"{several(total, 'run has', 'runs have')} not ended, and {self._limits.max_runs:,} is the limit: end"
                 " or remove old runs, or start the receiver with a higher --max-runs"
             )
         self._count(run, maker)

@@ -12,7 +12,7 @@ from flarelog.exit_marks import CERTAIN, LIKELY, Exit, end_of
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.levels import Level
 from flarelog.render.times import SECOND
-from flarelog.text import legible
+from flarelog.text import legible, several
 
 SLACK = 2 * SECOND  # by which clocks of sites that are compared may still differ
 BEHIND = 64 << 10  # bytes of a log behind which what may have ended its program has not
@@ -171,7 +171,7 @@ def _differ(ranks: Mapping[int, Finding], ops: Mapping[tuple[str, int], str], wo
     most = max(counts, key=lambda value: (counts[value], value))
     odd = {rank: value for rank, value in sorted(enqueued.items()) if value != most}
     said = ", ".join(_said(rank, value, ranks, ops) for rank, value in list(odd.items())[:LISTED])
-    more = f" and {len(odd) - LISTED} more ranks" if len(odd) > LISTED else ""
+    more = f" and {several(len(odd) - LISTED, 'more rank')}" if len(odd) > LISTED else ""
     text = f"{said}{more}; the others enqueued {most}"
     silent = world - len(ranks)
     if silent > 0:

@@ -45,7 +45,8 @@ class Admission:
         self._announced_only = options.announced_runs_only
         self._sites = Names(
             options.max_sites,
-            "run {key} has {used} sites, and {limit} is the limit: start the receiver with a higher --max-sites",
+            "site",
+            "run {key} has {used}, and {limit:,} is the limit: start the receiver with a higher --max-sites",
         )
         self._holdings = Holdings(options)
         self._opening = Turns(OPENING, OF_ONE_PEER)

@@ -101,17 +101,20 @@ class Peers:
         self._said = said  # whether a sentence was said just now
         self._calls = Places(
             limits.max_peer_calls,
-            "{used} calls of {key} are open, and {limit} is the limit: wait until one ends, or start the receiver with"
+            "call",
+            "{used} of {key} {are} open, and {limit:,} is the limit: wait until one ends, or start the receiver with"
             " a higher --max-peer-calls",
         )
         self._reads = Places(
             limits.max_peer_reads,
-            "{used} calls of {key} read or list, and {limit} is the limit: wait until one ends, or start the receiver"
-            " with a higher --max-peer-reads",
+            "call",
+            "{used} of {key} {are} reading or listing, and {limit:,} is the limit: wait until one ends, or start the"
+            " receiver with a higher --max-peer-reads",
         )
         self._connections = Different(
             limits.max_peer_connections,
-            "{key} has calls on {used} connections, and {limit} is the limit: close one, or start the receiver with a"
+            "connection",
+            "{key} has calls on {used}, and {limit:,} is the limit: close one, or start the receiver with a"
             " higher --max-peer-connections",
         )
         self._opens = Pace(limits.max_peer_opens, limits.max_peer_opens * OPENS_BURST)

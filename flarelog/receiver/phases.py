@@ -68,7 +68,7 @@ def _quiet(still: float, activity: Activity | None) -> Standing:
         return Standing(Phase.QUIET, still)
     if not activity.processes:
         return Standing(Phase.GONE, still, "the processes that wrote it have ended")
-    those = f"{activity.processes} process{'' if activity.processes == 1 else 'es'}"
+    those = several(activity.processes, "process", "processes")
     if not activity.idle:
         cores = f"{activity.cpu:.0%} of a core" if activity.cpu < 1 else f"{activity.cpu:.1f} cores"
         gpu = f" and a GPU for {activity.gpu:.0f} % of the time" if activity.gpu else ""

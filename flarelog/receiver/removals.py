@@ -23,6 +23,7 @@ from flarelog.receiver.states import States
 from flarelog.receiver.windows import Lately
 from flarelog.receiver.workers.cluster import Workers
 from flarelog.stores.base import Extent, Store, in_use
+from flarelog.text import several
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class Removals:
                     opened += await workers.hold(run, site, force, END_WITHIN + GRACE)
                 if opened and force:
                     raise Unavailable(
-                        f"{opened} logs of run {run} did not end within {END_WITHIN:g} s, so the run"
+                        f"{several(opened, 'log')} of run {run} did not end within {END_WITHIN:g} s, so the run"
                         " was not removed: try again"
                     )
                 if opened:

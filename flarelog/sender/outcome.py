@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from flarelog import errors
 from flarelog.errors import FlarelogError, StreamFenced
 from flarelog.model import Receipt, StreamId
-from flarelog.text import legible
+from flarelog.text import legible, several
 from flarelog.values import frozen
 
 
@@ -72,7 +72,9 @@ class Outcome:
             return one.trouble
         if self.error is not None:
             return str(self.error)
-        return f"no log was found at {legible(path)}" if one is None else f"{one.unsent:,} bytes of it were not sent"
+        if one is None:
+            return f"no log was found at {legible(path)}"
+        return f"{several(one.unsent, 'byte')} of it {'was' if one.unsent == 1 else 'were'} not sent"
 
 
 def trouble_of(path: str, troubles: Iterable[str]) -> str:

@@ -47,6 +47,7 @@ from flarelog.model import (
 from flarelog.records import commands_of
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import POINTS, Happening, Moment
+from flarelog.text import are, several
 from flarelog.values import frozen
 
 Durability = Literal["disk", "memory"]
@@ -325,11 +326,8 @@ def absent(run: str, site: str = "") -> NotFound:
 def in_use(run: str, site: str, streams: int) -> str:
     """Why it is not removed."""
     where = f"site {site} in run {run}" if site else f"run {run}"
-    logs = "a log" if streams == 1 else f"{streams} logs"
-    return (
-        f"{logs} of {where} {('is' if streams == 1 else 'are')} open: end the run"
-        " first (flarelog run-end), or give --force"
-    )
+    logs = "a log" if streams == 1 else several(streams, "log")
+    return f"{logs} of {where} {are(streams)} open: end the run first (flarelog run-end), or give --force"
 
 
 def pieces(stream: StreamId, read: Bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:

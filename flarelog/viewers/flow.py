@@ -23,7 +23,7 @@ from flarelog.render.rows import WINDOW, Line, Note, Untimed
 from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.times import stamp
 from flarelog.render.tracebacks import TRACEBACK
-from flarelog.text import legible
+from flarelog.text import legible, several
 from flarelog.values import frozen
 
 if TYPE_CHECKING:  # who wants no times does not wait for it
@@ -303,7 +303,7 @@ class Flow:
         at = self.position if length is None else min(self.position, length)
         how = "its receipt is complete" if sealed else "without a receipt: its last bytes may be missing"
         how += f"; {gaps_text(self._lost)}" if self._lost else ""
-        return self._note(f"ended at {at:,} bytes, {how}", "ended", {"sealed": sealed}, at)
+        return self._note(f"ended at {several(at, 'byte')}, {how}", "ended", {"sealed": sealed}, at)
 
     # --- what is shown
 
@@ -393,7 +393,7 @@ class Flow:
                 hole = next((word[5:] for word in mark.notes.split(",") if word.startswith("hole:")), "")
                 event = {"path": legible(mark.path)}
                 if hole.isdecimal():
-                    text, name = f"a hole of {int(hole):,} bytes, stored as NULs", "hole"
+                    text, name = f"a hole of {several(int(hole), 'byte')}, stored as NULs", "hole"
                 elif not self._identities or isinstance(self._last, Ended) or mark.identity in self._same():
                     return []
                 elif mark.identity in self._identities:

@@ -21,6 +21,7 @@ from flarelog.model import Buffer, Mark, State, StreamId, StreamInfo
 from flarelog.render.merge import Merge
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
+from flarelog.text import several
 from flarelog.viewers.flow import Display, Item
 from flarelog.viewers.reading import SLICE, Reading, Stream
 from flarelog.viewers.turns import TURN, Turns
@@ -333,7 +334,7 @@ class Follow:
             return False
         size, stream = start - each.received, each.info.stream
         where = f"{stream.run} --from {stream.site}/{stream.log}:{each.received}"
-        text = f"this terminal was too slow and skipped {size:,} bytes: flarelog logs {where} shows them"
+        text = f"this terminal was too slow and skipped {several(size, 'byte')}: flarelog logs {where} shows them"
         await self._put(each, start, _Skip(text))
         each.received, each.slow = start, 0.0
         return True

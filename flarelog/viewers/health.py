@@ -9,7 +9,7 @@ from typing import Any
 from flarelog.model import CANNOT_BE_READ, Health, StreamInfo
 from flarelog.receiver.phases import spoken
 from flarelog.records import unknown_ends, unstored_sentences
-from flarelog.text import legible
+from flarelog.text import legible, several
 
 _FULL = 0.95  # of the memory
 _LITTLE = 0.02  # of the disk
@@ -108,10 +108,15 @@ def few_missing(infos: Collection[StreamInfo]) -> list[str]:
         *refused[:FEW],
         *(["nothing is stored of more logs: flarelog status names them"] if len(refused) > FEW else []),
         *found[:FEW],
-        *([f"{more:,} more files cannot be read: flarelog status names them"] if more > 0 else []),
+        *([f"{several(more, 'more file')} cannot be read: flarelog status names them"] if more > 0 else []),
         *ends[:FEW],
-        *([f"the ends of {others:,} more commands are not known: flarelog status names them"] if others > 0 else []),
+        *([_more_ends(others)] if others > 0 else []),
     ]
+
+
+def _more_ends(others: int) -> str:
+    what = "the end of 1 more command is" if others == 1 else f"the ends of {others:,} more commands are"
+    return f"{what} not known: flarelog status names them"
 
 
 def unreadable(said: Iterable[tuple[str, str, str]], infos: Iterable[StreamInfo]) -> list[str]:

@@ -25,6 +25,7 @@ from flarelog.receiver.phases import QUIET_AFTER
 from flarelog.stores import fares
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import CLOSED, LEFT, OPENED, PAUSED, RESUMED, SILENT, Happening, Moment
+from flarelog.text import several
 from flarelog.viewers.health import figures
 
 BUCKETS = 1200
@@ -162,7 +163,7 @@ class _Site:
             self._signs.append(Sign(one.at, "begun", "began", one.log, 0))
         elif one.what == "sealed":
             self._become([one.log], _OVER, one.at)
-            self._signs.append(Sign(one.at, "receipt", f"complete, {one.length:,} bytes", one.log, one.length))
+            self._signs.append(Sign(one.at, "receipt", f"complete, {several(one.length, 'byte')}", one.log, one.length))
         elif one.happening is not None:
             self._happened(one.happening)
         else:
@@ -171,7 +172,7 @@ class _Site:
     def _marked(self, one: Moment) -> None:
         mark = one.mark
         if isinstance(mark, Gap):
-            size = f"{mark.length:,} bytes" if mark.length else "bytes"
+            size = several(mark.length, "byte") if mark.length else "bytes"
             self._signs.append(Sign(one.at, "gap", f"{size} lost: {mark.reason}", one.log, mark.offset))
         elif isinstance(mark, Ended):
             self._signs.append(Sign(one.at, "rotation", f"its file was {mark.reason}", one.log, mark.offset))

@@ -24,6 +24,7 @@ from flarelog.render.container import may_be_records
 from flarelog.render.rows import WINDOW, Note
 from flarelog.render.sgr import RESETS
 from flarelog.render.sieve import Sieve
+from flarelog.text import several
 from flarelog.values import frozen
 from flarelog.viewers.clocks import Clocks, arrived_at, times_of
 from flarelog.viewers.flow import Bytes, Flow, Item, View
@@ -225,7 +226,7 @@ class Reading:
         start = self.selection.starts.get((stream.site, stream.log), 0)
         if start <= info.committed:
             return ""
-        there = f"{stream.site}/{stream.log} {'ended at' if info.sealed else 'has'} {info.committed:,} bytes"
+        there = f"{stream.site}/{stream.log} {'ended at' if info.sealed else 'has'} {several(info.committed, 'byte')}"
         return f"{there}: byte {start:,} does not exist{'' if info.sealed else ' yet'}"
 
     def _flow(

@@ -81,14 +81,14 @@ def test_a_limit_in_bytes_is_exceeded_by_less_than_one_chunk() -> None:
         pytest.param(
             Limits(max_site_streams=1),
             B,
-            "1 streams of site site-1 in run run-1 are open, and 1 is the limit: wait until one ends, or start"
+            "1 stream of site site-1 in run run-1 is open, and 1 is the limit: wait until one ends, or start"
             " the receiver with a higher --max-site-streams",
             id="of-a-site",
         ),
         pytest.param(
             Limits(max_streams=1),
             OTHER_RUN,
-            "1 streams are open, and 1 is the limit: wait until one ends, or start the receiver with a higher"
+            "1 stream is open, and 1 is the limit: wait until one ends, or start the receiver with a higher"
             " --max-streams",
             id="in-all",
         ),

@@ -98,9 +98,9 @@ def test_keys_that_come_and_go_are_forgotten() -> None:
 
 
 def test_a_place_is_given_back_and_one_too_many_is_told_what_to_do() -> None:
-    places = Places(1, "{used} of {limit} for {key}: wait")
+    places = Places(1, "call", "{used} of {key} {are} open of {limit}: wait")
     with places.one("a"):
-        with pytest.raises(Full, match="1 of 1 for a: wait"), places.one("a"):
+        with pytest.raises(Full, match="1 call of a is open of 1: wait"), places.one("a"):
             raise AssertionError
         with places.one("b"):
             pass
@@ -110,10 +110,10 @@ def test_a_place_is_given_back_and_one_too_many_is_told_what_to_do() -> None:
 
 
 def test_a_name_that_is_known_passes_however_many_there_are() -> None:
-    names = Names(2, "{key} has {used} of {limit}")
+    names = Names(2, "site", "{key} has {used} of {limit}")
     names.learn("run", "a", "b", "c")
     names.admit("run", "c")
-    with pytest.raises(Full, match="run has 3 of 2"):
+    with pytest.raises(Full, match="run has 3 sites of 2"):
         names.admit("run", "d")
     names.admit("other", "d")
     assert names.known("other")

@@ -138,10 +138,22 @@ def test_a_run_that_has_ended_makes_room_for_another_of_its_site(tmp_path: Path)
             id="logs",
         ),
         pytest.param(
+            Limits(max_site_logs=1), Footprint(logs=1), Footprint(logs=1),
+            "1 log of site site-1 in run run-1 is stored, and 1 is the limit: remove old logs, or"
+            " start the receiver with a higher --max-site-logs",
+            id="one-log",
+        ),
+        pytest.param(
             Limits(max_site_directories=4), Footprint(directories=3), Footprint(logs=1, directories=2),
             "3 directories of site site-1 in run run-1 are stored, and 4 is the limit: remove old logs,"
             " or start the receiver with a higher --max-site-directories",
             id="directories",
+        ),
+        pytest.param(
+            Limits(max_site_directories=1), Footprint(directories=1), Footprint(logs=1, directories=1),
+            "1 directory of site site-1 in run run-1 is stored, and 1 is the limit: remove old logs,"
+            " or start the receiver with a higher --max-site-directories",
+            id="one-directory",
         ),
         pytest.param(
             Limits(max_site_journal_disk=100), Footprint(journal_bytes=100), Footprint(),

@@ -94,7 +94,7 @@ def test_of_a_run_that_begins_later_a_log_that_was_refused_before_is_told(tmp_pa
         (info,) = await server.store.unstored()
         assert (str(info.stream), info.unstored.partition(":")[0]) == (
             "run-2/site-1/log.txt",
-            "1 runs have not ended, and 1 is the limit",
+            "1 run has not ended, and 1 is the limit",
         )
 
     play(tmp_path, act, max_runs=1)

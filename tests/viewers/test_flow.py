@@ -75,6 +75,11 @@ def test_what_is_complete_is_shown_when_nothing_more_comes() -> None:
             id="a-gap",
         ),
         pytest.param(
+            [Gap(8, 0, 1, "truncated")],
+            ["one", "two", "── gap: 1 byte is lost: truncated ──", "three"],
+            id="a-gap-of-one-byte",
+        ),
+        pytest.param(
             [Gap(6, 0, 0, "unread")],
             ["one", "tw", "── gap: bytes of unknown number are lost: unread ──", "o", "three"],
             id="a-gap-tears-its-line",

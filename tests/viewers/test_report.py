@@ -96,22 +96,22 @@ VERDICTS = [
     ),
     pytest.param(
         report(SiteFacts("a", 1, 1, endings=(Ending("exit code 1", False, "log.txt"),), stands=Stands.FAILED)),
-        "0 of 1 sites complete; a ended: exit code 1",
+        "0 of 1 site complete; a ended: exit code 1",
         id="a-command-that-failed",
     ),
     pytest.param(
         report(SiteFacts("a", 1, stands=Stands.PAUSED, since=BEGIN, why="the disk is full")),
-        "0 of 1 sites complete; a paused from 14:13: the disk is full",
+        "0 of 1 site complete; a paused from 14:13: the disk is full",
         id="paused-and-why",
     ),
     pytest.param(
         report(SiteFacts("a", 1, stands=Stands.PAUSED, since=BEGIN, why=LIMIT)),
-        f"0 of 1 sites complete; a paused from 14:13: {LIMIT}",
+        f"0 of 1 site complete; a paused from 14:13: {LIMIT}",
         id="an-option-at-the-end-of-a-reason",
     ),
     pytest.param(
         report(SiteFacts("a", 1, 1, unstored=2, refused="why " * 100, stands=Stands.UNSTORED)),
-        f"0 of 1 sites complete; a has 2 logs of which nothing is stored: {'why ' * 59}\u2026",
+        f"0 of 1 site complete; a has 2 logs of which nothing is stored: {'why ' * 59}\u2026",
         id="a-reason-ends-behind-a-word",
     ),
     pytest.param(

@@ -18,6 +18,7 @@ from flarelog.sources.files.identity import sight
 from flarelog.sources.files.patterns import SourceOptions, below
 from flarelog.sources.files.unmatched import files, sentence
 from flarelog.sources.files.walk import listed
+from flarelog.text import several
 
 KIND, RUN, BELOW = "path:", "{run}", "**"
 
@@ -158,7 +159,7 @@ class Directories:
         found, _ = self._pattern.find(self.root, self._own)
         if not found:
             count = _directories(self.root)
-            what = "1 directory" if count == 1 else f"{count:,} directories"
+            what = several(count, "directory", "directories")
             return f"--run-from '{self._pattern.text}' leaves out {what}" if count else ""
         return sentence(self._wanted, chain.from_iterable(map(files, found.values())))
 

@@ -139,7 +139,7 @@ class Report:
         if complete == every:
             parts = [f"all {every} sites complete" if every != 1 else "the site is complete"]
         else:
-            parts = [f"{complete} of {every} sites complete"]
+            parts = [f"{complete} of {several(every, 'site')} complete"]
         for stands in WORST[:-1]:
             those = [one for one in self.sites if one.stands is stands]
             parts += [f"{one.site} {self._said(one)}" for one in those[:NAMED]]
@@ -176,11 +176,13 @@ class Report:
 
     def _more(self, stands: Stands, those: Sequence[SiteFacts]) -> str:
         have = "has" if len(those) == 1 else "have"
+        count = sum(one.unread if stands is Stands.UNREAD else one.unstored for one in those)
+        logs = "a log" if count == 1 else "logs"
         words = {
             Stands.GAP: f"lost {several(sum(one.lost for one in those), 'byte')}",
             Stands.FAILED: "did not end well",
-            Stands.UNREAD: f"{have} logs that cannot be read",
-            Stands.UNSTORED: f"{have} logs of which nothing is stored",
+            Stands.UNREAD: f"{have} {logs} that cannot be read",
+            Stands.UNSTORED: f"{have} {logs} of which nothing is stored",
             Stands.CLOSED: "ended without a receipt",
             Stands.SENDING: f"{have} not ended",
         }

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from flarelog.detect.base import Finding
 from flarelog.records import moment
-from flarelog.text import several
+from flarelog.text import are, several
 from flarelog.values import frozen
 from flarelog.version import __version__
 from flarelog.viewers.health import table_of
@@ -68,13 +68,17 @@ def worst_first(report: Report) -> list[SiteFacts]:
     return sorted(report.sites, key=lambda one: WORST.index(one.stands))
 
 
+def _have(some: int, every: int, noun: str = "site") -> str:
+    return f"{some:,} of {several(every, noun)} {'has' if some == 1 else 'have'}"
+
+
 def left_out(report: Report, room: Room) -> list[str]:
     """A sentence for each thing that is not shown."""
     sites, found = len(report.sites), []
     if sites > room.lanes:
-        found.append(f"{sites - room.lanes:,} of {sites:,} sites have no lane here: those with trouble come first")
+        found.append(f"{_have(sites - room.lanes, sites)} no lane here: those with trouble come first")
     if sites > room.rows:
-        found.append(f"{sites - room.rows:,} of {sites:,} sites have no row here: those with trouble come first")
+        found.append(f"{_have(sites - room.rows, sites)} no row here: those with trouble come first")
     if not room.lines:
         found.append("last lines, and how commands ended, are not shown")
     if len(report.findings) > room.findings:
@@ -87,7 +91,7 @@ def left_out(report: Report, room: Room) -> list[str]:
 
 
 def _left(count: int, what: str, done: str) -> str:
-    return f"{several(count, what)} {'is' if count == 1 else 'are'} not {done}"
+    return f"{several(count, what)} {are(count)} not {done}"
 
 
 def lanes_of(report: Report, room: Room) -> list[Lane]:
@@ -149,7 +153,8 @@ def _head(report: Report) -> Iterator[Safe]:
     cards += [(f"{sum(lines):,}", "lines")] if lines else []
     lost = sum(one.lost for one in report.sites)
     gaps = sum(one.gaps for one in report.sites)
-    cards.append((f"{gaps:,}", f"gaps, {lost:,} bytes lost") if gaps else ("0", "gaps"))
+    of_gaps = "gap" if gaps == 1 else "gaps"
+    cards.append((f"{gaps:,}", f"{of_gaps}, {several(lost, 'byte')} lost") if gaps else ("0", "gaps"))
     cards.append((f"{sum(one.agreed for one in report.sites):,} of {logs:,}", "digests agreed"))
     yield tag("ul", *(tag("li", tag("b", number), tag("span", what)) for number, what in cards), class_="cards")
 
@@ -197,7 +202,7 @@ def _lanes(report: Report, room: Room, insides: drawing.Insides) -> Iterator[Saf
     by_site = {one.site: one for one in report.sites}
     for lane in lanes:
         one = by_site[lane.site]
-        said = f"{lane.site}: {one.stands}, {one.bytes:,} bytes"
+        said = f"{lane.site}: {one.stands}, {several(one.bytes, 'byte')}"
         rows.append(tag("a", lane.site, href=f"#s-{anchor(lane.site)}", title=lane.site))
         rows.append(
             tag(
@@ -276,8 +281,8 @@ def words(report: Report, one: SiteFacts) -> str:
     """What its standing says beyond its name."""
     match one.stands:
         case Stands.GAP:
-            rest = "" if one.agreed == one.logs else f"; {one.logs - one.agreed} of {one.logs} logs have not ended"
-            return f"{one.lost:,} bytes lost{rest}"
+            rest = "" if one.agreed == one.logs else f"; {_have(one.logs - one.agreed, one.logs, 'log')} not ended"
+            return f"{several(one.lost, 'byte')} lost{rest}"
         case Stands.SILENT | Stands.LOST | Stands.PAUSED:
             return f"from {report.clock(one.since)}{f': {one.why}' if one.why else ''}"
     return ""
@@ -342,7 +347,7 @@ def _below(one: SiteFacts) -> Iterator[Safe]:
     for ending in one.endings[:5]:
         yield tag("div", f"Command of {ending.log}: ", tag("b", ending.sentence))
     if len(one.endings) > 5:
-        yield tag("div", f"and {len(one.endings) - 5:,} more commands")
+        yield tag("div", f"and {several(len(one.endings) - 5, 'more command')}")
     if one.last:
         yield tag("div", f"Last line of {one.last_log}: ", tag("code", one.last))
     if one.bar:
