@@ -27,6 +27,7 @@ LONGEST_REASON = 300  # characters of why something became of a log
 UNREAD = 8  # logs that cannot be read, as a producer tells it with its health
 CANNOT_BE_LISTED = " cannot be listed: "  # of a directory, as the next of a file
 CANNOT_BE_READ = " cannot be read: "  # in what a sidecar says of a file, between the name and the reason
+CANNOT_BE_SENT = " cannot be sent: "  # the same where its name, say, is none that a log can have
 REDACTED = "redacted"  # in a generation's notes, before what was masked
 BORN = "born"  # in a generation's notes, before the time of its file's birth, in ns since the epoch
 SPOOL = "spool"  # in a generation's notes, before whose output it is and where in it its file begins

@@ -116,6 +116,50 @@ def test_a_file_that_could_not_be_read_is_missing_until_it_is_gone_or_excluded(
     assert standing() == ("sealed", 0, "sealed")
 
 
+@pytest.mark.parametrize("gone", ["removed", "excluded", "renamed-while-it-runs"])
+def test_a_file_whose_name_no_log_can_have_is_missing_until_it_is_gone_or_excluded(place: Place, gone: str) -> None:
+    data = append(place.log, lines(100))
+    named = place.root / "a b\x1b.log"
+    append(named, lines(10))
+    append(place.root / f"{'n' * 201}.log", lines(10))
+    deep = place.root.joinpath(*"abcdefghijklmnop")
+    deep.mkdir(parents=True)
+    append(deep / "deep.log", lines(10))
+    receiver = place.serve()
+    at = ("--receiver", receiver.address)
+
+    def standing() -> tuple[str, int, str]:
+        status = place.call("status", RUN, *at).printed.split()[1].rstrip(":")
+        exits = place.call("logs", RUN, *at, "--exit-status")
+        return status, exits.ends(), place.call("runs", RUN, *at, "--json").records()[0]["state"]
+
+    running = gone == "renamed-while-it-runs"
+    sidecar = place.sidecar(receiver, *(() if running else ("--once",)))
+    if not running:
+        assert sidecar.ends() == 1
+        assert standing() == ("idle", 7, "idle")
+    else:
+        until(lambda: place.call("logs", RUN, *at, "--exit-status").ends() == 7, "it is told", 30)
+    said = place.call("status", RUN, *at).printed
+    assert len(re.findall(r"missing: .* cannot be read: the log's name ", said)) == 3, said
+    assert r"cannot be read: the log's name is 'a b\x1b.log'; use only letters" in said
+    report = place.directory / "run.md"
+    place.call("report", RUN, *at, "-o", str(report))
+    assert ("has 3 logs of which nothing is stored" in report.read_text()) is not running
+    shutil.rmtree(place.root / "a")
+    (place.root / f"{'n' * 201}.log").unlink()
+    if gone == "removed":
+        named.unlink()
+    if running:
+        named.rename(place.root / "ab.log")
+        until(lambda: sidecar.said.count("it is gone") == 3, lambda: sidecar.talk())
+        assert sidecar.stop() == 0
+    else:
+        assert place.sidecar(receiver, "--once", *(("--exclude", "a b*") if named.exists() else ())).ends() == 0
+    assert standing() == ("sealed", 0, "sealed")
+    receiver.holds(data)
+
+
 def test_a_sidecar_that_is_another_user_reads_what_it_may_and_says_once_what_it_may_not(
     place: Place, nobody: tuple[str, ...]
 ) -> None:

@@ -2,7 +2,8 @@
 says something next tells it.
 
 A receiver remembers what cannot be read until the place that said so says otherwise: the same directory on the same
-machine, also in a later process. Another sidecar of the site may not know those logs.
+machine, also in a later process. Another sidecar of the site may not know those logs. A file whose name no log can
+have is told under one that a log can have: what a receiver remembers are logs.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from itertools import islice
 from typing import Protocol
 
-from flarelog.model import CANNOT_BE_LISTED, UNREAD, Health, News
+from flarelog.errors import InvalidName
+from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ, CANNOT_BE_SENT, UNREAD, Health, News
+from flarelog.names import log_name
 from flarelog.sources.health import EVERY, collect
 from flarelog.text import legible
+
+STAND_IN = 40  # characters of a file's name in what stands for it: a sentence has room for few
 
 
 class Speaker(Protocol):
@@ -54,7 +60,7 @@ class Healths:
             return None
         self._latest, self._said = found, said
         place = f"{legible(self._directory).rstrip('/')}/"  # is nobody's business but the site's
-        unread = tuple(sentence.removeprefix(place) for sentence in said)
+        unread = tuple(_as_told(sentence.removeprefix(place)) for sentence in said)
         whole = len(troubles) == len(unread) and self._all_seen()
         whole = whole and not any(CANNOT_BE_LISTED in sentence for sentence in unread)
         return News(0, 0, health=replace(found, unread=unread), place=self._place, whole=whole)
@@ -82,6 +88,24 @@ class Healths:
         if (one := speaker()) is not None:
             one.changed()
         return True
+
+
+def _as_told(sentence: str) -> str:
+    """What a receiver is told of a file that *sentence* says is not sent: of a log that cannot be read."""
+    for kind in (CANNOT_BE_SENT, CANNOT_BE_READ):
+        path, found, why = sentence.partition(kind)
+        if found:
+            return f"{stand_in(path)}{CANNOT_BE_READ}{why}"
+    return sentence
+
+
+def stand_in(path: str) -> str:
+    """*path*, if it can name a log; else a name like it, which no other path has."""
+    try:
+        return log_name(path)
+    except InvalidName:
+        digest = hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()
+        return f"{re.sub('[^A-Za-z0-9._-]+', '_', path)[-STAND_IN:]}-{digest}"
 
 
 def place_of(run: str, site: str, directory: str) -> str:

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 
 from flarelog.errors import InvalidName
+from flarelog.model import CANNOT_BE_SENT
 from flarelog.names import log_name
 from flarelog.sources.files.copies import Copies
 from flarelog.sources.files.descriptors import Descriptors
@@ -146,7 +147,7 @@ class Strangers:
                 log_name(owned[0])
         except InvalidName as error:
             owned = None
-            self.troubles.tell(path, f"{legible(full)} cannot be sent: {error}")
+            self.troubles.tell(path, f"{legible(full)}{CANNOT_BE_SENT}{error}")
         if owned is None:
             file.close()
             return None
@@ -183,7 +184,7 @@ class Strangers:
 
     def _fails(self, path: str, is_of: tuple[int, int], error: Exception) -> None:
         self._strange[path] = is_of
-        self.troubles.tell(path, f"{legible(path)} cannot be sent: {error!r}", error)
+        self.troubles.tell(path, f"{legible(path)}{CANNOT_BE_SENT}{error!r}", error)
 
     def _take_in(self, file: SourceFile, name: str, start: int, now: float) -> Known:
         """Give *file*, which is not known, to the log *name*, from *start* on."""

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ
+from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ, CANNOT_BE_SENT
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.lineage import is_rotation
@@ -24,6 +24,7 @@ from flarelog.text import legible
 log = logging.getLogger(__name__)
 
 NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
+_OF_WHAT_IS_THERE = CANNOT_BE_READ, CANNOT_BE_SENT, CANNOT_BE_LISTED
 Entry = tuple[str, Sight | SourceFile, bool]
 """(path, what stands there, or the known and open file that does, whether a link leads to it)"""
 
@@ -53,10 +54,12 @@ class Troubles(dict[str, str]):
                 log.error("%s; the other files continue", sentence, exc_info=bug)
 
     def forget_gone(self, root: str, scanned: Collection[str] | None) -> None:
-        """What cannot be read is no trouble any more once it is gone. *scanned*: of these directories; None: of all."""
+        """What cannot be read, or sent, is no trouble any more once it is gone. *scanned*: of these directories; None:
+        of all.
+        """
         for path, sentence in list(self.items()):
-            if (scanned is None or directory_of(path) in scanned) and (
-                CANNOT_BE_READ in sentence or CANNOT_BE_LISTED in sentence
+            if (scanned is None or directory_of(path) in scanned) and any(
+                kind in sentence for kind in _OF_WHAT_IS_THERE
             ):
                 try:
                     os.lstat(os.path.join(root, path))
