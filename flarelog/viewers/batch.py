@@ -15,14 +15,12 @@ from typing import Any
 
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.model import Buffer, Mark, StreamId
-from flarelog.records import unstored_sentences
 from flarelog.render.merge import ByTime
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
 from flarelog.viewers.flow import Block, Display, Item
 from flarelog.viewers.follow import LIVE_READS, Order
-from flarelog.viewers.health import unread
-from flarelog.viewers.missing import absent
+from flarelog.viewers.missing import absent, never_stored
 from flarelog.viewers.reading import LEFT_OUT, SLICE, Reading, Stream
 
 SHOWN_AT_ONCE = 2000  # lines that are merged before they are handed on
@@ -51,9 +49,8 @@ class Batch:
         """Show what is there. Raises FlarelogError, OSError; NotFound where nothing is."""
         infos = await self._reading.listed()
         if not infos:
-            missing = self._reading.unstored
-            if why := [*unstored_sentences(missing), *unread(missing)]:
-                raise NotFound("; ".join(why))
+            if why := never_stored(self._reading.unstored):
+                raise NotFound(why)
             raise await absent(self._reading.origin, self._reading.selection)
         if all(info.sealed and self._reading.beyond(info) for info in infos):
             raise NotFound("; ".join(self._reading.beyond(info) for info in infos))

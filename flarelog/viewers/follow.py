@@ -69,7 +69,7 @@ class Follow:
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)
         self._over = False  # the run has ended: there will be no more than what was listed
         self._looked = False  # what is found from now on is new
-        self._waiting = False  # for a first stream, and it was said
+        self._waiting = self._refused = False  # for a first stream, and it was said; and that it was refused
         self._removed = asyncio.Event()  # a stream was, and nobody was told
         self._told_removed = set[StreamId]()
         self._said = False  # which sites of those that are named have not come
@@ -123,8 +123,7 @@ class Follow:
                 self._tell_removed(infos)
                 infos = [info for info in infos if self._is_there(info, began)]
                 self._found(infos, group, over=state is RunState.ENDED)
-                if not self._reading.streams and not self._waiting and not self._over:
-                    self._waiting = True
+                if not (self._reading.streams or self._over):
                     await self._say_waiting()
                 elif infos and not (self._said or self._over or self._display.terminal):
                     self._said = True
@@ -170,8 +169,10 @@ class Follow:
 
     async def _nothing_comes(self) -> None:
         """Raises NotFound where the run has ended and nothing that is wanted has come."""
-        from flarelog.viewers.missing import missing, said  # for a mistake alone
+        from flarelog.viewers.missing import missing, never_stored, said  # for a mistake alone
 
+        if refused := never_stored(self._reading.unstored):
+            raise NotFound(refused)
         what, meant = "", ""
         with contextlib.suppress(FlarelogError):  # the next look tells
             what, meant = await missing(self._reading.origin, self._reading.selection)
@@ -220,8 +221,15 @@ class Follow:
         return begun
 
     async def _say_waiting(self) -> None:
-        from flarelog.viewers.missing import missing  # for who comes too early
+        from flarelog.viewers.missing import missing, never_stored  # for who comes too early
 
+        waiting, self._waiting = self._waiting, True
+        if refused := never_stored(self._reading.unstored):
+            if not self._refused:
+                self._reading.say(f"{refused}: waiting")
+            self._refused = True
+        if waiting or refused:
+            return
         what, meant = f"{self._reading.origin.name} has no such log", ""
         with contextlib.suppress(FlarelogError):  # the next look tells
             what, meant = await missing(self._reading.origin, self._reading.selection)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from flarelog import globs
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
+from flarelog.model import StreamInfo
 from flarelog.names import natural, nearest
+from flarelog.records import unstored_sentences
+from flarelog.viewers.health import unread
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Selection
 
@@ -45,6 +48,11 @@ async def without(origin: Origin, run: str) -> tuple[str, str]:
     if run in runs or await origin.state(run) is not RunState.UNKNOWN:
         return f"{origin.name} has no log of run {run}", ""
     return f"{origin.name} has no run {run}", nearest(run, runs)
+
+
+def never_stored(infos: Collection[StreamInfo]) -> str:
+    """Why nothing is stored of *infos*, the logs that are wanted; empty where there are none."""
+    return "; ".join((*unstored_sentences(infos), *unread(infos)))
 
 
 async def absent(origin: Origin, wanted: Selection) -> NotFound:

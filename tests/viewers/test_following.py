@@ -352,6 +352,30 @@ def test_a_site_that_may_still_come_is_waited_for(
     assert said == [f"run {RUN} at here has no site c{there} yet: waiting"]
 
 
+@pytest.mark.parametrize("ended", [False, True], ids=["running", "ended"])
+def test_of_a_log_that_was_refused_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, ended: bool) -> None:
+    class Refusing(Held):
+        looks = 0
+
+        async def state(self, run: str) -> RunState:
+            return RunState.ENDED if ended or self.looks > 5 else RunState.RUNNING
+
+        async def streams(
+            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+        ) -> list[StreamInfo]:
+            self.looks += 1
+            refused = StreamInfo(StreamId(RUN, "a", "app.log"), 0, 0, 0, False, unstored="1 log is stored")
+            return [*await super().streams(run, sites, times), *([refused] if unstored else [])]
+
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.0)
+    said = list[str]()
+    reading = Reading(Refusing(TWO), Selection(RUN, logs=("app.log",)), View(notes=False), said.append)
+    why = f"{RUN}/a: nothing is stored of 1 log: 1 log is stored (app.log)"
+    with pytest.raises(NotFound, match=re.escape(why)):
+        asyncio.run(Follow(reading, Shown()).run())
+    assert said == ([] if ended else [f"{why}: waiting"])
+
+
 def test_from_a_byte_on_and_the_last_lines() -> None:
     data = b"".join(b"%d\n" % n for n in range(100_000))
     at = data.index(b"99998")
