@@ -12,7 +12,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import click
 from click.core import ParameterSource
@@ -272,6 +272,7 @@ def check(path: str, root: click.Context) -> tuple[int, list[Fault]]:
                 found, wrong = values(document, context, names)
                 count += len(found)
                 faults += [*wrong, *_refused(document, names, context, found), *_exposed(document, names)]
+                faults += _unusable(document, names, found)
     return count, sorted(faults, key=lambda fault: fault.line)
 
 
@@ -308,7 +309,7 @@ def _refused(
     literal = bool(said.get("fixed_strings"))
     for name, value in said.items():
         key, param = params[name]
-        check_one = None if literal and param.metavar == "REGEX" else _own_check(param)
+        check_one = None if literal and param.metavar == "REGEX" else _own_check(param, names)
         for one in value if isinstance(value, tuple) else (value,):
             try:
                 if check_one is not None and one is not None:
@@ -327,8 +328,22 @@ def _refused(
             yield Fault(document.line(names[:-1], names[-1]), whole, value=True)
 
 
-def _own_check(param: click.Option) -> Callable[[Any], object] | None:
-    """What a command does with one value of *param* before it begins. It raises FlarelogError."""
+def _name_check(param: click.Option, names: tuple[str, ...]) -> Callable[[str], object] | None:
+    """What the command *names* does with a name that *param* gives; None where that is no name, or one of many."""
+    from flarelog.names import log_name, run_name, site_name  # who reads a file alone needs none of these
+    from flarelog.sources.process.names import filled
+
+    kinds: dict[str, Callable[[str], str]] = {"--run": run_name, "--site": site_name, "--log": log_name}
+    kind = next((kinds[flag] for flag in param.opts if flag in kinds), None)
+    if kind is None or param.multiple:
+        return None
+    if names == ("run",):  # variables fill it
+        return lambda text: kind(filled(text, {}).strip("/")) if text or kind is not log_name else None
+    return lambda text: kind(text) if text or param.required else None
+
+
+def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], object] | None:
+    """What the command *names* does with one value of *param* before it begins. It raises FlarelogError."""
     from flarelog.cli import lines  # who reads a file alone needs none of these
     from flarelog.cli.asked import positions
     from flarelog.cli.findings import table
@@ -343,7 +358,6 @@ def _own_check(param: click.Option) -> Callable[[Any], object] | None:
 
     checks: dict[str, Callable[[Any], object]] = {
         "--tz": lines.zone,
-        "--zone": lambda text: lines.zones([text]),
         "--encoding": codec,
         "--from": positions,
         "--format": Template,
@@ -357,11 +371,40 @@ def _own_check(param: click.Option) -> Callable[[Any], object] | None:
     }
     if param.metavar == "REGEX":
         return lambda text: patterns([text])
+    if "--zone" in param.opts and param.multiple:  # of sites; where one is sent, its options check its zone
+        return lambda text: lines.zones([text])
+    if (named := _name_check(param, names)) is not None:
+        return named
     return (
         None
         if isinstance(param.type, click.Choice)
         else next((checks[flag] for flag in param.opts if flag in checks), None)
     )
+
+
+def _unusable(document: Document, names: tuple[str, ...], found: Mapping[str, Any]) -> Iterator[Fault]:
+    """The certificates of a table that the command could not use, as it finds out itself."""
+    said = {name: str(found[f"tls_{name}"]) for name in ("ca", "cert", "key", "crl") if found.get(f"tls_{name}")}
+    if not said:
+        return
+    from flarelog.security.tls import Tls, readable  # who has none does not wait for it
+
+    unread = False
+    for name, path in said.items():
+        try:
+            readable(path)
+        except FlarelogError as error:
+            unread = True
+            if f"tls-{name}" not in SECRETS:  # of which that is told already
+                yield Fault(document.line(names, f"tls-{name}"), f"tls-{name}: {error}", value=True)
+    said.pop("crl", None)
+    end: Literal["server", "client"] = "server" if names == ("serve",) else "client"
+    if unread or not {"ca", "cert", "key"} <= said.keys():  # a flag may give the rest
+        return
+    try:
+        Tls(**said).check(end)
+    except FlarelogError as error:
+        yield Fault(document.line(names, "tls-cert"), f"tls-cert: {error}", value=True)
 
 
 def _exposed(document: Document, names: tuple[str, ...]) -> Iterator[Fault]:

@@ -99,7 +99,7 @@ class Tls:
 
     def contents(self) -> tuple[bytes, ...]:
         """What the files hold. Raises InvalidOption."""
-        return tuple(_read(path) for path in (self.ca, self.cert, self.key) if path)
+        return tuple(readable(path) for path in (self.ca, self.cert, self.key) if path)
 
     def check(self, end: Literal["server", "client"]) -> None:
         """Try the files against each other. Raises InvalidOption with what is wrong with which, and what to do."""
@@ -129,7 +129,7 @@ class Tls:
         import ssl
 
         for path in (self.cert, self.key):
-            _read(path)  # what cannot be read is said by its name
+            readable(path)  # what cannot be read is said by its name
         try:
             # A key with a passphrase would ask at the terminal.
             context.load_cert_chain(self.cert, self.key, password=lambda: b"")
@@ -144,7 +144,7 @@ class Tls:
         """Let *context* believe whom the CA signed. Raises InvalidOption."""
         import ssl
 
-        _read(self.ca)
+        readable(self.ca)
         try:
             context.load_verify_locations(self.ca)
         except ssl.SSLError as error:
@@ -155,15 +155,15 @@ class Tls:
     def channel_credentials(self) -> grpc.ChannelCredentials:
         import grpc  # who reads a store or a pipe needs none of it
 
-        own = (_read(self.key), _read(self.cert)) if self.cert else (None, None)
-        return grpc.ssl_channel_credentials(_read(self.ca), *own)
+        own = (readable(self.key), readable(self.cert)) if self.cert else (None, None)
+        return grpc.ssl_channel_credentials(readable(self.ca), *own)
 
     def configuration(self) -> grpc.ServerCertificateConfiguration:
         """What the files say now. Raises InvalidOption."""
         import grpc
 
         self.check("server")
-        return grpc.ssl_server_certificate_configuration([(_read(self.key), _read(self.cert))], _read(self.ca))
+        return grpc.ssl_server_certificate_configuration([(readable(self.key), readable(self.cert))], readable(self.ca))
 
 
 def why(address: str, tls: Tls | None) -> str:
@@ -271,7 +271,8 @@ class ServerCertificates:
         self._files.look(anyway=True)
 
 
-def _read(path: str) -> bytes:
+def readable(path: str) -> bytes:
+    """What the PEM file at *path* holds. Raises InvalidOption."""
     try:
         return contents(path, MAX_FILE, regular=True)[1]  # OpenSSL reads it once more
     except OSError as error:

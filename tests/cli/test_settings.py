@@ -14,6 +14,7 @@ from flarelog.cli import main
 from flarelog.cli.options import asks, one_source, option
 from flarelog.cli.settings import Document, chosen, configured
 from flarelog.stores.local.store import LocalStore
+from tests.certificates import Authority
 from tests.cli.test_options import Kind
 
 levels: list[str] = []
@@ -282,6 +283,18 @@ def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
         ("[logs]\nranks = 'all'\n", 2, "ranks: --ranks takes first and last"),
         ("[logs]\nrank-map = 'x'\n", 2, "rank-map: 'x' is not an entry of a rank map"),
         ("[findings]\nrules = 'missing.toml'\n", 2, "rules: the rules missing.toml cannot be read"),
+        ("[sidecar]\nzone = 'Mars'\n", 2, "zone 'Mars' is unknown on this machine"),
+        ("[sidecar]\nrun = 'a b'\n", 2, "run: the run's name is 'a b'"),
+        ("[sidecar]\nrun = '{X}'\n", 2, "run: the run's name is '{X}'"),
+        ("[agent]\nroot = '.'\nsite = ''\n", 3, "site: the site's name is empty"),
+        ("[doctor]\nsite = '..'\n", 2, "site: the site's name has the part '..'"),
+        ("[run]\nrun = ''\n", 2, "run: the run's name is empty"),
+        ("[run]\nlog = 'a b'\n", 2, "log: the log's name is 'a b'"),
+        ("[run]\nlog = '{RANK}/../x'\n", 2, "log: the log's name has the part '..'"),
+        ("[sidecar]\ntls-ca = 'missing.crt'\n", 2, "tls-ca: missing.crt cannot be read: No such file"),
+        ("[serve]\ntls-cert = 'missing.crt'\n", 2, "tls-cert: missing.crt cannot be read: No such file"),
+        ("[serve]\ntls-crl = 'missing.crl'\n", 2, "tls-crl: missing.crl cannot be read: No such file"),
+        ("[logs]\ntls-key = 'missing.key'\n", 2, "tls-key: missing.key cannot be read: No such file"),
         ("[serve]\nworkers = 0\n", 2, "workers: --workers must be a number from 1"),
         ("[serve]\npolicy = 'missing.toml'\n", 2, "policy: the policy missing.toml cannot be read"),
         ("[sidecar]\nsite-policy = 'missing.toml'\n", 2, "site-policy: "),
@@ -290,8 +303,42 @@ def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
 def test_a_value_that_the_command_itself_would_refuse(path: Path, text: str, line: int, sentence: str) -> None:
     code, out, err = checked(path, text)
     assert (code, out) == (78, "")
-    assert f"line {line}: " in err.splitlines()[0]
-    assert sentence in err.splitlines()[0]
+    (said,) = err.splitlines()
+    assert f"line {line}: " in said
+    assert sentence in said
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        pytest.param("[serve]\ntls-ca = '{d}/ca.crt'\ntls-cert = '{d}/a.crt'\ntls-key = '{d}/a.key'", "", id="good"),
+        pytest.param("[serve]\ntls-ca = '{d}/ca.crt'\ntls-cert = '{d}/a.crt'", "", id="a-flag-may-give-the-key"),
+        pytest.param("[logs]\ntls-ca = '{d}/ca.crt'", "", id="a-ca-alone"),
+        pytest.param(
+            "[serve]\ntls-ca = '{d}/ca.crt'\ntls-cert = '{d}/a.crt'\ntls-key = '{d}/b.key'",
+            "line 3: tls-cert: the key {d}/b.key does not belong to the certificate {d}/a.crt",
+            id="of-two-pairs",
+        ),
+        pytest.param(
+            "[sidecar]\ntls-ca = '{d}/empty'\ntls-cert = '{d}/a.crt'\ntls-key = '{d}/a.key'",
+            "line 3: tls-cert: {d}/empty holds no CA certificate in PEM",
+            id="no-ca",
+        ),
+    ],
+)
+def test_certificates_are_tried_as_the_command_tries_them(tmp_path: Path, text: str, sentence: str) -> None:
+    authority = Authority.new(tmp_path)
+    for name in ("a", "b"):
+        Path(authority.issue(name).key).chmod(0o600)
+    (tmp_path / "empty").touch()
+    code, _, err = checked(tmp_path / "flarelog.toml", text.replace("{d}", str(tmp_path)))
+    assert code == (78 if sentence else 0), err
+    assert sentence.replace("{d}", str(tmp_path)) in err
+
+
+def test_names_that_variables_fill_are_no_faults(path: Path) -> None:
+    text = "[run]\nrun = 'job-{SLURM_JOB_ID}'\nsite = '{HOST}'\nlog = 'rank-{RANK}/'\n[doctor]\nsite = 'a'\n"
+    assert checked(path, text) == (0, f"{path}: 4 options, no faults\n", "")
 
 
 def test_every_fault_of_every_table_is_told_in_the_order_of_the_lines(path: Path) -> None:
