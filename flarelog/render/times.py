@@ -57,7 +57,7 @@ _START = rf"^\s*{_PREFIX}{{0,4}}[\[(<\"']?"
 
 _SINCE_1970 = late(
     r"\"(?:ts|time|[tT]imestamp|date|timeUnixNano|time_unix_nano|__REALTIME_TIMESTAMP)\"\s?:\s?(?P<quote>\"?)"
-    r"(?P<s>1\d{9})(?:(?:\.|(?=(?:\d{3}){1,3}(?!\d)))(?P<f>\d{1,9}))?(?P=quote)\s*[,}]",
+    r"(?:(?P<s>1\d{9})(?:(?:\.|(?=(?:\d{3}){1,3}(?!\d)))(?P<f>\d{1,9}))?|(?P<e>1\.\d{1,17})e\+09)(?P=quote)\s*[,}]",
     re.ASCII,
 )
 _YEAR, _MONTH, _DAY_2 = r"(?P<Y>[12]\d{3})", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])"
@@ -68,13 +68,16 @@ _LIKE = late(r"\d\d:\d\d|\dT\d{6}|1\d{9}", re.ASCII)  # every form has one: ten 
 _BEHIND = late(_ZONE, re.ASCII)
 _BEHIND_BEGINS = {"AM", "PM", "am", "pm", *(name[:2] for name in _OFFSETS if name != "Z")}
 SHORTEST = 10  # characters of a stamp: those of the seconds since 1970
-_SIGN = late(rb"\d:\d\d|1\d{9}|\dT\d\d")  # each form has one
+_SIGN = late(rb"\d:\d\d|1\d{9}|\dT\d\d")  # each form has one, but for JSON in which zap writes 1.795162323e+09
 _RFC_3339 = late(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def may_tell(line: bytes) -> bool:
     """Whether *line* may begin with a time: of one that tells none that is known in a tenth of what ``stamp`` takes."""
-    head = line[: LOOKED if line[:_HEAD].lstrip(b" \t")[:1] == b"{" else 4 * _HEAD]
+    if line[:_HEAD].lstrip(b" \t")[:1] == b"{":
+        head = line[:LOOKED]
+        return _SIGN.search(head) is not None or b"e+09" in head or b"\x1b" in head
+    head = line[: 4 * _HEAD]
     return _SIGN.search(head) is not None or b"\x1b" in head  # a colour may stand within a stamp
 
 
@@ -95,6 +98,8 @@ def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:
             local, its_zone = _behind(head, end, local)
         return None if local is None else (local - _offset(its_zone, zone, local)) * SECOND + _nanoseconds(fraction)
     if head.lstrip(" \t")[:1] == "{" and (found := _SINCE_1970.search(plain(line[:_OBJECT]))) is not None:
+        if found["e"]:
+            return int(found["e"].replace(".", "")[:19].ljust(19, "0"))
         return int(found["s"]) * SECOND + _nanoseconds(found["f"])
     if _LIKE.search(head) is None:
         return None
@@ -106,7 +111,7 @@ def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:
     if parts.get("s"):
         return int(parts["s"]) * SECOND + fraction
     month = int(parts["m"]) if parts.get("m") else _MONTHS.index(parts["b"].lower()) + 1
-    year = parts.get("Y") or (f"20{parts['y']}" if parts.get("y") else None)
+    year = parts.get("Y") or parts.get("Y2") or (f"20{parts['y']}" if parts.get("y") else None)
     day = int(parts["d"])
     if year is None:
         if now is None:
@@ -135,16 +140,18 @@ def _behind(head: str, end: int, local: int | None) -> tuple[int | None, str | N
 def _forms() -> tuple[re.Pattern[str], ...]:
     ending = rf"(?:(?:\s(?P<z>{_ZONE_NAME}))?\s{_YEAR}\b)?"
     twelve = _CLOCK.replace("2[0-3])", r"2[0-3]|[1-9](?=:\d\d:\d\d(?:[.,]\d{1,12})?\s?[AaPp][Mm]\b))", 1)
+    either = _CLOCK.replace("2[0-3])", r"2[0-3]|\d(?=:))", 1)
+    year = _YEAR.replace("<Y>", "<Y2>")  # where another one stands behind it
     minutes, together = _CLOCK[: _CLOCK.index(":(?P<S>")], _CLOCK.replace(":(", "(")
     texts = (
         rf"{_START}[IWEFDC]{_YEAR}{_MONTH}{_DAY_2}\s+{_CLOCK}",  # glog with its year
         rf"{_START}[IWEFDC](?P<m>0[1-9]|1[0-2]|[1-9](?=\d\d\s)){_DAY_2}\s+{_CLOCK}",  # glog, and as PyTorch writes it
-        rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}\s+{_CLOCK}{_HALF}{ending}",  # syslog, ctime, date
+        rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}(?:, {year},?)?\s+{twelve}{_HALF}{ending}",  # syslog, Java
         rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}",  # Apache, Redis
         rf"{_START}(?P<y>\d\d)/{_MONTH}/{_DAY_2} {_CLOCK}(?=\s+(?:{_LEVELS})\s)",  # Spark, Hadoop
         rf"{_START}{_MONTH}/{_DAY_2}/(?:20)?(?P<y>\d\d),?\s+{twelve}{_ZONE}",  # rich, America
         rf"{_START}{_DAY_2}\.{_MONTH}\.{_YEAR},?\s+{_CLOCK}{_ZONE}",  # Germany, Russia
-        rf"{_START}{_YEAR}{_MONTH}{_DAY_2}[T _]{_CLOCK}{_ZONE}",
+        rf"{_START}{_YEAR}(?P<between>[-/.]?){_MONTH}(?P=between){_DAY_2}[T _]{either}{_ZONE}",
         rf"{_START}{_YEAR}{_MONTH}{_DAY_2}T{together}{_ZONE}",  # ISO 8601, basic
         rf"(?<![\w./-]){_YEAR}-{_MONTH}-{_DAY_2}T{minutes}(?P<z>Z\b|[+-]\d\d:\d\d\b)",
         rf"{_START}(?P<s>1\d{{9}}){_PART}(?![\w.])",
