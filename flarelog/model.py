@@ -26,6 +26,7 @@ EMPTY_DIGEST = 0
 LONGEST_REASON = 300  # characters of why something became of a log
 UNREAD = 8  # logs that cannot be read, as a producer tells it with its health
 CANNOT_BE_LISTED = " cannot be listed: "  # of a directory, as the next of a file
+REST = ".unread"  # what a reader is told behind the name of a log of which bytes are stored, and not the rest
 CANNOT_BE_READ = " cannot be read: "  # in what a sidecar says of a file, between the name and the reason
 CANNOT_BE_SENT = " cannot be sent: "  # the same where its name, say, is none that a log can have
 REDACTED = "redacted"  # in a generation's notes, before what was masked
@@ -396,6 +397,14 @@ class StreamInfo:
     def is_unread(self) -> bool:
         """Whether nothing of the log was ever stored because its site cannot read it."""
         return self.unstored.startswith(CANNOT_BE_READ.lstrip())
+
+    @property
+    def rest_of(self) -> StreamId | None:
+        """Of a log of which bytes are stored: its own name, where this tells that its site cannot read the rest."""
+        log = self.stream.log
+        if not self.is_unread or not log.endswith(REST):
+            return None
+        return StreamId(self.stream.run, self.stream.site, log.removesuffix(REST))
 
     @property
     def gaps(self) -> tuple[Gap, ...]:

@@ -80,6 +80,61 @@ def test_a_site_whose_only_log_cannot_be_read_is_seen_and_told(
     receiver.holds(data)
 
 
+@pytest.mark.parametrize("rotated", [True, False], ids=["rotated", "grown"])
+def test_a_log_of_which_a_part_is_stored_is_not_complete_while_its_site_cannot_read_the_rest(
+    place: Place, nobody: tuple[str, ...], rotated: bool
+) -> None:
+    data = append(place.log, lines(100))
+    receiver = place.serve()
+    at = ("--receiver", receiver.address)
+
+    def standing(*more: str) -> tuple[str, int, str]:
+        status = place.call("status", RUN, *at).printed
+        exits = place.call("logs", RUN, *at, "--log", LOG, "--exit-status").ends()
+        place.call("report", RUN, *at, "-o", "run.md").ends()
+        return status.split()[1].rstrip(":"), exits, (place.directory / "run.md").read_text().split("\n")[2][2:3]
+
+    if rotated:
+        sidecar = place.sidecar(receiver, plain=nobody)
+        receiver.gets(data)
+        place.log.rename(place.root / f"{LOG}.1")
+        place.log.touch(mode=0o600)
+        more = append(place.log, lines(50, 100))
+        sidecar.says(f"{place.log} cannot be read")
+        assert sidecar.stop() == 1
+    else:
+        assert place.sidecar(receiver, "--once", plain=nobody).ends() == 0
+        place.log.chmod(0o600)
+        assert place.sidecar(receiver, "--once", plain=nobody).ends() == 0, "all of it is stored"
+        assert standing() == ("sealed", 0, "\u2705")
+        more = append(place.log, lines(50, 100))
+        assert place.sidecar(receiver, "--once", plain=nobody).ends() == 1
+    assert standing() == ("idle", 7, "\u274c")
+    assert (
+        f"missing: {RUN}/{SITE}: more of {LOG} cannot be read: Permission denied"
+        in place.call("status", RUN, "--store", str(receiver.store)).printed
+    )
+    place.log.chmod(0o644)
+    assert place.sidecar(receiver, "--once", plain=nobody).ends() == 0
+    assert standing() == ("sealed", 0, "\u2705")
+    receiver.holds(data + more)
+
+
+def test_a_log_that_is_refused_for_its_name_is_told(place: Place) -> None:
+    append(place.log, lines(10))
+    receiver = place.serve()
+    at = ("--receiver", receiver.address)
+    assert place.sidecar(receiver, "--once").ends() == 0
+    place.log.unlink()
+    place.log.mkdir()
+    append(place.log / "inner.log", lines(10))
+    assert place.sidecar(receiver, "--once").ends() == 5
+    assert place.call("runs", RUN, *at, "--json").records()[0]["state"] == "idle"
+    asked = place.call("logs", RUN, *at, "--exit-status")
+    assert asked.ends() == 7
+    assert "a part of its name is a log" in asked.said
+
+
 @pytest.mark.parametrize("gone", ["removed", "excluded", "removed-while-it-runs"])
 def test_a_file_that_could_not_be_read_is_missing_until_it_is_gone_or_excluded(
     place: Place, nobody: tuple[str, ...], gone: str

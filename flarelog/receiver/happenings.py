@@ -85,8 +85,12 @@ class Happenings:
         if _is_new(self.paused, stream, why):
             self.note(stream, PAUSED, why)
             if not opened:
-                self._unstored.setdefault((stream.run, stream.site, ""), {})[stream.log] = why
-                self._told = True
+                self.refuse(stream, why)
+
+    def refuse(self, stream: StreamId, why: str) -> None:
+        """*stream* was not opened."""
+        self._unstored.setdefault((stream.run, stream.site, ""), {})[stream.log] = why
+        self._told = True
 
     def unread(self, run: str, site: str, found: Mapping[str, str], place: str = "", *, whole: bool = False) -> None:
         """*place* of *site* cannot read the logs *found*, and why: nothing of them is stored, if nothing is.

@@ -212,6 +212,9 @@ class Intake:
         self.states.held(session.stream, session.producer, why)
         self.happenings.hold(session.stream, why, opened=session.reception.receiver is not None)
 
+    def refused(self, session: Session, why: str) -> None:
+        self.happenings.refuse(session.stream, why)
+
     def wrong(self, where: object, bug: Exception) -> Refused:
         """Say that the receiver itself failed at *where*, and return what its producer is told: to ask again."""
         if not self.lately.said(f"{where}: {bug!r}"):

@@ -15,7 +15,7 @@ from flarelog.delivery.pace import Load
 from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.delivery.receiving import Reception, State
 from flarelog.delivery.windows import Window
-from flarelog.errors import FlarelogError
+from flarelog.errors import FlarelogError, InvalidName
 from flarelog.model import Buffer, Chunk, Code, Mark, News, Open, Packed, Receipt, Reply, StreamId
 from flarelog.policy import NOBODY
 from flarelog.receiver.peers import Turns
@@ -95,6 +95,9 @@ class House(Protocol):
     def is_ending(self, run: str) -> bool: ...
     def held(self, session: Session, why: str) -> None:
         """The producer is told to wait."""
+
+    def refused(self, session: Session, why: str) -> None:
+        """The producer is told that no such log can be."""
 
     def left(self, session: Session, sealed: bool) -> None: ...
     def wrong(self, where: object, bug: Exception) -> Refused: ...
@@ -340,6 +343,8 @@ class Session:
         if error is not None:
             if reply.code is Code.PAUSE:
                 self.house.held(self, str(error))
+            elif reception.receiver is None and isinstance(error, InvalidName):  # who may not send it is refused before
+                self.house.refused(self, str(error))
             self.line.tell(self.stream, reply, error)
         self.line.last_word(reply)
 

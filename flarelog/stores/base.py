@@ -36,6 +36,7 @@ from flarelog.model import (
     CANNOT_BE_READ,
     EMPTY_DIGEST,
     MAX_OFFSET,
+    REST,
     Buffer,
     Mark,
     Receipt,
@@ -357,11 +358,21 @@ def is_unread(why: str) -> bool:
     return why.startswith(CANNOT_BE_READ.lstrip())
 
 
-def never_stored(run: str, site: str, logs: Mapping[str, str]) -> Iterator[StreamInfo]:
-    """What is told of *logs* of *site*, each with why nothing of it was ever stored."""
-    for log, why in logs.items():
+def never_stored(
+    run: str, site: str, logs: Mapping[str, tuple[str, str]], held: Callable[[StreamId], bool]
+) -> Iterator[StreamInfo]:
+    """What is told of *logs* of *site*, each with why nothing of it was ever stored, and the place that said so. Of one
+    that is *held* that is that its site cannot read the rest, under a name beside its own, if there is a place that
+    will say when it can; what else was said of it is over.
+    """
+    for log, (why, place) in logs.items():
         with suppress(InvalidName):
-            yield StreamInfo(StreamId(run, site, log), 0, 0, EMPTY_DIGEST, False, unstored=why)
+            stream = StreamId(run, site, log)
+            if held(stream):
+                if not is_unread(why) or not place:
+                    continue
+                stream = StreamId(run, site, f"{log}{REST}")
+            yield StreamInfo(stream, 0, 0, EMPTY_DIGEST, False, unstored=why)
 
 
 async def among(

@@ -245,8 +245,7 @@ class MemoryStore:
             info
             for (one, site), logs in self._unstored.items()
             if run in ("", one) and wanted(one, site)
-            for info in never_stored(one, site, {log: why for log, (why, _) in logs.items()})
-            if info.stream not in self._logs
+            for info in never_stored(one, site, logs, self._logs.__contains__)
         ]
         return sorted(found, key=names_of)
 

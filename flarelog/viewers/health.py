@@ -87,10 +87,8 @@ def short(infos: Iterable[StreamInfo]) -> list[str]:
 
 
 def unread(infos: Collection[StreamInfo]) -> list[str]:
-    """A sentence for each file that a site has, that its sidecar cannot read, and of which nothing was read before."""
-    kept = (
-        (info.stream.run, info.stream.site, f"{info.stream.log} {info.unstored}") for info in infos if info.is_unread
-    )
+    """A sentence for each file that a site has, and that its sidecar cannot read."""
+    kept = ((info.stream.run, info.stream.site, _of_unread(info)) for info in infos if info.is_unread)
     said = (
         (info.stream.run, info.stream.site, what)
         for info in infos
@@ -98,6 +96,11 @@ def unread(infos: Collection[StreamInfo]) -> list[str]:
         for what in info.state.health.unread
     )
     return unreadable((*kept, *said), infos)
+
+
+def _of_unread(info: StreamInfo) -> str:
+    rest = info.rest_of
+    return f"{info.stream.log} {info.unstored}" if rest is None else f"more of {rest.log} {info.unstored}"
 
 
 def few_missing(infos: Collection[StreamInfo]) -> list[str]:

@@ -193,7 +193,9 @@ class Reading:
         every = await self.origin.streams(self.selection.run, self.selection.named, times, unstored=True)
         found = [info for info in every if not info.unstored]
         self.clocks.learn(found)
-        self.unstored = ordered(info for info in every if info.unstored and self.selection.has(info.stream))
+        self.unstored = ordered(
+            info for info in every if info.unstored and self.selection.has(info.rest_of or info.stream)
+        )
         return ordered(info for info in found if self.selection.has(info.stream))
 
     async def grown(self, within: float) -> list[StreamInfo] | None:

@@ -688,6 +688,23 @@ async def logs_that_a_place_cannot_read_are_told_until_it_says_that_it_can_read_
 
 
 @fact
+async def of_a_log_that_is_stored_it_is_told_that_its_site_cannot_read_the_rest(store: Store) -> None:
+    why = "cannot be read: Permission denied"
+    await (await filled(store)).close()
+    for said, place, told in (
+        ("too many", "here", []),
+        (why, "", []),  # nobody will say that it can
+        (why, "here", [(f"{STREAM.log}.unread", why)]),
+    ):
+        assert await store.never_stored(STREAM.run, STREAM.site, {STREAM.log: said}, place)
+        found = await store.unstored(STREAM.run)
+        assert [(info.stream.log, info.unstored) for info in found] == told
+        assert [info.rest_of for info in found] == [STREAM] * len(told)
+    await store.readable(STREAM.run, STREAM.site, "here", ())
+    assert await store.unstored() == []
+
+
+@fact
 async def logs_of_which_nothing_was_stored_are_told_until_something_is(store: Store) -> None:
     refused = {"c.log": "too many", "a.log": "too many", STREAM.log: "too many"}
     assert not await store.never_stored("run-1", "site-1", refused)

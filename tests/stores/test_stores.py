@@ -18,7 +18,7 @@ from unittest.mock import Mock
 import pytest
 
 from flarelog.delivery.receiver import Holder
-from flarelog.errors import Full, NotAllowed, StoreLocked, Unavailable
+from flarelog.errors import Full, InvalidName, NotAllowed, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Ended, Gap, Generation, Receipt, StreamId, extend
 from flarelog.stores.base import Extent, RunRecord, Store
@@ -519,7 +519,7 @@ def test_a_log_and_a_log_below_it_cannot_both_be_kept(tmp_path: Path, first: str
     async def go() -> None:
         async with LocalStore(tmp_path / "store") as store:
             await filled(store, one)
-            with pytest.raises(NotAllowed, match="a part of its name is a log, or a log's directory"):
+            with pytest.raises(InvalidName, match="a part of its name is a log, or a log's directory"):
                 await store.appender(other, A)
             assert await store.last_offset(other) is None
             assert [info.stream async for info in store.list()] == [one]

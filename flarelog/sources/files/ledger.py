@@ -125,6 +125,11 @@ class Ledger:
         key, end = self._absent_inodes.get(found.is_of[1], ("", 0))
         return key if key in self.absent and found.size > end else None
 
+    def holds_all(self, found: Sight) -> bool:
+        """Whether the receiver holds all of what is *found*, as far as one can tell who cannot open it."""
+        key, end = self._absent_inodes.get(found.is_of[1], ("", 0))
+        return key in self.absent and inode(key) == found.is_of and found.size <= end
+
     def met_before(self, found: Sight) -> str | None:
         """The identity of what is *found*, if an earlier process has met it as a log, and this one has not."""
         key = self._remembered_inodes().get(found.is_of[1], "")

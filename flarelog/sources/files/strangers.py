@@ -103,6 +103,8 @@ class Strangers:
         except OSError as error:
             if error.errno in NO_DESCRIPTOR:
                 self.descriptors.hold(path)
+            elif self.ledger.holds_all(found):
+                self.troubles.pop(path, None)
             else:
                 self.troubles.tell(path, f"{legible(full)} cannot be read: {error.strerror}")
             return None

@@ -20,7 +20,7 @@ from typing import NoReturn, Protocol
 
 from flarelog.delivery.receiver import Epochs, Holder, size_of
 from flarelog.delivery.shares import Footprint
-from flarelog.errors import Fenced, Hole, NotAllowed, StoreError, Unavailable
+from flarelog.errors import Fenced, Hole, InvalidName, StoreError, Unavailable
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, StreamId, StreamInfo, extend
 from flarelog.stores.directory import Directory, meaning, read_all
 from flarelog.stores.local import journal as journals
@@ -133,7 +133,7 @@ class LocalAppender:
                 self._open_in(directory)
         except OSError as error:
             if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
-                raise NotAllowed(
+                raise InvalidName(
                     f"{self.stream} cannot be stored: a part of its name is a log, or a log's directory:"
                     " choose another name (flarelog run --log)"
                 ) from error
@@ -187,7 +187,7 @@ class LocalAppender:
         self._journal_size = self._journal_kept = len(raw)
         if self.journal.stream != self.stream:
             if str(self.journal.stream).casefold() == str(self.stream).casefold():
-                raise NotAllowed(
+                raise InvalidName(
                     f"{self.stream} cannot be stored: this file system takes its name for {self.journal.stream}"
                 )
             self._set_aside(directory, raw)

@@ -2,8 +2,9 @@
 
     ROOT/RUN/.SITE.unstored     lines as a journal's: a reason and its logs, or logs that are none any more
 
-A log that is stored after all is none of them any more, whatever the record says. One that cannot be read is none any
-more when the place that said so says that it can read all others. The record is never longer than LIMIT: then it names
+A log that the receiver refused is none of them any more once it is stored, whatever the record says. One that cannot be
+read is none any more when the place that said so says that it can read all others; of one that is stored, the rest is
+what cannot be read. The record is never longer than LIMIT: then it names
 fewer logs.
 """
 
@@ -103,14 +104,14 @@ def found(layout: Layout, run: str, wanted: Callable[[str, str], bool]) -> list[
         for one in layout.names(only=run or None)
         for site in _sites(layout, one)
         if wanted(one, site)
-        for info in never_stored(one, site, _reasons(layout.raw((one,), name_of(site))))
-        if not os.path.lexists(layout.files(info.stream)[0])
+        for info in never_stored(
+            one,
+            site,
+            recorded(layout.raw((one,), name_of(site))),
+            lambda stream: os.path.lexists(layout.files(stream)[0]),
+        )
     ]
     return sorted(infos, key=names_of)
-
-
-def _reasons(raw: bytes) -> dict[str, str]:
-    return {log: said.why for log, said in recorded(raw).items()}
 
 
 def _sites(layout: Layout, run: str) -> list[str]:

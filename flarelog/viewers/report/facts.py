@@ -77,6 +77,7 @@ class SiteFacts:
     unended: int = 0  # of its commands: of which it is not known how they ended
     unstored: int = 0  # logs of which nothing was ever stored, beside those of *logs*
     refused: str = ""  # why not, of the first
+    partly: bool = False  # of each of those something is stored, and not the rest
 
 
 @frozen
@@ -166,7 +167,8 @@ class Report:
             case Stands.UNREAD:
                 return f"has {several(one.unread, 'log')} that cannot be read"
             case Stands.UNSTORED:
-                return f"has {several(one.unstored, 'log')} of which nothing is stored: {_cut(one.refused)}"
+                what = "not all" if one.partly else "nothing"
+                return f"has {several(one.unstored, 'log')} of which {what} is stored: {_cut(one.refused)}"
             case Stands.CLOSED:
                 return "ended without a receipt"
             case Stands.SENDING:
@@ -182,7 +184,7 @@ class Report:
             Stands.GAP: f"lost {several(sum(one.lost for one in those), 'byte')}",
             Stands.FAILED: "did not end well",
             Stands.UNREAD: f"{have} {logs} that cannot be read",
-            Stands.UNSTORED: f"{have} {logs} of which nothing is stored",
+            Stands.UNSTORED: f"{have} {logs} of which {'not all' if those[0].partly else 'nothing'} is stored",
             Stands.CLOSED: "ended without a receipt",
             Stands.SENDING: f"{have} not ended",
         }

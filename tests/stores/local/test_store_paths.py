@@ -136,7 +136,7 @@ def test_a_file_system_that_does_not_tell_capitals_does_not_mix_two_streams(stor
 
     async def go() -> None:
         async with LocalStore(store, "memory") as again:
-            with pytest.raises(NotAllowed, match=r"this file system takes its name for run-1/site-1/rank-0/log\.txt"):
+            with pytest.raises(InvalidName, match=r"this file system takes its name for run-1/site-1/rank-0/log\.txt"):
                 await again.appender(StreamId("run-1", "site-1", "rank-0/LOG.txt"), A)
 
     run(go())
@@ -293,7 +293,7 @@ def test_a_directory_in_the_place_of_a_log_hides_no_other_stream(store: Path, ou
 
     async def go() -> None:
         async with LocalStore(store) as again:
-            with pytest.raises(NotAllowed):
+            with pytest.raises(InvalidName):
                 await again.appender(STREAM, A)
             other = StreamId("run-2", "site-1", "log.txt")
             await (await again.appender(other, A)).append(0, DATA)
