@@ -53,7 +53,10 @@ _CUT = {
 }
 _DIGIT = "0123456789"
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_LETTERS = {"I": Level.INFO, "W": Level.WARNING, "E": Level.ERROR, "F": Level.FATAL, "D": Level.DEBUG}
+_LETTERS = {
+    **dict(zip("IWEFD", (Level.INFO, Level.WARNING, Level.ERROR, Level.FATAL, Level.DEBUG), strict=True)),
+    "C": Level.FATAL,  # critical: of Jupyter and tornado
+}
 _BEFORE_LETTERS = f"[ \t{''.join(_LETTERS)}"  # what a line with one begins with
 _NUMBERS = tuple(Level)  # of bunyan and pino: 10 to 60
 _PRIORITIES = (*[Level.FATAL] * 3, Level.ERROR, Level.WARNING, Level.INFO, Level.INFO, Level.DEBUG)  # of syslog
@@ -83,8 +86,11 @@ _PAIRS = late(r"[A-Za-z_][\w.]{0,40}=\S")
 _PAIR = late(r"(?:(?<=\s)|^)(?:level|levelname|lvl|severity)=(?P<quote>\"?)(?P<value>[A-Za-z]{1,16})(?P=quote)(?!\S)")
 _LETTER = late(
     r"\s*(?:\[[^\]]{1,40}\]:?\s*|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: ){0,3}"
-    r"\[?([IWEFD])(?:(?:20\d\d)?\d{3,4}\s\d\d:\d\d:\d\d| [\w./]{1,80}\.(?:cpp|cc|cu|h|py):\d)"
+    r"\[?([IWEFDC])(?:(?:20\d\d)?\d{3,4}\s\d\d:\d\d:\d\d| [\w./]{1,80}\.(?:cpp|cc|cu|h|py):\d"
+    r"|(?<=\[.) (?:(?:\d{4}-\d\d-\d\d|\d{6}) )?\d\d:\d\d:\d\d)"  # tornado, Jupyter
 )
+_NPM = late(r"npm (error|warn) ")
+_RAYS = late(r"(?:\([^)]{1,60}\) )?\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ([IWEFDC]) \d")
 _BRACKETED = late(  # spdlog, nginx, structlog; with its module, as Apache writes it. The first character is looked for.
     r"\[(?<![A-Ya-z,;=(] \[)(?:[a-z_]{0,30}+:)?"
     r"(?P<word>error|err|warning|warn|critical|crit|alert|emerg|fatal|info|notice|debug|trace|Error|Warning) {0,8}\]"
@@ -99,14 +105,15 @@ _SAID = late(
     rf"(?i:(?<![\w-])(?:level|levelname|severity|lvl)\"?\s?[=:]\s?\"?(?P<value>{_WORD})\b)"
     r"|\"level\":\s?(?P<number>[1-6]0)\b|\"severityNumber\":\s?(?P<severity>[1-9]\d?)\b"
     r"|\[(?P<bracketed>error)\]"
-    r"|(?i:(?:^|\d:\s|\]:\s?)(?P<said>warning|error|fatal(?=\serror)|fatal|warn(?=:)"
+    r"|(?i:(?:^|\d:\s|\]:\s?)(?P<said>warning|error|fatal(?=\serror)|fatal|warn(?=:)|info(?=:)|debug(?=:)"
     rf"|panic(?=:)):?\s(?!{_FIGURE}))"
     r"|(?i:(?:^|\d:\s|\]:\s?|:\d\d(?:[.,]\d{1,9})?(?:Z|\s?[+-]\d\d:?\d\d)?\]?:?\s{1,4})"  # behind a time
     r"(?:[a-z][\w.+/-]{0,60}(?:\[\d{1,10}\])?:\s)?"  # and a program
-    rf"(?P<named>warning|warn|error|fatal|critical):\s(?!{_FIGURE}))"
+    rf"(?P<named>warning|warn|error|fatal|critical|info|debug):\s(?!{_FIGURE}))"
     r"|(?P<panicked>\bthread '[^']{1,100}'(?: \(\d{1,19}\))? panicked at )"
     r"|(?P<warning>[A-Za-z]Warning:)"
     rf"|(?P<error>(?:[A-Za-z](?:Error|Exception)|\bException|\bError(?!:\s?{_FIGURE})):"
+    r"|(?:^|\]: )SEVERE(?=: )|(?<=\d )SEVERE(?= \[)"  # of Java: elsewhere it says how ill somebody is
     r"|Traceback \(most recent call last\):|Segmentation fault|core dumped|Out of memory)"
 )
 
@@ -125,9 +132,11 @@ def _may_say(head: str) -> bool:
         or "dumped" in head
         or "memory" in head
         or "atal" in head
-        or "arn:" in head
         or "anic" in head
-        or "ritical:" in head
+        or (
+            ":" in head
+            and ("arn:" in head or "ritical:" in head or "nfo:" in head or "bug:" in head or "EVERE" in head)
+        )
     )
 
 
@@ -142,7 +151,7 @@ def _told(text: str) -> tuple[Level | None, int]:
         return None, 0
     first, head = text[0], text[:_HEAD]
     timed = first in _DIGIT
-    if not timed and (first in "{[<" or "=" in text) and (keyed := _keyed(text)) is not None:
+    if not timed and (first in "{[<(n" or "=" in text) and (keyed := _keyed(text)) is not None:
         return keyed, 0
     may_have_letter = head[26:27] == ":" if timed else first in _BEFORE_LETTERS  # of a time, its length is known
     if may_have_letter and (letter := _LETTER.match(head)) is not None:
@@ -177,6 +186,8 @@ def _is_level(head: str, begin: int, end: int) -> bool:
     before = head[begin - 1]
     if before == ".":
         return head[end : end + 1] == ":" or not head[max(0, begin - 2)].isalnum()
+    if before == "/":  # of a path, but for [main/ERROR]
+        return head[end : end + 1] == "]"
     if before == "=":
         return _SETTING.search(head, max(0, begin - 48), begin) is None
     return not (before.isalnum() or before == "_")
@@ -185,7 +196,13 @@ def _is_level(head: str, begin: int, end: int) -> bool:
 def _keyed(text: str) -> Level | None:
     """The level under a key of *text*; None where it has no keys, or none of them tells one."""
     if text[0] in "{[":
-        return _in_object(text) if _OBJECT.match(text) is not None else None
+        if _OBJECT.match(text) is not None:
+            return _in_object(text)
+        return _of_ray(text) if text[24:27:2] == "  " else None  # its letter stands between
+    if text[0] == "(":
+        return _of_ray(text)
+    if text[0] == "n" and (said := _NPM.match(text)) is not None:
+        return _WORDS[said[1].upper()]
     if text[0] == "<":
         number = int(said[1]) if (said := _PRIORITY.match(text)) is not None else 8 * _FACILITIES
         return _PRIORITIES[number % 8] if number < 8 * _FACILITIES else None
@@ -196,6 +213,12 @@ def _keyed(text: str) -> Level | None:
         if not quotes % 2 and (level := _VALUES.get(found["value"].upper())) is not None:
             return level
     return None
+
+
+def _of_ray(text: str) -> Level | None:
+    """The level that a worker of Ray tells, or what passes its lines on."""
+    found = _RAYS.match(text)
+    return None if found is None else _LETTERS[found[1]]
 
 
 def _in_object(text: str) -> Level | None:
