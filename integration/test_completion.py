@@ -196,12 +196,13 @@ def test_other_shells(place: Place, receiver: Receiver, name: str) -> None:
     if shutil.which(name) is None:
         pytest.skip(f"install {name} to try its completion")
     if name == "fish":
-        done = subprocess.run(
-            ["fish", "-c", "source (flarelog completion fish | psub); complete -C 'flarelog status tr'"],
-            env=environment(place, FLARELOG_RECEIVER=receiver.address), cwd=place.directory, capture_output=True,
-            timeout=60, check=True,
-        )  # fmt: skip
-        assert done.stdout.split() == [b"training-7"]
+        for line, found in (("status tr", b"training-7\n"), ("fol", b"follow\tShow the logs of a run, live.\n")):
+            done = subprocess.run(
+                ["fish", "-c", f"source (flarelog completion fish | psub); complete -C 'flarelog {line}'"],
+                env=environment(place, FLARELOG_RECEIVER=receiver.address), cwd=place.directory, capture_output=True,
+                timeout=60, check=True,
+            )  # fmt: skip
+            assert done.stdout == found
         return
     with shell(place, "zsh", "-f", "-i", FLARELOG_RECEIVER=receiver.address) as at:
         at.type("PS1='READY> '; autoload -U compinit; compinit -u; eval \"$(flarelog completion zsh)\"; echo 'do'ne\n")

@@ -48,7 +48,9 @@ def command(context: click.Context, shell: str) -> None:
     found = get_completion_class(shell)
     if found is None:
         raise click.UsageError(f"this version of click has no completion for {shell}: install a newer one")
-    click.echo(found(context.find_root().command, {}, "flarelog", "_FLARELOG_COMPLETE").source())
+    script = found(context.find_root().command, {}, "flarelog", "_FLARELOG_COMPLETE").source()
+    # click's own splits a description at each comma, and shows the first part.
+    click.echo(script.replace('(string split "," ', '(string split -m 1 "," '))
 
 
 def complete_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
