@@ -152,6 +152,7 @@ MIXED = {  # that are repeated
     "records-plain": b'x\n{"log"\n',
     "bars-moves": b"1%\r99%\n" * 60 + b"\x1b[60A",
     "bars-steps": b"".join(b"\r%d%%" % number for number in range(0, 100, 10)),
+    "bars-states": b"".join(b"\rerror %3d%%|####      | %d/1000 [00:10<00:12]" % (n % 10 * 10, n) for n in range(1000)),
     "bars-rows": b"".join(b"%d%%\x1b[B" % number for number in range(60)) + b"\x1b[60A",
     "text-rows": b"a\x1b[A\rb\n\x1b[B",
     "coloured-lines": b"\x1b[31mERROR\x1b[0m x\n",

@@ -58,6 +58,7 @@ UNDRAWN = 64 << 10  # bytes that are shown as they are before it is tried again 
 SMOOTH = 4096  # characters of a line of text and colours that is drawn the fast way
 STYLES = 1024  # that are remembered
 AT_ONCE = 4096  # characters that become cells at once
+TOGETHER, ALONE = 8, 256  # states of a row that are worth to be taken at once; that are taken alone at most
 TOO_MUCH = (
     f"this line costs too much to draw: {UNDRAWN >> 10} KiB of it, and its rest,"
     " are shown undrawn, control characters as pictures; -o raw shows the bytes"
@@ -103,6 +104,7 @@ class Screen:
         self._marked = False  # there was more than text in this line, or it did not begin as one by itself
         self._rough = False  # and that more was not colours alone
         self._returned = False  # a CR was the last; before an LF it costs nothing
+        self._alone = self._one_by_one = 0  # states that are taken one by one: after few at once, and still
         self._run = "", 0  # which kind of characters ended where, of which more cost nothing
         self._undrawn = 0  # the position behind whose line it is tried again to draw; 0: it is drawn
         self._record = 0  # where the record ends that is being fed
@@ -391,7 +393,9 @@ class Screen:
                         allowance.earned -= size - 1  # of several the first shows the state: pieces may part them
                         self._presented(now, out)
                         allowance.earned += size - 1
-                    if (behind := self._redrawn(text, begin, now)) > begin:
+                    if self._one_by_one:
+                        self._one_by_one -= 1
+                    elif (behind := self._redrawn(text, begin, now)) > begin:
                         at = behind
                         continue
                     self._column, self._returned = 0, True
@@ -422,24 +426,31 @@ class Screen:
 
     def _redrawn(self, text: str, begin: int, now: float) -> int:
         """Take states of a row from the CR at *begin* on, each over the one before: what is left of them is written
-        once. Returns where the last of them ends; *begin* if none was taken.
+        once. Returns where the last of them ends; *begin* if none was taken. Where few can be taken it is not tried
+        again for a while: each try looks at many.
         """
+        taken = self._taken_together(text, begin, now)
+        self._alone = 0 if taken.count("\r") >= TOGETHER else min(2 * self._alone + TOGETHER, ALONE)
+        self._one_by_one = self._alone
+        return begin + len(taken)
+
+    def _taken_together(self, text: str, begin: int, now: float) -> str:
         reach, allowance = self._reach, self._allowance
         row = reach.rows[reach.row] if reach.row < len(reach.rows) else None
         found = REDRAWN.match(text, begin) if isinstance(row, Row) and row.chars else None
         if found is None or not isinstance(row, Row):
-            return begin
+            return ""
         states = found[0].split("\r")[1:]
         longest = max(map(len, states))
         if longest > reach.most or allowance.work < TOKEN * len(states):
-            return begin  # one by one it is told where it is too much
+            return ""  # one by one it is told where it is too much
         if self._presents:
             states = self._unpresented(row, states, now)
             longest = max(map(len, states), default=0)
         if len(states) < 2:
-            return begin
-        taken = "\r".join(states)
-        size = size_of(taken)
+            return ""
+        taken = "\r" + "\r".join(states)
+        size = size_of(taken) - 1
         allowance.work += size - TOKEN * len(states)
         allowance.earned += size
         left = states[-1]
@@ -450,7 +461,7 @@ class Screen:
         row.put(0, left, self._style, reach.most)
         self._column, self._returned = len(states[-1]), False
         self._marked = self._rough = True
-        return begin + 1 + len(taken)
+        return taken
 
     def _unpresented(self, row: Row, states: list[str], now: float) -> list[str]:
         """Those of *states*, from the first on, that ``_presented`` gives out none of, and one more, after which it is
