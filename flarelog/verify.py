@@ -44,6 +44,7 @@ class Verdict:
     gaps: int = 0  # places where bytes are known to be lost
     damaged: int = 0  # lines of the journal that cannot be read
     ranged: bool = False  # the journal alone tells of a difference no more than the range in which it lies
+    awaited: bool = False  # a receiver that is at work may be about to write what the journal lacks
 
     @property
     def alone(self) -> bool:
@@ -92,7 +93,12 @@ def verify(store: Reader, streams: Iterable[StreamId], source: Path | None = Non
     journals: dict[StreamId, StreamInfo] = {}
     for stream in streams:
         try:
-            verdicts[stream], journals[stream] = _compared(store, stream, files)
+            verdict, held = _compared(store, stream, files, in_use=True)
+            if verdict.awaited and not store.is_in_use():
+                verdict, held = _compared(store, stream, files, in_use=False)  # which may have ended meanwhile
+            verdicts[stream] = verdict
+            if held is not None:
+                journals[stream] = held
         except (OSError, NotFound, Unavailable) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             verdicts[stream] = Verdict(stream, 0, 0, 0, f"cannot be read: {why}")
@@ -106,26 +112,66 @@ def verify(store: Reader, streams: Iterable[StreamId], source: Path | None = Non
     return list(verdicts.values())
 
 
-def _compared(store: Reader, stream: StreamId, files: Files | None) -> tuple[Verdict, StreamInfo]:
-    """Raises OSError; NotFound; Unavailable where the store has something in the place of a file."""
+def _compared(
+    store: Reader, stream: StreamId, files: Files | None, *, in_use: bool
+) -> tuple[Verdict, StreamInfo | None]:
+    """The verdict, and what the stream's own journal says. *in_use*: a receiver may be at work. Raises OSError;
+    NotFound; Unavailable where the store has something in the place of a file.
+    """
     with store.evidence(stream) as held:
-        found = _against_store(held)
-        if files is not None and (found.first is None or found.ranged):
+        found = _against_store(held, in_use=in_use)
+        own = held.whose == stream
+        if files is not None and own and (found.first in (None, found.length) or found.ranged):
             compared = _against_source(held, files, found.text)
-            if found.first is None:
+            if compared.first is None:
+                found = replace(found, compared=compared.compared)
+            elif found.first is None:
                 found = compared
-            elif compared.first is not None:
-                found = replace(found, first=compared.first, text=f"{found.text}, and {compared.text}")
+            else:
+                found = replace(compared, text=f"{found.text}, and {compared.text}")
     info = held.info
-    return replace(found, redacted=info.redacted, gaps=len(info.gaps), damaged=held.damaged), info
+    found = replace(found, redacted=info.redacted, gaps=len(info.gaps), damaged=held.damaged)
+    return found, info if own else None
 
 
-def _against_store(held: Evidence) -> Verdict:
-    begin, digest, size = 0, EMPTY_DIGEST, held.size
+def _against_store(held: Evidence, *, in_use: bool) -> Verdict:
     stream, committed = held.info.stream, held.lengths[-1][0] if held.lengths else 0
+    found, behind = _prefixes(held), held.size - committed
+    if held.whose != stream and (held.whose is not None or held.damaged or held.size):
+        return Verdict(stream, committed, 0, 0, _of_another(held, agrees=found is None))
+    damage = f"{several(held.damaged, 'line')} of its journal cannot be read" if held.damaged else ""
+    if found is not None:
+        first, text, ranged = found
+        return Verdict(stream, committed, 0, first, f"{text}, and {damage}" if damage else text, ranged=ranged)
+    if behind and held.info.sealed:
+        text = f"is sealed, and {several(behind, 'byte')} stand behind its end: somebody added to the log"
+        text += ", unless its site has come back this moment, which another look tells" if in_use else ""
+        return Verdict(stream, committed, 0, committed, text, awaited=in_use)
+    if behind and not in_use:
+        text = (
+            f"{f'{damage}, and the others do' if damage else 'its journal does'} not vouch for"
+            f" {several(behind, 'byte')} behind offset {committed}, and no receiver uses the store: somebody cut the"
+            " journal or added to the log, or a receiver was killed; a receiver that opens the log removes these bytes,"
+            " so copy the log before if you need them"
+        )
+        return Verdict(stream, committed, 0, committed, text)
+    text = f"{damage}, but the bytes agree with the others" if damage else "ok"
+    if held.info.gaps:
+        text += f", {gaps_text([gap.length for gap in held.info.gaps])}"
+    if behind:
+        text += (
+            f", and its journal does not vouch for {several(behind, 'byte')} behind them: a receiver is about to commit"
+            " them, or somebody cut the journal or added to the log"
+        )
+    return Verdict(stream, committed, 0, text=text, awaited=behind > 0)
+
+
+def _prefixes(held: Evidence) -> tuple[int, str, bool] | None:
+    """Where the bytes differ from what the journal vouches for: as a verdict's first, text and ranged."""
+    begin, digest, size = 0, EMPTY_DIGEST, held.size
     for end, expected in held.lengths:
         if end > size:
-            return Verdict(stream, committed, 0, size, f"ends at offset {size}, but {committed} bytes were committed")
+            return size, f"ends at offset {size}, but {held.lengths[-1][0]} bytes were committed", False
         at = begin
         while at < end:
             piece = held.read(min(_READ, end - at), at)
@@ -133,27 +179,32 @@ def _against_store(held: Evidence) -> Verdict:
                 break  # somebody cuts it off meanwhile
             digest, at = extend(digest, piece), at + len(piece)
         if digest != expected:
-            text = f"differs from the committed bytes between offset {begin} and {end}"
-            return Verdict(stream, committed, 0, begin, text, ranged=True)
+            return begin, f"differs from the committed bytes between offset {begin} and {end}", True
         begin = end
-    lines = f"{held.damaged} line{'s' if held.damaged > 1 else ''} of its journal"
-    text = f"{lines} cannot be read, but the bytes agree with the others" if held.damaged else "ok"
-    if held.info.gaps:
-        text += f", {gaps_text([gap.length for gap in held.info.gaps])}"
-    # No difference: a receiver that is at work commits them soon, and one that starts cuts them off.
-    behind = size - committed
-    if behind and held.info.sealed:
-        text = (
-            f"is sealed, and {several(behind, 'byte')} stand behind its end: somebody added to the log, unless its site"
-            " has come back this moment, which another look tells"
+    return None
+
+
+def _of_another(held: Evidence, *, agrees: bool) -> str:
+    """What is wrong with a journal that is another stream's, or does not say whose it is."""
+    if held.whose is not None and agrees:
+        return (
+            f"its journal is that of {held.whose}, and the bytes agree with it:"
+            " somebody moved or copied both files here; move them back, or remove the copy"
         )
-        return Verdict(stream, committed, 0, committed, text)
-    if behind:
-        text += (
-            f", and its journal does not vouch for {several(behind, 'byte')} behind them: a receiver is about to commit"
-            " them, or somebody cut the journal or added to the log"
+    if held.whose is not None:
+        return (
+            f"its journal is that of {held.whose}, and the bytes do not agree with it:"
+            " somebody moved or copied the journal here; put this log's own journal in its place"
         )
-    return Verdict(stream, committed, 0, text=text)
+    if not held.lengths and not held.damaged:
+        return (
+            f"its journal has no line that can be read, so nothing vouches for {several(held.size, 'byte')}:"
+            " put the journal back, or move the log away"
+        )
+    return (
+        "the first line of its journal is missing or damaged: a receiver that opens the log sets both files aside and"
+        " begins the log anew; put the journal back"
+    )
 
 
 def _against_source(held: Evidence, files: Files, text: str) -> Verdict:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -103,13 +106,36 @@ def test_a_store_that_is_shorter_than_its_journal_is_said(check: Callable[..., V
     assert "were committed" in verdict.text
 
 
-def test_what_is_not_committed_is_said_and_no_difference(check: Callable[..., Verdict], tmp_path: Path) -> None:
+@contextmanager
+def a_receiver(store: Path) -> Iterator[None]:
+    """Has the lock of *store*."""
+    with open(store / ".lock", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.mark.parametrize("against_source", [False, True])
+def test_what_a_receiver_is_about_to_commit_is_no_difference(
+    check: Callable[..., Verdict], tmp_path: Path, *, against_source: bool
+) -> None:
     with open(tmp_path / "store" / "run-1" / "site-1" / "log.txt", "ab") as file:
         file.write(b"an editor was here")
-    for against_source in (False, True):
+    with a_receiver(tmp_path / "store"):
         verdict = check(against_source=against_source)
-        assert (verdict.first, verdict.length) == (None, len(OLD + NEW))
-        assert verdict.text.startswith("ok, and its journal does not vouch for 18 bytes behind them: ")
+    assert (verdict.first, verdict.length) == (None, len(OLD + NEW))
+    assert verdict.text.startswith(
+        "ok, and its journal does not vouch for 18 bytes behind them: a receiver is about to"
+    )
+
+
+def test_what_no_receiver_is_about_to_commit_is_a_difference(check: Callable[..., Verdict], tmp_path: Path) -> None:
+    with open(tmp_path / "store" / "run-1" / "site-1" / "log.txt", "ab") as file:
+        file.write(b"an editor was here")
+    verdict = check()
+    assert (verdict.first, verdict.length) == (len(OLD + NEW), len(OLD + NEW))
+    assert verdict.text.startswith(
+        "its journal does not vouch for 18 bytes behind offset 2700000, and no receiver uses the store: somebody"
+    )
 
 
 def test_a_source_that_is_gone_is_not_held_against_the_store(check: Callable[..., Verdict], tmp_path: Path) -> None:
@@ -269,14 +295,15 @@ def command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., 
             await appender.close()
 
     def run(
-        change: Callable[[Path], object] = lambda site: None, gaps: Sequence[int] = (), source: Path | None = None
+        change: Callable[[Path], object] = lambda site: None,
+        gaps: Sequence[int] = (),
+        source: Path | None = None,
+        run: str = "run-1",
     ) -> tuple[object, str]:
         asyncio.run(fill(gaps))
         change(tmp_path / "store" / "run-1" / "site-1")
         with pytest.raises(SystemExit) as ended:
-            main(
-                ["verify", "run-1", "--store", str(tmp_path / "store"), *(["--source", str(source)] if source else [])]
-            )
+            main(["verify", run, "--store", str(tmp_path / "store"), *(["--source", str(source)] if source else [])])
         return ended.value.code or 0, capfd.readouterr().out
 
     return run
@@ -315,6 +342,86 @@ def test_a_damaged_journal_is_not_ok(command: Callable[..., tuple[object, str]])
     assert (code, "1 line of its journal cannot be read" in said, ": ok" in said) == (1, True, False)
 
 
+def test_a_damaged_line_is_told_beside_the_bytes_that_no_other_line_vouches_for(
+    command: Callable[..., tuple[object, str]],
+) -> None:
+    code, said = command(lambda site: spoil_a_line(site, 5))  # the last length
+    assert code == 1
+    assert said.startswith(
+        "run-1/site-1/log.txt: 8 bytes: 1 line of its journal cannot be read, and the others do not vouch for 6 bytes"
+        " behind offset 8"
+    )
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3, 4])
+def test_a_journal_that_was_cut_is_told(command: Callable[..., tuple[object, str]], kept: int) -> None:
+    def cut(site: Path) -> None:
+        journal = site / ".log.txt.journal"
+        journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:kept]))
+
+    code, said = command(cut)
+    assert code == 1
+    assert "its journal does not vouch for " in said
+    assert "no receiver uses the store" in said
+
+
+@pytest.mark.parametrize("source", [False, True])
+@pytest.mark.parametrize(
+    ("where", "whose"),
+    [
+        (Path("run-1", "site-2"), "run-1/site-1/log.txt"),
+        (Path("run-2", "site-1"), "run-1/site-1/log.txt"),
+    ],
+)
+def test_a_log_that_was_moved_together_with_its_journal_is_told(
+    command: Callable[..., tuple[object, str]], tmp_path: Path, where: Path, whose: str, *, source: bool
+) -> None:
+    def move(site: Path) -> None:
+        place = site.parents[1] / where
+        place.parent.mkdir(exist_ok=True)
+        shutil.copytree(site, place)
+
+    code, said = command(move, source=tmp_path if source else None, run=where.parts[0])
+    assert code == 1
+    (line,) = [line for line in said.splitlines() if line.startswith(f"{where}/log.txt: ")]
+    assert f": its journal is that of {whose}, and the bytes agree with it: somebody moved or copied both" in line
+
+
+def test_a_copy_of_a_log_is_told_and_not_the_log(command: Callable[..., tuple[object, str]], tmp_path: Path) -> None:
+    def copy(site: Path) -> None:
+        shutil.copy(site / "log.txt", site / "a.txt")
+        shutil.copy(site / ".log.txt.journal", site / ".a.txt.journal")
+
+    code, said = command(copy, source=tmp_path)
+    assert code == 1
+    assert "site-1/a.txt: 14 bytes, 0 compared with their source: its journal is that of run-1/site-1/log.txt" in said
+    assert said.endswith("site-1/log.txt: 14 bytes, 0 compared with their source: ok\n")
+
+
+def test_a_journal_of_another_log_is_told_and_not_that_the_bytes_differ(
+    command: Callable[..., tuple[object, str]],
+) -> None:
+    def copy(site: Path) -> None:
+        (site / "a.txt").write_bytes(b"other bytes\n")
+        shutil.copy(site / ".log.txt.journal", site / ".a.txt.journal")
+
+    code, said = command(copy)
+    assert code == 1
+    assert "a.txt: 14 bytes: its journal is that of run-1/site-1/log.txt, and the bytes do not agree with it" in said
+
+
+def test_a_journal_without_its_first_line_is_told(command: Callable[..., tuple[object, str]]) -> None:
+    def behead(site: Path) -> None:
+        journal = site / ".log.txt.journal"
+        journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[1:]))
+
+    code, said = command(behead)
+    assert code == 1
+    assert (
+        "log.txt: 14 bytes: the first line of its journal is missing or damaged: a receiver that opens the log" in said
+    )
+
+
 def test_a_line_that_a_receiver_is_writing_is_no_damage(command: Callable[..., tuple[object, str]]) -> None:
     def half_a_line(site: Path) -> None:
         with open(site / ".log.txt.journal", "ab") as journal:
@@ -344,6 +451,20 @@ def an_empty_journal(site: Path) -> None:
     os.truncate(site / ".log.txt.journal", 0)
 
 
+def a_directory_for_its_journal(site: Path) -> None:
+    without_its_journal(site)
+    (site / ".log.txt.journal").mkdir()
+
+
+def a_fifo_for_its_journal(site: Path) -> None:
+    without_its_journal(site)
+    os.mkfifo(site / ".log.txt.journal")
+
+
+def a_file_beside_the_sites(site: Path) -> None:
+    (site.parent / "stray.log").write_bytes(b"by hand\n")
+
+
 def a_link(site: Path) -> None:
     (site / "link.txt").symlink_to(site / "log.txt")
 
@@ -356,10 +477,17 @@ def a_stray_file(site: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (without_its_journal, "log.txt has no journal, so nothing vouches for its bytes"),
-        (an_empty_journal, "log.txt has an empty journal, so nothing vouches for its bytes"),
-        (a_link, "link.txt is a symbolic link"),
-        (a_stray_file, "below/stray.txt has no journal, so nothing vouches for its bytes"),
+        (without_its_journal, "/site-1/log.txt has no journal, so nothing vouches for its bytes"),
+        (
+            an_empty_journal,
+            "/site-1/log.txt: 0 bytes: its journal has no line that can be read, so nothing vouches for 14 bytes",
+        ),
+        (a_directory_for_its_journal, "/site-1/log.txt has no journal, so nothing vouches for its 14 bytes"),
+        (a_directory_for_its_journal, "/site-1/.log.txt.journal is not a regular file: move it away"),
+        (a_fifo_for_its_journal, "/site-1/log.txt has no journal, so nothing vouches for its 14 bytes"),
+        (a_link, "/site-1/link.txt is a symbolic link"),
+        (a_stray_file, "/site-1/below/stray.txt has no journal, so nothing vouches for its bytes"),
+        (a_file_beside_the_sites, "/stray.log is no log, because it lies in no site's directory: move it away"),
     ],
 )
 def test_what_nothing_vouches_for_is_named(
@@ -367,4 +495,4 @@ def test_what_nothing_vouches_for_is_named(
 ) -> None:
     code, printed = command(spoil)
     assert code == 1
-    assert f"/run-1/site-1/{said}" in printed
+    assert f"run-1{said}" in printed

@@ -32,10 +32,10 @@ from flarelog.viewers.origin import StoreOrigin
 def command(run_id: str, store: str, source: str | None) -> None:
     """Read the logs of RUN again, and compare them with their journals and with their source files.
 
-    The output shows the first offset that differs, without --source the range in which it lies, and how many bytes are
-    known to be lost. Exit code 1 means that a log differs, that its journal is damaged, or that something in the store,
-    such as a link or a file without a journal, is not a log and was left out. Otherwise exit code 3 means that no log
-    could be compared with --source, and exit code 6 that a log has gaps.
+    The output shows the first offset that differs, without --source the range in which it lies, and how many bytes
+    are known to be lost. Exit code 1 means that a log differs, that its journal is damaged or another log's, or
+    that something in the store, such as a link or a file without a journal, is not a log and was left out.
+    Otherwise exit code 3 means that no log could be compared with --source, and exit code 6 that a log has gaps.
 
     A log is compared with the files themselves from which it was sent, whatever their names are now. A copy of a file
     is another file.

@@ -88,6 +88,7 @@ class Evidence(NamedTuple):
     size: int  # bytes that are there, committed or not
     read: Bytes
     damaged: int = 0  # records that were lost: lines of a journal
+    whose: StreamId | None = None  # the stream of the records, as they say; None where that is lost
 
 
 class AtHand(NamedTuple):
@@ -228,6 +229,9 @@ class Reader(Protocol):
 
     def evidence(self, stream: StreamId) -> AbstractContextManager[Evidence]:
         """What can be compared of *stream*, while that is entered. Raises NotFound, Unavailable."""
+
+    def is_in_use(self) -> bool:
+        """Whether a receiver may be writing there: what is not committed yet is committed soon."""
 
     async def strangers(self, run: str) -> Sequence[str]:
         """A sentence for each thing in *run* that looks like a log and that nothing vouches for. Raises InvalidName."""

@@ -295,7 +295,10 @@ class MemoryStore:
     def evidence(self, stream: StreamId) -> Iterator[Evidence]:
         log = self._log(stream)
         lengths = [(log.info.committed, log.info.digest)] if log.data else []
-        yield Evidence(log.told(), lengths, len(log.data), log.read)
+        yield Evidence(log.told(), lengths, len(log.data), log.read, whose=stream)
+
+    def is_in_use(self) -> bool:
+        return True
 
     async def strangers(self, run: str) -> Sequence[str]:
         run_name(run)

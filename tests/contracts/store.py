@@ -825,8 +825,10 @@ async def the_evidence_is_what_lies_there_and_what_is_vouched_for(store: Store) 
     with store.evidence(STREAM) as held:
         assert held.lengths[-1] == (held.info.committed, held.info.digest) == (len(DATA), extend(0, DATA))
         assert held.read(held.size, 0) == DATA
+        assert held.whose == STREAM
     with pytest.raises(NotFound), store.evidence(OTHER_SITE):
         pass
+    assert store.is_in_use(), "it is open here"
 
 
 async def appended(appender: Appender, data: bytes) -> int:

@@ -19,7 +19,7 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -29,7 +29,7 @@ from flarelog.errors import InvalidName, Unavailable
 from flarelog.model import StreamId
 from flarelog.names import MAX_PARTS
 from flarelog.stores.directory import Directory, link, unless_gone
-from flarelog.text import legible
+from flarelog.text import legible, several
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class Layout:
             before = f"{os.path.relpath(directory, base)}/" if directory != base else ""
             names += [
                 f"{before}{file[1 : -len('.journal')]}"
-                for file in files
+                for file in (*files, *below)  # a directory in a journal's place is told as one
                 if file.startswith(".") and file.endswith(".journal")
             ]
         for name in sorted(name for name in names if name > behind):
@@ -123,19 +123,28 @@ class Layout:
         return [name for name, _, is_directory in found if is_directory]
 
     def strangers(self, run: str) -> Sequence[str]:
-        """A sentence for each file below the sites of *run* that is a link, or has no journal that vouches for it."""
-        found = []
+        """A sentence for each file in *run* that is a link, lies in no site, or has no journal that vouches for it."""
+        found = self._beside_sites(run)
         for site in self.names(run):
             for directory, _, files in os.walk(f"{self.root}/{run}/{site}", onerror=unless_gone):
                 for name in sorted(files):
                     path = os.path.join(directory, name)
                     if os.path.islink(path):
                         found.append(str(link(Path(path))))
-                    elif not _OWN.fullmatch(name) and not os.path.lexists(f"{directory}/.{name}.journal"):
-                        found.append(f"{legible(path)} has no journal, so nothing vouches for its bytes: move it away")
-                    elif not _OWN.fullmatch(name) and _lost_its_journal(path, f"{directory}/.{name}.journal"):
-                        found.append(f"{legible(path)} has an empty journal, so nothing vouches for its bytes")
+                    elif not _OWN.fullmatch(name):
+                        found += _unvouched(path, f"{directory}/.{name}.journal")
         return found
+
+    def _beside_sites(self, run: str) -> list[str]:
+        try:
+            with os.scandir(self.root / run) as entries:
+                found = [it.path for it in entries if it.name[0] != "." and not (it.is_dir() or it.is_symlink())]
+        except OSError as error:
+            unless_gone(error)
+            return []
+        return [
+            f"{legible(path)} is no log, because it lies in no site's directory: move it away" for path in sorted(found)
+        ]
 
     def raw(self, parts: Sequence[str], name: str) -> bytes:
         """What the file *name* in the directory *parts* holds; nothing where it cannot be read."""
@@ -164,9 +173,17 @@ class Layout:
             log.warning("%s; until then it is left out", error)
 
 
-def _lost_its_journal(path: str, journal: str) -> bool:
-    """Whether there are bytes, and not even the first line of a journal, which is there before any byte is."""
+def _unvouched(path: str, journal: str) -> Iterator[str]:
+    """A sentence where there is no file *journal* for the log *path*."""
     try:
-        return os.path.getsize(path) > 0 and not os.path.getsize(journal)
-    except OSError:  # it was removed meanwhile
-        return False
+        size = os.lstat(path).st_size
+        regular = stat.S_ISREG(os.lstat(journal).st_mode)
+    except FileNotFoundError:
+        if os.path.lexists(path):
+            yield f"{legible(path)} has no journal, so nothing vouches for its bytes: move it away"
+        return
+    if not regular:
+        yield (
+            f"{legible(path)} has no journal, so nothing vouches for its {several(size, 'byte')}:"
+            f" {legible(journal)} is not a regular file: move it away"
+        )

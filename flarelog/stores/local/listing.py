@@ -160,8 +160,14 @@ class Listing:
         except OSError as error:
             raise meaning(error, f"{stream} could not be read") from error
         try:
-            size = os.fstat(fd).st_size
-            yield Evidence(journal.told(stream), journal.lengths, size, partial(os.pread, fd), journals.damage(raw))
+            yield Evidence(
+                journal.told(stream),
+                journal.lengths,
+                os.fstat(fd).st_size,
+                partial(os.pread, fd),
+                journals.damage(raw),
+                journal.stream,
+            )
         finally:
             os.close(fd)
 

@@ -24,7 +24,7 @@ from flarelog.stores.base import (
     pieces,
 )
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local import runs, timeline, troubles, unstored
+from flarelog.stores.local import lock, runs, timeline, troubles, unstored
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.followers import Followers
 from flarelog.stores.local.layout import Layout
@@ -146,6 +146,9 @@ class LocalReader:
 
     def evidence(self, stream: StreamId) -> AbstractContextManager[Evidence]:
         return self._listing.evidence(stream)
+
+    def is_in_use(self) -> bool:
+        return lock.is_taken(self.root)
 
     async def strangers(self, run: str) -> Sequence[str]:
         return await self.aside(partial(self.layout.strangers, run_name(run)))
