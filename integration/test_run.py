@@ -303,6 +303,41 @@ def test_commands_below_another_one_have_names_that_can_be_beside_each_other(pla
     assert all(len(told["exits"]) == 1 for told in receiver.streams(RUN).values())
 
 
+def test_a_command_whose_log_is_called_as_one_of_the_command_around_it_gets_a_name_of_its_own(place: Place) -> None:
+    receiver = place.serve()
+    inner = [*FLARELOG, "run", "--merge", "--log", "stdout.log", "--", "echo", "in"]
+    assert Ran(place.directory, *sent(receiver), command=inner).ends() == (0, b"in\n", b"")
+    receiver.holds(b"in\n", "stdout.log", SITE, RUN)  # the outer command's copy of what the inner one printed
+    receiver.holds(b"in\n", "stdout.log-2", SITE, RUN)
+    assert [len(told["exits"]) for told in receiver.streams(RUN).values()] == [1, 1, 1]
+
+
+MANY, ONE = ("--log", "a"), ("--merge", "--log", "a/stdout.log")
+
+
+@pytest.mark.parametrize(
+    ("begins", "waits", "log", "other"),
+    [
+        pytest.param(MANY, ONE, "a/stdout.log", "a/stdout.log-2", id="a-file-of-the-other"),
+        pytest.param(ONE, MANY, "a/stdout.log", "a-2/stdout.log", id="the-reverse"),
+        pytest.param(ONE, ONE, "a/stdout.log", "a/stdout.log-2", id="one-file"),
+        pytest.param(MANY, MANY, "a/stdout.log", "a-2/stdout.log", id="one-directory"),
+    ],
+)
+def test_two_commands_at_once_never_write_one_log(
+    place: Place, begins: tuple[str, ...], waits: tuple[str, ...], log: str, other: str
+) -> None:
+    receiver = place.serve()
+    waiting = "touch up; while [ ! -e go ]; do sleep 0.05; done; echo first"
+    first = Ran(place.directory, *sent(receiver), *begins, command=["sh", "-c", waiting])
+    until((place.directory / "up").exists, "the first one runs")
+    assert Ran(place.directory, *sent(receiver), *waits, command=["echo", "second"]).ends() == (0, b"second\n", b"")
+    (place.directory / "go").touch()
+    assert first.ends() == (0, b"first\n", b"")
+    receiver.holds(b"first\n", log, SITE, RUN)
+    receiver.holds(b"second\n", other, SITE, RUN)
+
+
 def test_a_name_that_the_receiver_refuses_is_told_with_what_to_do(place: Place) -> None:
     receiver = place.serve()
     assert Ran(place.directory, *sent(receiver), "--log", "x", "--merge", command=["echo", "1"]).ends()[0] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -154,12 +154,15 @@ def _place(options: RunOptions, outer: str | None, run: str, site: str, log: str
     """Where the logs are: with another command's if this one runs below it, in *spool* for a sidecar beside it, else
     in a directory of the run's own. None: nowhere, and it was said why.
     """
-    single = options.merge or options.pty
+
+    def logs(named: str) -> Collection[str]:
+        return _logs(options, named).values()
+
     try:
         if not own and (outer or options.spool):
-            return names.hold(options.spool or outer or "", log, apart=False, single=single)
+            return names.hold(options.spool or outer or "", log, apart=False, logs=logs)
         base = options.spool or names.own_directory(os.environ)
-        return names.hold(os.path.join(os.path.abspath(base), run, site), log, apart=True, single=single)
+        return names.hold(os.path.join(os.path.abspath(base), run, site), log, apart=True, logs=logs)
     except OSError as error:
         where = error.filename or options.spool
         say(f"the spool cannot be made: {where}: {error.strerror}; the command's output is not kept")

@@ -49,6 +49,11 @@ def beside(path: str) -> str:
     return os.path.join(directory, f".{older[1] if older else name}.spool")
 
 
+def is_newest(path: str) -> bool:
+    """Whether the segment at *path* is the newest, which has the name of the log."""
+    return _SEGMENT.fullmatch(os.path.basename(path)) is None
+
+
 def segments(path: str) -> list[Segment]:
     """What the file at *path* says of segments, the oldest first; nothing where it cannot be read."""
     found = []

@@ -18,7 +18,7 @@ from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import inode, same
 from flarelog.sources.files.ledger import Ledger
 from flarelog.sources.files.lineage import born_of, compare, originals
-from flarelog.sources.files.owner import Owner
+from flarelog.sources.files.owner import Owner, bears_its_name
 from flarelog.sources.files.record import Held, Piece, in_order, may_have_grown, settled_on, shipped, wholes
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look, Walk
@@ -79,7 +79,8 @@ class Adoption:
         """The logs that the known files may be generations of, by their names: at this moment there may be no file
         under a log's own name, and none that the receiver holds.
         """
-        paths = [file.path.rpartition("/") for _, file in self.ledger.known.values()]
+        known = [file for _, file in self.ledger.known.values() if not bears_its_name(file, file.path)]
+        paths = [file.path.rpartition("/") for file in known]
         return {f"{directory}{slash}{name}" for directory, slash, path in paths for name in originals(path)}
 
     def _compressed(self, infos: Iterable[StreamInfo], now: float) -> dict[str, Rest]:
@@ -154,6 +155,8 @@ class Adoption:
             since = owner.since(tail) if tail.newest is not None else None
             for file in [file for file in tail.files if not file.begun and file.identity not in tail.begun]:
                 name = tail.log
+                if bears_its_name(file, file.path):
+                    continue
                 if since is None:
                     name = owner.by_name(file.path, file.sight(), look) or name
                     name = tail.log if name in tails and owner.is_twin(file, tails[name]) else name

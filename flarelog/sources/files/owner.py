@@ -22,10 +22,18 @@ from flarelog.sources.files.links import outside
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look
+from flarelog.sources.spool import is_newest
 from flarelog.text import legible
 
 OVERLAP = 1_000_000_000  # ns for which a file is written to after its successor was born, without being doubted
 ASKED = 1 << 14  # paths of which it is kept whether they match the patterns, at most
+
+
+def bears_its_name(file: SourceFile, path: str) -> bool:
+    """Whether *file*, of a command's output, has the name of its log: the log of a second command is called ``NAME-2``,
+    as if it were rotated.
+    """
+    return bool(file.spool) and is_newest(path)
 
 
 @dataclass(slots=True)
@@ -103,6 +111,8 @@ class Owner:
         known_before = ledger.remembered.get(file.identity) or ledger.remembered.get(earlier(file.identity))
         if known_before is not None:
             name, start = known_before
+        elif bears_its_name(file, path):
+            name, start = path, -1
         else:
             name, start = self.by_name(path, found, look) or "", -1
             if name in ledger.tails and self.is_twin(file, ledger.tails[name]):

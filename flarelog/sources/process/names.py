@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import BinaryIO
 
 from flarelog.names import log_name, run_name, site_name
 from flarelog.replace import make_directory
 from flarelog.values import frozen
 
 MANY = 1000  # commands of one name at once
+_MOST = 64 << 10  # bytes of a lock that are read
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -74,9 +77,9 @@ class Place:
     lock: int
 
 
-def hold(base: str, log: str, *, apart: bool, single: bool = False) -> Place:
+def hold(base: str, log: str, *, apart: bool, logs: Callable[[str], Collection[str]]) -> Place:
     """A place in *base* that no other command holds; *apart*: in a directory of its own. The lock is where the logs
-    are: a command within this one asks there. *single*: the log's name is that of one file, and not of a directory.
+    are: a command within this one asks there. *logs*: what the command writes under a name.
 
     Raises OSError, InvalidName.
     """
@@ -86,23 +89,99 @@ def hold(base: str, log: str, *, apart: bool, single: bool = False) -> Place:
             log_name(named)
         key = named.replace("/", "+") or "run"
         root = os.path.join(base, key) if apart else base
-        held = os.path.join(root, f".{key}.lock")
+        held = os.path.join(root, _lock_name(key))
         make_directory(root, 0o700)
         try:
             lock = _lock(held)
         except FileNotFoundError:  # a command that ended removed the directory meanwhile
             make_directory(root, 0o700)
             lock = _lock(held)
-        if lock is not None and (not named or _fits(os.path.join(root, named), single)):
-            return Place(root, named, held, lock)
-        if lock is not None:
-            os.close(lock)
+        if lock is None:
+            continue
+        place = Place(root, named, held, lock)
+        if not named or _fits(os.path.join(root, named), named in logs(named)):
+            claim = _Claim(tuple(logs(named)), apart)
+            _write(lock, claim)  # before the others are looked at: of two at once, one sees the other at least
+            if not any(_in_the_way(path, claim.logs) for path in _locks_beside(place, apart=apart)):
+                return place
+        if apart:
+            discard(place)
+        os.close(lock)
     raise FileExistsError(17, f"{MANY} commands with that name are running", base)
 
 
 def _fits(path: str, single: bool) -> bool:
     """Whether nothing is at *path*, or what an earlier command of the same form left."""
     return not os.path.lexists(path) or os.path.isdir(path) != single
+
+
+@frozen
+class _Claim:
+    """What stands in a lock: the logs that its holder writes, and whether their directory is the holder's own."""
+
+    logs: tuple[str, ...]
+    apart: bool
+
+
+def _lock_name(key: str) -> str:
+    return f".{key}.lock"
+
+
+def _write(lock: int, claim: _Claim) -> None:
+    with contextlib.suppress(OSError):  # on a full disk a lock is still one of its name
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, json.dumps({"logs": claim.logs, "apart": claim.apart}).encode(), 0)
+
+
+def _claim(path: str) -> _Claim:
+    """What the lock at *path* says; one of an older version says nothing."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError), _opened(path) as file:
+        said = json.loads(file.read(_MOST))
+        return _Claim(tuple(map(str, said["logs"])), bool(said["apart"]))
+    return _Claim((), apart=False)
+
+
+def _opened(path: str) -> BinaryIO:
+    """Without waiting: a directory that the user named may hold anything. Raises OSError."""
+    return open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+
+
+def _locks_beside(place: Place, *, apart: bool) -> Iterator[str]:
+    """The locks of the other commands of the same run and site, as far as they are known here."""
+    root = os.path.abspath(place.root)
+    own = os.path.join(root, os.path.basename(place.held))
+    roots = [root]
+    if apart or _claim(os.path.join(root, _lock_name(os.path.basename(root)))).apart:  # of the command around this one
+        above = os.path.dirname(root)
+        roots = [os.path.join(above, name) for name in os.listdir(above)]
+    for directory in roots:
+        with contextlib.suppress(OSError):  # a file, or it is gone
+            for name in os.listdir(directory):
+                path = os.path.join(directory, name)
+                if name.startswith(".") and name.endswith(".lock") and path != own:
+                    yield path
+
+
+def _in_the_way(path: str, logs: Collection[str]) -> bool:
+    """Whether the holder of the lock at *path* writes one of *logs*, or what cannot be beside one of them."""
+    others = _claim(path).logs
+    return any(_meet(log, other) for log in logs for other in others) and _is_held(path)
+
+
+def _meet(log: str, other: str) -> bool:
+    # Not where the other is higher up than the log's own directory: no number behind the name helps there.
+    return log == other or other.startswith(f"{log}/") or os.path.dirname(log) == other
+
+
+def _is_held(path: str) -> bool:
+    try:
+        with _opened(path) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # it is gone, or the file system has no locks: nobody can tell
+        return False
+    return False
 
 
 def discard(place: Place) -> None:

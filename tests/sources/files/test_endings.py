@@ -175,3 +175,25 @@ def test_an_older_receiver_hears_of_no_end_that_somebody_saw(site: Site, tmp_pat
     assert arrive(site, takes=False) == []
     assert tail.drained(site.now)
     assert tail.withheld == "killed by SIGKILL"
+
+
+@pytest.mark.parametrize("first", ["out", "out.log"])
+def test_the_log_of_a_second_command_of_one_name_is_no_rotated_one(site: Site, tmp_path: Path, first: str) -> None:
+    """The first one has a place of its own: its log is known from the receiver alone."""
+    (tmp_path / "first").mkdir()
+    others = Site(tmp_path / "first")
+    Spool(tmp_path / "first" / first).say(b"first")
+    others.settle()
+    others.close()
+    (tmp_path / "second").mkdir()
+    second = Site(tmp_path / "second")
+    second.stored = others.stored
+    Spool(tmp_path / "second" / f"{first}-2").say(b"second")
+    second.restart()
+    assert set(second.discovery.tails) == {f"{first}-2"}, "it does not even ask for the other"
+    second.settle()
+    second.close()
+    assert {log: bytes(stored.data) for log, stored in second.stored.items()} == {
+        first: b"first",
+        f"{first}-2": b"second",
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,17 @@ from flarelog.errors import InvalidName
 from flarelog.replace import make_directory
 from flarelog.sources.process import names
 from flarelog.sources.process.names import checked, default_run, default_site, filled, hold
+
+Asked = tuple[str, Callable[[str], list[str]]]
+"""A name, and the logs of it."""
+
+
+def both(named: str) -> list[str]:
+    return [f"{named}/{output}.log" if named else f"{output}.log" for output in ("stdout", "stderr")]
+
+
+def merged(named: str) -> list[str]:
+    return [named or "output.log"]
 
 
 @pytest.mark.parametrize(
@@ -52,32 +64,62 @@ def test_a_site_without_a_name() -> None:
 
 
 def test_a_name_that_is_held_gets_a_number_and_one_that_was_let_go_is_free(tmp_path: Path) -> None:
-    first, second = (hold(str(tmp_path), "a/b", apart=True) for _ in range(2))
+    first, second = (hold(str(tmp_path), "a/b", apart=True, logs=both) for _ in range(2))
     assert [(one.log, os.path.basename(one.root)) for one in (first, second)] == [("a/b", "a+b"), ("a/b-2", "a+b-2")]
     os.close(first.lock)
-    assert hold(str(tmp_path), "a/b", apart=True).log == "a/b"
+    assert hold(str(tmp_path), "a/b", apart=True, logs=both).log == "a/b"
 
 
 def test_a_command_within_another_one_has_a_name_of_its_own(tmp_path: Path) -> None:
-    outer = hold(str(tmp_path), "", apart=True)
-    inner, second = (hold(outer.root, "", apart=False) for _ in range(2))
+    outer = hold(str(tmp_path), "", apart=True, logs=both)
+    inner, second = (hold(outer.root, "", apart=False, logs=both) for _ in range(2))
     assert [one.log for one in (outer, inner, second)] == ["", "run-2", "run-3"]
 
 
 def test_a_name_that_another_form_of_log_has_is_taken(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("one log")
     (tmp_path / "directory").mkdir()
-    for name, single in (("file", False), ("directory", True)):
-        first = hold(str(tmp_path), name, apart=False, single=single)
+    for name, other, own in (("file", both, merged), ("directory", merged, both)):
+        first = hold(str(tmp_path), name, apart=False, logs=other)
         assert first.log == f"{name}-2"
         os.close(first.lock)
-        assert hold(str(tmp_path), name, apart=False, single=not single).log == name, "and free for its own form"
+        assert hold(str(tmp_path), name, apart=False, logs=own).log == name, "and free for its own form"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_"),
+    [
+        pytest.param(("", both), ("stdout.log", merged), "stdout.log-2", id="a-file-of-the-one-without-a-name"),
+        pytest.param(("stdout.log", merged), ("", both), "run-2", id="the-reverse"),
+        pytest.param(("a", both), ("a/stdout.log", merged), "a/stdout.log-2", id="a-file-of-a-named-one"),
+        pytest.param(("a/stdout.log", merged), ("a", both), "a-2", id="a-named-one-of-a-file"),
+        pytest.param(("a/b", both), ("a", merged), "a-2", id="a-file-where-a-directory-is"),
+        pytest.param(("", merged), ("output.log", both), "output.log-2", id="a-directory-where-a-file-is"),
+        pytest.param(("a", both), ("a/b", both), "a/b", id="one-below-another"),
+        pytest.param(("a", both), ("a/output.log", merged), "a/output.log", id="another-file"),
+        pytest.param(("", both), ("b", both), "b", id="another-name"),
+    ],
+)
+@pytest.mark.parametrize("apart", [(True, True), (False, False), (True, False)])
+def test_two_commands_at_once_write_no_log_of_one_name(
+    tmp_path: Path, first: Asked, second: Asked, is_: str, *, apart: tuple[bool, bool]
+) -> None:
+    """*apart*: beside each other, in one directory, or the second below another command that has a place apart."""
+    base = str(tmp_path)
+    other = hold(base, first[0], apart=apart[0], logs=first[1])
+    below = hold(base, "outer", apart=True, logs=both).root if apart == (True, False) else base
+    place = hold(below, second[0], apart=apart[1], logs=second[1])
+    assert place.log == is_
+    assert [entry.name for entry in tmp_path.iterdir() if entry.is_dir() and not any(entry.iterdir())] == []
+    os.close(place.lock)
+    os.close(other.lock)
+    assert hold(below, second[0], apart=apart[1], logs=second[1]).log == second[0], "nobody else is there any more"
 
 
 def test_a_lock_that_its_holder_has_removed_is_no_lock(tmp_path: Path) -> None:
-    first = hold(str(tmp_path), "", apart=False)
+    first = hold(str(tmp_path), "", apart=False, logs=both)
     os.unlink(first.held)
-    again = hold(str(tmp_path), "", apart=False)
+    again = hold(str(tmp_path), "", apart=False, logs=both)
     assert (again.log, again.root) == ("", str(tmp_path))
 
 
@@ -92,7 +134,7 @@ def test_a_directory_that_goes_while_it_is_asked_for_is_made_again(
         os.rmdir(path)  # as a command of the same site that ends
 
     monkeypatch.setattr(names, "make_directory", made_and_removed)
-    place = names.hold(str(base), "a", apart=True)
+    place = names.hold(str(base), "a", apart=True, logs=both)
     try:
         assert os.path.exists(place.held)
     finally:
