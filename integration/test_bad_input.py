@@ -85,7 +85,7 @@ BAD_COMMANDS = [
     pytest.param(
         ["serve", "--store", "s", "--listen", "127.0.0.1:0", "--ready-file", "none/ready"],
         78,
-        "none/ready",
+        "the ready file none/ready cannot be written: No such file or directory",
         id="serve-ready-file-nowhere",
     ),
     pytest.param(["serve", "--store", "LOOP"], 5, "symbolic links", id="serve-into-a-link-to-itself"),
@@ -725,6 +725,22 @@ def test_a_start_that_fails_leaves_no_ready_file(place: Place, taken: str) -> No
     done = place.call("serve", "--store", str(store), "--listen", listen, "--ready-file", str(ready))
     assert done.process.returncode != 0
     assert not list(place.directory.glob("ready*"))
+
+
+@pytest.mark.parametrize("command", ["serve", "serve --workers 2", "web"])
+def test_a_second_server_leaves_the_ready_file_of_one_that_lives(place: Place, command: str) -> None:
+    ready, listen = place.directory / "ready", ("--listen", "127.0.0.1:0")
+    first = place.start("serve", "--store", str(place.directory / "store"), *listen, "--ready-file", str(ready))
+    until(ready.exists, first.talk)
+    address = ready.read_text()
+    of = ("--receiver", address.strip()) if command == "web" else ("--store", str(place.directory / "other"))
+    second = place.call(*command.split(), *of, *listen, "--ready-file", str(ready))
+    assert second.ends() == 78
+    assert f"flarelog: the ready file {ready} is that of another server, which is running: " in second.said
+    assert "receiving at" not in second.said
+    assert ready.read_text() == address
+    assert first.stop() == 0
+    assert not ready.exists()
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

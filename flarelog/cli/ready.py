@@ -1,8 +1,8 @@
 """The file in which a server tells where it is, for scripts: it is there exactly while the server is ready.
 
 What a killed server left is removed before the next one begins: no script takes its address for the new one's. A server
-that lives has a lock on its file, which another start leaves alone until it is ready itself. What holds anything but an
-address, or is no file, is nobody's ready file, and is refused.
+that lives has a lock on its file, which is refused to another one when that has its store and its port: who lacks
+those is told so. What holds anything but an address, or is no file, is nobody's ready file, and is refused.
 """
 
 from __future__ import annotations
@@ -36,6 +36,12 @@ def ready_file(path: str | None) -> Iterator[Callable[[str, str], None]]:
     with contextlib.ExitStack() as held:
 
         def write(address: str, readers: str = "") -> None:
+            for name in reversed(names):
+                if name not in written and _is_anothers(name):
+                    raise InvalidFile(
+                        f"the ready file {name} is that of another server, which is running:"
+                        " give another name, or stop that server"
+                    )
             # The readers' first: who sees the other file may look for this one.
             for name, text in zip(names, (readers, address), strict=True):
                 if text:
@@ -44,7 +50,7 @@ def ready_file(path: str | None) -> Iterator[Callable[[str, str], None]]:
                         replace_file(os.path.realpath(name), written[name], 0o644)
                         held.enter_context(_locked(name))
 
-        for name in names:
+        for name in reversed(names):  # the one that was given is told of first
             with _usable(name):
                 _forget(name)
         try:
@@ -75,6 +81,12 @@ def _forget(name: str) -> None:
             raise InvalidFile(f"the ready file {name} holds something else than an address: give another name")
         if _is_free(file.fileno()):
             os.unlink(os.path.realpath(name))
+
+
+def _is_anothers(name: str) -> bool:
+    with contextlib.suppress(OSError), open(name, "rb") as file:
+        return not _is_free(file.fileno())
+    return False
 
 
 @contextlib.contextmanager

@@ -31,14 +31,30 @@ def test_a_start_that_fails_leaves_the_file_of_a_server_that_lives(tmp_path: Pat
         assert path.read_text() == "127.0.0.1:1\n"
 
 
-def test_the_file_tells_of_the_server_that_was_ready_last_until_that_one_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("readers", ["", "127.0.0.1:3"])
+def test_the_file_of_a_server_that_lives_is_refused_and_left_alone(tmp_path: Path, readers: str) -> None:
     path = tmp_path / "ready"
-    with ready_file(str(path)) as second:
-        with ready_file(str(path)) as first:
-            first("127.0.0.1:1", "")
+    with ready_file(str(path)) as second, ready_file(str(path)) as first:
+        first("127.0.0.1:1", readers)
+        with pytest.raises(InvalidFile, match=f"the ready file {path} is that of another server, which is running: "):
             second("127.0.0.1:2", "")
+        assert path.read_text() == "127.0.0.1:1\n"
+        assert {name.name for name in tmp_path.iterdir()} == {"ready", *(["ready.reader"] if readers else [])}
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_server_tells_its_own_file_anew(tmp_path: Path) -> None:
+    path = tmp_path / "ready"
+    with ready_file(str(path)) as write:
+        write("127.0.0.1:1", "")
+        write("127.0.0.1:2", "")
         assert path.read_text() == "127.0.0.1:2\n"
     assert not path.exists()
+
+
+def test_the_name_that_was_given_is_told_where_its_directory_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFile, match=f"the ready file {tmp_path}/no/ready cannot be written: No such file"):
+        ready_file(f"{tmp_path}/no/ready").__enter__()
 
 
 def test_a_link_stays_one_while_a_server_is_ready(tmp_path: Path) -> None:
