@@ -212,7 +212,7 @@ def test_a_revocation_list_is_looked_at(place: Place) -> None:
     ca = Authority.new(place.directory / "certs")
     arguments = ("doctor", "--store", str(place.directory / "new"), *ca.issue("receiver").arguments(), "-o", "json")
     for crl, code, result, sentence in (
-        (ca.revokes(ca.issue("bad").cert, days=90), 0, "ok", "revokes 1 certificates, and expires on"),
+        (ca.revokes(ca.issue("bad").cert, days=90), 0, "ok", "revokes 1 certificate, and expires on"),
         (ca.revokes(days=9.01, name="soon.crl"), 0, "warn", "9 days"),
         (ca.revokes(days=-1, name="late.crl"), 1, "fail", "expired on"),
         ("/nowhere", 1, "fail", "cannot be read"),

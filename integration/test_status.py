@@ -85,7 +85,7 @@ def test_what_is_paused_says_why_and_how_much_waits(place: Place) -> None:
     assert record["committed"] + record["lag_bytes"] == 3_000_000
     program = place.call("status", "run-1", "--receiver", receiver.address)
     assert re.search(
-        r"^paused: \d+ bytes of site site-1 .*\(run-1/site-1/app.log\); see flarelog logs run-1 .*$",
+        r"^paused: [\d,]+ bytes of site site-1 .*\(run-1/site-1/app.log\); see flarelog logs run-1 .*$",
         program.printed,
         re.MULTILINE,
     )

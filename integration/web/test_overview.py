@@ -190,7 +190,8 @@ def test_logs_that_the_receiver_refused_are_told_of_a_run_and_in_the_list_of_run
 
 def test_findings_that_are_alike_are_told_once_with_all_their_places(browser: Browser, place: Place) -> None:
     oom = b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
-    logs = {f"kyoto/rank-{rank}/stderr.log": numbered(5) + oom for rank in range(3)}
+    begun = b"2026-11-20 08:00:0%d INFO begins\n"  # which tells who was first
+    logs = {f"kyoto/rank-{rank}/stderr.log": begun % rank + oom for rank in range(3)}
     with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
         page = tab.open("/run/run-1")
         others = page.get_by_role("region", name="Findings")

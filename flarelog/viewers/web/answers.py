@@ -98,6 +98,10 @@ class Lists:
         made = partial(self._listed, rights, run, wanted, _Listing())
         return await self._kept.of((rights.key, run, wanted), (), made)
 
+    def forget(self, rights: Rights, run: str) -> None:
+        """A log of *run* was removed: whoever asks next waits for a list without it."""
+        self._kept.forget((rights.key, run, ()))
+
     def begin(self, rights: Rights, run: str) -> None:
         """Somebody opens the page of a run, and will ask for it."""
         self._begun(rights, run).listing.looked_at = True

@@ -90,7 +90,12 @@ class Flows:
         session = request.state.session
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self._logins.place(session, "tail"))
-            infos = list(map(same, await self._infos(session.of.origin, wanted), begun))
+            try:
+                infos = list(map(same, await self._infos(session.of.origin, wanted), begun))
+            except NotFound:
+                for run in {one.run for one in wanted}:
+                    self._lists.forget(session.of, run)  # or a page that is loaded anew would show it
+                raise
             for site in {info.stream.site: info.stream for info in infos}.values():
                 await self._permits.demand(session.of.origin, site)
             begins = [info.committed if start is None else start for info, start in zip(infos, starts, strict=True)]

@@ -59,6 +59,10 @@ class Lately(Generic[T]):
             self._anew[key] = asyncio.create_task(self._beside(key, of, make))
         return found.answer
 
+    def forget(self, key: Hashable) -> None:
+        """What was made for *key* is known to be over."""
+        self._made.pop(key, None)
+
     async def _waited(self, key: Hashable, of: Sequence[object], make: Callable[[], Awaitable[T]]) -> T:
         making = self._making.setdefault(key, asyncio.Lock())
         try:

@@ -57,6 +57,19 @@ def test_nobody_waits_for_what_takes_long_and_can_be_shown_one_of_before() -> No
     asyncio.run(play())
 
 
+def test_who_asks_for_what_is_known_to_be_over_waits_for_another_answer() -> None:
+    async def play() -> None:
+        make = Making(10 * SLOW)
+        kept = make.kept()
+        assert [await kept.of("run", (), make), await kept.of("run", (), make)] == [1, 1]
+        kept.forget("run")
+        kept.forget("another")
+        assert await kept.of("run", (), make) == 2
+        await kept.close()
+
+    asyncio.run(play())
+
+
 def test_what_failed_beside_is_told_to_whoever_asks_next() -> None:
     async def fails() -> int:
         raise CannotConnect("nobody answers")
