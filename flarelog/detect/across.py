@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from flarelog.detect import general
 from flarelog.detect.base import Finding, Role
 from flarelog.exit_marks import CERTAIN, LIKELY, Exit, end_of
 from flarelog.model import StreamId, StreamInfo
@@ -17,8 +18,14 @@ from flarelog.text import legible, several
 SLACK = 2 * SECOND  # by which clocks of sites that are compared may still differ
 BEHIND = 64 << 10  # bytes of a log behind which what may have ended its program has not
 LISTED = 8  # ranks that a sentence names
+ENDS = ("exit.signal", "crash.signal")  # they tell that a program ended, not why
+NAMING = ("log.error", "program.failed")  # what any program says of a failure, in words of its own
+MOMENT = 4 << 10  # bytes of a log in which what is said belongs together
+_JOB = next(each for each in general.SIGNATURES if each.id == "job.failed")
 
 Ahead = Callable[[StreamId], int]
+Placed = tuple[int | None, Finding]  # with the time by which it had been said
+Words = Mapping[tuple[StreamId, int], bool]  # by their places: whether each names what failed
 
 
 def judged(
@@ -28,52 +35,120 @@ def judged(
     advice. *ahead*: ns by which a stream's clock is ahead.
 
     What tells no time has been said before whatever comes behind it in its log, and before the log's last byte came.
-    What is not known even so stands behind all that is.
+    What is not known even so stands behind all that is. How a command ended is told behind all that its logs say.
     """
     well = {info.stream: info.exits for info in infos if info.exits}
     found = [_ended_well(each, well.get(each.stream, ())) for each in (*findings, *exits(infos))]
     placed = _placed(found, infos, ahead)
-    earliest = next((time for time, each in placed if each.role == "root"), None)
-    untimed = any(time is None and each.role == "root" for time, each in placed)
-    out: list[Finding] = []
-    for time, each in placed:
-        if each.role == "cascade":
-            behind = earliest is not None and (time is None or earliest <= time + SLACK)
-            each = replace(each, role="symptom" if behind or (earliest is None and untimed) else "root")
-        out.append(each)
-    out = _fallen_back(out, infos)
+    words = _words(found, infos)
+    placed = _only_ended(placed, words)
+    if any(each.role == "root" for _, each in placed):
+        earliest = next((time for time, each in placed if each.role == "root"), None)
+        out = [_behind(each, time, earliest) for time, each in placed]
+    else:
+        out = _without_a_root([each for _, each in placed], words)
     for each in desync(out):
         own = next(n for n, other in enumerate(out) if (other.stream, other.offset) == (each.stream, each.offset))
         out.insert(own, each)
     return out
 
 
-def _fallen_back(found: Iterable[Finding], infos: Iterable[StreamInfo]) -> list[Finding]:
-    """*found*, where a fallback is a root if none is: the first one of each log, if little came behind it."""
-    out, ends = list(found), {info.stream: info.committed for info in infos}
-    rooted: set[StreamId] = set()
-    none = not any(each.is_root for each in out)
-    for number, each in enumerate(out):
-        if each.role == "fallback":
-            last = none and each.stream not in rooted and ends.get(each.stream, 0) - each.last <= BEHIND
-            rooted |= {each.stream} if last else set()
-            out[number] = replace(each, role="root" if last else "symptom")
+def _behind(each: Finding, time: int | None, earliest: int | None) -> Finding:
+    """*each*, said at *time*, where there is a root, the first one with a time at *earliest*."""
+    if each.role not in ("cascade", "fallback"):
+        return each
+    first = each.role == "cascade" and earliest is not None and time is not None and time + SLACK < earliest
+    return replace(each, role="root" if first else "symptom")
+
+
+def _words(found: Iterable[Finding], infos: Iterable[StreamInfo]) -> Words:
+    """The fallbacks that may be roots: the first one of each log, if little came behind it. One names what failed if
+    it tells more than that a job did, and no exception behind it names it better.
+    """
+    ends, first = {info.stream: info.committed for info in infos}, dict[StreamId, Finding]()
+    raised: dict[StreamId, list[int]] = defaultdict(list)
+    for each in found:
+        if each.role == "fallback" and ends.get(each.stream, 0) - each.last <= BEHIND:
+            first[each.stream] = min(each, first.get(each.stream, each), key=lambda one: one.offset)
+        elif each.role == "cascade" and (each.signature == "check.failed" or "exception" in each.facts):
+            raised[each.stream].append(each.offset)
+    return {
+        (stream, each.offset): each.signature in NAMING
+        and _JOB.facts(each.text) is None
+        and not any(0 < offset - each.offset <= MOMENT for offset in raised[stream])
+        for stream, each in first.items()
+    }
+
+
+def _only_ended(placed: Iterable[Placed], words: Words) -> list[Placed]:
+    """*placed*, where a signal by which a program ended is no root by itself if its site has named before what failed,
+    with one of *words*.
+    """
+    out, sites = list[Placed](), set[tuple[str, str]]()
+    for time, each in placed:
+        site = each.stream.run, each.stream.site
+        if each.role == "fallback" and words.get((each.stream, each.offset)):
+            sites.add(site)
+        elif each.signature in ENDS and each.role == "root" and site in sites:
+            each = replace(each, role="cascade")
+        out.append((time, each))
     return out
 
 
-def _placed(found: Iterable[Finding], infos: Iterable[StreamInfo], ahead: Ahead) -> list[tuple[int | None, Finding]]:
-    """*found* in the order of time, each with the time by which it had been said."""
+def _without_a_root(found: Sequence[Finding], words: Words) -> list[Finding]:
+    """*found*, of which none is a root by itself, in the order of time. The first of *words* that names what failed is
+    one if no cascade stands before it; else all cascades are, and only where there is none, *words* that name nothing.
+    How a command ended is one where its site's logs had none before.
+    """
+    cascades = any(each.role == "cascade" and not _is_end(each) for each in found)
+    out, named, before = list(found), False, False
+    rooted, ended = set[tuple[str, str]](), set[tuple[str, str]]()
+    for number, each in enumerate(out):
+        site, place = (each.stream.run, each.stream.site), (each.stream, each.offset)
+        if each.role == "fallback":
+            root = place in words and not before and not ended - {site} and (words[place] or not cascades)
+            named = named or root
+        elif each.role == "cascade" and _is_end(each):
+            root = not named and site not in rooted
+            ended |= {site} if root else set()
+        elif each.role == "cascade":
+            root, before = not named, True
+        else:
+            continue
+        rooted |= {site} if root and not _is_end(each) else set()
+        out[number] = replace(each, role="root" if root else "symptom")
+    return out
+
+
+def _is_end(each: Finding) -> bool:
+    """Whether it is how a command ended, as its record tells."""
+    return each.signature in ("exit.code", "exit.signal")
+
+
+def _placed(found: Iterable[Finding], infos: Iterable[StreamInfo], ahead: Ahead) -> list[Placed]:
+    """*found* in the order of time, each with the time by which it had been said: how a command ended behind all that
+    its logs say, whatever times those tell.
+    """
     by_stream: dict[StreamId, list[Finding]] = defaultdict(list)
     for each in found:
         by_stream[each.stream].append(each)
     grown = {info.stream: info.grown * 1_000_000 for info in infos if info.grown}
-    placed: list[tuple[int | None, Finding]] = []
+    ends = {info.stream: info.exits for info in infos if info.exits}
+    last: dict[str, int] = {}  # by command, when its logs said the last thing
+    placed: list[tuple[int | None, str, Finding]] = []
     for stream, those in by_stream.items():
         latest = grown.get(stream)
         for each in sorted(those, key=lambda each: each.offset, reverse=True):
-            latest = latest if each.time is None else each.time - ahead(stream)
-            placed.append((latest, each))
-    return sorted(placed, key=lambda one: (one[0] is None, one[0] or 0, str(one[1].stream), one[1].offset))
+            end = end_of(ends.get(stream, ()), each.offset + each.length)
+            process, ended = (end.process, _ended_at(end)) if end is not None else ("", None)
+            latest = (latest or ended) if each.time is None else each.time - ahead(stream)
+            if latest is not None:
+                last[process] = max(latest, last.get(process, latest))
+            placed.append((latest, process, each))
+    times: list[Placed] = [(last.get(process) if _is_end(each) else time, each) for time, process, each in placed]
+    return sorted(
+        times, key=lambda one: (one[0] is None, one[0] or 0, _is_end(one[1]), str(one[1].stream), one[1].offset)
+    )
 
 
 def first_root(findings: Iterable[Finding]) -> Finding | None:
@@ -122,6 +197,11 @@ def _passed_on(inner: Exit, outer: Exit) -> bool:
     return within and (alike or (inner.signal > 0 and outer.status == 128 + inner.signal))
 
 
+def _ended_at(end: Exit) -> int | None:
+    """When it was, in ns since 1970."""
+    return (end.clock or end.ended) * 1_000_000 or None
+
+
 def _of_exit(stream: StreamId, end: Exit) -> Finding:
     role: Role
     if end.oom in (CERTAIN, LIKELY):
@@ -138,7 +218,7 @@ def _of_exit(stream: StreamId, end: Exit) -> Finding:
         facts["oom"] = end.oom
     return Finding(
         name, role, Level.FATAL, stream, end.offset, 0, legible(end.sentence), meaning, action,
-        (end.clock or end.ended) * 1_000_000 or None, None, facts, 1, end.offset,
+        _ended_at(end), None, facts, 1, end.offset,
     )  # fmt: skip
 
 

@@ -399,8 +399,8 @@ SIGNATURES = (
         "fallback",
         Level.ERROR,
         ("ailed", "AILED", "borted", "dropp", "Dropp", "rejected"),
-        r"\b(?i:job|run|workflow|training|experiment|pipeline|application|simulation|federation|trial|step)\b"
-        r"(?: (?!failed)[\w.:<>#/'-]{1,80}){0,2} (?:has |was |is )?(?:failed(?=: |\.?\s*$|, took| after | with "
+        r"\b(?i:job|run|workflow|training|experiment|pipeline|application|simulation|federation|trial|step|container)\b"
+        r"(?: (?!failed)[\w.:<>#/'-]{1,80}){0,2} (?:has |was |is )?(?:failed(?=: |[.! ]{0,4}\s*$|, took| after | with "
         r"| because | due to )"
         r"|FAILED\b|aborted(?=: |\.?\s*$| after | with | because | due to )|rejected\b)"
         r"|\bis in [Ff]ailed state\b|\b[Dd]ropping job\b.{0,100}\bfailed to ",

@@ -65,6 +65,7 @@ _HARMLESS = late(
     r"|failed to improve|frozen solve|[Ww]arning: |Repo card metadata|Could not locate the best model"
     r"|(?i:fail\w{0,4}(?:[ _](?!errno|err|error|code|status|rc|ret"
     r"|exit)\w{1,20}){0,3}['\"]?\s?[:=]\s?\d{1,12}(?:\.\d{1,12})?%?\s{0,3}(?:$|[,;|)}\]/]|- ))"
+    r"|\baws_logging\.cc:"
     r"|\b0 (?:\S{1,40} ){0,2}(?:failed|errors|failures)\b(?!:)|\bto read 0 files"
     r"|Unable to find image .{1,200} locally|\bERROR SUMMARY: |SUBNQN field"
 )

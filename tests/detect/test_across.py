@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flarelog.detect.across import first_root, judged
+from flarelog.detect.across import MOMENT, first_root, judged
 from flarelog.detect.base import Finding
 from flarelog.exit_marks import LIKELY, Exit
 from flarelog.model import StreamId, StreamInfo
@@ -109,6 +109,83 @@ def test_an_exit_record_is_evidence(end: Exit, name: str, role: str) -> None:
 def test_an_exit_code_behind_a_root_is_a_symptom() -> None:
     found = judged([at(1, OOM)], [info(Exit(900, 0, "p", status=1, ended=5000))])
     assert [(each.signature, each.role) for each in found] == [("cuda.oom", "root"), ("exit.code", "symptom")]
+
+
+WORD = b"ERROR cannot open the shard 7\n"
+LOST = b"RuntimeError: [/src/gloo/transport/tcp/pair.cc:525] Connection closed by peer [10.0.0.4]:53214\n"
+EXIT = Exit(900, 0, "p", status=1, ended=5000)
+
+
+@pytest.mark.parametrize(
+    ("found", "ends", "expected"),
+    [
+        pytest.param([at(None, WORD)], [EXIT], ["log.error", "-exit.code"], id="an-exit-code"),
+        pytest.param([at(90, WORD)], [EXIT], ["log.error", "-exit.code"], id="an-exit-code-of-another-zone"),
+        pytest.param([at(4, WORD), at(30, LOST, "b")], [], ["log.error", "-gloo.connection"], id="a-lost-peer"),
+        pytest.param([at(4, WORD), at(30, b"FATAL a left\n", "b")], [], ["log.error", "-log.fatal"], id="another-site"),
+        pytest.param([at(30, WORD), at(4, LOST, "b")], [], ["gloo.connection", "-log.error"], id="an-earlier-cascade"),
+        pytest.param([at(4, WORD), at(30, OOM, "b")], [], ["-log.error", "cuda.oom"], id="a-root-by-itself"),
+        pytest.param([at(4, b"fatal: no such thing\n")], [EXIT], ["log.fatal", "-exit.code"], id="a-cascade"),
+        pytest.param([at(4, b"Job x failed\n")], [EXIT], ["program.failed", "-exit.code"], id="a-failed-job"),
+        pytest.param(
+            [at(4, b"Job x failed\n"), at(5, b"task 3: exit code 2\n", "b")],
+            [],
+            ["-program.failed", "process.exit"],
+            id="a-failed-job-names-nothing",
+        ),
+        pytest.param(
+            [at(30, WORD, "b")], [EXIT], ["exit.code", "-log.error"], id="another-site-had-ended-before-without-a-word"
+        ),
+        pytest.param(
+            [at(4, WORD)], [Exit(900, 0, "p", signal=6, ended=5000)], ["log.error", "-exit.signal"], id="abort"
+        ),
+        pytest.param(
+            [at(4, WORD, "b")],
+            [Exit(900, 0, "p", signal=6, ended=5000)],
+            ["-log.error", "exit.signal"],
+            id="of-another",
+        ),
+        pytest.param(
+            [at(4, WORD), at(4, b"Aborted (core dumped)\n")],
+            [],
+            ["log.error", "-crash.signal"],
+            id="a-signal-of-a-shell",
+        ),
+    ],
+)
+def test_what_a_program_said_of_its_failure_is_the_root_of_what_only_tells_its_end(
+    found: list[Finding], ends: list[Exit], expected: list[str]
+) -> None:
+    found = [replace(each, offset=100 * number) for number, each in enumerate(found)]
+    told = judged(found, [info(*ends), info(site="b")])
+    assert [each.signature if each.is_root else f"-{each.signature}" for each in told] == expected
+
+
+def test_what_a_command_said_in_another_log_comes_before_its_end() -> None:
+    """Also where that log tells no time, and its last bytes were stored after the command had ended."""
+    word = replace(at(None, WORD), stream=StreamId("run-1", "site-1", "stderr.log"))
+    other = replace(info(replace(EXIT, offset=500)), stream=word.stream)
+    for stored in (0, 5, 9000):
+        told = judged([word], [info(EXIT), replace(other, grown=stored)])
+        assert [(each.signature, each.role) for each in told] == [("log.error", "root"), ("exit.code", "symptom")]
+
+
+@pytest.mark.parametrize(
+    ("behind", "root"),
+    [
+        pytest.param("make: *** [Makefile:3: x] Error 1", "log.error", id="make"),
+        pytest.param("srun: error: node1: task 0: Exited with exit code 1", "log.error", id="srun"),
+        pytest.param("Error: Process completed with exit code 1.", "log.error", id="a-workflow"),
+        pytest.param("FATAL giving up", "log.error", id="giving-up"),
+        pytest.param("lost connection", "log.error", id="scp"),
+        pytest.param("java.lang.IllegalStateException: shard 7 has no index", "program.exception", id="an-exception"),
+        pytest.param("F0721 08:12:13.1 1 a.cc:1] Check failed: n > 0", "check.failed", id="a-check"),
+        pytest.param("x" * MOMENT + "\njava.lang.IllegalStateException: no index", "log.error", id="far-behind-it"),
+    ],
+)
+def test_the_first_word_of_a_log_is_the_root_unless_an_exception_names_it_better(behind: str, root: str) -> None:
+    told = judged(searched(WORD + behind.encode() + b"\n"))
+    assert [each.signature for each in told if each.is_root] == [root]
 
 
 @pytest.mark.parametrize(
