@@ -18,7 +18,7 @@ from typing import NamedTuple
 from flarelog.detect.base import FACT, LOOKED, SHOWN, Fact, Finding, Role, Signature, ends, signature
 from flarelog.detect.going_on import does_without, ended_well
 from flarelog.detect.going_on import shows as goes_further
-from flarelog.detect.speaking import denied, goes_on, is_retried, only_speaks
+from flarelog.detect.speaking import denied, goes_on, is_retried, only_speaks, without_nothing
 from flarelog.detect.table import SIGNATURES, Absence, Table
 from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks, folded
 from flarelog.detect.tracebacks import MOST as TRACEBACK
@@ -278,9 +278,11 @@ class Detector:
     def _known(self, text: str) -> tuple[Signature, dict[str, Fact], str] | None:
         """The signature that the line *text* is one of, its facts, and where in the line it was found."""
         for part in ends(text):
-            found = self._table.of(part)
-            if found is not None and not (found[0].id in _OURS and _is_not_meant(text, part, found[0])):
-                if found[0].id in _OURS and _is_handled(text, part, found[0]):
+            found, said = self._table.of(part), part
+            if found is not None and found[0].id in _OURS and (said := without_nothing(part)) != part:
+                found = self._table.of(said)
+            if found is not None and not (found[0].id in _OURS and _is_not_meant(text, said, found[0])):
+                if found[0].id in _OURS and _is_handled(text, said, found[0]):
                     found = replace(found[0], role="fallback" if found[0].id in _ENDED else "symptom"), found[1]
                 if len(part) < SHOWN:
                     return *found, part

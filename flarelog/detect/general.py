@@ -23,7 +23,7 @@ _FAILING = "|".join(
         r"|request|operation|attempt|to|with|for|at|on|in|by|due|because|during"
         r"|while|after)\b"
         r"|[Ff]ailure (?:in|of|while|during|on)\b|[Tt]raining failed\b)",
-        r"[\w.()\[\]'\"`:>-]{0,60}[A-Za-z_)\]'\"`>](?<!\bno)(?<!\bif) failed(?: ?[:,;.!]| \(| \[|\s*$)"
+        r"[\w.()\[\]'\"`:>-]{0,60}[A-Za-z_)\]'\"`>](?<!\bno)(?<!\bif)(?<!\bnot) failed(?: ?[:,;.!]| \(| \[|\s*$)"
         r"|(?=\d{0,20}[A-Za-z/])[\w./-]{1,100}\d failed: ",
         r"\S{1,200} FAILED\s*$|FAILED: \S|\bFAILED (?:with|to|in|at|on|for|because)\b|\b[Ff]ailed \d{1,4} times\b"
         r"|\b(?:[Rr]an )?out of retries\b"

@@ -40,6 +40,27 @@ _DENIED = late(
     r"[\w ]{0,24}?['\"]?\s{0,3}(?:[:=]|\.{3,20}|\b(?:is|was|are|were)\b)\s{0,3}['\"]?"
     r"(?i:no|none|false|never|off|0|disabled|not (?:found|detected|seen))['\"]?\s*(?:$|[,;)}\]])"
 )
+# Directly behind it: how often it was there. An exception has its argument there: "KeyError: 0".
+_NEVER = late(
+    r"(?<![a-z]Error)(?<!Exception)['\"]?\s{0,3}[:=]\s{0,3}['\"]?0['\"]?(?: times?| events?)?\s*(?:$|[,;)}\]])"
+)
+_TROUBLE = r"(?:errors|failures|exceptions|faults|issues|problems|crashes|panics|timeouts|violations|mismatches)"
+# A number that stands before a noun, and is not the one of a device or a rank: "GPU 0", "rank 0".
+_ZERO = (
+    r"(?:(?P<before>^|[:;,.|\])>=-]\s{1,3}|[(\[]|\d\d:\d\d\S{0,14}\s{1,3}|\b(?:with|found|had|has|have|got|and|or|of|saw|detected"
+    r"|reported|INFO)\s{1,3})(?:0|[Zz]ero)|\b[Nn]o)"
+)
+# What says that nothing is wrong. What else stands in the line may say that something is.
+_NOTHING = late(
+    rf"{_ZERO} (?:[\w-]{{1,20}} ){{0,2}}(?:{_TROUBLE}"
+    r"|(?:permission|access|connections?|requests?) (?:denied|refused|reset))\b(?! ?[:(])"
+    rf"|(?:\[ERROR\]|\bERROR:?)\s{{1,3}}(?:0|[Zz]ero|[Nn]o) (?:[\w-]{{1,20}} ){{0,2}}{_TROUBLE}"
+    r"(?: (?:found|detected|reported))?\.?\s*$"
+    r"|(?<![\w.])(?:(?:[Ee]rrors|[Ff]ailures|[Ee]xceptions|[Ff]aults|error|exception|failure|err)['\"]?\s{0,3}[:=]\s{0,3}['\"]?"
+    r"(?i:none|null|nil|n/a)|[Ee]rror['\"]?\s?[:=]\s{0,3}['\"]?(?i:no errors?|success))['\"]?\s{0,3}(?=$|[,;)}\]|])"
+)
+# A test that went well has the name of the trouble that it is about.
+_PASSED = late(r"(?:(?<!\d )\btests? passed|['\":.]\s{0,2}(?:ok|OK|PASS|PASSED))\s*$")
 _ASKED = late(r"(?i:\b(?:what|why|how|when|where|which|does|is|can)) [^.;!?]{0,60}$")
 _SAMPLE = late(r"['\"](?i:prompt|question|answer|completion|response|instruction)['\"]\s?:\s?(?:\"[^\"]*|'[^']*)$")
 _QUESTION = late(r"[^.;!?]{0,40}\?")
@@ -99,4 +120,13 @@ def only_speaks(text: str, begin: int, end: int) -> bool:
 
 def denied(text: str, end: int) -> bool:
     """Whether the line *text* says that what it names before *end* is not so."""
-    return _DENIED.match(text[end : end + BEHIND]) is not None
+    named = len(text[:end].rstrip(" :="))
+    return _DENIED.match(text[end : end + BEHIND]) is not None or _NEVER.match(text, named, end + BEHIND) is not None
+
+
+def without_nothing(text: str) -> str:
+    """The line *text* without what says in it that nothing is wrong: that there were 0 errors, or a test went well."""
+    level = level_of(text)
+    if (level is None or level < Level.ERROR) and _PASSED.search(text[-BEFORE:]) is not None:
+        return ""
+    return _NOTHING.sub("\\g<before>\0", text)
