@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
 
 from flarelog.detect.base import FACT, LOOKED, SHOWN, Fact, Finding, Role, Signature, ends, signature
-from flarelog.detect.going_on import does_without, ended_well
+from flarelog.detect.going_on import does_without, ended_well, gets_over, revives
 from flarelog.detect.going_on import shows as goes_further
 from flarelog.detect.speaking import denied, goes_on, is_retried, only_speaks, without_nothing
 from flarelog.detect.table import SIGNATURES, Absence, Table
@@ -30,6 +30,7 @@ from flarelog.render.sgr import plain
 from flarelog.text import legible
 
 BEFORE, AFTER = 20, TRACEBACK  # lines around one that has a piece
+NEAR = 5  # lines behind trouble in which a program says that it gets over it
 MOST = 1000  # findings of one log
 STATES, ROWS = 8, WINDOW  # of a row that is drawn again and again; such rows at once
 _OURS = frozenset(each.id for each in SIGNATURES)  # rules of somebody's own are taken at their word
@@ -59,8 +60,10 @@ _WARNED_OF = frozenset(
     )
 )
 """What a program that only warns of it tries again or does without: others say at a low level how a job ended."""
+_GOT_OVER = _WARNED_OF | {"container.start"}  # what no cause is where the next lines go on
 _ENDED = ("ray.died", "process.died")  # it may be tried again, or be the end
 _AT_ANY_LEVEL = ("job.failed", "nccl.warning")  # told of what ended, at whatever level
+_RAISED = re.compile(r"(?:[a-z_]\w{0,60}\.){2,8}[A-Z]\w{0,80}(?:Exception|Error)\b")  # of Java
 _THROWN = re.compile(r"throwing an instance of '([^']{1,150})'")
 _ENDED_WELL = "ended well"  # behind the key of what only commands said that had ended well before it was said again
 _BETWEEN = "multiprocessing/"  # in its files a connection is one between processes of this machine
@@ -250,30 +253,48 @@ class Detector:
                     known.add(found[0].id)
                     if found[0].id == "crash.exception" and (thrown := _THROWN.search(before)) is not None:
                         found[1]["exception"] = legible(thrown[1], FACT)
-                    kind = self._doubted(found[0], line, text, before) if found[0].role == "fallback" else found[0]
+                    kind = self._doubted(found[0], text, before)
                     self._add(kind, found[1], line, line.end, found[2], said, new)
         if self._left:
             self._pass((text,) if goes_on(text) or not (inside or known) else (), 1)
         self._before.append(said)
 
-    def _doubted(self, each: Signature, line: Line, text: str, before: str) -> Signature:
-        """*each*, which what comes behind *line* may tell to be a symptom; or a symptom already, if the program had
+    def _doubted(self, each: Signature, text: str, before: str) -> Signature:
+        """*each*, of which the lines behind *text* may tell that it is a symptom; or one already, if the program had
         said before that it came to a good end, or if *text* goes on with a warning.
         """
+        if each.role in ("root", "cascade") and each.id in _OURS and _RAISED.match(text) and self._is_told(before):
+            each = replace(each, role="fallback")
+        if each.role != "fallback":
+            self._left = max(self._left, NEAR + 1 if each.id in (*_GOT_OVER, "log.fatal") else 0)
+            return each
         warned = level_of(before) is Level.WARNING and level_of(text) is None
-        if warned or (not self._left and any(ended_well(said.text) for said in self._before)):
+        if warned or any(ended_well(said.text) for said in self._before):
             return replace(each, role="symptom")
         self._left = AFTER + 1
         return each
 
     def _pass(self, texts: Sequence[str], count: int) -> None:
         """Look whether *texts*, of the next *count* lines, show that the program goes on after what may be its end."""
-        if any(map(goes_further, texts[: self._left])):
-            self._left = 0
-            for key, each in self._found.items():
-                if each.role == "fallback":
-                    self._found[key] = replace(each, role="symptom")
-        self._left = max(0, self._left - count)
+        left = self._left
+        for number, text in enumerate(texts[:left]):
+            if number >= left:
+                break
+            if number < NEAR and gets_over(text):
+                recent = [said.line.offset for said in self._before][number - NEAR :]
+                also = (*_GOT_OVER, "log.fatal") if revives(text) else _GOT_OVER
+                self._went_on(also, recent[0] if recent else MAX_OFFSET)
+            if goes_further(text):
+                self._went_on()
+                left = min(left, number + NEAR)
+        self._left = max(0, left - count)
+
+    def _went_on(self, also: Container[str] = (), since: int = 0) -> None:
+        """The program went on after each fallback that was found from *since* on, and after *also*: it is no cause."""
+        for key, each in self._found.items():
+            doubted = each.role == "fallback" or (each.role in ("root", "cascade") and each.signature in also)
+            if doubted and each.offset >= since:
+                self._found[key] = replace(each, role="symptom")
 
     def _known(self, text: str) -> tuple[Signature, dict[str, Fact], str] | None:
         """The signature that the line *text* is one of, its facts, and where in the line it was found."""

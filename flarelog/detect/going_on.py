@@ -29,7 +29,7 @@ _WELL = late(
     r"|\b(?:training|run|job|experiment|epoch|round|workflow|simulation|federation)\b.{0,40}\b(?:finished|done|ended"
     r"|complete)\b(?!.{0,20}\b(?:with|fail|err))|\b(?:saved|saving|wrote) (?:\w{1,20} ){0,3}(?:checkpoint|model"
     r"|weights)\b"
-    r"|\bcheckpoint saved\b|\bmodel saved\b)"
+    r"|\bcheckpoint (?:saved|complete)\b|\bmodel saved\b)"
     r"|(?:^|[:.\s])done\.?$|\bEND_RUN fired|\bStarted container\b|\bSynced \d|max_\w{1,10}=\d{1,12}` reached"
     r"|exits? successfully|\bexit(?:ed)? with (?:code|status) 0\b|exit code:? 0\b"
 )
@@ -39,6 +39,17 @@ _BEGINS = late(
     r"(?i:^\W{0,4}(?:start(?:ed|ing)|begin(?:ning)?|generating|creating|building|downloading|loading|using|importing)\b"
     r"|\b(?:connected|listening|registered|assigned|allocated)\b)"
 )
+# What is said soon behind trouble that was got over. A step is not: it may be another rank's.
+_OVER = late(
+    r"(?i:\bsuccess(?:ful(?:ly)?)?\b(?! ?[:=])|\b(?:succeeded|recovered|reconnected|connected|resumed)\b"
+    r"|\bready to accept connections\b|\bfinished task \d|\bjob \d{1,9} finished\b|\bsnapshot \w{1,64} saved\b)"
+    r"|^Switched to (?:a new )?branch |^PASS$|^\s{0,40}--- PASS: |^Status: (?:Downloaded|Image is up)"
+)
+_NOT_OVER = late(
+    r"(?i:\bnot |n't |\bno |\bif |fail|disconnect|stop|shut|abort|kill|clos|terminat|unregist|clean|remov)"
+)
+# PostgreSQL's INFO.
+_LOG = late(r"^\d[\d :.-]{10,40} [A-Z]{2,5} \[\d{1,10}\] (?:\S{1,80} )?LOG:  ")
 # What a program says at INFO that ends.
 _ENDING = late(
     r"(?i:stop|shut|exit|clos|terminat|abort|kill|clean|\bend|quit|bye|disconnect|fail|error|remov|cancel|releas"
@@ -81,9 +92,24 @@ def shows(text: str) -> bool:
         return not head.startswith(_SUMMARY)
     if goes_on(head):
         return True
-    if level is Level.INFO or (level is None and _BEGINS.search(head) is not None):
+    if level is Level.INFO or (level is None and (_BEGINS.search(head) or _LOG.match(head)) is not None):
         return _ENDING.search(head) is None
     return False
+
+
+def gets_over(text: str) -> bool:
+    """Whether the line *text*, soon behind a connection that failed or the like, says that the program got over it: it
+    tries again, does without, or has succeeded.
+    """
+    head = text[:HEAD]
+    if (level_of(head) or Level.INFO) >= Level.ERROR:
+        return False
+    return goes_on(head) or (_OVER.search(head) is not None and _NOT_OVER.search(head) is None)
+
+
+def revives(text: str) -> bool:
+    """Whether the line *text*, of those that get over something, says it also of what a program calls fatal."""
+    return goes_on(text) or "ready to accept connections" in text
 
 
 def does_without(text: str, end: int) -> bool:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from flarelog.detect.across import judged
 from flarelog.detect.base import PIECES, Finding
-from flarelog.detect.detector import AFTER, BEFORE, MOST, Detector
+from flarelog.detect.detector import AFTER, BEFORE, MOST, NEAR, Detector
 from flarelog.detect.table import Absence, Table
 from flarelog.exit_marks import Exit
 from flarelog.model import StreamInfo
@@ -26,6 +26,11 @@ from tests.often import often
 
 SIEVE = Sieve(tuple(piece.encode() for piece in PIECES), False, BEFORE, AFTER)
 USUAL = [b"2026-11-20 08:12:%02d INFO step %d loss=0.%d\n" % (n % 60, n, n) for n in range(90)]
+OVER = [  # trouble that was got over
+    b"curl: (7) Failed to connect to h port 80: Connection refused\n%sretrying in 2 s\n",
+    b"E0721 08:12:13.1 1 a.go:1] dial tcp: connection refused\n%sI0721 08:12:15.1 1 a.go:2] connected\n",
+    b"fatal: [n1]: FAILED! => {}\n%s...ignoring\n",
+]
 
 
 def told(text: str, offset: int) -> int | None:
@@ -37,6 +42,9 @@ def a_log(seed: int) -> bytes:
     chance = random.Random(seed)
     texts = [case.data for case in (*cases("case"), *cases("miss"))]
     parts = [chance.choice(USUAL) for _ in range(chance.randrange(60))]
+    if chance.randrange(3) == 0:
+        between = b"a line of its own\n" * chance.randrange(NEAR + 1)
+        parts.insert(chance.randrange(len(parts) + 1), chance.choice(OVER) % between)
     for _ in range(chance.randrange(6)):
         parts.insert(chance.randrange(len(parts) + 1), chance.choice(texts))
     return b"".join(parts)

@@ -8,8 +8,8 @@ import pytest
 
 from flarelog.detect.across import BEHIND, judged
 from flarelog.detect.base import LOOKED
-from flarelog.detect.detector import AFTER
-from flarelog.detect.going_on import does_without, ended_well, shows
+from flarelog.detect.detector import AFTER, NEAR
+from flarelog.detect.going_on import does_without, ended_well, gets_over, shows
 from flarelog.model import StreamInfo
 from tests.detect.cases import STREAM, searched
 
@@ -40,6 +40,66 @@ def test_it_is_a_root_where_nothing_else_is_and_nothing_goes_on(text: str, expec
     assert roles(text) == expected
 
 
+OVER = {
+    "wget": "Connecting to d|10.0.0.9|:443... failed: Connection timed out.\nRetrying.\n",
+    "curl": "curl: (7) Failed to connect to h port 80: Connection refused\nretrying in 2 s\nok\ndone\n",
+    "docker": 'Error response from daemon: Get "https://r/v2/": TLS handshake timeout\nRetrying in 5 seconds\n',
+    "docker-pull": "Error response from daemon: i/o timeout\nagain\nStatus: Downloaded newer image for r/train:1\n",
+    "java": "08:00:00.000 WARN  a.Client - request failed, retrying (1/3)\n"
+    "java.net.SocketTimeoutException: Read timed out\n"
+    + "\tat java.net.X.read(X.java:1)\n" * 40
+    + "INFO a.Main - step\n",
+    "ansible": 'fatal: [n1]: FAILED! => {"rc": 127}\n...ignoring\nok: [n1]\n',
+    "postgres": "2026-11-20 08:00:00.100 UTC [33] FATAL:  the database system is starting up\n"
+    "2026-11-20 08:00:01.100 UTC [1] LOG:  database system is ready to accept connections\n",
+    "postgres-client": '2026-11-20 08:03:00.100 UTC [40] ERROR:  duplicate key value violates "runs_pkey"\n'
+    "2026-11-20 08:05:01.100 UTC [1] LOG:  checkpoint complete: wrote 44 buffers; 0 removed\n",
+    "klog": "E1120 08:00:01.000000 1 l.go:332] error retrieving lock: dial tcp 10.0.0.1:6443: connection refused\n"
+    "I1120 08:00:05.000000 1 l.go:260] successfully acquired lease\n",
+    "spark": "26/11/25 10:00:01 ERROR TaskSchedulerImpl: Lost executor 3 on n: heartbeat timed out\n"
+    "26/11/25 10:00:12 INFO TaskSetManager: Finished task 3.1 in stage 2.0 (TID 18)\n",
+    "logrus": 'time="2026-11-20T08:00:01Z" level=error msg="failed to dial peer" err="connection refused"\n'
+    'time="2026-11-20T08:00:02Z" level=info msg="peer connected"\n',
+    "git": "error: pathspec 'f' did not match any file(s) known to git\nSwitched to a new branch 'f'\n",
+    "restic": "error: read /tmp/lock: open: permission denied\nFiles: 120 new\nsnapshot 1a2b3c saved\n",
+    "go-test": "    a_test.go:9: got expected error: open x: no such file or directory\nPASS\nok  \tsvc\t0.012s\n",
+}
+REFUSED = "curl: (7) Failed to connect to h port 80: Connection refused\n"
+NOT_OVER = {
+    "the-last-try": "08:00:00.000 WARN  a.Client - request failed, retrying (3/3)\n"
+    "java.net.SocketTimeoutException: Read timed out\n\tat java.net.X.read(X.java:1)\n",
+    "far": REFUSED + LINES * NEAR + "retrying in 2 s\n",
+    "again-in-vain": REFUSED + "retrying in 2 s\n" + REFUSED,
+    "a-step-of-another-rank": REFUSED + "step 5 loss 0.3\n",
+    "a-connection-that-is-gone": REFUSED + "INFO disconnected\n",
+    "no-success": REFUSED + "INFO request was not successful\n",
+    "an-orderly-end": REFUSED + "INFO successfully stopped\n",
+    "an-error": REFUSED + "ERROR connected to the wrong host\n",
+    "a-recap": 'fatal: [n1]: FAILED! => {"rc": 127}\nn1 : ok=4 failed=1 rescued=0 ignored=0\n',
+    "what-is-fatal": "FATAL the loss is lost\nINFO model saved successfully\n",
+    "a-database-that-ends": "2026-11-20 08:00:00.100 UTC [1] FATAL:  could not open the lock file\n"
+    "2026-11-20 08:00:01.100 UTC [1] LOG:  database system is shut down\n",
+    "a-cause-by-itself": "RuntimeError: CUDA out of memory\nINFO peer connected\n",
+    "an-earlier-one": REFUSED + LINES * 9 + REFUSED + "retrying in 2 s\n",
+    "go-test": "    a_test.go:9: error: open x: no such file or directory\n--- FAIL: TestA\nFAIL\n",
+}
+
+
+@pytest.mark.parametrize("text", OVER.values(), ids=OVER)
+def test_what_the_next_lines_get_over_is_no_root(text: str) -> None:
+    assert "root" not in roles(text)
+
+
+@pytest.mark.parametrize("text", NOT_OVER.values(), ids=NOT_OVER)
+def test_what_they_do_not_get_over_is_one(text: str) -> None:
+    assert "root" in roles(text)
+
+
+def test_a_program_that_got_over_it_counts_the_next_one() -> None:
+    (found,) = judged(searched((REFUSED + "retrying in 2 s\n" + REFUSED).encode()))
+    assert (found.role, found.count, found.offset) == ("root", 2, len(REFUSED + "retrying in 2 s\n"))
+
+
 def test_the_next_one_counts_where_the_program_had_gone_on() -> None:
     (found,) = judged(searched((ERROR + "step 12 loss 0.3\n" + ERROR).encode()))
     assert (found.role, found.count, found.offset) == ("root", 2, len(ERROR + "step 12 loss 0.3\n"))
@@ -52,10 +112,22 @@ def test_a_log_that_goes_on_long_behind_it_went_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["epoch ", "loss: ", "success ", "failed_a = 1", "a" * 20 + " ", "0 a ", "job ", "using the "]
+    "part",
+    [
+        "epoch ",
+        "loss: ",
+        "success ",
+        "failed_a = 1",
+        "a" * 20 + " ",
+        "0 a ",
+        "job ",
+        "using the ",
+        "job 1",
+        "snapshot a",
+    ],
 )
 def test_a_hostile_line_takes_a_bounded_time(part: str) -> None:
     text = (part * LOOKED)[:LOOKED]
     begin = time.process_time()
-    shows(text), ended_well(text), does_without(text, 0)
+    shows(text), gets_over(text), ended_well(text), does_without(text, 0)
     assert time.process_time() - begin < 0.25
