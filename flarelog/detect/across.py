@@ -18,7 +18,7 @@ from flarelog.text import legible, several
 SLACK = 2 * SECOND  # by which clocks of sites that are compared may still differ
 BEHIND = 64 << 10  # bytes of a log behind which what may have ended its program has not
 LISTED = 8  # ranks that a sentence names
-ENDS = ("exit.signal", "crash.signal")  # they tell that a program ended, not why
+ENDS = ("exit.code", "exit.signal", "crash.signal")  # they tell that a program ended, not why
 NAMING = ("log.error", "program.failed")  # what any program says of a failure, in words of its own
 MOMENT = 4 << 10  # bytes of a log in which what is said belongs together
 _JOB = next(each for each in general.SIGNATURES if each.id == "job.failed")
@@ -81,13 +81,14 @@ def _words(found: Iterable[Finding], infos: Iterable[StreamInfo]) -> Words:
 
 
 def _only_ended(placed: Iterable[Placed], words: Words) -> list[Placed]:
-    """*placed*, where a signal by which a program ended is no root by itself if its site has named before what failed,
-    with one of *words*.
+    """*placed*, where a signal by which a program ended is no root by itself if its site has told before what failed,
+    with one of *words* or a cascade.
     """
     out, sites = list[Placed](), set[tuple[str, str]]()
     for time, each in placed:
         site = each.stream.run, each.stream.site
-        if each.role == "fallback" and words.get((each.stream, each.offset)):
+        told = each.role == "cascade" or (each.role == "fallback" and words.get((each.stream, each.offset)))
+        if told and each.signature not in ENDS:
             sites.add(site)
         elif each.signature in ENDS and each.role == "root" and site in sites:
             each = replace(each, role="cascade")
@@ -98,9 +99,9 @@ def _only_ended(placed: Iterable[Placed], words: Words) -> list[Placed]:
 def _without_a_root(found: Sequence[Finding], words: Words) -> list[Finding]:
     """*found*, of which none is a root by itself, in the order of time. The first of *words* that names what failed is
     one if no cascade stands before it; else all cascades are, and only where there is none, *words* that name nothing.
-    How a command ended is one where its site's logs had none before.
+    How a program ended is one where its site's logs had none before.
     """
-    cascades = any(each.role == "cascade" and not _is_end(each) for each in found)
+    cascades = any(each.role == "cascade" and each.signature not in ENDS for each in found)
     out, named, before = list(found), False, False
     rooted, ended = set[tuple[str, str]](), set[tuple[str, str]]()
     for number, each in enumerate(out):
@@ -108,21 +109,21 @@ def _without_a_root(found: Sequence[Finding], words: Words) -> list[Finding]:
         if each.role == "fallback":
             root = place in words and not before and not ended - {site} and (words[place] or not cascades)
             named = named or root
-        elif each.role == "cascade" and _is_end(each):
+        elif each.role == "cascade" and each.signature in ENDS:
             root = not named and site not in rooted
             ended |= {site} if root else set()
         elif each.role == "cascade":
             root, before = not named, True
         else:
             continue
-        rooted |= {site} if root and not _is_end(each) else set()
+        rooted |= {site} if root and each.signature not in ENDS else set()
         out[number] = replace(each, role="root" if root else "symptom")
     return out
 
 
 def _is_end(each: Finding) -> bool:
     """Whether it is how a command ended, as its record tells."""
-    return each.signature in ("exit.code", "exit.signal")
+    return each.signature.startswith("exit.")
 
 
 def _placed(found: Iterable[Finding], infos: Iterable[StreamInfo], ahead: Ahead) -> list[Placed]:

@@ -196,6 +196,7 @@ SIGNATURES = (
             "ack-off pulling image",
             "pull access denied",
             "manifest unknown",
+            "no basic auth credentials",
         ),
         "",
         "A container's image cannot be had.",

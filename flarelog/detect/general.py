@@ -30,7 +30,7 @@ _FAILING = "|".join(
         r"|\w{0,20}(?i:state|status|phase)['\"]?\s?[=:]\s?['\"]?(?:FAILED|Failed|failed|ABORTED|KILLED|CRASHED"
         r"|NODE_FAIL)\b",
         r"(?:[Uu]nable to|[Cc]ould not) [a-z]{2,20}",
-        r"(?:curl: \(\d{1,2}\)|awk: |sed: -e )|(?:\w{1,20} ){0,3}(?:not|missing) .{0,60}?\b(?:in"
+        r"error\[E\d{1,5}\]: \S|(?:curl: \(\d{1,2}\)|awk: |sed: -e )|(?:\w{1,20} ){0,3}(?:not|missing) .{0,60}?\b(?:in"
         r"|near) (?:\w{1,12} ){0,3}(?:format|file)\b"
         r"|denied: \S|(?:is|are) (?:denied|forbidden|invalid|inaccessible|missing)\b|[Ii]nvalid value\b"
         r"|[Uu]ndefined: \w"
@@ -298,6 +298,7 @@ SIGNATURES = (
             ": E ",
             'rror"',
             'RROR"',
+            "tack traceback:",
             "E0",
             "E1",
             'level":50',
@@ -311,6 +312,8 @@ SIGNATURES = (
         r"|(?:\[[^\]]{1,60}\] ?)?\w[\w ./-]{0,40} ?\(?\w{0,40}\)?: [Ee]rrors? (?:in|is|on|during|while|when|at"
         r"|from|opening"
         r"|reading|writing)\b|\[[\d. ]{1,20}\] .{0,60}?\b[Ee]rror \("
+        r"|\S{1,200}\(\d{1,7},\d{1,7}\): error [A-Z]{1,6}\d{1,6}: \S"  # tsc, MSBuild
+        r"|\s{1,8}error, called at \S{1,200}:\d|stack traceback:\s*$"  # Haskell, Lua
         r"|\s{0,8}Error -{1,2} \S|.{0,160}?\b(?:returned|reported|got|raised|threw|gave|encountered) (?:an "
         r"|the )?(?:\w{1,20} )?"
         r"error\b(?! ?[:=]? ?\d)"
@@ -356,6 +359,7 @@ SIGNATURES = (
                 "not ",
                 " line ",
                 "rror ",
+                "rror[E",
                 "No valid",
                 "No match",
                 "No suitable",

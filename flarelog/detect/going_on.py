@@ -54,7 +54,7 @@ _LOG = late(r"^\d[\d :.-]{10,40} [A-Z]{2,5} \[\d{1,10}\] (?:\S{1,80} )?LOG:  ")
 _ENDING = late(
     r"(?i:stop|shut|exit|clos|terminat|abort|kill|clean|\bend|quit|bye|disconnect|fail|error|remov|cancel|releas"
     r"|destroy|teardown|tear down|unregister|finaliz|flush|dump|trace|caused|not |n't |lost|dead|died|retr|wait|sending"
-    r"|interrupt|signal|drop)"
+    r"|interrupt|signal|drop|^\W{0,3}INFO\W{0,200}$|total time:)"
 )
 # Behind what did not work: what the program does instead.
 _INSTEAD = late(

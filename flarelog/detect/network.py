@@ -30,7 +30,12 @@ SIGNATURES = (
         "cascade",
         Level.ERROR,
         (
-            *("Name or service not known", "failure in name resolution", "nodename nor servname", "not resolve host"),
+            *(
+                "Name or service not known",
+                "failure in name resolution",
+                "nodename nor servname",
+                "ould not resolve host",
+            ),
             *("NameResolutionError", "getaddrinfo failed", "DNS resolution failed", "no such host"),
         ),
         "",

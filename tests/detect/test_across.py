@@ -126,6 +126,12 @@ EXIT = Exit(900, 0, "p", status=1, ended=5000)
         pytest.param([at(30, WORD), at(4, LOST, "b")], [], ["gloo.connection", "-log.error"], id="an-earlier-cascade"),
         pytest.param([at(4, WORD), at(30, OOM, "b")], [], ["-log.error", "cuda.oom"], id="a-root-by-itself"),
         pytest.param([at(4, b"fatal: no such thing\n")], [EXIT], ["log.fatal", "-exit.code"], id="a-cascade"),
+        pytest.param(
+            [at(4, b"a.swift:9: Fatal error: Unexpectedly found nil\n"), at(4, b"Illegal instruction (core dumped)\n")],
+            [],
+            ["log.fatal", "-crash.signal"],
+            id="a-cascade-and-a-signal",
+        ),
         pytest.param([at(4, b"Job x failed\n")], [EXIT], ["program.failed", "-exit.code"], id="a-failed-job"),
         pytest.param(
             [at(4, b"Job x failed\n"), at(5, b"task 3: exit code 2\n", "b")],

@@ -32,6 +32,7 @@ def roles(text: str, *infos: StreamInfo) -> list[str]:
         pytest.param("training finished\n" + ERROR, ["symptom"], id="behind-a-good-end"),
         pytest.param(ERROR + "INFO shutting down\n", ["root"], id="an-end-at-info"),
         pytest.param(ERROR + "INFO round 4\n", ["symptom"], id="more-at-info"),
+        pytest.param(ERROR + "[INFO] ------\n[INFO] Total time:  1.2 s\n", ["root"], id="a-line-of-dashes-at-info"),
         pytest.param(ERROR + "cp: No space left on device\n", ["symptom", "root"], id="beside-a-cause"),
         pytest.param("WARNING ignoring it\n" + ERROR + ERROR, ["root"], id="once-of-a-log"),
     ],
