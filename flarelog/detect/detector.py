@@ -271,7 +271,7 @@ class Detector:
         warned = level_of(before) is Level.WARNING and level_of(text) is None
         if warned or any(ended_well(said.text) for said in self._before):
             return replace(each, role="symptom")
-        self._left = AFTER + 1
+        self._left = AFTER + NEAR + 2
         return each
 
     def _pass(self, texts: Sequence[str], count: int) -> None:
@@ -280,13 +280,15 @@ class Detector:
         for number, text in enumerate(texts[:left]):
             if number >= left:
                 break
+            doubted = left - number > NEAR + 1  # whether it may be a fallback's; else its next lines are enough
             if number < NEAR and gets_over(text):
                 recent = [said.line.offset for said in self._before][number - NEAR :]
                 also = (*_GOT_OVER, "log.fatal") if revives(text) else _GOT_OVER
                 self._went_on(also, recent[0] if recent else MAX_OFFSET)
-            if goes_further(text):
+                left = left if doubted else number
+            if doubted and goes_further(text):
                 self._went_on()
-                left = min(left, number + NEAR)
+                left = number + NEAR
         self._left = max(0, left - count)
 
     def _went_on(self, also: Container[str] = (), since: int = 0) -> None:
