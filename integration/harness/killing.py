@@ -230,7 +230,7 @@ class Play:
             self.operator("run-end")  # a receiver that was killed meanwhile waits to be told again
 
     def receiver_stops(self) -> None:
-        self.until(self.receiver.ready_file.exists, "the receiver is ready")
+        self.until(lambda: self.receiver.ready_file.exists(), "the receiver is ready")  # whichever incarnation it is
         self.receiver.tell(signal.SIGTERM)
         self.receiver.stops()
 
