@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from types import TracebackType
@@ -24,15 +24,18 @@ if TYPE_CHECKING:  # who reads a store needs no gRPC
     from flarelog.wire.codec.findings import FoundIn
 
 _ANSWER = 2.0  # seconds that an answer of a receiver may take to be made
-SOME = 250  # logs of a store that are listed until it is told what has been
 _BREATH = 1 << 20  # bytes that are read before the loop has a turn, even if nothing of them is shown
 
 Found = tuple[int, Buffer | Mark]
 """Bytes with their offset, or a mark with its number."""
 
 
-SoFar = Callable[[Sequence[StreamInfo]], Awaitable[object]]
-"""Is told what has been listed; listing goes on when it returns."""
+SoFar = Callable[[Sequence[StreamInfo]], object]
+
+
+def nobody(_: Sequence[StreamInfo]) -> None:
+    """Wants to know."""
+
 
 Counts = Counted | Buffer
 """What was counted, or bytes, in which somebody else counts."""
@@ -107,9 +110,9 @@ class RunsOrigin(Origin, Protocol):
         times: Sequence[int] = (),
         *,
         unstored: bool = False,
-        so_far: SoFar | None = None,
+        so_far: SoFar = nobody,
     ) -> list[StreamInfo]:
-        """As of Origin. *so_far*: told now and then what has been listed; listing goes on when it returns."""
+        """As of Origin. *so_far*: told again and again what has been listed."""
 
     async def infos(self, run: str = "") -> list[RunInfo]:
         """What is known of the runs, or of *run* alone. Raises CannotConnect, NotAllowed."""
@@ -150,12 +153,13 @@ class ReceiverOrigin:
         times: Sequence[int] = (),
         *,
         unstored: bool = False,
-        so_far: SoFar | None = None,
+        so_far: SoFar = nobody,
     ) -> list[StreamInfo]:
         found: list[StreamInfo] = []
         for site in sites or ("",):
-            told = None if sites else so_far
+            told = nobody if sites else so_far
             found += await self._client.streams(run, site, times=times, unstored=unstored, so_far=told)
+            so_far(found)
         self._client.patience = 0.0  # from now on whoever asks knows better how long to wait
         return found
 
@@ -216,14 +220,13 @@ class StoreOrigin:
         times: Sequence[int] = (),
         *,
         unstored: bool = False,
-        so_far: SoFar | None = None,
+        so_far: SoFar = nobody,
     ) -> list[StreamInfo]:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
         found: list[StreamInfo] = []
         async for info in self._store.list(f"{run}/", wanted=wanted):
             found.append(info)
-            if so_far is not None and len(found) % SOME == 0:
-                await so_far(found)
+            so_far(found)
         self._listed = {info.stream: (str(self._store.path(info.stream)), info) for info in found if not info.sealed}
         if times:
             found = [replace(info, lengths=await self._store.lengths(info.stream, times)) for info in found]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -66,7 +65,6 @@ def listed(receiver: Any, run: str = "run-1", site: str = "") -> list[StreamInfo
 @pytest.mark.parametrize("older", [False, True], ids=["pages", "older"])
 @pytest.mark.parametrize("site", ["", "site-2"])
 def test_each_stream_is_listed_once(page: int, older: bool, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "FIRST", page)
     monkeypatch.setattr(listing, "PAGE", page)
     receiver, wanted = Receiver(INFOS, older=older), [info for info in INFOS if site in ("", info.stream.site)]
     assert listed(receiver, site=site) == wanted
@@ -74,24 +72,8 @@ def test_each_stream_is_listed_once(page: int, older: bool, site: str, monkeypat
     assert {asked.limit for asked in receiver.asked} == {page}
 
 
-def test_the_first_page_is_small_and_the_next_one_waits_for_whoever_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "FIRST", 2)
-    monkeypatch.setattr(listing, "PAGE", 4)
-    receiver: Any = Receiver(INFOS)
-    told = list[tuple[int, int]]()
-
-    async def so_far(found: Sequence[StreamInfo]) -> None:
-        await asyncio.sleep(0)
-        told.append((len(found), len(receiver.asked)))
-
-    assert asyncio.run(listing.streams(receiver, "run-1", "", 10.0, so_far=so_far)) == INFOS
-    assert [asked.limit for asked in receiver.asked] == [2, *[4] * (len(receiver.asked) - 1)]
-    assert told[:2] == [(2, 1), (6, 2)]
-
-
 @pytest.mark.parametrize("together", [1, 2, 3, 5, 100])
 def test_a_stream_of_many_parts_is_one_of_a_page(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "FIRST", 3)
     monkeypatch.setattr(listing, "PAGE", 3)
     marked = [StreamInfo(info.stream, 0, 0, 0, sealed=False, marks=(Gap(0, 0, 1, "x"),)) for info in INFOS]
     found = listed(Receiver(marked, parts=4, together=together))
@@ -100,7 +82,6 @@ def test_a_stream_of_many_parts_is_one_of_a_page(together: int, monkeypatch: pyt
 
 
 def test_a_receiver_that_never_comes_to_an_end_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "FIRST", 2)
     monkeypatch.setattr(listing, "PAGE", 2)
     monkeypatch.setattr(listing, "MAX_LISTED", 10_000)
 
@@ -115,6 +96,5 @@ def test_a_receiver_that_never_comes_to_an_end_is_not_listened_to_for_ever(monke
 
 
 def test_a_receiver_that_says_the_same_page_again_and_again_is_believed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "FIRST", len(INFOS))
     monkeypatch.setattr(listing, "PAGE", len(INFOS))
     assert listed(Receiver(INFOS, older=True)) == INFOS

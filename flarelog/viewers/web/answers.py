@@ -36,7 +36,6 @@ ONE = 0.3  # seconds for which the length of one log is believed
 KEPT = 100  # lengths of logs
 FEW = 20  # sites that are listed by themselves
 WAIT = 0.12  # seconds after which who opens a run is shown what is listed of it so far
-REST = 0.3  # seconds for which listing rests then
 SOME = 300  # logs of that which are shown: making all of them ready would hold up what is still being listed
 
 
@@ -56,12 +55,9 @@ class _Listing:
 
     state: RunState = RunState.UNKNOWN
     found: Sequence[StreamInfo] = ()
-    looked_at: bool = False  # somebody opens its page: a browser that may be on this machine has the first logs to draw
 
-    async def told(self, found: Sequence[StreamInfo]) -> None:
-        first, self.found = not self.found, [info for info in found if not info.unstored]
-        if first and self.found and self.looked_at:
-            await asyncio.sleep(REST)
+    def told(self, found: Sequence[StreamInfo]) -> None:
+        self.found = [info for info in found if not info.unstored]
 
 
 class _Begun(NamedTuple):
@@ -104,12 +100,11 @@ class Lists:
 
     def begin(self, rights: Rights, run: str) -> None:
         """Somebody opens the page of a run, and will ask for it."""
-        self._begun(rights, run).listing.looked_at = True
+        self._begun(rights, run)
 
     async def soon(self, rights: Rights, run: str) -> Listed:
         """All of a run, or what has been listed of it WAIT after that began. Raises as ``of``."""
         begun = self._begun(rights, run)
-        begun.listing.looked_at = True
         left = begun.at + WAIT - time.monotonic() if begun.listing.found else WAIT
         if (await asyncio.wait((begun.task,), timeout=max(0.0, left)))[0]:
             return begun.task.result()

@@ -13,7 +13,7 @@ from flarelog.errors import CannotConnect, FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId, StreamInfo
 from flarelog.stores.local.store import LocalStore
-from flarelog.viewers.origin import SoFar, StoreOrigin
+from flarelog.viewers.origin import SoFar, StoreOrigin, nobody
 from flarelog.viewers.web import answers
 from flarelog.viewers.web.answers import Lists
 from flarelog.viewers.web.origins import Rights
@@ -37,15 +37,14 @@ class Slow(StoreOrigin):
         times: Sequence[int] = (),
         *,
         unstored: bool = False,
-        so_far: SoFar | None = None,
+        so_far: SoFar = nobody,
     ) -> list[StreamInfo]:
         self.lists += 1
         found = await super().streams(run, sites, times)
         if sites:
             return found
         for count in range(len(found) + 1):
-            if so_far is not None:
-                await so_far(found[:count])
+            so_far(found[:count])
             await self.steps.acquire()
             if self.failure is not None:
                 raise self.failure
@@ -56,7 +55,6 @@ class Slow(StoreOrigin):
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """With a log of each of SITES. Nobody waits for what takes a turn of the loop or longer."""
     monkeypatch.setattr(answers, "WAIT", 0.0)
-    monkeypatch.setattr(answers, "REST", 0.0)
 
     async def fill() -> None:
         async with LocalStore(tmp_path / "store", "memory") as held:
@@ -134,33 +132,6 @@ def test_a_few_sites_are_listed_beside_the_list_of_all(store: Path) -> None:
         origin.steps.release()
         assert not (await lists.soon(of, RUN)).whole
         await lists.close()
-
-    asyncio.run(play())
-
-
-@pytest.mark.parametrize("opened", [True, False], ids=["opened", "asked-again"])
-def test_the_browser_of_who_opens_a_run_has_the_first_sites_before_the_rest_is_listed(
-    store: Path, monkeypatch: pytest.MonkeyPatch, opened: bool
-) -> None:
-    monkeypatch.setattr(answers, "REST", 3600.0)
-
-    async def play() -> None:
-        lists, (of, origin) = Lists(), rights(store)
-        for _ in range(len(SITES) + 1):
-            origin.steps.release()
-        if opened:
-            lists.begin(of, RUN)
-        whole = asyncio.create_task(lists.of(of, RUN))
-        if opened:
-            await listed(lists, of, 1)
-            for _ in range(20):
-                await asyncio.sleep(0)
-            assert not whole.done()
-            assert sites((await lists.soon(of, RUN)).infos) == SITES[:1]
-        else:
-            assert sites((await whole).infos) == SITES
-        await lists.close()
-        await asyncio.gather(whole, return_exceptions=True)
 
     asyncio.run(play())
 
