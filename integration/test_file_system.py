@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.harness.places import FLARELOG, LOG, RUN, SITE, Place, append, lines, until
+from integration.harness.places import FLARELOG, LOG, RUN, SITE, Place, Receiver, append, lines, until
 
 NOBODY = 65534
 # It becomes nobody by itself: nobody may not be able to read the interpreter, which may lie in somebody's home.
@@ -80,6 +80,14 @@ def test_a_site_whose_only_log_cannot_be_read_is_seen_and_told(
     receiver.holds(data)
 
 
+def standing_of(place: Place, receiver: Receiver, *of: str) -> tuple[str, int, str]:
+    """What status says of the run, how logs *of* it end, and what runs says of it."""
+    at = ("--receiver", receiver.address)
+    status = place.call("status", RUN, *at).printed.split()[1].rstrip(":")
+    exits = place.call("logs", RUN, *at, *of, "--exit-status").ends()
+    return status, exits, place.call("runs", RUN, *at, "--json").records()[0]["state"]
+
+
 @pytest.mark.parametrize("rotated", [True, False], ids=["rotated", "grown"])
 def test_a_log_of_which_a_part_is_stored_is_not_complete_while_its_site_cannot_read_the_rest(
     place: Place, nobody: tuple[str, ...], rotated: bool
@@ -88,11 +96,10 @@ def test_a_log_of_which_a_part_is_stored_is_not_complete_while_its_site_cannot_r
     receiver = place.serve()
     at = ("--receiver", receiver.address)
 
-    def standing(*more: str) -> tuple[str, int, str]:
-        status = place.call("status", RUN, *at).printed
-        exits = place.call("logs", RUN, *at, "--log", LOG, "--exit-status").ends()
+    def standing() -> tuple[str, int, str, str]:
         place.call("report", RUN, *at, "-o", "run.md").ends()
-        return status.split()[1].rstrip(":"), exits, (place.directory / "run.md").read_text().split("\n")[2][2:3]
+        verdict = (place.directory / "run.md").read_text().split("\n")[2]
+        return *standing_of(place, receiver, "--log", LOG), verdict[2:3]
 
     if rotated:
         sidecar = place.sidecar(receiver, plain=nobody)
@@ -106,17 +113,17 @@ def test_a_log_of_which_a_part_is_stored_is_not_complete_while_its_site_cannot_r
         assert place.sidecar(receiver, "--once", plain=nobody).ends() == 0
         place.log.chmod(0o600)
         assert place.sidecar(receiver, "--once", plain=nobody).ends() == 0, "all of it is stored"
-        assert standing() == ("sealed", 0, "\u2705")
+        assert standing() == ("sealed", 0, "sealed", "\u2705")
         more = append(place.log, lines(50, 100))
         assert place.sidecar(receiver, "--once", plain=nobody).ends() == 1
-    assert standing() == ("idle", 7, "\u274c")
+    assert standing() == ("idle", 7, "idle", "\u274c")
     assert (
         f"missing: {RUN}/{SITE}: more of {LOG} cannot be read: Permission denied"
         in place.call("status", RUN, "--store", str(receiver.store)).printed
     )
     place.log.chmod(0o644)
     assert place.sidecar(receiver, "--once", plain=nobody).ends() == 0
-    assert standing() == ("sealed", 0, "\u2705")
+    assert standing() == ("sealed", 0, "sealed", "\u2705")
     receiver.holds(data + more)
 
 
@@ -146,16 +153,11 @@ def test_a_file_that_could_not_be_read_is_missing_until_it_is_gone_or_excluded(
     receiver = place.serve()
     at = ("--receiver", receiver.address)
 
-    def standing() -> tuple[str, int, str]:
-        status = place.call("status", RUN, *at).printed.split()[1].rstrip(":")
-        exits = place.call("logs", RUN, *at, "--exit-status")
-        return status, exits.ends(), place.call("runs", RUN, *at, "--json").records()[0]["state"]
-
     once = () if gone == "removed-while-it-runs" else ("--once",)
     sidecar = place.sidecar(receiver, *once, plain=nobody)
     if once:
         assert sidecar.ends() == 1
-        assert standing() == ("idle", 7, "idle")
+        assert standing_of(place, receiver) == ("idle", 7, "idle")
     else:
         until(lambda: place.call("logs", RUN, *at, "--exit-status").ends() == 7, "it is told", 30)
     if gone != "excluded":
@@ -168,7 +170,7 @@ def test_a_file_that_could_not_be_read_is_missing_until_it_is_gone_or_excluded(
     else:
         sidecar.says("it is gone")
         assert sidecar.stop() == 0
-    assert standing() == ("sealed", 0, "sealed")
+    assert standing_of(place, receiver) == ("sealed", 0, "sealed")
 
 
 @pytest.mark.parametrize("gone", ["removed", "excluded", "renamed-while-it-runs"])
@@ -183,16 +185,11 @@ def test_a_file_whose_name_no_log_can_have_is_missing_until_it_is_gone_or_exclud
     receiver = place.serve()
     at = ("--receiver", receiver.address)
 
-    def standing() -> tuple[str, int, str]:
-        status = place.call("status", RUN, *at).printed.split()[1].rstrip(":")
-        exits = place.call("logs", RUN, *at, "--exit-status")
-        return status, exits.ends(), place.call("runs", RUN, *at, "--json").records()[0]["state"]
-
     running = gone == "renamed-while-it-runs"
     sidecar = place.sidecar(receiver, *(() if running else ("--once",)))
     if not running:
         assert sidecar.ends() == 1
-        assert standing() == ("idle", 7, "idle")
+        assert standing_of(place, receiver) == ("idle", 7, "idle")
     else:
         until(lambda: place.call("logs", RUN, *at, "--exit-status").ends() == 7, "it is told", 30)
     said = place.call("status", RUN, *at).printed
@@ -211,7 +208,7 @@ def test_a_file_whose_name_no_log_can_have_is_missing_until_it_is_gone_or_exclud
         assert sidecar.stop() == 0
     else:
         assert place.sidecar(receiver, "--once", *(("--exclude", "a b*") if named.exists() else ())).ends() == 0
-    assert standing() == ("sealed", 0, "sealed")
+    assert standing_of(place, receiver) == ("sealed", 0, "sealed")
     receiver.holds(data)
 
 
