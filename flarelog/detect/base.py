@@ -70,16 +70,8 @@ PIECES = (
     # Not all of nan: some trainings say in each line that they had none.
     *(": nan", "=nan", "= nan", "is nan", "to nan", "ss nan", "  nan", "(nan", "d nan", "nan lo", "nan de", "nan fo"),
     *("nan en", "nans"),
-    *(
-        "unknown authority",
-        "basic auth",
-        "E0",
-        "E1",
-        "F0",
-        "F1",
-        'vel":5',
-        'vel":6',
-    ),  # glog's months, and levels that are numbers
+    *("unknown authority", "basic auth"),
+    *("E0", "E1", "F0", "F1", 'vel":5', 'vel":6'),  # glog's months, and levels that are numbers
 )
 """Each line that a signature knows has one of them, so that others need not travel: no more than a receiver takes of a
 sieve. Most have no first letter, because a sentence may begin with it.
