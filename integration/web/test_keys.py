@@ -53,6 +53,20 @@ def test_the_card_of_keys_opens_and_closes(tab: Tab) -> None:
     expect(card).to_have_count(0)
 
 
+def test_a_key_right_behind_the_one_that_closes_a_card_is_heard(tab: Tab) -> None:
+    """The focus stays in the card's field until the browser draws anew: a blink, and more on a loaded machine."""
+    page = tab.show(BERLIN)
+    page.keyboard.press(":")
+    expect(page.locator("dialog input")).to_be_focused()
+    page.evaluate("""() => {
+        document.querySelector("dialog").close();
+        const key = new KeyboardEvent("keydown", { key: "?", bubbles: true, cancelable: true });
+        document.activeElement.dispatchEvent(key);
+    }""")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(page.locator("dialog")).to_have_count(1)
+
+
 def test_the_next_error_is_gone_to_and_none_below_it_is_said(tab: Tab) -> None:
     page = tab.show(BERLIN)
     page.keyboard.press("g")

@@ -95,8 +95,9 @@ class Lists:
         return await self._kept.of((rights.key, run, wanted), (), made)
 
     def forget(self, rights: Rights, run: str) -> None:
-        """A log of *run* was removed: whoever asks next waits for a list without it."""
-        self._kept.forget((rights.key, run, ()))
+        """A log of *run* was removed: whoever asks next, for any of its sites, waits for a list without it."""
+        self._kept.forget(lambda key: key[:2] == (rights.key, run))
+        self._ones = {key: one for key, one in self._ones.items() if key[1].run != run}
 
     def begin(self, rights: Rights, run: str) -> None:
         """Somebody opens the page of a run, and will ask for it."""

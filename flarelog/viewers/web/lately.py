@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from flarelog.errors import FlarelogError
 
@@ -40,6 +40,7 @@ class Lately(Generic[T]):
         self._made: dict[Hashable, _Made[T]] = {}
         self._making: dict[Hashable, asyncio.Lock] = {}
         self._anew: dict[Hashable, asyncio.Task[None]] = {}
+        self._forgot = 0  # times
 
     async def close(self) -> None:
         for task in list(self._anew.values()):
@@ -59,9 +60,11 @@ class Lately(Generic[T]):
             self._anew[key] = asyncio.create_task(self._beside(key, of, make))
         return found.answer
 
-    def forget(self, key: Hashable) -> None:
-        """What was made for *key* is known to be over."""
-        self._made.pop(key, None)
+    def forget(self, over: Callable[[Any], bool]) -> None:
+        """What was made for the keys of which *over* is true is no answer any more, nor is what is being made now."""
+        self._forgot += 1
+        for key in [one for one in self._made if over(one)]:
+            del self._made[key]
 
     async def _waited(self, key: Hashable, of: Sequence[object], make: Callable[[], Awaitable[T]]) -> T:
         making = self._making.setdefault(key, asyncio.Lock())
@@ -69,8 +72,10 @@ class Lately(Generic[T]):
             async with making:
                 found = self._made.get(key)  # those who waited before may have made it
                 if found is None or not self._is_fresh(found, of):
-                    began = self._clock()
+                    began, forgot = self._clock(), self._forgot
                     answer = await make()
+                    if forgot != self._forgot:
+                        answer = await make()  # the first may be of before
                     self._made.pop(key, None)
                     found = self._made[key] = _Made(answer, of, self._clock(), self._clock() - began)
                     while len(self._made) > KEPT:

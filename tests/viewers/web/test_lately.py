@@ -61,10 +61,23 @@ def test_who_asks_for_what_is_known_to_be_over_waits_for_another_answer() -> Non
     async def play() -> None:
         make = Making(10 * SLOW)
         kept = make.kept()
-        assert [await kept.of("run", (), make), await kept.of("run", (), make)] == [1, 1]
-        kept.forget("run")
-        kept.forget("another")
-        assert await kept.of("run", (), make) == 2
+        assert [await kept.of(key, (), make) for key in ("run", "run", "another")] == [1, 1, 2]
+        kept.forget(lambda key: key == "run")
+        assert [await kept.of(key, (), make) for key in ("run", "another")] == [3, 2]
+        await kept.close()
+
+    asyncio.run(play())
+
+
+def test_an_answer_whose_making_began_before_it_was_over_is_none() -> None:
+    async def play() -> None:
+        make = Making(10 * SLOW)
+        kept = make.kept()
+        making = asyncio.create_task(kept.of("run", (), make))
+        await asyncio.sleep(0)
+        assert make.made == 1
+        kept.forget(lambda key: key == "run")
+        assert await kept.of("run", (), make) == await making == 2
         await kept.close()
 
     asyncio.run(play())

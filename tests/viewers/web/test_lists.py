@@ -136,6 +136,23 @@ def test_a_few_sites_are_listed_beside_the_list_of_all(store: Path) -> None:
     asyncio.run(play())
 
 
+def test_a_list_of_a_few_sites_is_made_anew_once_a_log_of_their_run_is_known_to_be_removed(store: Path) -> None:
+    async def play() -> None:
+        lists, (of, origin) = Lists(), rights(store)
+        for run in (RUN, "run-2"):
+            lists.forget(of, run)
+            assert sites((await lists.of(of, RUN, {"kyoto"})).infos) == ["kyoto"]
+            assert (await lists.one(of, StreamId(RUN, "kyoto", "log.txt"))).committed
+            assert origin.lists == 2  # one for each, and none for the other run's sake
+        lists.forget(of, RUN)
+        await lists.of(of, RUN, {"kyoto"})
+        await lists.one(of, StreamId(RUN, "kyoto", "log.txt"))
+        assert origin.lists == 4
+        await lists.close()
+
+    asyncio.run(play())
+
+
 def test_a_list_that_fails_is_made_anew_for_whoever_asks_next(store: Path) -> None:
     async def play() -> None:
         lists, (of, origin) = Lists(), rights(store)

@@ -19,10 +19,10 @@ export const KEYS = [
   ["?", "This card"],
 ];
 
-/** Whether a key is typed into something that takes text. */
+/** Whether a key is typed into something that takes text. The focus stays for a moment in a dialog that was closed. */
 function typing(event) {
   const target = event.target;
-  return target instanceof Element && target.closest("input, select, textarea, dialog[open]") !== null;
+  return target instanceof Element && !target.closest("dialog:not([open])") && target.closest("input, select, textarea, dialog[open]") !== null;
 }
 
 /**
