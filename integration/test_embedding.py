@@ -72,7 +72,10 @@ def test_a_program_compresses_where_it_is_told_to(tmp_path: Path, job: Path) -> 
             play(bus, "run-2", job, text)
         assert network.carried > len(text)
     assert (tmp_path / "store/run-2/site-1/run-2.txt").read_text() == text
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("flarelog")]
+    until(
+        lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("flarelog")],
+        "the last look at who writes has ended",
+    )
 
 
 def test_many_runs_in_one_process_leave_nothing_behind(tmp_path: Path, job: Path) -> None:

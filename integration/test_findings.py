@@ -169,8 +169,9 @@ def test_who_searches_for_long_says_what_it_waits_for(place: Place, command: tup
     receiver = place.serve("--findings", "off")
     assert place.once(receiver).process.returncode == 0
     name, *options = command
-    found = place.call(name, RUN, *options, "--store", str(receiver.store))
-    assert f"flarelog: reading the logs of run {RUN}" in found.said
+    found = place.start(name, RUN, *options, "--store", str(receiver.store))
+    found.says(f"flarelog: reading the logs of run {RUN}")
+    found.kill()
 
 
 def test_the_first_error_is_found_behind_what_is_shown_of_a_line(place: Place) -> None:

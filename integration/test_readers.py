@@ -199,8 +199,9 @@ def test_a_read_that_goes_on_ends_with_a_sentence_when_its_token_is_revoked(
     secrets = [file.read_text().strip() for file in (token, other)]
     append(place.log, DATA)
     sidecar = place.sidecar(receiver, *files(ca.issue(SITE)))
-    receiver.gets(DATA * 2)
     only = Tls(trusting(place)[1])
+    reads = ("--token-file", str(token), *trusting(place))
+    until(lambda: not streams(place, receiver.reader_address, *reads).records()[0]["sealed"], "the log goes on")
     wall, hall = (Follower(receiver.reader_address, only, secret) for secret in secrets)
     until(lambda: bytes(wall.got) == bytes(hall.got) == DATA * 2, "both have read everything")
     listed = place.call("token", "list", "--store", "store", "--json").records()
