@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from flarelog.model import Chunk, Code, Open, Reply, StreamId, extend
+from flarelog.checksum import extend
+from flarelog.model import Chunk, Code, Open, Reply, StreamId
 from flarelog.wire import calls
 from flarelog.wire.codec.push import encode_request
 

@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 
-from flarelog.model import extend
+from flarelog.checksum import extend
 
 PIECE = 1 << 20
 

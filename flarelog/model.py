@@ -1,18 +1,17 @@
 """The words of flarelog as frozen values.
 
-A byte is identified by its offset in its stream, and by nothing else. A digest is the CRC-32 of all bytes of a stream
-from 0 up to an offset, so that one number vouches for a whole prefix and a producer that takes a stream over can go
-on from it.
+A byte is identified by its offset in its stream, and by nothing else. A digest is the checksum of all bytes before an
+offset (`flarelog/checksum.py`).
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import field, replace
-from functools import cache
 from typing import Any, ClassVar
 
+from flarelog.checksum import EMPTY_DIGEST
 from flarelog.exit_marks import Exit
 from flarelog.names import log_name, run_name, site_name
 from flarelog.values import frozen
@@ -22,7 +21,6 @@ Buffer = bytes | bytearray | memoryview
 MAX_OFFSET = (1 << 63) - 1
 """No stream is longer: what is added to a later offset would not fit a message."""
 MAX_CHUNK = 2 << 20  # what a message costs is spread over more bytes: 10 % more throughput than with 1 MiB
-EMPTY_DIGEST = 0
 LONGEST_REASON = 300  # characters of why something became of a log
 UNREAD = 8  # logs that cannot be read, as a producer tells it with its health
 CANNOT_BE_LISTED = " cannot be listed: "  # of a directory, as the next of a file
@@ -32,49 +30,6 @@ CANNOT_BE_SENT = " cannot be sent: "  # the same where its name, say, is none th
 REDACTED = "redacted"  # in a generation's notes, before what was masked
 BORN = "born"  # in a generation's notes, before the time of its file's birth, in ns since the epoch
 SPOOL = "spool"  # in a generation's notes, before whose output it is and where in it its file begins
-
-
-def extend(digest: int, data: Buffer) -> int:
-    """The digest of a prefix followed by *data*, given the *digest* of the prefix."""
-    return _crc32()(data, digest)
-
-
-@cache
-def _crc32() -> Callable[[Buffer, int], int]:
-    try:
-        from isal.isal_zlib import crc32  # three libraries come with it, and most readers count nothing
-    except ImportError:  # no wheel for this platform: the same function, slower
-        from zlib import crc32
-    return crc32
-
-
-def suffix_digest(prefix: int, whole: int, length: int) -> int:
-    """The digest of the last *length* bytes alone, given the digests of what stands before them and of the whole.
-
-    A CRC-32 is linear: appending *length* zero bytes to a prefix multiplies its CRC by x to the 8 * *length*, modulo
-    the polynomial; what is left of the whole's CRC belongs to the suffix.
-    """
-    step = [
-        0xEDB88320,
-        *(1 << bit for bit in range(31)),
-    ]  # the effect of one zero bit, a column for each bit of the CRC
-    for _ in range(3):
-        step = [_apply(step, column) for column in step]
-    while length:
-        if length & 1:
-            prefix = _apply(step, prefix)
-        step = [_apply(step, column) for column in step]
-        length >>= 1
-    return whole ^ prefix
-
-
-def _apply(matrix: list[int], vector: int) -> int:
-    total = 0
-    for column in matrix:
-        if vector & 1:
-            total ^= column
-        vector >>= 1
-    return total
 
 
 class Action(enum.Enum):

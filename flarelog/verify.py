@@ -15,9 +15,10 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.errors import NotFound, Unavailable
 from flarelog.extents import Extent, extents
-from flarelog.model import EMPTY_DIGEST, REDACTED, Generation, Redaction, StreamId, StreamInfo, extend
+from flarelog.model import REDACTED, Generation, Redaction, StreamId, StreamInfo
 from flarelog.records import gaps_text
 from flarelog.sources.files.identity import identity, inode
 from flarelog.sources.files.lineage import born_of, is_numbered, is_surely_rotation, names_of

@@ -19,23 +19,11 @@ from typing import Any
 
 import grpc
 
+from flarelog.checksum import extend
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import FlarelogError, InvalidName
 from flarelog.lifecycle import Event
-from flarelog.model import (
-    MAX_OFFSET,
-    Chunk,
-    Code,
-    Codec,
-    Mark,
-    Open,
-    Packed,
-    Receipt,
-    Reply,
-    StreamId,
-    StreamInfo,
-    extend,
-)
+from flarelog.model import MAX_OFFSET, Chunk, Code, Codec, Mark, Open, Packed, Receipt, Reply, StreamId, StreamInfo
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
 from flarelog.sender.log import Log

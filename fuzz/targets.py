@@ -23,6 +23,7 @@ from unittest import mock
 
 from flarelog import globs as matching
 from flarelog import policy as policies
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.delivery.receiver import KNOWN, Epochs, Holder, Receiver, Refused
 from flarelog.errors import (
@@ -35,7 +36,6 @@ from flarelog.errors import (
     StreamRejected,
 )
 from flarelog.model import (
-    EMPTY_DIGEST,
     MAX_OFFSET,
     Action,
     Chunk,
@@ -51,7 +51,6 @@ from flarelog.model import (
     Reply,
     StreamId,
     StreamInfo,
-    extend,
 )
 from flarelog.names import log_name, parse_address, run_name, site_name
 from flarelog.policy import Identity, Policy, Role

@@ -15,8 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.client import Client
-from flarelog.model import EMPTY_DIGEST, StreamId, extend
+from flarelog.model import StreamId
 from flarelog.render.counting import BLOCK
 from integration.harness.pages import STREAM, Page, closing, tailing
 from integration.harness.places import FLARELOG, LOG, RUN, SITE, Place, Receiver, append, lines, until

@@ -19,8 +19,9 @@ from typing import Any
 import grpc
 import pytest
 
+from flarelog.checksum import extend
 from flarelog.client import Client
-from flarelog.model import Chunk, Code, Open, Reply, StreamId, StreamInfo, extend
+from flarelog.model import Chunk, Code, Open, Reply, StreamId, StreamInfo
 from flarelog.names import DOCTORS_RUN
 from flarelog.policy import Identity
 from flarelog.receiver.workers.place import owner

@@ -1,8 +1,7 @@
-"""Names that can be mapped to paths and back, digests, and what a stream's marks say of its generations."""
+"""Names that can be mapped to paths and back, and what a stream's marks say of its generations."""
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,19 +10,7 @@ import pytest
 
 from flarelog.errors import USAGE, InvalidName, InvalidOption
 from flarelog.extents import Extent, extents
-from flarelog.model import (
-    Chunk,
-    Ended,
-    Gap,
-    Generation,
-    Mark,
-    Redaction,
-    RunInfo,
-    StreamId,
-    StreamInfo,
-    extend,
-    suffix_digest,
-)
+from flarelog.model import Chunk, Ended, Gap, Generation, Mark, Redaction, RunInfo, StreamId, StreamInfo
 from flarelog.names import MAX_LOG, MAX_NAME, MAX_PART, MAX_PARTS, log_name, parse_address, run_name, site_name
 from flarelog.records import stream_record
 
@@ -117,13 +104,6 @@ def test_no_name_of_a_log(name: str, sentence: str) -> None:
 def test_a_stream_has_only_good_names(run: str, site: str) -> None:
     with pytest.raises(InvalidName):
         StreamId(run, site, "log.txt")
-
-
-def test_a_digest_is_the_crc_of_the_whole_prefix() -> None:
-    data = b"to one place, live and byte for byte"
-    for at in range(len(data) + 1):
-        assert extend(extend(0, data[:at]), memoryview(data)[at:]) == zlib.crc32(data)
-    assert extend(0, b"") == 0
 
 
 def test_a_chunk_ends_behind_its_data() -> None:
@@ -235,14 +215,6 @@ def test_a_stream_as_scripts_see_it() -> None:
     timed = stream_record(StreamInfo(STREAM, 0, 0, 0, True, begun=1000, grown=2001, ended=1 << 62))
     assert (timed["begun"], timed["last_byte"]) == ("1970-01-01T00:00:01.000Z", "1970-01-01T00:00:02.001Z")
     assert timed["ended"] is None  # no calendar has it
-
-
-@pytest.mark.parametrize("length", [0, 1, 2, 7, 64, 1000, 65_537])
-@pytest.mark.parametrize("before", [b"", b"x", b"a prefix of some length" * 99])
-def test_the_digest_of_a_suffix_follows_from_those_around_it(before: bytes, length: int) -> None:
-    suffix = bytes(n * 7 % 251 for n in range(length))
-    prefix = extend(0, before)
-    assert suffix_digest(prefix, extend(prefix, suffix), length) == extend(0, suffix)
 
 
 @pytest.mark.parametrize("port", ["9" * 5000, "65536", "\N{ARABIC-INDIC DIGIT ONE}", "-1", "+1", ""])

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.checksum import extend
 from flarelog.cli import main
-from flarelog.model import Ended, Gap, Generation, Receipt, Redaction, StreamId, extend
+from flarelog.model import Ended, Gap, Generation, Receipt, Redaction, StreamId
 from flarelog.sources.files.identity import head, identity
 from flarelog.stores.local.store import LocalStore
 from flarelog.verify import Verdict, verify

@@ -18,8 +18,9 @@ from bisect import bisect_right
 from operator import itemgetter
 
 from flarelog.backoff import delay
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.errors import InvalidOption, ReceiverNotReady, StreamFenced, StreamRefused, StreamRejected
-from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, MAX_OFFSET, Buffer, Chunk, Code, Receipt, Reply, extend
+from flarelog.model import MAX_CHUNK, MAX_OFFSET, Buffer, Chunk, Code, Receipt, Reply
 from flarelog.values import frozen
 
 CHUNKS = 8  # that a window has room for, when it is the receiver's

@@ -11,22 +11,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.errors import Fenced, FlarelogError
 from flarelog.exit_marks import Exit
-from flarelog.model import (
-    EMPTY_DIGEST,
-    MAX_CHUNK,
-    Attributes,
-    Buffer,
-    Chunk,
-    Code,
-    Ended,
-    Gap,
-    Generation,
-    Mark,
-    Receipt,
-    extend,
-)
+from flarelog.model import MAX_CHUNK, Attributes, Buffer, Chunk, Code, Ended, Gap, Generation, Mark, Receipt
 from flarelog.values import frozen
 
 MAX_MARKS = 100_000

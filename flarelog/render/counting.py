@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flarelog.model import extend
+from flarelog.checksum import extend
 from flarelog.render.sgr import sequences
 
 BLOCK = 64 << 10  # bytes

@@ -17,8 +17,9 @@ import logging
 from functools import partial
 from typing import Protocol
 
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.errors import FlarelogError, NotFound
-from flarelog.model import EMPTY_DIGEST, StreamId, extend
+from flarelog.model import StreamId
 from flarelog.stores.aside import aside
 from flarelog.stores.base import Bytes, Reader, pieces
 

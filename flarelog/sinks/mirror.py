@@ -11,8 +11,9 @@ import os
 from functools import partial
 from pathlib import Path
 
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.errors import NotFound, Unavailable
-from flarelog.model import EMPTY_DIGEST, StreamId, extend
+from flarelog.model import StreamId
 from flarelog.stores.aside import aside
 from flarelog.stores.base import Bytes
 from flarelog.stores.directory import Directory

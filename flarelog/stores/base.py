@@ -28,13 +28,13 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, Self
 
+from flarelog.checksum import EMPTY_DIGEST
 from flarelog.delivery.receiver import Holder
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import InvalidName, NotFound, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.model import (
     CANNOT_BE_READ,
-    EMPTY_DIGEST,
     MAX_OFFSET,
     REST,
     Buffer,

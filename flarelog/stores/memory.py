@@ -15,11 +15,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Self
 
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.delivery.receiver import Epochs, Holder
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import Fenced, Full, Hole, InUse, NotFound, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, Removed, StreamId, StreamInfo, extend
+from flarelog.model import MAX_CHUNK, Buffer, Mark, Receipt, Removed, StreamId, StreamInfo
 from flarelog.names import run_name, site_name
 from flarelog.stores import moments
 from flarelog.stores.base import (

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.checksum import extend
 from flarelog.cli import COMMANDS
-from flarelog.model import Chunk, Receipt, extend
+from flarelog.model import Chunk, Receipt
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
 from flarelog.stores.local.store import LocalStore

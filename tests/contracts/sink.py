@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from flarelog.model import EMPTY_DIGEST, Receipt, StreamId, extend
+from flarelog.checksum import EMPTY_DIGEST, extend
+from flarelog.model import Receipt, StreamId
 from flarelog.sinks.base import Feed, Sink
 from flarelog.stores.base import Appender
 from flarelog.stores.memory import MemoryStore

@@ -10,22 +10,11 @@ from dataclasses import replace
 
 import pytest
 
+from flarelog.checksum import extend
 from flarelog.errors import Fenced, Full, Hole, InUse, InvalidName, NotFound, Unavailable
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import RunState
-from flarelog.model import (
-    Attributes,
-    Ended,
-    Gap,
-    Generation,
-    Health,
-    Mark,
-    Receipt,
-    Redaction,
-    Removed,
-    StreamId,
-    extend,
-)
+from flarelog.model import Attributes, Ended, Gap, Generation, Health, Mark, Receipt, Redaction, Removed, StreamId
 from flarelog.stores.base import Appender, Extent, RunRecord, Store, pieces
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import HEALTH, Happening, in_order

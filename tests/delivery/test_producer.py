@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from flarelog.checksum import extend
 from flarelog.delivery.producer import CHUNKS, PROBE, TRANSITIONS, DeliveryOptions, Event, Producer, State
 from flarelog.errors import InvalidOption, ReceiverNotReady, StreamEnded, StreamFenced, StreamRejected
-from flarelog.model import MAX_CHUNK, Code, Reply, extend
+from flarelog.model import MAX_CHUNK, Code, Reply
 
 DATA = b"0123456789abcdefghij"
 OPTIONS = DeliveryOptions(max_misses=3, window=12, max_chunk=4, max_refusals=2)

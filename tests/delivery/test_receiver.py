@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from flarelog.checksum import extend
 from flarelog.delivery.receiver import KNOWN, MAX_EPOCH, MAX_MARKS, REMEMBERED, Epochs, Holder, Receiver, Refused
 from flarelog.errors import Fenced
-from flarelog.model import Chunk, Code, Ended, Gap, Generation, Mark, Receipt, Redaction, extend
+from flarelog.model import Chunk, Code, Ended, Gap, Generation, Mark, Receipt, Redaction
 
 DATA = b"0123456789abcdef"
 

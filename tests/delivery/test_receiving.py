@@ -6,10 +6,11 @@ import itertools
 
 import pytest
 
+from flarelog.checksum import extend
 from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.delivery.receiving import TRANSITIONS, Reception, State, What, code_of
 from flarelog.errors import Fenced, FlarelogError, Full, Unavailable
-from flarelog.model import Attributes, Chunk, Code, Leave, News, Open, Receipt, StreamId, extend
+from flarelog.model import Attributes, Chunk, Code, Leave, News, Open, Receipt, StreamId
 
 DATA = b"one\ntwo\n"
 CHUNK = Chunk(0, DATA, extend(0, DATA))

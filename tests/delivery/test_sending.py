@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from flarelog.checksum import extend
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.delivery.sending import (
     GATHERED,
@@ -17,7 +18,7 @@ from flarelog.delivery.sending import (
     Lost,
     Miss,
 )
-from flarelog.model import Activity, Chunk, Code, Gap, Generation, News, Receipt, Reply, StreamId, extend
+from flarelog.model import Activity, Chunk, Code, Gap, Generation, News, Receipt, Reply, StreamId
 from tests.joined.link import Memory
 
 STREAM, ME = StreamId("run-1", "site-1", "log.txt"), b"a-producer-of-16"

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.checksum import extend
 from flarelog.delivery.quota import MAX_SITE_RUNS, Limits
 from flarelog.delivery.shares import Footprint, Holdings, RunShares
 from flarelog.errors import Full
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import Code, Gap, Open, StreamId, extend
+from flarelog.model import Code, Gap, Open, StreamId
 from flarelog.receiver.peers import Turns
 from flarelog.receiver.server import Server
 from flarelog.stores.directory import Directory

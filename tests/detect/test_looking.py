@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flarelog.checksum import EMPTY_DIGEST
 from flarelog.detect import looking
 from flarelog.detect.base import Finding
 from flarelog.detect.looking import BLOCK, examine
 from flarelog.detect.progress import Progress
-from flarelog.model import EMPTY_DIGEST, Attributes, Gap, Generation, Mark, StreamInfo
+from flarelog.model import Attributes, Gap, Generation, Mark, StreamInfo
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.sgr import plain
 from flarelog.render.times import stamp

@@ -7,12 +7,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from flarelog.checksum import extend
 from flarelog.delivery.producer import DeliveryOptions, Producer
 from flarelog.delivery.receiver import Epochs, Holder, Receiver, Refused
 from flarelog.delivery.receiving import Reception
 from flarelog.delivery.sending import Again, Delivery
 from flarelog.errors import FlarelogError, Full
-from flarelog.model import Activity, Chunk, Code, Generation, Mark, Open, Receipt, Reply, StreamId, extend
+from flarelog.model import Activity, Chunk, Code, Generation, Mark, Open, Receipt, Reply, StreamId
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 PRODUCER = b"a-producer-of-16"

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from flarelog.checksum import extend
 from flarelog.extents import extents
-from flarelog.model import StreamInfo, extend
+from flarelog.model import StreamInfo
 
 
 @dataclass(eq=False)

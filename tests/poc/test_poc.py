@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from flarelog.checksum import EMPTY_DIGEST
 from flarelog.errors import GAPS, OK, InvalidOption
-from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, Receipt, StreamId
+from flarelog.model import Ended, Gap, Generation, Mark, Receipt, StreamId
 from flarelog.poc.certificates import OPERATOR, RECEIVER, Certificates
 from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, chosen
 from flarelog.poc.intruders import STRANGER, Intruder, intruders

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from flarelog.checksum import extend
 from flarelog.errors import Full, InUse, InvalidName, NotFound
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import Chunk, Code, Open, Receipt, Removed, RunInfo, StreamId, extend
+from flarelog.model import Chunk, Code, Open, Receipt, Removed, RunInfo, StreamId
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
 from flarelog.stores.local.store import LocalStore

@@ -11,9 +11,10 @@ import grpc
 import pytest
 from pytest_mock import MockerFixture
 
+from flarelog.checksum import extend
 from flarelog.delivery.receiving import code_of
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, NotAllowed, Unavailable
-from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId, extend
+from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId
 from flarelog.receiver.intake import Intake
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.model import EMPTY_DIGEST, Receipt, StreamId, extend
+from flarelog.checksum import EMPTY_DIGEST, extend
+from flarelog.model import Receipt, StreamId
 from flarelog.sinks.base import Feed
 from flarelog.sinks.mirror import Mirror
 from flarelog.stores.base import Appender

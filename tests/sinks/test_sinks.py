@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.errors import NotFound
-from flarelog.model import EMPTY_DIGEST, StreamId, extend
+from flarelog.model import StreamId
 from flarelog.sinks.mirror import Mirror
 from flarelog.stores.base import Bytes
 from tests.contracts.sink import CONTRACT, Destination, Fact

@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from flarelog.checksum import EMPTY_DIGEST
 from flarelog.exit_marks import Exit
-from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, Redaction, StreamInfo
+from flarelog.model import Ended, Gap, Generation, Mark, Redaction, StreamInfo
 from flarelog.sources.consent import Consent
 
 

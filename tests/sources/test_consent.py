@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flarelog.checksum import extend
 from flarelog.errors import NOT_ALLOWED, InvalidOption, NoConsent
-from flarelog.model import Generation, StreamId, StreamInfo, extend
+from flarelog.model import Generation, StreamId, StreamInfo
 from flarelog.sources.consent import VARIABLE, Consent, in_force, load, parse
 from flarelog.sources.files.identity import identity
 from flarelog.sources.files.patterns import SourceOptions

@@ -17,10 +17,11 @@ from unittest.mock import Mock
 
 import pytest
 
+from flarelog.checksum import extend
 from flarelog.delivery.receiver import Holder
 from flarelog.errors import Full, InvalidName, NotAllowed, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Ended, Gap, Generation, Receipt, StreamId, extend
+from flarelog.model import Ended, Gap, Generation, Receipt, StreamId
 from flarelog.stores.base import Extent, RunRecord, Store
 from flarelog.stores.directory import Directory
 from flarelog.stores.local import appender as appending

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flarelog.checksum import extend
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import InvalidOption
-from flarelog.model import MAX_CHUNK, Chunk, Code, Codec, Packed, Receipt, Reply, extend
+from flarelog.model import MAX_CHUNK, Chunk, Code, Codec, Packed, Receipt, Reply
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
 from flarelog.sender.options import SidecarOptions

@@ -12,10 +12,11 @@ import grpc
 import pytest
 from pytest_mock import MockerFixture
 
+from flarelog.checksum import extend
 from flarelog.delivery.fair import SMALL, TURN, Gathering
 from flarelog.delivery.producer import DeliveryOptions, Producer
 from flarelog.errors import StreamRejected
-from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId, extend
+from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId
 from flarelog.receiver.answers import MANY
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server

@@ -12,9 +12,9 @@ import json
 import logging
 from pathlib import Path
 
+from flarelog.checksum import extend
 from flarelog.contents import contents
 from flarelog.errors import NotAllowed
-from flarelog.model import extend
 from flarelog.names import log_name, run_name, site_name
 from flarelog.replace import make_directory, replace_file
 

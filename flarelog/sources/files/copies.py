@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from flarelog.model import EMPTY_DIGEST, extend
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight
 from flarelog.sources.files.lineage import Age, compare, is_rotation

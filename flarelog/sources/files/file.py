@@ -12,7 +12,8 @@ import os
 import time
 from dataclasses import dataclass
 
-from flarelog.model import Activity, extend
+from flarelog.checksum import extend
+from flarelog.model import Activity
 from flarelog.sources import spool
 from flarelog.sources.files.identity import HEAD, Sight, head, identity_of, opened
 from flarelog.sources.files.lineage import Age

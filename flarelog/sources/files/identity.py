@@ -15,7 +15,7 @@ import struct
 import sys
 from typing import NamedTuple
 
-from flarelog.model import extend
+from flarelog.checksum import extend
 
 HEAD = 1024  # bytes of a file's beginning that its fingerprint covers
 _AT_EMPTY_PATH = 0x1000

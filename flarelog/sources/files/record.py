@@ -10,8 +10,9 @@ import logging
 import os
 from dataclasses import dataclass, field, replace
 
+from flarelog.checksum import EMPTY_DIGEST, extend, suffix_digest
 from flarelog.exit_marks import Exit
-from flarelog.model import EMPTY_DIGEST, SPOOL, Attributes, Ended, Gap, Generation, StreamInfo, extend, suffix_digest
+from flarelog.model import SPOOL, Attributes, Ended, Gap, Generation, StreamInfo
 from flarelog.sources.files.file import MARKER, SourceFile
 from flarelog.sources.files.identity import inode
 from flarelog.sources.redaction.mask import Rules

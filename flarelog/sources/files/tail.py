@@ -14,18 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from flarelog.checksum import EMPTY_DIGEST
 from flarelog.extents import extents
-from flarelog.model import (
-    EMPTY_DIGEST,
-    Activity,
-    Attributes,
-    Ended,
-    Gap,
-    Generation,
-    Mark,
-    StreamId,
-    StreamInfo,
-)
+from flarelog.model import Activity, Attributes, Ended, Gap, Generation, Mark, StreamId, StreamInfo
 from flarelog.render.zones import told
 from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.endings import Endings, ended_at, of_one

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from flarelog.model import extend
+from flarelog.checksum import extend
 from flarelog.sources.files.file import SourceFile
 
 

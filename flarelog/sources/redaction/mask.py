@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
+from flarelog.checksum import extend
 from flarelog.errors import InvalidOption
-from flarelog.model import REDACTED, extend
+from flarelog.model import REDACTED
 from flarelog.sources.redaction.patterns import OwnPattern
 from flarelog.values import frozen
 

@@ -18,10 +18,11 @@ from functools import partial
 from itertools import accumulate
 from typing import NoReturn, Protocol
 
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.delivery.receiver import Epochs, Holder, size_of
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import Fenced, Hole, InvalidName, StoreError, Unavailable
-from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, StreamId, StreamInfo, extend
+from flarelog.model import MAX_CHUNK, Buffer, Mark, Receipt, StreamId, StreamInfo
 from flarelog.stores.directory import Directory, meaning, read_all
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.journal import Journal

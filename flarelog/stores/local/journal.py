@@ -16,21 +16,10 @@ import re
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.delivery.receiver import MAX_MARKS, Holder
 from flarelog.exit_marks import Exit
-from flarelog.model import (
-    EMPTY_DIGEST,
-    MAX_OFFSET,
-    Attributes,
-    Ended,
-    Gap,
-    Generation,
-    Mark,
-    Redaction,
-    StreamId,
-    StreamInfo,
-    extend,
-)
+from flarelog.model import MAX_OFFSET, Attributes, Ended, Gap, Generation, Mark, Redaction, StreamId, StreamInfo
 from flarelog.stores.local import exit_marks
 from flarelog.stores.local.lines import is_good, line, number, records, text
 from flarelog.stores.moments import thinned

@@ -13,7 +13,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from flarelog.model import MAX_OFFSET, extend
+from flarelog.checksum import extend
+from flarelog.model import MAX_OFFSET
 
 _REST_AFTER, _REST = 128 << 10, 0.0001  # bytes, seconds
 _LENGTH = re.compile(

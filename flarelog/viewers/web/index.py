@@ -20,8 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from flarelog.checksum import EMPTY_DIGEST
 from flarelog.errors import FlarelogError
-from flarelog.model import EMPTY_DIGEST, StreamId, StreamInfo
+from flarelog.model import StreamId, StreamInfo
 from flarelog.render.counting import BLOCK, Counted, Counting
 from flarelog.render.sgr import style_behind
 from flarelog.replace import make_directory, replace_file

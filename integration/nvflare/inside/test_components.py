@@ -30,12 +30,13 @@ from nvflare.fuel.f3.cellnet.utils import new_cell_message
 
 import flarelog.integrations.nvflare.version as release
 from flarelog import Bus, Event, Receiver
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.integrations.jobs import JobReceiver
 from flarelog.integrations.nvflare import FlarelogProducer, FlarelogReceiver, FlarelogServer, FlarelogSite
 from flarelog.integrations.nvflare.cell import _told, tell_server
 from flarelog.integrations.nvflare.filing import file_logs
 from flarelog.integrations.nvflare.told import site_allows
-from flarelog.model import EMPTY_DIGEST, StreamId, StreamInfo, extend
+from flarelog.model import StreamId, StreamInfo
 from integration.harness.places import free_address, until
 
 JOB = "simulate_job"

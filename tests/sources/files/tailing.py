@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.extents import extents
-from flarelog.model import EMPTY_DIGEST, Gap, Mark, StreamId, StreamInfo, extend
+from flarelog.model import Gap, Mark, StreamId, StreamInfo
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.identity import identity
 from flarelog.sources.files.patterns import SourceOptions

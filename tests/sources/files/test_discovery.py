@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.checksum import extend
 from flarelog.errors import InvalidOption
-from flarelog.model import Generation, StreamId, StreamInfo, extend
+from flarelog.model import Generation, StreamId, StreamInfo
 from flarelog.sources.files.checkpoint import VERSION, Checkpoint
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.file import SourceFile

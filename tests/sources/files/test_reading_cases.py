@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from flarelog.model import Generation, StreamId, extend
+from flarelog.checksum import extend
+from flarelog.model import Generation, StreamId
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.stores.local.journal import length_line, mark_line, replay, stream_line
 from flarelog.stores.local.store import LocalStore

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.checksum import extend
 from flarelog.errors import Full, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Gap, Generation, Receipt, StreamId, extend
+from flarelog.model import Gap, Generation, Receipt, StreamId
 from flarelog.receiver.happenings import GROUPS, Happenings
 from flarelog.stores.local import chronicle, lines
 from flarelog.stores.local.chronicle import LIMIT, happenings, line, name_of

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.checksum import extend
 from flarelog.delivery.receiver import KNOWN, MAX_MARKS, Holder
 from flarelog.exit_marks import Exit
-from flarelog.model import Ended, Gap, Generation, Mark, Redaction, StreamId, extend
+from flarelog.model import Ended, Gap, Generation, Mark, Redaction, StreamId
 from flarelog.stores.local.journal import (
     LOST,
     SPACING,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.model import Gap, StreamId, StreamInfo, extend
+from flarelog.checksum import extend
+from flarelog.model import Gap, StreamId, StreamInfo
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.counting import BLOCK

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flarelog.model import extend
+from flarelog.checksum import extend
 from flarelog.render.counting import BLOCK, Counting
 from flarelog.render.sgr import style_behind
 from flarelog.viewers.web.index import Index

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from flarelog.model import StreamId, StreamInfo, extend
+from flarelog.checksum import extend
+from flarelog.model import StreamId, StreamInfo
 from flarelog.viewers.origin import Counts, Found
 from flarelog.viewers.web import index
 from flarelog.viewers.web.index import Indexes
