@@ -23,7 +23,7 @@ NOBODY = 65534
 AS_NOBODY = (
     *(sys.executable, "-c"),
     "import os, sys, encodings.idna, grpc._utilities, zoneinfo\n"
-    "import flarelog.cli.settings, flarelog.cli.serve, flarelog.cli.sidecar, flarelog.stores.local.store\n"
+    "import flarelog.cli.config_file, flarelog.cli.serve, flarelog.cli.sidecar, flarelog.stores.local.store\n"
     "zoneinfo.ZoneInfo('UTC')\n"
     f"os.umask(int(sys.argv.pop(1), 8)); os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
     "flarelog.cli.main(prog_name='flarelog')",

@@ -103,7 +103,7 @@ class _Lazy(click.Group):
         module = import_module(f"flarelog.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         if cmd_name not in _NO_FILE:
-            from flarelog.cli.settings import configured
+            from flarelog.cli.config_file import configured
 
             configured(command, lambda level: _talk(level, _SPEAKERS.get(cmd_name, "")))
         _levelled(command, _SPEAKERS.get(cmd_name, ""))

@@ -6,8 +6,8 @@ import sys
 
 import click
 
+from flarelog.cli.config_file import check as look
 from flarelog.cli.running import checked
-from flarelog.cli.settings import check as look
 from flarelog.errors import CONFIGURATION
 from flarelog.text import legible, several
 

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from flarelog.cli import main
+from flarelog.cli.config_file import Document, chosen, configured
 from flarelog.cli.options import asks, one_source, option
-from flarelog.cli.settings import Document, chosen, configured
 from flarelog.stores.local.store import LocalStore
 from tests.certificates import Authority
 from tests.cli.test_options import Kind
