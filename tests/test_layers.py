@@ -15,7 +15,7 @@ from tests.rows import rows
 PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
     {"values"},
-    {"backoff", "checksum", "exit_marks", "late", "lifecycle", "options", "replace", "text", "version", "v1"},
+    {"backoff", "checksum", "exit_marks", "late", "lifecycle", "locks", "options", "replace", "text", "version", "v1"},
     {"errors"},
     {"names"},
     {"model"},

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterator
 
+from flarelog import locks
 from flarelog.errors import InvalidFile
 from flarelog.late import late
 from flarelog.replace import replace_file
@@ -79,32 +79,21 @@ def _forget(name: str) -> None:
     with open(name, "rb") as file:
         if _ADDRESS.fullmatch(file.read(1000)) is None:
             raise InvalidFile(f"the ready file {name} holds something else than an address: give another name")
-        if _is_free(file.fileno()):
+        if locks.take(file.fileno(), shared=True) is not False:
             os.unlink(os.path.realpath(name))
 
 
 def _is_anothers(name: str) -> bool:
     with contextlib.suppress(OSError), open(name, "rb") as file:
-        return not _is_free(file.fileno())
+        return locks.take(file.fileno(), shared=True) is False
     return False
 
 
 @contextlib.contextmanager
 def _locked(name: str) -> Iterator[None]:
-    with open(name, "rb") as file:
-        _is_free(file.fileno())
+    with open(name, "r+b") as file:
+        locks.take(file.fileno())
         yield
-
-
-def _is_free(descriptor: int) -> bool:
-    """Whether no other process has the lock of the file, which this one has then."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
-    return True
 
 
 @contextlib.contextmanager

@@ -7,7 +7,6 @@ two commands of one name are two logs.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -16,6 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import BinaryIO
 
+from flarelog import locks
 from flarelog.names import log_name, run_name, site_name
 from flarelog.replace import make_directory
 from flarelog.values import frozen
@@ -174,14 +174,9 @@ def _meet(log: str, other: str) -> bool:
 
 
 def _is_held(path: str) -> bool:
-    try:
-        with _opened(path) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # it is gone, or the file system has no locks: nobody can tell
-        return False
-    return False
+    with contextlib.suppress(OSError), _opened(path) as file:
+        return locks.take(file.fileno(), shared=True) is False
+    return False  # it is gone
 
 
 def discard(place: Place) -> None:
@@ -202,13 +197,9 @@ def _lock(path: str) -> int | None:
     """A descriptor of the file at *path*, locked; None where somebody has it. Raises OSError."""
     while True:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if locks.take(lock) is False:
             os.close(lock)
             return None
-        except OSError:  # a file system without locks: nobody can tell, and the name stands
-            return lock
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), os.stat(path)):
                 return lock

@@ -9,6 +9,7 @@ import os
 import time
 from pathlib import Path
 
+from flarelog import locks
 from flarelog.errors import NotAllowed, StoreLocked, Unavailable
 from flarelog.replace import make_directory
 from flarelog.stores.directory import LOCK, Directory
@@ -41,12 +42,9 @@ def is_taken(root: Path) -> bool:
     except (OSError, Unavailable):
         return True
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        return not locks.take(lock, shared=True)
     finally:
         os.close(lock)
-    return False
 
 
 def let_go(lock: int) -> None:
@@ -64,15 +62,19 @@ def _take(root: Path) -> int:
         raise NotAllowed(f"the store {root} cannot be written: {error.strerror}; name a writable directory") from error
     except Unavailable as error:
         raise NotAllowed(str(error)) from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    if (got := locks.take(lock)) is None:
+        os.close(lock)
+        raise NotAllowed(
+            f"the store {root} is on a file system without locks, where a second receiver could spoil it:"
+            " name a directory on another one"
+        )
+    if not got:
         holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
         os.close(lock)
         raise StoreLocked(
             f"another receiver (process {holder}) uses the store {str(root)!r}: stop it, or name another directory",
             holder=int(holder) if holder.isascii() and holder.isdecimal() else 0,
-        ) from error
+        )
     with contextlib.suppress(OSError):  # a full disk is no reason not to serve what is held
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
