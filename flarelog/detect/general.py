@@ -303,7 +303,7 @@ SIGNATURES = (
             "E1",
             'level":50',
         ),
-        rf"^{_HARMLESS}(?:.{{0,120}}?(?<![\w\"'=.-])(?:ERROR|\*ERROR\*|SEVERE)(?![\w\"'=.-])(?! ?= )"
+        rf"^{_HARMLESS}(?:.{{0,120}}?(?<![\w\"'=.-])(?<!no )(?:ERROR|\*ERROR\*|SEVERE)(?![\w\"'=.-])(?! ?= )"
         rf"|.{{0,120}}\blevel=(?i:error)\b|ERRO\[[\dT:Z.+-]{{4,40}}\]"
         r"|(?:\[[^\]]{1,40}\]:?\s?)?E\d{4} \d\d:\d\d:\d\d|[\d :.T-]{10,40}: E \w"
         r"|.{0,40}?(?<![\w\"'=.-])(?<!no )[Ee](?:rror|xception): (?![\d.])\S|\S{1,200}: error: \S"

@@ -57,7 +57,8 @@ _NOTHING = late(
     rf"|(?:\[ERROR\]|\bERROR:?)\s{{1,3}}(?:0|[Zz]ero|[Nn]o) (?:[\w-]{{1,20}} ){{0,2}}{_TROUBLE}"
     r"(?: (?:found|detected|reported))?\.?\s*$"
     r"|(?<![\w.])(?:(?:[Ee]rrors|[Ff]ailures|[Ee]xceptions|[Ff]aults|error|exception|failure|err)['\"]?\s{0,3}[:=]\s{0,3}['\"]?"
-    r"(?i:none|null|nil|n/a)|[Ee]rror['\"]?\s?[:=]\s{0,3}['\"]?(?i:no errors?|success))['\"]?\s{0,3}(?=$|[,;)}\]|])"
+    r"(?i:none|n/a|(?<!^fatal error: )(?<![^a-z] fatal error: )(?:null|nil))"  # a failure that has no more to say
+    r"|[Ee]rror['\"]?\s?[:=]\s{0,3}['\"]?(?i:no errors?|success))['\"]?\s{0,3}(?=$|[,;)}\]|])"
 )
 # A test that went well has the name of the trouble that it is about.
 _PASSED = late(r"(?:(?<!\d )\btests? passed|['\":.]\s{0,2}(?:ok|OK|PASS|PASSED))\s*$")

@@ -169,7 +169,7 @@ def _told(text: str) -> tuple[Level | None, int]:
         found, at, end = _WORDS[marked["word"].upper()], marked.start(), marked.end()
         before = head[:at]
     if _may_say(before):
-        said = _SAID.search(head, 0, at)
+        said = _SAID.search(head, 0, at + 1)  # "info: no ERROR" goes on behind "no", which is no figure then
         if said is not None:
             if said["number"] or said["severity"]:
                 return _numbered(said), 0

@@ -23,6 +23,10 @@ last error: none
 "error": null, "failed": false
 Error: No error
 error: success
+error: nil
+last fatal error: nil
+info: no ERROR
+[info] it saw no ERROR
 out of memory: 0
 No space left on device: 0 times
 connection refused: 0
@@ -42,6 +46,9 @@ GPU-0 uncorrectable errors
 error: none of the shards could be read
 error: null pointer
 Error: null
+Fatal error: nil
+main.swift:9: Fatal error: nil
+2026/11/20 08:00:00 fatal error: null
 Error: not found
 read error: not found
 write error: 0 bytes written
