@@ -66,6 +66,24 @@ def test_a_place_is_gone_to_by_what_is_typed(tab: Tab) -> None:
         expect(row(page, text)).to_be_in_viewport()
 
 
+def test_the_line_of_a_place_that_was_typed_is_marked_and_the_address_names_its_bytes(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    for place, text in {"1200": "001191 step", "@24005": at(24000), "5": "000004 step"}.items():
+        page.keyboard.press(":")
+        page.keyboard.type(place)
+        page.keyboard.press("Enter")
+        marked = page.locator(".row.marked")
+        expect(marked).to_have_count(1)
+        expect(marked).to_contain_text(text)
+        expect(marked).to_be_in_viewport()
+        expect(page.locator('[aria-current="true"]')).to_contain_text(text)
+        expect(page).to_have_url(re.compile("#bytes="))
+    page.keyboard.press(":")
+    page.keyboard.type("50%")
+    page.keyboard.press("Enter")
+    expect(page.locator(".row.marked")).to_have_count(0)
+
+
 def test_the_map_leads_to_any_share_of_the_log(tab: Tab) -> None:
     page = tab.show(BERLIN)
     box = page.locator("mini-map").bounding_box()
@@ -377,7 +395,7 @@ def test_a_place_behind_the_end_leads_to_the_end_and_is_said(tab: Tab) -> None:
     page = tab.show(BERLIN)
     for place, said in {
         "99999": "The log ends before line 99,999.",
-        "3208": "",
+        "3208": "Line 3,208: 003199 step",
         "3209": "The log ends before line 3,209.",
         "101%": "",
         "@99999": "The log ends before byte 99,999.",

@@ -19,7 +19,7 @@ export function goTo(page) {
     if (!wanted || (!page.stream && wanted.time === undefined)) return say(said, page.stream ? "This is no line, offset, share or time." : "Merged logs have times alone.");
     dialog.close();
     page.clear();
-    page.go(wanted);
+    page.go(wanted, undefined, true);
   });
   input.focus();
 }

@@ -60,16 +60,16 @@ export class Moving extends HTMLElement {
 
   // Places.
 
-  /** Shows the place *where*, at *share* of the screen; the newest wish wins. */
-  async go(where, share = 0.35) {
+  /** Shows the place *where*, at *share* of the screen, and chooses its line if *aims*; the newest wish wins. */
+  async go(where, share = 0.35, aims = false) {
     this.leave();
     const stay = (this.stay = new Stay());
     try {
       const answer = await stay.got(this.source.open(where, stay.signal));
       stay.settled = true;
-      this.taken(answer, where, share);
+      this.taken(answer, where, share, aims);
     } catch (error) {
-      if (!stay.signal.aborted) this.lost("rows", error, () => this.go(where, share));
+      if (!stay.signal.aborted) this.lost("rows", error, () => this.go(where, share, aims));
     }
   }
 
@@ -78,7 +78,7 @@ export class Moving extends HTMLElement {
     for (const what of ["tail", "length"]) this.lost(what, null);
   }
 
-  taken(answer, where, share) {
+  taken(answer, where, share, aims) {
     const { list, source } = this;
     this.lost("rows", null);
     this.lost("error", null);
@@ -93,6 +93,7 @@ export class Moving extends HTMLElement {
     if (list.marked && where.at !== undefined) lines.unfold(where.at, list.marked[0]);
     let index = where.end || answer.past ? lines.view().length
       : where.time !== undefined ? lines.view().findIndex((item) => item.row[1] >= offset) : offset === null ? 0 : lines.find(offset);
+    const found = index;
     if (index < 0) index = where.time !== undefined ? Math.max(0, lines.view().length - 1) : 0;
     const chosen = lines.view()[where.top && list.marked ? lines.find(list.marked[1], list.marked[0]) : index];
     if (where.at !== undefined && list.marked && chosen && (!where.top || list.marked[1] < chosen.row[2])) list.current = key(chosen.row);
@@ -102,7 +103,9 @@ export class Moving extends HTMLElement {
     this.pressed();
     const beyond = where.line !== undefined ? !answer.about && answer.at >= answer.committed : where.at > answer.committed;
     if (beyond) say(this.told, `The log ends before ${where.line !== undefined ? `line ${count(where.line)}` : `byte ${count(where.at)}`}.`);
+    const aim = lines.view()[found]; // none where there is no line of that time or behind it
     this.stay.guess = where.line !== undefined && answer.about ? { where, first: list.seen()?.first.row[1] } : null;
+    if (aims && aim && this.stream && where.share === undefined && !beyond && !this.stay.guess) this.choose(aim);
     this.count();
   }
 
@@ -115,7 +118,7 @@ export class Moving extends HTMLElement {
     try {
       const number = await stay.got(this.source.line(row[1], stay.signal));
       if (number === null || !lines.rows.includes(row)) stay.later("count", () => this.count(), COUNTED);
-      else if (stay.guess?.first === this.list.seen()?.first.row[1]) this.go(stay.guess.where);
+      else if (stay.guess?.first === this.list.seen()?.first.row[1]) this.go(stay.guess.where, undefined, true);
       else {
         lines.counted(row, number);
         this.list.draw();
