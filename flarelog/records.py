@@ -45,10 +45,11 @@ def _lost(length: int) -> str:
 
 
 def gap_sentence(mark: Gap) -> str:
-    """What *mark* says: its length once, where its reason tells it too."""
-    reason, length = legible(mark.reason), f"{mark.length} bytes "
-    if mark.length and re.search(rf"\b{length}", reason):
-        return re.sub(rf"\b{length}", f"{mark.length:,} bytes ", reason)
+    """What *mark* says: its length once, where its reason tells it too. Producers write "1 bytes were" as well."""
+    reason, length = legible(mark.reason), rf"\b{mark.length} bytes( were| are)? "
+    if mark.length and re.search(length, reason):
+        verbs = {" were": " was", " are": " is"} if mark.length == 1 else {}
+        return re.sub(length, lambda it: f"{several(mark.length, 'byte')}{verbs.get(it[1], it[1] or '')} ", reason)
     return f"{_lost(mark.length)}: {reason}"
 
 

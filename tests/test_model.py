@@ -12,7 +12,7 @@ from flarelog.errors import USAGE, InvalidName, InvalidOption
 from flarelog.extents import Extent, extents
 from flarelog.model import Chunk, Ended, Gap, Generation, Mark, Redaction, RunInfo, StreamId, StreamInfo
 from flarelog.names import MAX_LOG, MAX_NAME, MAX_PART, MAX_PARTS, log_name, parse_address, run_name, site_name
-from flarelog.records import stream_record
+from flarelog.records import gap_sentence, stream_record
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 
@@ -239,3 +239,21 @@ def test_what_is_no_port_makes_no_address(port: str) -> None:
 def test_what_is_said_of_a_runs_state(info: RunInfo, live: str, in_store: str) -> None:
     assert info.standing(live=True) == live
     assert replace(info, open=0).standing(live=False) == in_store
+
+
+@pytest.mark.parametrize(
+    ("length", "reason", "said"),
+    [
+        (
+            1,
+            "at least 1 bytes were truncated before they were read",
+            "at least 1 byte was truncated before they were read",
+        ),
+        (12345, "12345 bytes were acknowledged, are lost", "12,345 bytes were acknowledged, are lost"),
+        (1, "1 bytes of a file that is gone", "1 byte of a file that is gone"),
+        (1, "11 bytes were sent", "1 byte is lost: 11 bytes were sent"),
+        (0, "the file was truncated", "bytes of unknown number are lost: the file was truncated"),
+    ],
+)
+def test_a_gap_says_its_length_once_and_in_english(length: int, reason: str, said: str) -> None:
+    assert gap_sentence(Gap(0, 0, length, reason)) == said
