@@ -23,7 +23,7 @@ from flarelog.records import gaps_text
 from flarelog.sources.files.identity import identity, inode
 from flarelog.sources.files.lineage import born_of, is_numbered, is_surely_rotation, names_of
 from flarelog.stores.base import Evidence, Reader
-from flarelog.text import legible, several
+from flarelog.text import are, legible, several
 from flarelog.values import frozen
 
 _READ = 1 << 20
@@ -145,7 +145,7 @@ def _against_store(held: Evidence, *, in_use: bool) -> Verdict:
         first, text, ranged = found
         return Verdict(stream, committed, 0, first, f"{text}, and {damage}" if damage else text, ranged=ranged)
     if behind and held.info.sealed:
-        text = f"is sealed, and {several(behind, 'byte')} stand behind its end: somebody added to the log"
+        text = f"is sealed, and {several(behind, 'byte')} {are(behind)} behind its end: somebody added to the log"
         text += ", unless its site has come back this moment, which another look tells" if in_use else ""
         return Verdict(stream, committed, 0, committed, text, awaited=in_use)
     if behind and not in_use:

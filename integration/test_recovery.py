@@ -437,7 +437,7 @@ def test_verify_says_where_a_stream_was_cut_and_what_was_added_to_it(place: Plac
     assert receiver.stop() == 0
     append(receiver.file(), b"an editor was here\n")
     code, text = verified(receiver)
-    assert (code, "is sealed, and 19 bytes stand behind its end: " in text) == (1, True)
+    assert (code, "is sealed, and 19 bytes are behind its end: " in text) == (1, True)
     os.truncate(receiver.file(), 100)
     code, text = verified(receiver)
     assert code == 1

@@ -326,7 +326,21 @@ def test_bytes_behind_the_end_of_a_sealed_log_are_a_difference(command: Callable
 
     code, said = command(forge)
     assert code == 1
-    assert said.startswith("run-1/site-1/log.txt: 14 bytes: is sealed, and 7 bytes stand behind its end: somebody")
+    assert said.startswith("run-1/site-1/log.txt: 14 bytes: is sealed, and 7 bytes are behind its end: somebody")
+
+
+def test_a_log_whose_file_is_gone_is_named_and_what_its_journal_tells_of(
+    command: Callable[..., tuple[object, str]],
+) -> None:
+    code, said = command(lambda site: (site / "log.txt").unlink())
+    assert code == 1
+    assert said.startswith("run-1/site-1/log.txt: 0 bytes: cannot be read: ")
+    assert said.endswith("site-1/log.txt is not there, and its journal tells of 14 bytes: put the file back\n")
+
+
+def test_one_byte_behind_the_end_is_one(command: Callable[..., tuple[object, str]]) -> None:
+    code, said = command(lambda site: (site / "log.txt").write_bytes((site / "log.txt").read_bytes() + b"!"))
+    assert (code, "and 1 byte is behind its end" in said) == (1, True)
 
 
 def test_a_source_of_which_nothing_was_compared_is_no_agreement(

@@ -26,6 +26,7 @@ from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.journal import Growing, Journal
 from flarelog.stores.local.layout import Layout
+from flarelog.text import legible, several
 
 LONG = 32 << 10  # bytes of a journal whose replay takes longer than others should wait for it
 _BREATH = 0.002  # seconds of listing after which others have a turn
@@ -149,14 +150,16 @@ class Listing:
     @contextmanager
     def evidence(self, stream: StreamId) -> Iterator[Evidence]:
         """As ``Reader.evidence``."""
-        log = stream.log.rpartition("/")[2]
+        log, journal = stream.log.rpartition("/")[2], Journal()
         try:
             with self._layout.directory(stream) as directory:
                 raw = directory.read(f".{log}.journal")
                 journal = journals.replay(raw)
                 fd = directory.open(log, os.O_RDONLY)
         except FileNotFoundError:
-            raise NotFound(f"the store has no stream {stream}") from None
+            path, lost = legible(str(self._layout.path(stream))), journal.committed
+            gone = f"{path} is not there, and its journal tells of {several(lost, 'byte')}: put the file back"
+            raise NotFound(gone if lost else f"the store has no stream {stream}") from None
         except OSError as error:
             raise meaning(error, f"{stream} could not be read") from error
         try:
