@@ -117,6 +117,18 @@ def test_bash_completes_commands_options_runs_and_sites(place: Place, receiver: 
         at.shows(b"log  ended: receipt")
 
 
+def test_bash_completes_behind_an_address_and_within_an_option_with_its_value(place: Place, receiver: Receiver) -> None:
+    with bash(place) as at:
+        at.type(f"flarelog status --receiver {receiver.address} tr\t")
+        at.shows(b"aining-7 ")
+        at.type("--site=h\t")
+        at.shows(b"ospital-a ")
+        at.type("\n")
+        at.shows(b"log  ended: receipt")
+        at.type(f"flarelog status --receiver={receiver.address} job-1 --site=\t")
+        at.shows(b"site-1 ")
+
+
 def test_bash_completes_files_where_a_command_takes_them(place: Place, receiver: Receiver) -> None:
     (place.directory / "a-log-of-training.txt").write_text("one\n")
     with bash(place) as at:

@@ -25,6 +25,16 @@ LIMIT = 0.5  # seconds that asking may take
 SHELLS = ("bash", "zsh", "fish")
 _NAME = late(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
+# bash breaks words at = and : as well: an address, or an option with its value, is whole in the line alone.
+_CLICKS = 'COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD'
+_WHOLE = 'COMP_WORDS="$line" COMP_CWORD=$count'
+_WORDS = """\
+    local line="${COMP_LINE:0:COMP_POINT}" words
+    IFS=$' \\t\\n' read -ra words <<< "$line"
+    local count=$((${#words[@]} - 1))
+    [[ $line == *[[:space:]] ]] && count=$((count + 1))
+"""
+
 EXAMPLES = """\b
 Examples:
   # in ~/.bashrc
@@ -49,6 +59,8 @@ def command(context: click.Context, shell: str) -> None:
     if found is None:
         raise click.UsageError(f"this version of click has no completion for {shell}: install a newer one")
     script = found(context.find_root().command, {}, "flarelog", "_FLARELOG_COMPLETE").source()
+    if _CLICKS in script:
+        script = script.replace("    local response\n", f"    local response\n{_WORDS}", 1).replace(_CLICKS, _WHOLE)
     # click's own splits a description at each comma, and shows the first part.
     click.echo(script.replace('(string split "," ', '(string split -m 1 "," '))
 
