@@ -142,6 +142,21 @@ def test_a_log_that_is_refused_for_its_name_is_told(place: Place) -> None:
     assert "a part of its name is a log" in asked.said
 
 
+def test_a_log_that_was_refused_for_its_name_is_stored_when_the_log_that_had_it_is_removed(place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, lines(10))
+    assert place.sidecar(receiver, "--once").ends() == 0
+    place.log.unlink()
+    place.log.mkdir()
+    data = append(place.log / "inner.log", lines(10))
+    assert place.sidecar(receiver, "--once").ends() == 5
+    at = ("--receiver", receiver.address)
+    assert place.call("rm", RUN, "--site", SITE, "--yes", *at).ends() == 0
+    assert place.sidecar(receiver, "--once").ends() == 0
+    assert standing_of(place, receiver) == ("sealed", 0, "sealed")
+    receiver.holds(data, f"{LOG}/inner.log")
+
+
 @pytest.mark.parametrize("gone", ["removed", "excluded", "removed-while-it-runs"])
 def test_a_file_that_could_not_be_read_is_missing_until_it_is_gone_or_excluded(
     place: Place, nobody: tuple[str, ...], gone: str

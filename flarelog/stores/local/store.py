@@ -285,7 +285,8 @@ class LocalStore(LocalReader):
         self._leaving.discard((run, site))
 
     def open_streams(self, run: str, site: str = "") -> Sequence[StreamId]:
-        return [one for one in {*self._open, *self._opening} if one.run == run and site in ("", one.site)]
+        opening = [one for one, lock in self._opening.items() if lock.locked()]  # others were refused
+        return [one for one in {*self._open, *opening} if one.run == run and site in ("", one.site)]
 
     async def remove(self, run: str, site: str = "", *, was: Extent | None = None) -> Removed:
         run_name(run)
