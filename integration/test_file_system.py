@@ -157,6 +157,48 @@ def test_a_log_that_was_refused_for_its_name_is_stored_when_the_log_that_had_it_
     receiver.holds(data, f"{LOG}/inner.log")
 
 
+@pytest.mark.parametrize("gone", ["removed", "excluded", "renamed", "not-allowed", "removed-while-it-runs"])
+def test_a_log_that_was_refused_for_its_name_is_missing_until_it_is_gone_or_excluded(place: Place, gone: str) -> None:
+    receiver = place.serve()
+    elsewhere = place.directory / "elsewhere"
+    elsewhere.mkdir()
+    append(elsewhere / LOG, lines(10))
+    assert place.sidecar(receiver, "--once", root=elsewhere).ends() == 0
+    append(place.root / "other.log", lines(10))
+    inner = place.root / LOG / "inner.log"
+    inner.parent.mkdir()
+    append(inner, lines(10))
+
+    running = gone == "removed-while-it-runs"
+    sidecar = place.sidecar(receiver, *(() if running else ("--once",)))
+    if running:
+        until(lambda: place.call("logs", RUN, "--receiver", receiver.address, "--exit-status").ends() == 7, "told", 30)
+        inner.unlink()
+        until(lambda: standing_of(place, receiver)[2] == "running", "it is forgotten", 30)
+        assert sidecar.stop() == 5
+    else:
+        assert sidecar.ends() == 5
+        assert standing_of(place, receiver) == ("idle", 7, "idle")
+        assert place.sidecar(receiver, "--once", root=elsewhere).ends() == 0
+        assert place.sidecar(receiver, "--once").ends() == 5
+        assert standing_of(place, receiver) == ("idle", 7, "idle"), (
+            "another root has no such log, and this one still has"
+        )
+        more = []
+        if gone == "removed":
+            inner.unlink()
+        elif gone == "renamed":
+            inner.rename(place.root / "inner.log")
+        elif gone == "excluded":
+            more = ["--exclude", f"{LOG}/*"]
+        else:
+            policy = place.directory / "site.toml"
+            policy.write_text(f"exclude = ['{LOG}/*']\n")
+            more = ["--site-policy", str(policy)]
+        assert place.sidecar(receiver, "--once", *more).ends() == 0
+    assert standing_of(place, receiver) == ("sealed", 0, "sealed")
+
+
 @pytest.mark.parametrize("gone", ["removed", "excluded", "removed-while-it-runs"])
 def test_a_file_that_could_not_be_read_is_missing_until_it_is_gone_or_excluded(
     place: Place, nobody: tuple[str, ...], gone: str

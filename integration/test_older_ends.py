@@ -80,6 +80,26 @@ def test_a_receiver_may_be_older_and_newer_again_while_a_sidecar_sends(place: Pl
     holds(receiver, written)
 
 
+def test_an_older_sidecar_takes_no_refusal_of_a_newer_one_back(place: Place, older: tuple[str, ...]) -> None:
+    receiver = place.serve()
+
+    def unstored() -> int:
+        return int(place.call("runs", RUN, "--receiver", receiver.address, "--json").records()[0]["unstored"])
+
+    append(place.root / "a", b"a log\n")
+    assert place.sidecar(receiver, "--once").ends() == 0
+    (place.root / "a").rename(place.root / "other.log")
+    (place.root / "a").mkdir()
+    refused = place.root / "a" / "b.log"
+    append(refused, b"no log beside a\n")
+    assert place.sidecar(receiver, "--once").ends() == 5
+    refused.unlink()
+    assert place.sidecar(receiver, "--once", plain=older).ends() == 0
+    assert unstored() == 1
+    assert place.sidecar(receiver, "--once").ends() == 0
+    assert unstored() == 0
+
+
 def test_a_search_of_today_at_an_older_receiver_finds_all(place: Place, older: tuple[str, ...]) -> None:
     """Which refuses a sieve of so many texts."""
     log = append(place.root / "a.log", b"step 1\n" * 5000 + b"OSError: [Errno 28] No space left on device\n")

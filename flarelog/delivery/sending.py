@@ -105,14 +105,16 @@ class Delivery:
 
     # --- one connection after the other
 
-    def open(self, producer: bytes, epoch: int, moves: int, now: float, wall: float) -> Open:
-        """A connection is made, after *moves* that led to another process; *epoch*: the latest that is known."""
+    def open(self, producer: bytes, epoch: int, moves: int, now: float, wall: float, place: str = "") -> Open:
+        """A connection is made, after *moves* that led to another process; *epoch*: the latest that is known; *place*:
+        that of ``News``.
+        """
         self.producer.opened()
         self._before = self.producer.acked, self.producer.marks_acked
         # A receiver that takes a little at each Open, and ends the call, is not to be called without a pause.
         self._due, self._answered_at = now + self.producer.options.first_delay, math.inf
         epoch = max(self.producer.epoch, epoch)
-        news = self.word(now, wall)
+        news = replace(self.word(now, wall), place=place)
         return Open(self.stream, producer, epoch, agent=AGENT, news=news, moves=1 + moves, several=True)
 
     @property

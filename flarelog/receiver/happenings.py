@@ -31,6 +31,7 @@ SILENT_FOR = 10 * MINUTE  # milliseconds after which one that tells nothing more
 _NUMBERS = re.compile(r"\d+")
 
 _Key = tuple[str, str, int]
+_Place = tuple[str, str, str]  # of a site in a run
 
 
 @dataclass(slots=True)
@@ -48,11 +49,15 @@ class Happenings:
         self._store, self._wall = store, wall
         self._waiting: dict[tuple[str, str], dict[_Key, Happening]] = {}
         self._faring: dict[tuple[str, str], _Faring] = {}
-        # Not written yet: by run, site and place, logs and why; and what a place that reads all others cannot read.
-        self._unstored: dict[tuple[str, str, str], dict[str, str]] = {}
-        self._readable: dict[tuple[str, str, str], frozenset[str]] = {}
+        # Not written yet: by run, site and place, logs and why; and what a place that reads all others cannot read, or
+        # that was refused of one which has no others.
+        self._unstored: dict[_Place, dict[str, str]] = {}
+        self._readable: dict[_Place, frozenset[str]] = {}
+        self._unwanted: dict[_Place, frozenset[str]] = {}
         self._unread: dict[StreamId, str] = {}  # what sites cannot read, and why
-        self._whole: dict[tuple[str, str, str], frozenset[str]] = {}  # by place: what it said last that it cannot read
+        self._whole: dict[_Place, frozenset[str]] = {}  # by place: what it said last that it cannot read
+        self._refused: dict[_Place, frozenset[str]] = {}  # and that was refused: nothing else was since
+        self._held: dict[StreamId, str] = {}  # the places of those that are paused and were not opened
         self._told = False  # some of that since it was last written
         self._writing = asyncio.Lock()
         self.paused: dict[StreamId, str] = {}  # and why: each asks again and again, and is open for a moment each time
@@ -76,21 +81,44 @@ class Happenings:
         if len(groups) < GROUPS:
             groups[key] = Happening(self._wall(), CALL, key[1], streams)
 
-    def hold(self, stream: StreamId, why: str, *, opened: bool = True) -> None:
-        """The producer of *stream* was told to wait: said once, and again where the reason is another. *opened*: it has
-        had the stream, which is there. A doctor's record is none of the run's logs, and is not asked for again.
+    def hold(self, stream: StreamId, why: str, place: str = "", *, opened: bool = True) -> None:
+        """The producer of *stream*, which has it at *place*, was told to wait: said once, and again where the reason is
+        another. *opened*: it has had the stream, which is there. A doctor's record is none of the run's logs, and is
+        not asked for again.
         """
         if stream.log == DOCTORS_LOG and not opened:
             return
         if _is_new(self.paused, stream, why):
             self.note(stream, PAUSED, why)
             if not opened:
-                self.refuse(stream, why)
+                self._held.pop(stream, None)
+                while len(self._held) >= REMEMBERED:
+                    del self._held[next(iter(self._held))]
+                self._held[stream] = place
+                self.refuse(stream, why, place)
 
-    def refuse(self, stream: StreamId, why: str) -> None:
-        """*stream* was not opened."""
-        self._unstored.setdefault((stream.run, stream.site, ""), {})[stream.log] = why
+    def refuse(self, stream: StreamId, why: str, place: str = "") -> None:
+        """*stream* was not opened; its producer has it at *place*."""
+        key = stream.run, stream.site, place
+        self._unstored.setdefault(key, {})[stream.log] = why
+        self._refused.pop(key, None)
+        if key in self._unwanted:
+            self._unwanted[key] |= {stream.log}
         self._told = True
+
+    def refused(self, run: str, site: str, place: str, logs: frozenset[str]) -> None:
+        """Of the logs that *place* of *site* has to be sent *logs* were refused, and no others."""
+        key = run, site, place
+        if self._refused.get(key) == logs:
+            return
+        while len(self._refused) >= MACHINES:
+            del self._refused[next(iter(self._refused))]
+        self._refused[key] = self._unwanted[key] = logs
+        self._told = True
+        held = [one for one, at in self._held.items() if (one.run, one.site, at) == key and one.log not in logs]
+        for stream in held:
+            del self._held[stream]
+            self.paused.pop(stream, None)  # should it be told to wait again, it is news
 
     def unread(self, run: str, site: str, found: Mapping[str, str], place: str = "", *, whole: bool = False) -> None:
         """*place* of *site* cannot read the logs *found*, and why: nothing of them is stored, if nothing is.
@@ -134,10 +162,10 @@ class Happenings:
             del self._waiting[one]
         for one in [one for one in self._faring if one[0] == run and site in ("", one[1])]:
             del self._faring[one]
-        for places in (self._unstored, self._readable, self._whole):
+        for places in (self._unstored, self._readable, self._unwanted, self._whole, self._refused):
             for place in [one for one in places if one[0] == run and site in ("", one[1])]:
                 del places[place]
-        for known in (self.paused, self._unread):
+        for known in (self.paused, self._unread, self._held):
             for stream in [one for one in known if one.run == run and site in ("", one.site)]:
                 del known[stream]
 
@@ -159,12 +187,17 @@ class Happenings:
             self._told = False
             await self._write_unstored()
             readable, self._readable = self._readable, {}
-            for key, but in readable.items():
-                try:
-                    await self._store.readable(*key, but)
-                except StoreError as error:
-                    log.debug("%s/%s: what can be read could not be recorded: %s", *key[:2], error)
-                    self._readable.setdefault(key, but)
+            unwanted, self._unwanted = self._unwanted, {}
+            for places, waiting, write in (
+                (readable, self._readable, self._store.readable),
+                (unwanted, self._unwanted, self._store.unwanted),
+            ):
+                for key, but in places.items():
+                    try:
+                        await write(*key, but)
+                    except StoreError as error:
+                        log.debug("%s/%s: what is missing no more could not be recorded: %s", *key[:2], error)
+                        waiting.setdefault(key, but)
 
     async def unstored(self, run: str, wanted: Callable[[str, str], bool]) -> Sequence[StreamInfo]:
         """As the store's, with what waits to be written: else two readers in one second are told two things."""

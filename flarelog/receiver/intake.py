@@ -189,6 +189,8 @@ class Intake:
                 with contextlib.suppress(InvalidName):  # it is none of a log
                     found[StreamId(stream.run, stream.site, log).log] = f"{known.lstrip()}{why}"
             self.happenings.unread(stream.run, stream.site, found, news.place, whole=news.whole)
+        if news.refused is not None:
+            self.happenings.refused(stream.run, stream.site, news.place, frozenset(news.refused))
 
     def note(self, session: Session, mark: Mark) -> None:
         self._quota.note(session.stream, size_of(mark))
@@ -210,10 +212,10 @@ class Intake:
 
     def held(self, session: Session, why: str) -> None:
         self.states.held(session.stream, session.producer, why)
-        self.happenings.hold(session.stream, why, opened=session.reception.receiver is not None)
+        self.happenings.hold(session.stream, why, session.place, opened=session.reception.receiver is not None)
 
     def refused(self, session: Session, why: str) -> None:
-        self.happenings.refuse(session.stream, why)
+        self.happenings.refuse(session.stream, why, session.place)
 
     def wrong(self, where: object, bug: Exception) -> Refused:
         """Say that the receiver itself failed at *where*, and return what its producer is told: to ask again."""

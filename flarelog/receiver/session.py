@@ -111,6 +111,7 @@ class Session:
     def __init__(self, house: House, line: Line, number: int, opened: Open) -> None:
         self.house, self.line, self.number = house, line, number
         self.stream, self.producer = opened.stream, opened.producer
+        self.place = opened.news.place if opened.news is not None else ""  # of its producer
         self.identity = NOBODY
         self.counted = False  # as open
         self.window = line.window or Window()

@@ -1,9 +1,9 @@
 """How the machine fares, and what of its logs cannot be read, looked at while the sidecar sends: whichever of its logs
 says something next tells it.
 
-A receiver remembers what cannot be read until the place that said so says otherwise: the same directory on the same
-machine, also in a later process. Another sidecar of the site may not know those logs. A file whose name no log can
-have is told under one that a log can have: what a receiver remembers are logs.
+A receiver remembers what cannot be read, and what it refused, until the place that has it says otherwise: the same
+directory on the same machine, also in a later process. Another sidecar of the site may not know those logs. A file
+whose name no log can have is told under one that a log can have: what a receiver remembers are logs.
 """
 
 from __future__ import annotations
@@ -35,24 +35,32 @@ class Speaker(Protocol):
 
 class Healths:
     """*directory*: on whose file system the logs are; *place*: what tells it from others of the site; *troubles*: a
-    sentence for each log that cannot be read; *all_seen*: whether there is no other.
+    sentence for each log that cannot be read; *all_seen*: whether there is no other; *refused*: the logs that the
+    receiver refused and that are still to be sent, None while one was neither opened nor refused.
     """
 
     def __init__(
-        self, directory: str, place: str, troubles: Callable[[], Collection[str]], all_seen: Callable[[], bool]
+        self,
+        directory: str,
+        place: str,
+        troubles: Callable[[], Collection[str]],
+        all_seen: Callable[[], bool],
+        refused: Callable[[], Collection[str] | None] = lambda: None,
     ) -> None:
-        self._directory, self._place, self._troubles, self._all_seen = directory, place, troubles, all_seen
+        self.place = place
+        self._directory, self._troubles, self._all_seen, self._refused = directory, troubles, all_seen, refused
         self._untold: Health | None = None
         self._latest: Health | None = None  # that was told, with
-        self._said: tuple[str, ...] = ()
+        self._said: tuple[tuple[str, ...], tuple[str, ...] | None] = (), None
         self._looked = asyncio.Event()
 
     def take(self) -> News | None:
         """What is to be told now, in a News that says nothing else: each look once, and again when other logs cannot be
-        read than it said.
+        read, or were refused, than it said.
         """
-        troubles = self._troubles()
-        said = tuple(islice(troubles, UNREAD))
+        troubles, logs = self._troubles(), self._refused()
+        refused = tuple(sorted(logs)) if logs is not None and len(logs) <= UNREAD else None
+        said = tuple(islice(troubles, UNREAD)), refused
         if said != self._said:
             self._untold = self._untold or self._latest
         found, self._untold = self._untold, None
@@ -60,10 +68,11 @@ class Healths:
             return None
         self._latest, self._said = found, said
         place = f"{legible(self._directory).rstrip('/')}/"  # is nobody's business but the site's
-        unread = tuple(_as_told(sentence.removeprefix(place)) for sentence in said)
+        unread = tuple(_as_told(sentence.removeprefix(place)) for sentence in said[0])
         whole = len(troubles) == len(unread) and self._all_seen()
         whole = whole and not any(CANNOT_BE_LISTED in sentence for sentence in unread)
-        return News(0, 0, health=replace(found, unread=unread), place=self._place, whole=whole)
+        health = replace(found, unread=unread)
+        return News(0, 0, health=health, place=self.place, whole=whole, refused=refused if whole else None)
 
     async def looked(self, within: float) -> None:
         """Wait for the first look, so many seconds at most."""

@@ -19,7 +19,7 @@ import grpc
 
 from flarelog.delivery.producer import State
 from flarelog.delivery.sending import Again, Delivery, Elsewhere, Lost
-from flarelog.errors import FlarelogError
+from flarelog.errors import FlarelogError, StreamRefused
 from flarelog.model import (
     Chunk,
     Code,
@@ -59,7 +59,8 @@ class Record(Protocol):
 
 class Site(Protocol):
     """What a log asks of the sidecar that has it, and tells it: something was acknowledged, the receiver says that the
-    run is ending, the log has come to its end. ``health``: how the machine fares, where that is to be said now.
+    run is ending, the log has come to its end. ``health``: how the machine fares, where that is to be said now;
+    ``place``: what tells the directory of its logs from others.
     """
 
     options: SidecarOptions
@@ -70,6 +71,8 @@ class Site(Protocol):
     @property
     def finder(self) -> Record: ...
     def beside(self, work: Coroutine[Any, Any, None]) -> None: ...
+    @property
+    def place(self) -> str: ...
     def health(self) -> News | None: ...
     def brought(self) -> None: ...
     def drain_early(self) -> None: ...
@@ -136,6 +139,11 @@ class Log:
         if self._trouble.startswith(f"{self.stream}: "):
             return self._trouble
         return f"{self.stream} at offset {self.acked}{f': {self._trouble}' if self._trouble else ''}"
+
+    @property
+    def settled(self) -> bool:
+        """Whether the receiver has taken it, or refused it."""
+        return self.untouched or self.delivery.most >= (0, 0) or isinstance(self.error, StreamRefused)
 
     @property
     def can_tell(self) -> bool:
@@ -211,7 +219,8 @@ class Log:
     async def _open(self, stream: Stream) -> None:
         link, delivery = self._site.link, self.delivery
         backwards, paused = delivery.producer.went_backwards, delivery.producer.state is State.PAUSED
-        stream.put(delivery.open(link.producer_id, link.epoch, link.moves, time.monotonic(), time.time()))
+        place, now, wall = self._site.place, time.monotonic(), time.time()
+        stream.put(delivery.open(link.producer_id, link.epoch, link.moves, now, wall, place))
         while not stream.answered:
             stream.check()
             await self._woken()
@@ -354,7 +363,7 @@ class Log:
         if told is None:
             return news
         word = news or self.delivery.word(now, wall)
-        return replace(word, health=told.health, place=told.place, whole=told.whole)
+        return replace(word, health=told.health, place=told.place, whole=told.whole, refused=told.refused)
 
     def _chunk(self, chunk: Chunk, said: list[Request]) -> tuple[list[Request], bool]:
         packed = self._packing.at_once(chunk)

@@ -87,6 +87,10 @@ class _Apart:
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
         self._site.beside(work)
 
+    @property
+    def place(self) -> str:
+        return self._site.place
+
     def health(self) -> News | None:
         return self._site.health()
 

@@ -13,6 +13,7 @@ import math
 import os
 import time
 from collections.abc import Coroutine
+from itertools import islice
 from typing import Any
 
 import grpc
@@ -25,11 +26,12 @@ from flarelog.errors import (
     NotFound,
     NothingToSend,
     StreamFenced,
+    StreamRefused,
     TimedOut,
 )
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import News, StreamId
+from flarelog.model import UNREAD, News, StreamId
 from flarelog.sender.consents import Consents
 from flarelog.sender.healths import Healths, place_of
 from flarelog.sender.link import Channels, Link
@@ -82,6 +84,7 @@ class Sidecar:
             place_of(options.run, options.site, options.source.directory),
             lambda: self.finder.troubles,
             lambda: not (self.finder.missing or self.finder.waiting),
+            self._still_refused,
         )
         self.placeholder = Placeholder(self, self.healths, self._missed)
         self.early: object = None  # the finder's state when it was told to drain while somebody may still write
@@ -90,6 +93,8 @@ class Sidecar:
         self._sending: list[asyncio.Task[None]] = []
         self._group: asyncio.TaskGroup | None = None
         self._failed = self._fenced = 0  # logs that ended in an error; of them those that a newer sidecar has
+        self._refused: list[str] = []  # and those that the receiver refused
+        self._unsettled: list[Log] = []  # that may be refused yet
         self._beside: set[asyncio.Task[None]] = set()
         self._sealed: set[str] = set()  # logs that the receiver's record shows as sealed
         self._draining = asyncio.Event()
@@ -260,6 +265,7 @@ class Sidecar:
                 self.placeholder.end()  # two that open one stream take it from each other
                 sealed = self.options.again and name in self._sealed
                 known = self._logs[name] = Log(self, self.finder.logs[name], sealed=sealed)
+                self._unsettled.append(known)
                 self._sending.append(group.create_task(known.run()))
             known.changed()
         return self.link.gathers
@@ -299,6 +305,20 @@ class Sidecar:
         """How the machine fares and what cannot be read there, once a look."""
         return self.healths.take()
 
+    @property
+    def place(self) -> str:
+        return self.healths.place
+
+    def _still_refused(self) -> list[str] | None:
+        """The logs that the receiver refused and that are still there, one more than can be told at most; None: one was
+        neither taken nor refused yet.
+        """
+        while self._unsettled and self._unsettled[-1].settled:
+            self._unsettled.pop()
+        if self._unsettled or len(self._logs) < len(self.finder.logs):
+            return None
+        return list(islice(filter(self.finder.there, self._refused), UNREAD + 1))
+
     # --- what logs tell
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
@@ -316,6 +336,8 @@ class Sidecar:
         error, stream, whose = ended.error, ended.stream, self.link.whose
         self._failed += error is not None
         self._fenced += isinstance(error, StreamFenced)
+        if isinstance(error, StreamRefused):
+            self._refused.append(stream.log)
         if error is None:
             extra = each("are sealed", stream, whose)
             log.info("%s%s: sealed at offset %d", whose, stream, ended.acked, extra=extra)

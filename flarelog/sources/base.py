@@ -180,6 +180,9 @@ class Finder(Protocol):
         that comes or goes does not wait.
         """
 
+    def there(self, log: str) -> bool:
+        """Whether *log*, which was found, still has its name or another that a log can have, as of the latest look."""
+
     def expect_no_record(self) -> None:
         """The receiver does not answer for now: what waited for ``learn`` waits no more."""
 

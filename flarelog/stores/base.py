@@ -282,6 +282,11 @@ class Store(Reader, Protocol):
         now, are gone or are not to be sent.
         """
 
+    async def unwanted(self, run: str, site: str, place: str, but: Collection[str]) -> None:
+        """Forget the logs of *place* of which ``never_stored`` was told something else, all but those: they are gone
+        or are not to be sent.
+        """
+
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
         """Remember, in place of what was said before, what went wrong in the logs of *site*; nothing where the site is
         gone. It goes with the site, and does not count as a change of the run.

@@ -354,9 +354,16 @@ class MemoryStore:
         return there
 
     async def readable(self, run: str, site: str, place: str, but: Collection[str]) -> None:
+        self._forget(run, site, place, but, unread=True)
+
+    async def unwanted(self, run: str, site: str, place: str, but: Collection[str]) -> None:
+        self._forget(run, site, place, but, unread=False)
+
+    def _forget(self, run: str, site: str, place: str, but: Collection[str], *, unread: bool) -> None:
         told = self._unstored.get((run, site), {})
-        for log in [log for log, (why, whose) in told.items() if whose == place and is_unread(why) and log not in but]:
-            del told[log]
+        for log, (why, whose) in list(told.items()):
+            if (whose, is_unread(why)) == (place, unread) and log not in but:
+                del told[log]
 
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
         if self._of(run_name(run), site_name(site)):

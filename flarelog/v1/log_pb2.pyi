@@ -79,20 +79,28 @@ class Leave(_message.Message):
     def __init__(self) -> None: ...
 
 class News(_message.Message):
-    __slots__ = ("clock_ms", "end", "activity", "health", "place", "whole")
+    __slots__ = ("clock_ms", "end", "activity", "health", "place", "whole", "refused")
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     ACTIVITY_FIELD_NUMBER: _ClassVar[int]
     HEALTH_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
     WHOLE_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
     clock_ms: int
     end: int
     activity: Activity
     health: Health
     place: str
     whole: bool
-    def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ..., activity: _Optional[_Union[Activity, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ..., place: _Optional[str] = ..., whole: bool = ...) -> None: ...
+    refused: Refused
+    def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ..., activity: _Optional[_Union[Activity, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ..., place: _Optional[str] = ..., whole: bool = ..., refused: _Optional[_Union[Refused, _Mapping]] = ...) -> None: ...
+
+class Refused(_message.Message):
+    __slots__ = ("logs",)
+    LOGS_FIELD_NUMBER: _ClassVar[int]
+    logs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, logs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Health(_message.Message):
     __slots__ = ("memory", "memory_max", "memory_peak", "oom_kills", "cores", "throttled", "load", "cpu_pressure", "memory_pressure", "io_pressure", "disk_free", "disk_size", "inodes_free", "inodes", "uptime", "unread", "gpus", "gpu_use", "gpu_least", "gpu_memory", "gpu_memory_max")

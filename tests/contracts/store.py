@@ -677,6 +677,21 @@ async def logs_that_a_place_cannot_read_are_told_until_it_says_that_it_can_read_
 
 
 @fact
+async def logs_of_a_place_that_were_refused_are_told_until_it_has_no_others(store: Store) -> None:
+    await store.unwanted("run-1", "site-1", "here", ())
+    assert await store.runs() == {}  # it makes no run
+    await store.set_run("run-1", RunState.RUNNING)
+    assert await store.never_stored("run-1", "site-1", {"a.log": "its name", "b.log": "its name"}, "here")
+    assert await store.never_stored("run-1", "site-1", {"c.log": "its name"}, "there")
+    assert await store.never_stored("run-1", "site-1", {"d.log": "cannot be read: Permission denied"}, "here")
+    for place, but, left in (("elsewhere", (), "abcd"), ("here", ("b.log",), "bcd"), ("here", (), "cd")):
+        await store.unwanted("run-1", "site-1", place, but)
+        assert "".join(info.stream.log[0] for info in await store.unstored("run-1")) == left
+    assert await store.never_stored("run-1", "site-1", {"a.log": "its name"}, "here")
+    assert [info.stream.log for info in await store.unstored("run-1")] == ["a.log", "c.log", "d.log"]
+
+
+@fact
 async def of_a_log_that_is_stored_it_is_told_that_its_site_cannot_read_the_rest(store: Store) -> None:
     why = "cannot be read: Permission denied"
     await (await filled(store)).close()
@@ -723,7 +738,8 @@ async def logs_of_which_nothing_was_stored_are_told_until_something_is(store: St
     await (await filled(store, StreamId("run-1", "site-1", "a.log"))).close()
     assert await told() == [every[0], every[2]]
     await store.readable("run-1", "site-1", "", ())
-    assert await told() == [every[0], every[2]]  # those the receiver refused
+    await store.unwanted("run-1", "site-1", "here", ())
+    assert await told() == [every[0], every[2]]  # those the receiver refused, and not of that place
     await store.remove("run-1", "site-1")
     assert await told() == every[:1]
     await store.remove("run-1")

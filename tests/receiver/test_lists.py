@@ -142,6 +142,74 @@ def test_a_log_is_told_to_be_unreadable_until_its_site_says_otherwise(
     play(tmp_path, left_over)
 
 
+def has(*refused: str, place: str = "here") -> News:
+    return News(0, 0, health=Health(), place=place, whole=True, refused=refused)
+
+
+@pytest.mark.parametrize(
+    ("place", "says", "left"),
+    [
+        pytest.param("here", [], ["a", "b"], id="nothing"),
+        pytest.param("here", [has(f"{OPEN.stream.log}/a", f"{OPEN.stream.log}/b")], ["a", "b"], id="both-are-there"),
+        pytest.param("here", [has(f"{OPEN.stream.log}/b")], ["b"], id="one-is-gone"),
+        pytest.param("here", [has()], [], id="both-are-gone"),
+        pytest.param("here", [has(place="there")], ["a", "b"], id="another-place-does-not-know-them"),
+        pytest.param("here", [told(place="here")], ["a", "b"], id="a-sidecar-that-says-nothing-of-it"),
+        pytest.param("", [has()], ["a", "b"], id="refused-to-an-older-sidecar"),
+        pytest.param("", ["here", has()], [], id="refused-to-a-newer-one-since"),
+        pytest.param("here", [has(), "here"], ["a", "b"], id="and-came-again"),
+        pytest.param("here", [has(), "here", has()], [], id="and-went-again"),
+        pytest.param("here", [has(), "there", has()], ["a", "b"], id="and-came-at-another-place"),
+    ],
+)
+@pytest.mark.parametrize("restarts", [False, True], ids=["one-receiver", "a-receiver-that-restarts-each-time"])
+def test_a_log_that_was_refused_for_its_name_is_told_until_its_place_has_it_no_more(
+    tmp_path: Path, place: str, says: list[News | str], left: list[str], restarts: bool
+) -> None:
+    async def act(server: Server) -> None:
+        for one in steps if not restarts else [steps[at]]:
+            if isinstance(one, News):
+                server.intake.told(OPEN.stream, OPEN.producer, one)
+                continue
+            for log in "ab":
+                stream = StreamId("run-1", "site-1", f"{OPEN.stream.log}/{log}")
+                assert await pushed(server, Open(stream, b"a-producer", news=News(0, 0, place=one))) == [Code.REJECTED]
+        await server.happenings.write_unstored()
+
+    async def begin(server: Server) -> None:
+        await pushed(server, OPEN, CHUNK)
+
+    async def left_over(server: Server) -> None:
+        found = await server.happenings.unstored("run-1", lambda run, site: True)
+        assert [info.stream.log.rpartition("/")[2] for info in found] == left
+
+    play(tmp_path, begin)
+    steps = [place, *says]
+    for at in range(len(steps)):
+        if restarts or not at:
+            play(tmp_path, act)
+    play(tmp_path, left_over)
+
+
+def test_a_log_that_was_held_is_told_until_its_place_has_it_no_more_and_again_when_it_comes_again(
+    tmp_path: Path,
+) -> None:
+    opening = Open(StreamId("run-1", "site-1", "b.log"), b"a-producer", news=News(0, 0, place="here"))
+
+    async def act(server: Server) -> None:
+        await pushed(server, OPEN, CHUNK)
+        for _ in range(2):
+            assert await pushed(server, opening) == [Code.PAUSE]
+            (info,) = await server.happenings.unstored("run-1", lambda run, site: True)
+            assert info.stream == opening.stream
+            server.intake.told(OPEN.stream, OPEN.producer, has(place="there"))
+            assert await server.happenings.unstored("run-1", lambda run, site: True)
+            server.intake.told(OPEN.stream, OPEN.producer, has())
+            assert not await server.happenings.unstored("run-1", lambda run, site: True)
+
+    play(tmp_path, act, max_site_logs=1)
+
+
 def test_what_was_told_a_moment_ago_is_in_the_next_list_and_in_the_next_list_of_runs(tmp_path: Path) -> None:
     async def act(server: Server) -> None:
         await pushed(server, OPEN, CHUNK)

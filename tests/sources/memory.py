@@ -188,6 +188,9 @@ class MemoryFinder:
             self.logs.setdefault(log, MemorySource(origin))
         return set(self.logs)
 
+    def there(self, log: str) -> bool:
+        return log in self.logs
+
     def expect_no_record(self) -> None: ...
 
     def learn(self, streams: list[StreamInfo], now: float) -> None:

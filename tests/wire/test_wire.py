@@ -89,6 +89,8 @@ REQUESTS: list[Request] = [
     Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1", News(7, 2**63 - 1)),
     Open(STREAM, b"p" * 16, moves=3),
     News(1_795_205_718_941, 300),
+    Open(STREAM, b"p" * 16, news=News(7, 8, place="a-place")),
+    *(News(7, 8, place="a-place", whole=True, refused=logs) for logs in (None, (), ("a.log", "b/c.log"))),
     Open(STREAM, b""),
     Receipt(BIG, 0xFFFFFFFF, 9),
     Receipt(0, 0, 0),

@@ -109,6 +109,10 @@ class Files:
         sentence = f"{what}: {bug!r}"
         self.discovery.troubles.tell(sentence, sentence, bug)
 
+    def there(self, log: str) -> bool:
+        tail = self.logs.get(log)
+        return tail is not None and any(file.linked for file in tail.files)
+
     def expect_no_record(self) -> None:
         self.discovery.await_record(False)
 

@@ -241,8 +241,14 @@ class LocalStore(LocalReader):
         return await self._added(write, f"what was not stored of {run}/{site}")
 
     async def readable(self, run: str, site: str, place: str, but: Collection[str]) -> None:
-        write = partial(unstored.readable, self.layout, run_name(run), site_name(site), place, but)
-        await self._added(write, f"what can be read of {run}/{site}")
+        await self._forget(run, site, place, but, unread=True)
+
+    async def unwanted(self, run: str, site: str, place: str, but: Collection[str]) -> None:
+        await self._forget(run, site, place, but, unread=False)
+
+    async def _forget(self, run: str, site: str, place: str, but: Collection[str], *, unread: bool) -> None:
+        write = partial(unstored.forget, self.layout, run_name(run), site_name(site), place, but, unread=unread)
+        await self._added(write, f"what is missing no more of {run}/{site}")
 
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
         try:

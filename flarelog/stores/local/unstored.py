@@ -1,11 +1,11 @@
 """The logs of a site of which nothing was ever stored, and why: a small record beside those that are.
 
-    ROOT/RUN/.SITE.unstored     lines as a journal's: a reason and its logs, or logs that are none any more
+    ROOT/RUN/.SITE.unstored     lines as a journal's: a reason and its logs, or logs that are none any more ("readable")
 
-A log that the receiver refused is none of them any more once it is stored, whatever the record says. One that cannot be
-read is none any more when the place that said so says that it can read all others; of one that is stored, the rest is
-what cannot be read. The record is never longer than LIMIT: then it names
-fewer logs.
+A log that the receiver refused is none of them any more once it is stored, whatever the record says, or when the place
+that had it says that it has no others that were refused. One that cannot be read is none any more when the place that
+said so says that it can read all others; of one that is stored, the rest is what cannot be read. The record is never
+longer than LIMIT: then it names fewer logs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ A_LINE = 100  # logs
 
 
 class Reason(NamedTuple):
-    """Why nothing of a log was stored, and the place that said so (see ``model.News``)."""
+    """Why nothing of a log was stored, and the place that said so, or that has it (see ``model.News``)."""
 
     why: str
     place: str = ""
@@ -71,17 +71,18 @@ def recorded(raw: bytes) -> dict[str, Reason]:
 
 
 def write(root: Path, run: str, site: str, found: Mapping[str, str], place: str) -> None:
-    """Add *found* to the record: logs, and why, as *place* says. Raises as ``chronicle.write``."""
+    """Add *found* of *place* to the record: logs, and why. Raises as ``chronicle.write``."""
     reasons = {log: Reason(why, place) for log, why in found.items()}
     chronicle.add(root, run, name_of(site), b"".join(_lines(reasons)), LIMIT, shortened)
 
 
-def readable(layout: Layout, run: str, site: str, place: str, but: Collection[str]) -> None:
-    """Take out of the record the logs of which *place* said that they cannot be read, all *but* those. Raises as
-    ``chronicle.write``.
+def forget(layout: Layout, run: str, site: str, place: str, but: Collection[str], *, unread: bool) -> None:
+    """Take out of the record the logs of *place* that it cannot read, or else (*unread*) that were refused, all *but*
+    those. Raises as ``chronicle.write``.
     """
     known = recorded(layout.raw((run,), name_of(site)))
-    over = [log for log, said in known.items() if said.place == place and is_unread(said.why) and log not in but]
+    of_place = [log for log, said in known.items() if said.place == place and is_unread(said.why) == unread]
+    over = [log for log in of_place if log not in but]
     if over:
         chronicle.add(layout.root, run, name_of(site), b"".join(_each({"t": "readable"}, over)), LIMIT, shortened)
 

@@ -5,10 +5,13 @@ A hint that makes no sense is none: it must not cost a stream.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
+from flarelog.errors import InvalidName
 from flarelog.model import MAX_OFFSET, UNREAD, Activity, Health, News, State
+from flarelog.names import log_name
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
 
@@ -18,13 +21,25 @@ def set_news(message: pb.News, news: News) -> None:
     _set_activity(message, news.activity)
     set_health(message, news.health)
     message.place, message.whole = news.place, news.whole
+    if news.refused is not None:
+        message.refused.SetInParent()
+        message.refused.logs.extend(news.refused)
 
 
 def news_of(message: pb.News) -> News:
     """A hint that makes no sense is none: it must not cost a stream."""
     figures = min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET)
     place = legible(message.place, MAX_PLACE)
-    return News(*figures, _activity(message), health_of(message), place, bool(place) and message.whole)
+    whole = bool(place) and message.whole
+    return News(*figures, _activity(message), health_of(message), place, whole, _refused(message) if whole else None)
+
+
+def _refused(message: pb.News) -> tuple[str, ...] | None:
+    if not message.HasField("refused") or len(message.refused.logs) > UNREAD:
+        return None
+    with suppress(InvalidName):
+        return tuple(map(log_name, message.refused.logs))
+    return None
 
 
 def _set_activity(message: pb.News | pb.State, activity: Activity | None) -> None:
