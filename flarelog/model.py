@@ -293,6 +293,7 @@ class Open:
     news: News | None = None
     moves: int = 0  # how often it was opened in search of the process that has its site; 0: it does not search
     several: bool = False  # the producer takes replies of several streams, and keeps to the call's window
+    news_only: bool = False  # nothing is to be opened: the producer has no log
 
 
 @frozen

@@ -269,6 +269,62 @@ def test_a_file_whose_name_no_log_can_have_is_missing_until_it_is_gone_or_exclud
     receiver.holds(data)
 
 
+@pytest.mark.parametrize("once", [(), ("--once",)], ids=["live", "once"])
+def test_a_site_whose_only_file_has_a_name_that_no_log_can_have_is_seen_until_the_file_is_renamed(
+    place: Place, once: tuple[str, ...]
+) -> None:
+    named = place.root / "a b.log"
+    data = append(named, lines(10))
+    receiver = place.serve()
+    at = ("--receiver", receiver.address)
+    why = f"missing: {RUN}/{SITE}: a_b.log-ead044a8 cannot be read: the log's name is 'a b.log'"
+
+    sidecar = place.sidecar(receiver, *once)
+    if once:
+        assert sidecar.ends() == 1
+        assert why in place.call("status", RUN, *at).printed
+        assert place.call("logs", RUN, *at, "--exit-status").ends() == 3
+    else:
+        until(lambda: why in place.call("status", RUN, *at).printed, "it is told", 30)
+    (run,) = place.call("runs", RUN, *at, "--json").records()
+    assert (run["state"], run["streams"], run["unstored"]) == ("idle", 0, 1), "what stands for the file is no log"
+    named.rename(place.log)
+    if not once:
+        receiver.gets(data)
+        until(lambda: why not in place.call("status", RUN, *at).printed, "it is forgotten", 30)
+        assert sidecar.stop() == 0
+    else:
+        assert place.sidecar(receiver, *once).ends() == 0
+    assert standing_of(place, receiver) == ("sealed", 0, "sealed")
+    receiver.holds(data)
+
+
+@pytest.mark.parametrize("gone", ["removed", "excluded", "removed-while-it-runs"])
+@pytest.mark.parametrize("name", ["a b.log", f"{LOG}/inner.log"], ids=["unsendable", "refused"])
+def test_a_sidecar_that_has_no_log_left_tells_that_none_is_missing(place: Place, name: str, gone: str) -> None:
+    receiver = place.serve()
+    elsewhere = place.directory / "elsewhere"
+    elsewhere.mkdir()
+    append(elsewhere / LOG, lines(10))
+    assert place.sidecar(receiver, "--once", root=elsewhere).ends() == 0
+    path = place.root / name
+    path.parent.mkdir(exist_ok=True)
+    append(path, lines(10))
+
+    running = gone == "removed-while-it-runs"
+    sidecar = place.sidecar(receiver, *(() if running else ("--once",)))
+    until(lambda: standing_of(place, receiver)[1] == 7, "it is told", 30)
+    if "/" in name or not running:
+        assert sidecar.ends() == (5 if "/" in name else 1)
+    if gone == "excluded":
+        assert place.sidecar(receiver, "--once", "--exclude", name).ends() == 3
+    else:
+        path.unlink()
+        if sidecar.process.poll() is not None:
+            place.sidecar(receiver)
+    until(lambda: standing_of(place, receiver) == ("sealed", 0, "sealed"), "it is forgotten", 30)
+
+
 def test_a_sidecar_that_is_another_user_reads_what_it_may_and_says_once_what_it_may_not(
     place: Place, nobody: tuple[str, ...]
 ) -> None:

@@ -100,6 +100,17 @@ def test_an_older_sidecar_takes_no_refusal_of_a_newer_one_back(place: Place, old
     assert unstored() == 0
 
 
+def test_an_older_receiver_is_told_nothing_by_a_sidecar_that_has_no_log(place: Place, older: tuple[str, ...]) -> None:
+    receiver = place.serve(plain=older)
+    named = place.root / "a b.log"
+    data = append(named, b"a log\n")
+    assert place.sidecar(receiver, "--once").ends() == 1
+    assert not list(receiver.store.glob("run*"))
+    named.rename(place.root / "a.log")
+    assert place.sidecar(receiver, "--once").ends() == 0
+    holds(receiver, {"a.log": data})
+
+
 def test_a_search_of_today_at_an_older_receiver_finds_all(place: Place, older: tuple[str, ...]) -> None:
     """Which refuses a sieve of so many texts."""
     log = append(place.root / "a.log", b"step 1\n" * 5000 + b"OSError: [Errno 28] No space left on device\n")

@@ -17,7 +17,7 @@ from flarelog.delivery.receiver import Refused, size_of
 from flarelog.errors import InvalidName
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import CANNOT_BE_READ, Action, Code, Gap, Mark, News, Open, StreamId
-from flarelog.names import DOCTORS_LOG
+from flarelog.names import DOCTORS_LOG, log_name
 from flarelog.receiver.admission import Admission
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.happenings import Happenings
@@ -75,8 +75,7 @@ class Intake:
 
     async def admit(self, session: Session, opened: Open) -> Appender:
         stream, line, admission = opened.stream, session.line, self._admission
-        await self.callers.peers.opens(line.peer)
-        session.identity = self.callers.guard.asks(line.context, Action.PUSH, stream.run, stream.site)
+        await self._let_in(session)
         self.told(stream, opened.producer, opened.news or News(0, 0))
         self._quota.opens(stream)
         session.counted = True
@@ -87,6 +86,18 @@ class Intake:
         appender = await admission.open(opened, line.peer)
         self._quota.noted(stream, sum(map(size_of, appender.marks)))
         return appender
+
+    async def _let_in(self, session: Session) -> None:
+        line, stream = session.line, session.stream
+        await self.callers.peers.opens(line.peer)
+        session.identity = self.callers.guard.asks(line.context, Action.PUSH, stream.run, stream.site)
+
+    async def hear(self, session: Session, opened: Open) -> None:
+        await self._let_in(session)
+        if opened.news is not None:
+            if _unread(opened.news):  # else there is nothing to be seen
+                await self._admission.admit(opened)
+            self._told_missing(opened.stream, opened.news)
 
     def entered(self, session: Session) -> None:
         stream, committed = session.stream, session.appender.committed
@@ -183,12 +194,11 @@ class Intake:
         self.states.news(stream, producer, news)
         if news.health is not None:
             self.happenings.fares(stream, news.health)
-            found: dict[str, str] = {}
-            for sentence in news.health.unread:
-                log, known, why = sentence.partition(CANNOT_BE_READ)
-                with contextlib.suppress(InvalidName):  # it is none of a log
-                    found[StreamId(stream.run, stream.site, log).log] = f"{known.lstrip()}{why}"
-            self.happenings.unread(stream.run, stream.site, found, news.place, whole=news.whole)
+        self._told_missing(stream, news)
+
+    def _told_missing(self, stream: StreamId, news: News) -> None:
+        if news.health is not None:
+            self.happenings.unread(stream.run, stream.site, _unread(news), news.place, whole=news.whole)
         if news.refused is not None:
             self.happenings.refused(stream.run, stream.site, news.place, frozenset(news.refused))
 
@@ -222,3 +232,13 @@ class Intake:
         if not self.lately.said(f"{where}: {bug!r}"):
             log.error("%s: the receiver failed on this log; other logs continue", where, exc_info=bug)
         return Refused(Code.PAUSE, f"the receiver failed ({type(bug).__name__}): its own log has the traceback")
+
+
+def _unread(news: News) -> dict[str, str]:
+    """The logs that cannot be read at a site, and why."""
+    found: dict[str, str] = {}
+    for sentence in news.health.unread if news.health is not None else ():
+        log, known, why = sentence.partition(CANNOT_BE_READ)
+        with contextlib.suppress(InvalidName):  # it is none of a log
+            found[log_name(log)] = f"{known.lstrip()}{why}"
+    return found

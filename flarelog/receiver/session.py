@@ -73,6 +73,9 @@ class House(Protocol):
     async def admit(self, session: Session, opened: Open) -> Appender:
         """Let the stream in, and open it. Raises FlarelogError."""
 
+    async def hear(self, session: Session, opened: Open) -> None:
+        """Take the news of a producer that has no log. Raises FlarelogError."""
+
     def entered(self, session: Session) -> None: ...
     def take(self, session: Session, size: int) -> None:
         """Count *size* bytes that are about to be appended. Raises Full."""
@@ -112,6 +115,7 @@ class Session:
         self.house, self.line, self.number = house, line, number
         self.stream, self.producer = opened.stream, opened.producer
         self.place = opened.news.place if opened.news is not None else ""  # of its producer
+        self._news_only = opened.news_only
         self.identity = NOBODY
         self.counted = False  # as open
         self.window = line.window or Window()
@@ -144,6 +148,10 @@ class Session:
 
     async def _open(self, opened: Open) -> None:
         try:
+            if self._news_only:
+                await self.house.hear(self, opened)
+                self.leave()
+                return
             appender = self.appender = await self.house.admit(self, opened)
             held = appender.committed, appender.digest, appender.marks
             self.reception.held(Receiver(*held, max_chunk=appender.max_chunk))
@@ -337,7 +345,7 @@ class Session:
 
     def _say_last_word(self) -> None:
         reception, error = self.reception, self.reception.refusal
-        if error is None and reception.receiver is None:
+        if error is None and reception.receiver is None and not self._news_only:
             return  # it was never open, and its producer has gone
         reply = self.reply(reception.last_word, str(error) if error is not None else "")
         reception.committed()

@@ -45,7 +45,7 @@ class Healths:
         place: str,
         troubles: Callable[[], Collection[str]],
         all_seen: Callable[[], bool],
-        refused: Callable[[], Collection[str] | None] = lambda: None,
+        refused: Callable[[], tuple[str, ...] | None] = lambda: None,
     ) -> None:
         self.place = place
         self._directory, self._troubles, self._all_seen, self._refused = directory, troubles, all_seen, refused
@@ -58,9 +58,8 @@ class Healths:
         """What is to be told now, in a News that says nothing else: each look once, and again when other logs cannot be
         read, or were refused, than it said.
         """
-        troubles, logs = self._troubles(), self._refused()
-        refused = tuple(sorted(logs)) if logs is not None and len(logs) <= UNREAD else None
-        said = tuple(islice(troubles, UNREAD)), refused
+        troubles, refused = self._troubles(), self._refused()
+        said = tuple(islice(troubles, UNREAD)) if troubles else (), refused
         if said != self._said:
             self._untold = self._untold or self._latest
         found, self._untold = self._untold, None
@@ -71,8 +70,8 @@ class Healths:
         unread = tuple(_as_told(sentence.removeprefix(place)) for sentence in said[0])
         whole = len(troubles) == len(unread) and self._all_seen()
         whole = whole and not any(CANNOT_BE_LISTED in sentence for sentence in unread)
-        health = replace(found, unread=unread)
-        return News(0, 0, health=health, place=self.place, whole=whole, refused=refused if whole else None)
+        refused = refused if whole and refused is not None and len(refused) <= UNREAD else None
+        return News(0, 0, health=replace(found, unread=unread), place=self.place, whole=whole, refused=refused)
 
     async def looked(self, within: float) -> None:
         """Wait for the first look, so many seconds at most."""

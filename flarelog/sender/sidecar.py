@@ -41,6 +41,7 @@ from flarelog.sender.outcome import Mistake, Outcome, StreamOutcome, traced, tro
 from flarelog.sender.placeholder import Placeholder, unreadable
 from flarelog.sender.progress import Progress
 from flarelog.sender.unmatched import Unmatched
+from flarelog.sender.word import Word
 from flarelog.sources.base import Source
 from flarelog.sources.choose import finder
 from flarelog.talk import each
@@ -87,6 +88,7 @@ class Sidecar:
             self._still_refused,
         )
         self.placeholder = Placeholder(self, self.healths, self._missed)
+        self.word = Word(self, self.healths, self._is_mute)
         self.early: object = None  # the finder's state when it was told to drain while somebody may still write
         self._progress = Progress(options.drain_timeout)
         self._logs: dict[str, Log] = {}
@@ -136,7 +138,7 @@ class Sidecar:
             async with asyncio.TaskGroup() as group:
                 minding = (
                     *(self._watch(), self._heed(), self.consents.mind(), self.unmatched.mind()),
-                    *(self.healths.mind(self._telling), self.placeholder.mind()),
+                    *(self.healths.mind(self._telling), self.placeholder.mind(), self.word.mind()),
                 )
                 beside = [group.create_task(work) for work in minding]
                 learning = group.create_task(self._learn(group))
@@ -220,6 +222,7 @@ class Sidecar:
         await asyncio.gather(*self._sending)
         if name := self._missed():
             await self.placeholder.tell(name)
+        await self.word.tell()
         if not (self._logs or self.options.again):
             await self.unmatched.end()
 
@@ -301,6 +304,10 @@ class Sidecar:
             return ""
         return unreadable(self.options.source.directory, self.finder.troubles)
 
+    def _is_mute(self) -> bool:
+        """Whether there is no log, nor a placeholder, that could tell anything."""
+        return not (self._logs or self.finder.logs or self._missed()) and self.link.connected
+
     def health(self) -> News | None:
         """How the machine fares and what cannot be read there, once a look."""
         return self.healths.take()
@@ -309,7 +316,7 @@ class Sidecar:
     def place(self) -> str:
         return self.healths.place
 
-    def _still_refused(self) -> list[str] | None:
+    def _still_refused(self) -> tuple[str, ...] | None:
         """The logs that the receiver refused and that are still there, one more than can be told at most; None: one was
         neither taken nor refused yet.
         """
@@ -317,7 +324,7 @@ class Sidecar:
             self._unsettled.pop()
         if self._unsettled or len(self._logs) < len(self.finder.logs):
             return None
-        return list(islice(filter(self.finder.there, self._refused), UNREAD + 1))
+        return tuple(islice(filter(self.finder.there, self._refused), UNREAD + 1)) if self._refused else ()
 
     # --- what logs tell
 

@@ -161,7 +161,7 @@ class Activity(_message.Message):
     def __init__(self, processes: _Optional[int] = ..., cpu: _Optional[int] = ..., idle_ms: _Optional[int] = ..., gpu: _Optional[int] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("version", "stream", "producer", "epoch", "agent", "news", "moves", "several")
+    __slots__ = ("version", "stream", "producer", "epoch", "agent", "news", "moves", "several", "news_only")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
@@ -170,6 +170,7 @@ class Open(_message.Message):
     NEWS_FIELD_NUMBER: _ClassVar[int]
     MOVES_FIELD_NUMBER: _ClassVar[int]
     SEVERAL_FIELD_NUMBER: _ClassVar[int]
+    NEWS_ONLY_FIELD_NUMBER: _ClassVar[int]
     version: Version
     stream: StreamId
     producer: bytes
@@ -178,7 +179,8 @@ class Open(_message.Message):
     news: News
     moves: int
     several: bool
-    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ..., news: _Optional[_Union[News, _Mapping]] = ..., moves: _Optional[int] = ..., several: bool = ...) -> None: ...
+    news_only: bool
+    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ..., news: _Optional[_Union[News, _Mapping]] = ..., moves: _Optional[int] = ..., several: bool = ..., news_only: bool = ...) -> None: ...
 
 class Chunk(_message.Message):
     __slots__ = ("offset", "digest", "codec", "raw_length", "data")

@@ -210,6 +210,27 @@ def test_a_log_that_was_held_is_told_until_its_place_has_it_no_more_and_again_wh
     play(tmp_path, act, max_site_logs=1)
 
 
+def test_a_producer_that_has_no_log_is_heard_and_nothing_is_opened(tmp_path: Path) -> None:
+    def word(news: News) -> Open:
+        return Open(StreamId("run-1", "site-1", "news"), b"a-producer", news=news, news_only=True)
+
+    async def act(server: Server) -> None:
+        assert await pushed(server, word(told())) == [Code.OK]
+        assert await pushed(server, word(News(0, 0, health=Health(unread=("a.gz is not sent",))))) == [Code.OK]
+        assert await listed(server) == [], "of no log is said that it is missing"
+        assert await pushed(server, word(told("a.log")), CHUNK) == [Code.OK]
+        (run,) = await listed(server)
+        assert (run.run, run.sites, run.streams, run.unstored, run.standing(live=True)) == ("run-1", 1, 0, 1, "idle")
+        assert not server.store.open_streams("run-1")
+        assert [info async for info in server.store.list()] == []
+        assert await pushed(server, word(told(place="there"))) == [Code.OK]
+        assert [run.unstored for run in await listed(server)] == [1]
+        assert await pushed(server, word(told())) == [Code.OK]
+        assert [run.unstored for run in await listed(server)] == [0]
+
+    play(tmp_path, act)
+
+
 def test_what_was_told_a_moment_ago_is_in_the_next_list_and_in_the_next_list_of_runs(tmp_path: Path) -> None:
     async def act(server: Server) -> None:
         await pushed(server, OPEN, CHUNK)

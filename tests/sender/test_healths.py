@@ -43,16 +43,16 @@ def test_a_sidecar_says_whether_these_are_all_that_it_cannot_read(
 @pytest.mark.parametrize(
     ("refused", "troubles", "told"),
     [
-        pytest.param([], [], (), id="none"),
-        pytest.param(["b/c.log", "a/b.log"], [], ("a/b.log", "b/c.log"), id="two"),
+        pytest.param((), [], (), id="none"),
+        pytest.param(("b/c.log", "a/b.log"), [], ("b/c.log", "a/b.log"), id="two"),
         pytest.param(None, [], None, id="one-may-be-refused-yet"),
-        pytest.param([f"a/{n}.log" for n in range(UNREAD + 1)], [], None, id="more-than-are-told"),
-        pytest.param([], [f"{n}.log {DENIED}" for n in range(UNREAD + 1)], None, id="a-list-that-is-not-whole"),
-        pytest.param([], ["d cannot be listed: Permission denied"], None, id="a-directory-may-have-more"),
+        pytest.param(tuple(f"a/{n}.log" for n in range(UNREAD + 1)), [], None, id="more-than-are-told"),
+        pytest.param((), [f"{n}.log {DENIED}" for n in range(UNREAD + 1)], None, id="a-list-that-is-not-whole"),
+        pytest.param((), ["d cannot be listed: Permission denied"], None, id="a-directory-may-have-more"),
     ],
 )
 def test_a_sidecar_says_which_logs_were_refused_where_it_knows_them_all(
-    tmp_path: Path, refused: list[str] | None, troubles: list[str], told: tuple[str, ...] | None
+    tmp_path: Path, refused: tuple[str, ...] | None, troubles: list[str], told: tuple[str, ...] | None
 ) -> None:
     sentences = [f"{tmp_path}/{one}" for one in troubles]
     healths = Healths(str(tmp_path), "a-place", lambda: sentences, lambda: True, lambda: refused)
@@ -63,7 +63,7 @@ def test_a_sidecar_says_which_logs_were_refused_where_it_knows_them_all(
 
 
 def test_a_sidecar_says_at_once_that_all_its_logs_are_taken_and_that_one_was_refused_or_is_gone(tmp_path: Path) -> None:
-    refused: list[list[str] | None] = [None, None, [], [], ["a/b.log"], ["a/b.log"], []]
+    refused: list[tuple[str, ...] | None] = [None, None, (), (), ("a/b.log",), ("a/b.log",), ()]
     healths = Healths(str(tmp_path), "a-place", list, lambda: True, lambda: refused.pop(0))
     asyncio.run(healths.look(lambda: None))
     said = [None if (news := healths.take()) is None else (news.refused,) for _ in range(7)]

@@ -88,6 +88,7 @@ REQUESTS: list[Request] = [
     Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1"),
     Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1", News(7, 2**63 - 1)),
     Open(STREAM, b"p" * 16, moves=3),
+    Open(STREAM, b"p" * 16, news_only=True),
     News(1_795_205_718_941, 300),
     Open(STREAM, b"p" * 16, news=News(7, 8, place="a-place")),
     *(News(7, 8, place="a-place", whole=True, refused=logs) for logs in (None, (), ("a.log", "b/c.log"))),

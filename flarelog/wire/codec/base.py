@@ -11,7 +11,7 @@ from flarelog.model import MAX_OFFSET, Redaction, StreamId
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
 
-MAJOR, MINOR = 1, 0
+MAJOR, MINOR = 1, 1
 
 MAX_TEXT = 1024
 """Characters of a path, an identity or a reason in a mark."""

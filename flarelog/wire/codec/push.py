@@ -64,6 +64,7 @@ def request_parts(request: Request, number: int = 0) -> tuple[bytes, Buffer]:
         message.open.agent = request.agent
         message.open.moves = request.moves
         message.open.several = request.several
+        message.open.news_only = request.news_only
         if request.news is not None:
             set_news(message.open.news, request.news)
     elif isinstance(request, News):
@@ -146,8 +147,8 @@ def _request(message: pb.PushRequest) -> Request:
                 )
             news = news_of(opened.news) if opened.HasField("news") else None
             stream = stream_of(opened.stream)
-            agent = text_of(opened.agent)
-            return Open(stream, opened.producer, opened.epoch, MAJOR, agent, news, opened.moves, opened.several)
+            agent, how = text_of(opened.agent), (opened.moves, opened.several, opened.news_only)
+            return Open(stream, opened.producer, opened.epoch, MAJOR, agent, news, *how)
         case "news":
             return news_of(message.news)
         case "chunk":

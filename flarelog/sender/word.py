@@ -1,0 +1,117 @@
+"""What a sidecar tells its receiver while it has no log that could tell it: that nothing of what is there can be sent,
+or that what was missing is so no more.
+
+No log is opened for it. A receiver that is too old to take that is told nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+import grpc
+
+from flarelog.delivery.sending import AGENT
+from flarelog.model import Chunk, Code, News, Open, Reply, StreamId
+from flarelog.sender.consents import Consents
+from flarelog.sender.healths import Healths
+from flarelog.sender.link import Link
+from flarelog.sender.options import SidecarOptions
+from flarelog.wire import calls
+from flarelog.wire.codec.base import Malformed
+from flarelog.wire.uplink import Gone
+
+log = logging.getLogger(__name__)
+
+EVERY = 1.0  # seconds between two looks
+LATER = 10.0  # seconds until what was not taken is told again
+WITHIN = 5.0  # seconds that each of the two answers may take
+NAME = "flarelog-news"  # of the log that is not opened: an Open has one
+TAKEN_SINCE = 1, 1  # the version of the protocol
+
+
+class Site(Protocol):
+    """What a word asks of the sidecar."""
+
+    options: SidecarOptions
+    link: Link
+    consents: Consents
+
+
+class _Said:
+    """What has no more to say in its call than the Open."""
+
+    in_flight, hurries = 0, False
+
+    def __init__(self) -> None:
+        self.reply: Reply | None = None
+        self.over = asyncio.Event()
+
+    def say(self, room: int) -> tuple[tuple[()], bool]:
+        return (), False
+
+    def heard(self, reply: Reply) -> bool:
+        self.reply = reply
+        return False
+
+    def beat(self) -> Chunk | None:
+        return None
+
+    def wake(self) -> None:
+        self.over.set()
+
+
+class Word:
+    """Of *site*. *alone*: whether it has no log that could tell anything."""
+
+    def __init__(self, site: Site, healths: Healths, alone: Callable[[], bool]) -> None:
+        self._site, self._healths, self._alone = site, healths, alone
+        self._untold: News | None = None
+        self._told: object = None  # what was told last of what is missing
+
+    async def mind(self) -> None:
+        """Tell what is new of what is missing. Ends by being cancelled."""
+        pause = EVERY
+        while True:
+            await asyncio.sleep(pause)
+            pause = EVERY if await self.tell() else LATER
+
+    async def tell(self) -> bool:
+        """As ``mind`` does each time. False: it was not taken."""
+        consents = self._site.consents
+        if not self._alone() or (consents and not consents.given()):
+            return True
+        self._untold = self._healths.take() or self._untold
+        news = self._untold
+        if news is None or news.health is None:
+            return True
+        missing = news.health.unread, news.whole, news.refused
+        if missing != self._told and (news.health.unread or news.whole):
+            try:
+                async with asyncio.timeout(2 * WITHIN):
+                    await self._tell(news)
+            except (grpc.RpcError, Malformed, Gone, TimeoutError) as error:
+                log.debug("what is missing could not be told: %s", error)
+                return False
+        self._untold, self._told = None, missing
+        return True
+
+    async def _tell(self, news: News) -> None:
+        options, link = self._site.options, self._site.link
+        about = await calls.run_call(link.channels.current(), "GetRun")(options.run, timeout=WITHIN)
+        if (about.major, about.minor) < TAKEN_SINCE:
+            return
+        said = _Said()
+        stream = link.uplink().stream(said)
+        try:
+            where = StreamId(options.run, options.site, NAME)
+            stream.put(Open(where, link.producer_id, link.epoch, agent=AGENT, news=news, several=True, news_only=True))
+            async with asyncio.timeout(WITHIN):
+                await said.over.wait()
+            stream.check()
+        finally:
+            stream.leave()
+        if said.reply is not None and said.reply.code not in (Code.OK, Code.REJECTED):  # its run may be announced yet
+            raise Gone(f"answered {said.reply.code.name}: {said.reply.reason}")
