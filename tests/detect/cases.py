@@ -19,6 +19,7 @@ from flarelog.viewers.findings import drawn
 
 DATA = Path(__file__).parent.parent / "data"
 STREAM = StreamId("run-1", "site-1", "train.log")
+TABLE = Table()  # what it reads out of its signatures, on the first line, takes longer than most texts do
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ def searched(
     data: bytes | Sequence[bytes], table: Table | None = None, sieve: Sieve | None = None, **how: Any
 ) -> list[Finding]:
     """What is found in a log of these bytes, or of these pieces in a row."""
-    renderer, detector = drawn(table or Table())(), Detector(STREAM, table or Table(), **how)
+    table = table or TABLE
+    renderer, detector = drawn(table)(), Detector(STREAM, table, **how)
     if sieve is not None:
         renderer.decide(plain=True)  # as a reader does, once it has seen that no container runtime wrote it
     position = 0
