@@ -37,11 +37,12 @@ def texts(*pieces: bytes) -> list[str]:
 
 def on_a_terminal(data: bytes) -> list[str]:
     """The rows of a terminal without an edge."""
-    text = data.decode(errors="replace")
+    text = data.decode(errors="replace").replace("\0", "")  # to which it does nothing
     widest = max(map(len, re.split("[\r\n]", text)), default=0)
     screen = pyte.Screen(2 * widest + 80, text.count("\n") + 5)
     screen.set_mode(pyte.modes.LNM)  # a log's LF is a new line
     pyte.Stream(screen).feed(text)
+    screen.columns = 2 + max((column for row in screen.buffer.values() for column in row), default=0)  # others are blank
     return tidied(screen.display)
 
 

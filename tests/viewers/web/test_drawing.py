@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -45,14 +46,21 @@ def whole(data: bytes, info: StreamInfo) -> list[Line]:
     return [item for item in items if item is not None]
 
 
+@lru_cache(maxsize=1)
+def read_once(data: bytes) -> tuple[bool | None, Index]:
+    """Whether *data* is plain, if that is known, and the index of its blocks: they are asked for at each place of it."""
+    renderer, index = Renderer(), Index()
+    renderer.feed(data[: 64 << 10])
+    index.feed(data)
+    return renderer.plain if renderer.decided else None, index
+
+
 def drawn(
     data: bytes, info: StreamInfo, wanted: Wanted, *, step: int = 64 << 10, before: int = 3000, view: View = VIEW
 ) -> Drawn:
     """As a window draws it, with *step* bytes at a time behind the place."""
-    renderer, index = Renderer(), Index()
-    renderer.feed(data[: 64 << 10])
-    index.feed(data)
-    drawing = Drawing(info, view, wanted, renderer.plain if renderer.decided else None)
+    plain, index = read_once(data)
+    drawing = Drawing(info, view, wanted, plain)
     while True:
         begin = max(0, wanted.at - before) // BLOCK * BLOCK
         if drawing.begin(begin, data[begin : wanted.at + step], index.style_at(begin // BLOCK)):
