@@ -42,7 +42,6 @@ def on_a_terminal(data: bytes) -> list[str]:
     screen = pyte.Screen(2 * widest + 80, text.count("\n") + 5)
     screen.set_mode(pyte.modes.LNM)  # a log's LF is a new line
     pyte.Stream(screen).feed(text)
-    screen.columns = 2 + max((column for row in screen.buffer.values() for column in row), default=0)  # others are blank
     return tidied(screen.display)
 
 

@@ -48,7 +48,7 @@ def whole(data: bytes, info: StreamInfo) -> list[Line]:
 
 @lru_cache(maxsize=1)
 def read_once(data: bytes) -> tuple[bool | None, Index]:
-    """Whether *data* is plain, if that is known, and the index of its blocks: they are asked for at each place of it."""
+    """Whether *data* is plain, if that is known, and the index of its blocks: each place of it asks for them."""
     renderer, index = Renderer(), Index()
     renderer.feed(data[: 64 << 10])
     index.feed(data)
