@@ -11,8 +11,10 @@ from __future__ import annotations
 import ast
 import copy
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +38,16 @@ class Mutant:
 
     def files(self, tree: Path) -> list[str]:
         """The files of *tests*, in whichever room they lie."""
-        found = [path for stem in self.tests.split() for path in (tree / "tests").rglob(f"test_{stem}.py")]
-        return sorted(str(path.relative_to(tree)) for path in found)
+        return sorted(file for stem in self.tests.split() for file in _files_of_tests(tree).get(f"test_{stem}.py", ()))
+
+
+@cache
+def _files_of_tests(tree: Path) -> dict[str, list[str]]:
+    """The paths in *tree* of the files of each name."""
+    found = defaultdict[str, list[str]](list)
+    for path in (tree / "tests").rglob("test_*.py"):
+        found[path.name].append(str(path.relative_to(tree)))
+    return dict(found)
 
 
 def table() -> list[Mutant]:
@@ -55,11 +65,11 @@ class Code:
     def __init__(self, package: Path) -> None:
         paths = sorted(path for path in package.rglob("*.py") if "v1" not in path.relative_to(package).parts)
         self.modules = {path: ast.parse(path.read_text()) for path in paths}
-        self._defined = [
-            (f"{'.'.join(path.relative_to(package).with_suffix('').parts)}:{name}", path, node)
-            for path, module in self.modules.items()
-            for name, node in _definitions(module)
-        ]
+        self._defined = defaultdict[str, list[tuple[str, Path, ast.AST]]](list)  # by the last part of their names
+        for path, module in self.modules.items():
+            where = ".".join(path.relative_to(package).with_suffix("").parts)
+            for name, node in _definitions(module):
+                self._defined[_last(name)].append((f"{where}:{name}", path, node))
 
     def mutated(self, mutant: Mutant) -> tuple[Path, str]:
         """The one module that *mutant* changes, and its text with the mutation in it. Raises Rotten."""
@@ -82,17 +92,22 @@ class Code:
             after = [*before[:at], *put, *before[at + len(wanted) :]]
         setattr(node, field, after)
         try:
-            return path, ast.unparse(ast.fix_missing_locations(self.modules[path]))
+            return path, ast.unparse(self.modules[path])
         finally:
             setattr(node, field, before)
 
     def _places(self, place: str) -> list[tuple[Path, ast.AST]]:
         """By qualified name; by its last part, where the class around it is another one by now."""
-        for wanted in (place, place.rpartition(".")[2]):
-            found = [(path, node) for name, path, node in self._defined if _ends_with(name, wanted)]
+        last = _last(place)
+        for wanted in (place, last):
+            found = [(path, node) for name, path, node in self._defined[last] if _ends_with(name, wanted)]
             if found:
                 return found
         return []
+
+
+def _last(place: str) -> str:
+    return place.rpartition(":")[2].rpartition(".")[2]
 
 
 def _ends_with(name: str, place: str) -> bool:
