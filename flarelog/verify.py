@@ -27,7 +27,7 @@ from flarelog.text import are, legible, several
 from flarelog.values import frozen
 
 _READ = 1 << 20
-_MASK = ord("*")
+_MASKED = bytes(0xFF if byte == ord("*") else 0 for byte in range(256))
 
 
 @frozen
@@ -218,12 +218,8 @@ def _against_source(held: Evidence, files: Files, text: str) -> Verdict:
             at = 0
             while ours := held.read(min(_READ, extent.length - at), extent.offset + at):
                 theirs = os.pread(file.fileno(), len(ours), extent.source_offset + at)
-                masked = _MASK if extent.redacted else None
                 if ours != theirs:
-                    same = next(
-                        (n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a not in (b, masked)),
-                        len(theirs),
-                    )
+                    same = _same(ours, theirs, masked=extent.redacted)
                     if same == len(ours):
                         at += len(ours)
                         continue
@@ -234,6 +230,17 @@ def _against_source(held: Evidence, files: Files, text: str) -> Verdict:
                 at += len(ours)
         compared += extent.length
     return Verdict(stream, committed, compared, text=text)
+
+
+def _same(ours: bytes, theirs: bytes, *, masked: bool) -> int:
+    """How many bytes both begin with; where some of ours are *masked*, a mask is as any byte. As numbers, because a
+    loop over the bytes of a redacted log takes most of the time of verifying it.
+    """
+    ours = ours[: len(theirs)]
+    different = int.from_bytes(ours) ^ int.from_bytes(theirs)
+    if masked:
+        different &= ~int.from_bytes(ours.translate(_MASKED))
+    return len(ours) - (different.bit_length() + 7) // 8
 
 
 # --- what stands in the wrong stream, or in two places

@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flarelog.checksum import extend
 from flarelog.cli import main
 from flarelog.model import Ended, Gap, Generation, Receipt, Redaction, StreamId
 from flarelog.sources.files.identity import head, identity
 from flarelog.stores.local.store import LocalStore
-from flarelog.verify import Verdict, verify
+from flarelog.verify import Verdict, _same, verify
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 OLD, NEW = b"old line\n" * 200_000, b"new line\n" * 100_000
@@ -145,6 +147,16 @@ def test_a_source_that_is_gone_is_not_held_against_the_store(check: Callable[...
     assert (verdict.first, verdict.compared, verdict.alone) == (None, len(NEW), False)
     (tmp_path / "source" / "log.txt").unlink()
     assert check().alone
+
+
+@given(st.lists(st.sampled_from(b"*ab"), max_size=9), st.lists(st.sampled_from(b"*ab"), max_size=9), st.booleans())
+def test_what_is_the_same_ends_before_the_first_byte_that_is_neither_alike_nor_a_mask(
+    stored: list[int], source: list[int], masked: bool
+) -> None:
+    source = source[: len(stored)]
+    alike = [ours == theirs or (masked and ours == ord("*")) for ours, theirs in zip(stored, source, strict=False)]
+    expected = [*alike, False].index(False)
+    assert _same(bytes(stored), bytes(source), masked=masked) == expected
 
 
 def test_where_something_was_masked_its_source_may_hold_any_byte(tmp_path: Path) -> None:

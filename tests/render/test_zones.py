@@ -15,6 +15,7 @@ from flarelog.render.past import Past
 from flarelog.render.rows import Line
 from flarelog.render.times import SECOND, stamp
 from flarelog.render.zones import Spoken, Stamps, offsets, spoken, zone_of
+from tests.often import often
 
 CHANGES = [  # a little before a clock in that zone is changed
     ("Europe/Berlin", datetime(2026, 10, 25, 0, 50, tzinfo=UTC)),
@@ -35,7 +36,7 @@ def shown(moment: datetime, zone: tzinfo) -> str:
 
 
 @pytest.mark.parametrize(("name", "begin"), CHANGES)
-@pytest.mark.parametrize("pause", [1, 7, 60, 540])
+@pytest.mark.parametrize("pause", [often(3, 1), 7, 60, 540])
 def test_a_log_is_read_through_a_change_of_its_clock(name: str, begin: datetime, pause: int) -> None:
     zone = ZoneInfo(name)
     moments = [begin + timedelta(seconds=pause * number) for number in range(10_000 // pause)]

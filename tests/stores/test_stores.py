@@ -844,7 +844,10 @@ def test_a_stream_that_would_take_the_last_descriptors_is_held(tmp_path: Path, m
 # --- what a hostile peer could make take long
 
 
-def test_of_many_marks_no_byte_is_committed_before_those_in_front_of_it(tmp_path: Path) -> None:
+def test_of_many_marks_no_byte_is_committed_before_those_in_front_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(appending, "_MARKS_A_COMMIT", 32)
     count = 2 * appending._MARKS_A_COMMIT + 10
 
     async def write() -> None:
