@@ -97,7 +97,7 @@ def test_a_growing_log_tells_what_a_search_of_it_does(seed: int, cuts: list[int]
 
 @rows(cases("case"))
 def test_each_labelled_line_is_found_however_it_comes(case: Case) -> None:
-    usual = b"".join(USUAL)
+    usual = b"".join(USUAL[:40])
     data = usual + case.data + usual
     progress = Progress()
     for end in range(len(usual) - 40, len(usual) + len(case.data) + 200, often(97, 37)):
@@ -110,12 +110,13 @@ def test_a_look_that_was_lost_is_made_again() -> None:
     data = b"".join([*USUAL, TRACEBACK, b"cp: error: No space left on device\n" * 3, *USUAL]) * 10
     steps = sum(1 for _ in examine(Progress(), info(data, len(data)), lambda size, at: data[at : at + size], stamps))
     assert steps > 5
+    whole = expected(data)
     for killed in range(0, steps, steps // 20):
         progress = Progress()
         look = examine(progress, info(data, len(data)), lambda size, at: data[at : at + size], stamps)
         for _ in range(killed):
             next(look)
-        assert looked(kept(progress), data, len(data)).findings == expected(data)
+        assert looked(kept(progress), data, len(data)).findings == whole
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["in-order", "after-the-next-command"])
@@ -174,14 +175,15 @@ def test_a_line_without_an_end_is_found_and_may_go_on() -> None:
 OOM = b"RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"
 
 
-@pytest.mark.parametrize("size", [30_000, 100_000, 900_000, 2_600_000, 5_000_000])
+@pytest.mark.parametrize("size", [30_000, 100_000, 900_000, 2_600_000, 5_000_000][: often(4, 5)])
 @pytest.mark.parametrize("where", ["head", "before"])
 def test_what_stands_behind_a_long_line_has_its_time(size: int, where: str) -> None:
     stamp = b"2026-11-20 08:00:00 " + (b"" if where == "head" else b"begun\n")
     data = b"step\n" * 30 + stamp + b"x " * (size // 2) + b"\ncp: error: No space left on device\n" + b"step\n" * 50
     progress = looked(Progress(), data, len(data) - 260)
-    assert looked(kept(progress), data, len(data)).findings == expected(data)
-    assert [each.time for each in expected(data)] == [1_795_161_600 * 10**9]
+    found = looked(kept(progress), data, len(data)).findings
+    assert found == expected(data)
+    assert [each.time for each in found] == [1_795_161_600 * 10**9]
 
 
 @pytest.mark.parametrize("size", [5_000, 60_000, 70_000, 900_000, 2_600_000])
@@ -195,7 +197,7 @@ def test_both_ends_of_a_long_line_are_looked_at(size: int, where: str) -> None:
     assert "CUDA out of memory" in found[0].text
 
 
-@pytest.mark.parametrize("count", [3, 900, 40_000])
+@pytest.mark.parametrize("count", [3, 900, 32_000])
 def test_a_state_of_a_bar_that_was_drawn_over_is_found(count: int) -> None:
     frames = [b"\rEpoch 1: %3d%%|####      | loss=0.3" % (100 * n // count) for n in range(count)]
     frames[count // 2] = b"\r" + OOM
@@ -214,8 +216,9 @@ def test_a_line_that_says_the_same_in_each_state_is_one() -> None:
     assert found == expected(data)
 
 
-def test_a_line_that_is_longer_than_all_is_looked_at_to_its_end() -> None:
-    data = b"step\n" * 30 + (b"y" * 1000 + b"\r") * 20_000 + OOM + b"\nstep\n"
+def test_a_line_that_is_longer_than_all_is_looked_at_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "PARTED", 3 << 20)
+    data = b"step\n" * 30 + (b"y" * 1000 + b"\r") * 4000 + OOM + b"\nstep\n"
     assert [each.signature for each in looked(Progress(), data, len(data)).findings] == ["cuda.oom"]
 
 
