@@ -11,6 +11,7 @@ import pytest
 
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Leave, Open, Receipt, StreamId
+from flarelog.receiver import runs
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
 from flarelog.receiver.states import ASKS_WITHIN, States
@@ -42,6 +43,12 @@ def restarted(
 
 async def nothing(server: Server) -> None:
     """Happened before."""
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever ends looks more often than ``still_waits`` waits."""
+    monkeypatch.setattr(runs, "AGAIN_EVERY", 0.05)
 
 
 async def still_waits(ending: asyncio.Task[None]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import random
 
@@ -15,6 +16,7 @@ from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.viewers.console import Console, ConsoleOptions
 from flarelog.viewers.web.rows import ERROR, INSIDE, Encoder
+from tests.rows import rows
 
 LINES = {
     '{"level":50,"time":1}': Level.ERROR,
@@ -215,8 +217,9 @@ INNOCENT = [
 LINES.update(KEYED | NAMED | dict.fromkeys(INNOCENT))
 
 
-@pytest.mark.parametrize(("text", "level"), LINES.items(), ids=[text[:40] or "empty" for text in LINES])
-def test_the_level_that_a_line_tells(text: str, level: Level | None) -> None:
+@rows(LINES.items())
+def test_the_level_that_a_line_tells(row: tuple[str, Level | None]) -> None:
+    text, level = row
     assert level_of(text) == level
 
 
@@ -433,17 +436,16 @@ BETWEEN = ["done", "Saving", "ok", "loss: 0.5", "step 2", '{"a": 1}', "done.", "
 STACK = ["goroutine 1 [running]:", "main.f()", "\t/tmp/x.go:5 +0x1d", "created by main.main in goroutine 1"]
 
 
-@pytest.mark.parametrize("at", range(4))
-@pytest.mark.parametrize("text", [*BETWEEN, "", "  indented"])
-@pytest.mark.parametrize("block", [[*FRAMES, "ValueError: bad"], STACK, GROUP[:4]], ids=["python", "go", "a-group"])
-def test_a_line_of_a_containers_other_stream_is_of_no_traceback(block: list[str], text: str, at: int) -> None:
+@rows(itertools.product([[*FRAMES, "ValueError: bad"], STACK, GROUP[:4]], [*BETWEEN, "", "  indented"], range(4)))
+def test_a_line_of_a_containers_other_stream_is_of_no_traceback(row: tuple[list[str], str, int]) -> None:
+    block, text, at = row
     said = [("stdout", "step 1"), *(("stderr", one) for one in block), ("stdout", "  of step 1")]
     said.insert(at + 2, ("stdout", text))
     lines = cri(*said)
     wrong = [line.text for line in Chooser(Choice(level=Level.ERROR)).feed(lines) if line is not None]
     assert wrong == block
-    rows = [json.loads(f"[{row}") for row in Encoder().rows(lines)]
-    assert [row[2] for row in rows if row[3] & (ERROR | INSIDE)] == block
+    encoded = [json.loads(f"[{each}") for each in Encoder().rows(lines)]
+    assert [each[2] for each in encoded if each[3] & (ERROR | INSIDE)] == block
     out = io.BytesIO()
     Console(out, ConsoleOptions(output="json")).show(lines, "0.log")
     told = map(json.loads, out.getvalue().decode().splitlines())

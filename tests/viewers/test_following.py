@@ -462,7 +462,9 @@ def test_of_a_store_the_state_of_the_sites_is_what_comes_of_them() -> None:
     assert shown.rows == ["2 sites: 1 live, 1 ended"]
 
 
-def test_while_nobody_answers_no_site_is_called_live() -> None:
+def test_while_nobody_answers_no_site_is_called_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.05)
+
     class Away(Held):
         looks = 0
 
