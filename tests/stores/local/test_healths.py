@@ -17,6 +17,7 @@ from flarelog.stores.fares import MINUTE, Point
 from flarelog.stores.local import healths, lines
 from flarelog.stores.local.healths import LIMIT, line, name_of, points
 from flarelog.stores.local.store import LocalStore
+from tests.often import often
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 BUSY = Health(
@@ -39,9 +40,10 @@ def test_a_week_of_minutes_stays_small_and_keeps_its_worst_minute(tmp_path: Path
     (tmp_path / "run-1").mkdir()
     path = tmp_path / "run-1" / name_of("site-1")
     worst, most = 2 * 24 * 60, 0
-    for minute in range(7 * 24 * 60):
-        health = replace(BUSY, io_pressure=99.0 * (minute == worst))
-        healths.write(tmp_path, "run-1", "site-1", [Point(minute * MINUTE, health)])
+    for begin in range(0, 7 * 24 * 60, together := often(4, 1)):
+        minutes = range(begin, begin + together)
+        found = [Point(one * MINUTE, replace(BUSY, io_pressure=99.0 * (one == worst))) for one in minutes]
+        healths.write(tmp_path, "run-1", "site-1", found)
         most = max(most, path.stat().st_size)
     assert most <= LIMIT
     found = list(points(path.read_bytes()))
