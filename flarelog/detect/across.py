@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from flarelog.detect import general
+from flarelog.detect import collective, general, network
 from flarelog.detect.base import Finding, Role
 from flarelog.exit_marks import CERTAIN, LIKELY, Exit, end_of
 from flarelog.model import StreamId, StreamInfo
@@ -19,7 +19,10 @@ SLACK = 2 * SECOND  # by which clocks of sites that are compared may still diffe
 BEHIND = 64 << 10  # bytes of a log behind which what may have ended its program has not
 LISTED = 8  # ranks that a sentence names
 ENDS = ("exit.code", "exit.signal", "crash.signal")  # they tell that a program ended, not why
+LATE = (*ENDS, "process.exit", "process.signal")  # so do these, mostly in the words of the program's parent
+LINKS = frozenset(("python.traceback", *(each.id for each in (*collective.SIGNATURES, *network.SIGNATURES))))
 NAMING = ("log.error", "program.failed")  # what any program says of a failure, in words of its own
+HEADING = "step.failed"  # above or below what a program says of a failure
 MOMENT = 4 << 10  # bytes of a log in which what is said belongs together
 _JOB = next(each for each in general.SIGNATURES if each.id == "job.failed")
 
@@ -62,14 +65,14 @@ def _behind(each: Finding, time: int | None, earliest: int | None) -> Finding:
 
 
 def _words(found: Iterable[Finding], infos: Iterable[StreamInfo]) -> Words:
-    """The fallbacks that may be roots: the first one of each log, if little came behind it. One names what failed if
-    it tells more than that a job did, and no exception behind it names it better.
+    """The fallbacks that may be roots: the first one of each log, if little came behind it, or what it is the heading
+    of. One names what failed if it tells more than that a job did, and no exception behind it names it better.
     """
     ends, first = {info.stream: info.committed for info in infos}, dict[StreamId, Finding]()
     raised: dict[StreamId, list[int]] = defaultdict(list)
     for each in found:
         if each.role == "fallback" and ends.get(each.stream, 0) - each.last <= BEHIND:
-            first[each.stream] = min(each, first.get(each.stream, each), key=lambda one: one.offset)
+            first[each.stream] = _better(*sorted((each, first.get(each.stream, each)), key=lambda one: one.offset))
         elif each.role == "cascade" and (each.signature == "check.failed" or "exception" in each.facts):
             raised[each.stream].append(each.offset)
     return {
@@ -80,15 +83,21 @@ def _words(found: Iterable[Finding], infos: Iterable[StreamInfo]) -> Words:
     }
 
 
+def _better(first: Finding, next_: Finding) -> Finding:
+    """Which of two fallbacks of a log tells more: the first one, if it is no heading of the next one."""
+    heads = first.signature == HEADING and next_.offset - first.offset <= MOMENT
+    return next_ if heads and next_.signature in NAMING and ": " in next_.text else first
+
+
 def _only_ended(placed: Iterable[Placed], words: Words) -> list[Placed]:
     """*placed*, where a signal by which a program ended is no root by itself if its site has told before what failed,
-    with one of *words* or a cascade.
+    with one of *words*, a cascade or a root.
     """
     out, sites = list[Placed](), set[tuple[str, str]]()
     for time, each in placed:
         site = each.stream.run, each.stream.site
-        told = each.role == "cascade" or (each.role == "fallback" and words.get((each.stream, each.offset)))
-        if told and each.signature not in ENDS:
+        told = each.role in ("root", "cascade") or (each.role == "fallback" and words.get((each.stream, each.offset)))
+        if told and each.signature not in LATE:
             sites.add(site)
         elif each.signature in ENDS and each.role == "root" and site in sites:
             each = replace(each, role="cascade")
@@ -98,22 +107,35 @@ def _only_ended(placed: Iterable[Placed], words: Words) -> list[Placed]:
 
 def _without_a_root(found: Sequence[Finding], words: Words) -> list[Finding]:
     """*found*, of which none is a root by itself, in the order of time. The first of *words* that names what failed is
-    one if no cascade stands before it; else all cascades are, and only where there is none, *words* that name nothing.
-    How a program ended is one where its site's logs had none before.
+    one if no cascade stands before it; else all cascades are but those right behind one of their log, and only where
+    there is none, *words* that name nothing.
+    How a program ended is one where its site's logs had none before. A lost connection is none behind the end of
+    another site's program.
     """
-    cascades = any(each.role == "cascade" and each.signature not in ENDS for each in found)
+    cascades = {each.signature for each in found if each.role == "cascade"}
+    better = {HEADING: cascades.difference(LATE)}  # than words that name nothing
     out, named, before = list(found), False, False
     rooted, ended = set[tuple[str, str]](), set[tuple[str, str]]()
+    told: dict[StreamId, int] = {}  # where in its log the last root of these stands
     for number, each in enumerate(out):
         site, place = (each.stream.run, each.stream.site), (each.stream, each.offset)
         if each.role == "fallback":
-            root = place in words and not before and not ended - {site} and (words[place] or not cascades)
+            root = (
+                place in words
+                and not before
+                and not ended - {site}
+                and (words[place] or not better.get(each.signature, cascades.difference(ENDS)))
+            )
             named = named or root
-        elif each.role == "cascade" and each.signature in ENDS:
+        elif each.role == "cascade" and each.signature in LATE:
             root = not named and site not in rooted
-            ended |= {site} if root else set()
+            ended |= {site} if root and each.signature in ENDS else set()
+            before = before or each.signature not in ENDS
         elif each.role == "cascade":
-            root, before = not named, True
+            lost = each.signature in LINKS and ended - {site}
+            near = 0 < each.offset - told.get(each.stream, each.offset) < MOMENT
+            root, before = not named and not lost and not near, True
+            told |= {each.stream: each.offset} if root else {}
         else:
             continue
         rooted |= {site} if root and each.signature not in ENDS else set()

@@ -55,7 +55,7 @@ PIECES = (
         "already in use",
     ),
     *("alling back", "StatusCode.", "NotReady", ": F ", ": E "),
-    *("ritical", "what()", "losed by", "roken pipe", "ot enough", "nsufficient", " died", "AILED", "nhealthy"),
+    *("ritical", "what()", "losed by", "roken pipe", "ot enough", "nsufficient", " died", "FAIL", "nhealthy", "Stop."),
     *(
         "oom-kill",
         "iving up",
@@ -70,7 +70,7 @@ PIECES = (
     # Not all of nan: some trainings say in each line that they had none.
     *(": nan", "=nan", "= nan", "is nan", "to nan", "ss nan", "  nan", "(nan", "d nan", "nan lo", "nan de", "nan fo"),
     *("nan en", "nans"),
-    *("unknown authority", "basic auth"),
+    *("unknown authority", "basic auth", "o required module"),
     *("E0", "E1", "F0", "F1", 'vel":5', 'vel":6'),  # glog's months, and levels that are numbers
 )
 """Each line that a signature knows has one of them, so that others need not travel: no more than a receiver takes of a

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from flarelog.detect.base import FACT, LOOKED, SHOWN, Fact, Finding, Role, Signature, ends, signature
 from flarelog.detect.going_on import does_without, ended_well, gets_over, revives
 from flarelog.detect.going_on import shows as goes_further
-from flarelog.detect.speaking import denied, goes_on, is_retried, only_speaks, without_nothing
+from flarelog.detect.speaking import denied, goes_on, is_message, is_retried, only_speaks, without_nothing
 from flarelog.detect.table import SIGNATURES, Absence, Table
 from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks, folded
 from flarelog.detect.tracebacks import MOST as TRACEBACK
@@ -249,7 +249,7 @@ class Detector:
         if hit and not inside:
             for state in (text, *states):
                 found = self._known(state)
-                if found is not None and found[0].id not in known:
+                if found is not None and found[0].id not in known and not self._is_message(text, found[0]):
                     known.add(found[0].id)
                     if found[0].id == "crash.exception" and (thrown := _THROWN.search(before)) is not None:
                         found[1]["exception"] = legible(thrown[1], FACT)
@@ -258,6 +258,10 @@ class Detector:
         if self._left:
             self._pass((text,) if goes_on(text) or not (inside or known) else (), 1)
         self._before.append(said)
+
+    def _is_message(self, text: str, each: Signature) -> bool:
+        """Whether the line *text*, in which *each* is found, is one of a commit's message."""
+        return each.id in _OURS and is_message(text, (said.text for said in reversed(self._before)))
 
     def _doubted(self, each: Signature, text: str, before: str) -> Signature:
         """*each*, of which the lines behind *text* may tell that it is a symptom; or one already, if the program had

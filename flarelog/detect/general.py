@@ -23,9 +23,14 @@ _FAILING = "|".join(
         r"|request|operation|attempt|to|with|for|at|on|in|by|due|because|during"
         r"|while|after)\b"
         r"|[Ff]ailure (?:in|of|while|during|on)\b|[Tt]raining failed\b)",
-        r"[\w.()\[\]'\"`:>-]{0,60}[A-Za-z_)\]'\"`>](?<!\bno)(?<!\bif)(?<!\bnot) failed(?: ?[:,;.!]| \(| \[|\s*$)"
+        r"[\w.()\[\]'\"`:>-]{0,60}[A-Za-z_)\]'\"`>](?<!\bno)(?<!\bif)(?<!\bnot)(?<!\bnone)(?<!\bnothing)"
+        r" failed(?: ?[:,;.!]| \(| \[|\s*$)"
         r"|(?=\d{0,20}[A-Za-z/])[\w./-]{1,100}\d failed: ",
-        r"\S{1,200} FAILED\s*$|FAILED: \S|\bFAILED (?:with|to|in|at|on|for|because)\b|\b[Ff]ailed \d{1,4} times\b"
+        r"\S{1,200} FAILED\s*$|FAILED: \S|\*\*\* .{1,400}\.  Stop\.\s*$|^\S{1,300}:\d{1,7}: Failure\s*$"
+        r"|^(?:vet: )?\S{1,300}\.go:\d{1,7}:\d{1,5}: (?!warning|note|can inline|inlining"
+        r"|.{0,200}(?:does not escape|escapes to"
+        r"|cannot inline))"
+        r"|\bFAILED (?:with|to|in|at|on|for|because)\b|\b[Ff]ailed \d{1,4} times\b"
         r"|\b(?:[Rr]an )?out of retries\b"
         r"|\w{0,20}(?i:state|status|phase)['\"]?\s?[=:]\s?['\"]?(?:FAILED|Failed|failed|ABORTED|KILLED|CRASHED"
         r"|NODE_FAIL)\b",
@@ -183,6 +188,21 @@ SIGNATURES = (
         key=("code", "status", "execution", "with", "container"),
     ),
     signature(
+        "step.failed",
+        "fallback",
+        Level.ERROR,
+        ("FAIL", "not ok ", "***", ": failed", "build stopped"),
+        rf"^{_HARMLESS}(?:(?:\d{{4}}-\d\d-\d\dT[\d:.]{{8,20}}Z )?\s{{0,40}}(?:--- FAIL: \S|FAIL(?:\t"
+        rf"|:? {{1,4}})(?!\d{{1,7}}(?:$|[ ,]))"
+        r"|(?:\[gw\d{1,4}\] \[ {0,2}\d{1,3}%\] )?FAILED \S{1,300}::|not ok \d{1,7}\b(?!.{0,400}# (?:TODO|SKIP)))"
+        r"|(?:\[\d{1,7}/\d{1,7}\] )?FAILED: (?:\[code=\d{1,5}\] )?\S{1,300}\s*$"  # ninja
+        r"|(?=.{0,400}?(?:\[  FAILED  \] (?!0 )\S|\*\*\*(?:Failed|Timeout|Exception|Not Run)\b|\.\.\. FAIL\s*$"
+        r"|(?:::\S{1,200}|\.\.\.|[\])]|> .{1,200}) FAILED(?: {1,40}\[ {0,2}\d{1,3}%\])?\s*$))"
+        r"|\S.{0,60}: failed\s*$|ninja: build stopped: )",
+        "A test, or a step of a build or of a job, failed; this line does not say why.",
+        "Look at what it printed, mostly before or behind this line.",
+    ),
+    signature(
         "check.failed",
         "cascade",
         Level.FATAL,
@@ -218,9 +238,11 @@ SIGNATURES = (
             "Closed",
             "Invalid",
         ),
-        rf"^{_HARMLESS}(?:.{{0,160}}?(?:[\])>:|(] ?|\d\s{{1,3}}|- |'|(?:ERROR|FATAL|CRITICAL)\s{{1,8}}))?"
+        rf"^{_HARMLESS}(?:.{{0,160}}?(?:[\])>:|(] ?|\d\s{{1,3}}|- |'|(?:ERROR|FATAL|CRITICAL)\s{{1,8}})"
+        r"|\s{1,12}(?=\w{1,60} \[ERR_))?"  # Node
         r"(?P<exception>(?:(?:[A-Za-z_]\w{0,60}\.){1,8}(?:[A-Z]\w{0,80}?)?|[A-Z]\w{0,80}?|(?=Exception))"
-        r"(?:Error|Exception|Interrupt|Timeout|Expired)|SystemExit(?=: ))(?::(?: (?!\d{0,9}\.\d)|$)|\(|\s*$"
+        r"(?:Error|Exception|Interrupt|Timeout|Expired)|SystemExit(?=: ))(?::(?: (?!\d{0,9}\.\d)|$)"
+        r"| \[ERR_[A-Z_]{2,60}\]|\(|\s*$"
         r"|(?<=Exception) in [a-z]| in (?:thread|device"
         r"|process))"
         rf"|^{_HARMLESS}.{{0,160}}?\b(?i:un(?:handled|caught)) (?:\w{{1,20}} ){{0,2}}(?i:exception|error|rejection)\b"
@@ -312,14 +334,17 @@ SIGNATURES = (
         r"|(?:\[[^\]]{1,60}\] ?)?\w[\w ./-]{0,40} ?\(?\w{0,40}\)?: [Ee]rrors? (?:in|is|on|during|while|when|at"
         r"|from|opening"
         r"|reading|writing)\b|\[[\d. ]{1,20}\] .{0,60}?\b[Ee]rror \("
+        r"|\s{1,8}\d{1,7}:\d{1,7} {2,20}error {2}\S"  # ESLint
         r"|\S{1,200}\(\d{1,7},\d{1,7}\): error [A-Z]{1,6}\d{1,6}: \S"  # tsc, MSBuild
         r"|\s{1,8}error, called at \S{1,200}:\d|stack traceback:\s*$"  # Haskell, Lua
         r"|\s{0,8}Error -{1,2} \S|.{0,160}?\b(?:returned|reported|got|raised|threw|gave|encountered) (?:an "
         r"|the )?(?:\w{1,20} )?"
         r"error\b(?! ?[:=]? ?\d)"
         r"|Errors? (?:is|during|in|at|on|while|when|from|merging|opening|reading|writing|executing) \S"
-        r"|.{0,160}?\b(?i:(?:read|write|i/o|parse|parsing|syntax|link|send|receive|recv|connect|connection|runtime|protocol"
-        r"|network|socket|format|load|save|disk|file|client|fatal|timeout|authentication|authorization|permission|config"
+        r"|.{0,160}?\b(?i:(?:read|write|i/o|parse|parsing|syntax|link|send|receive|recv|connect|connection"
+        r"|runtime|protocol"
+        r"|network|socket|format|load|save|disk|file|client|fatal|timeout|authentication|authorization|permission"
+        r"|config"
         r"|configuration|license|allocation|initialization|communication|transfer|checksum|verification|compilation"
         r"|build|launch|startup|database|access|handshake|streaming|device|driver|hardware|kernel|firmware) errors?"
         r"(?: \(| in | on | at | from | for | while | during |: |, |\.?\s*$))"
@@ -340,7 +365,20 @@ SIGNATURES = (
         "fallback",
         Level.WARNING,
         (
-            *("ailed", "AILED", "ailure ", "nable to", "ould not ", "annot ", "nvalid ", "imed out", "iving up"),
+            *(
+                "Stop.",
+                ".go:",
+                ": Failure",
+                "ailed",
+                "FAIL",
+                "ailure ",
+                "nable to",
+                "ould not ",
+                "annot ",
+                "nvalid ",
+                "imed out",
+                "iving up",
+            ),
             *("responding", "eachable", "efused", "enied", "orrupt", "ismatch", "ot found"),
             *(
                 "not exist",
@@ -392,7 +430,8 @@ SIGNATURES = (
                 "isconnect",
             ),
         ),
-        rf"^{_HARMLESS}(?!\s{{0,20}}(?i:hint|note|tip|usage|help)\b:?)(?=.{{0,400}}?(?<![\w=/-])(?:{_FAILING}))"
+        rf"^{_HARMLESS}(?!\s{{0,20}}(?:(?i:hint|notes?|tip|usage|help)\b:?|If (?:you|the|this"
+        rf"|it)\b))(?=.{{0,400}}?(?<![\w=/-])(?:{_FAILING}))"
         r"|\b(?i:terminating|aborting|killing) (?:the |all |this |other |remaining ){0,3}(?:workload|job|run|training"
         r"|workers?|process(?:es)?|instance|subprocess(?:es)?|tasks?|executor|container)\b",
         "The program says that something did not work; it may go on.",
@@ -402,7 +441,7 @@ SIGNATURES = (
         "job.failed",
         "fallback",
         Level.ERROR,
-        ("ailed", "AILED", "borted", "dropp", "Dropp", "rejected"),
+        ("ailed", "FAILED", "borted", "dropp", "Dropp", "rejected"),
         r"\b(?i:job|run|workflow|training|experiment|pipeline|application|simulation|federation|trial|step|container)\b"
         r"(?: (?!failed)[\w.:<>#/'-]{1,80}){0,2} (?:has |was |is )?(?:failed(?=: |[.! ]{0,4}\s*$|, took| after | with "
         r"| because | due to )"

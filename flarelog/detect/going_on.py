@@ -54,11 +54,12 @@ _LOG = late(r"^\d[\d :.-]{10,40} [A-Z]{2,5} \[\d{1,10}\] (?:\S{1,80} )?LOG:  ")
 _ENDING = late(
     r"(?i:stop|shut|exit|clos|terminat|abort|kill|clean|\bend|quit|bye|disconnect|fail|error|remov|cancel|releas"
     r"|destroy|teardown|tear down|unregister|finaliz|flush|dump|trace|caused|not |n't |lost|dead|died|retr|wait|sending"
-    r"|interrupt|signal|drop|^\W{0,3}INFO\W{0,200}$|total time:)"
+    r"|interrupt|signal|drop|^\W{0,3}INFO\W{0,200}$|(?:total|elapsed) time:)"
 )
 # Behind what did not work: what the program does instead.
 _INSTEAD = late(
-    r"(?i:\b(?:ignor(?:e|ed|es|ing)|continu(?:e|es|ing)|skip(?:s|ped|ping)|instead|anyway|non-?fatal|not fatal|harmless"
+    r"(?i:\b(?:ignor(?:e|ed|es|ing)|continu(?:e|es|ing)|skip(?:s|ped|ping)|instead(?! of\b)|anyway|non-?fatal"
+    r"|not fatal|harmless"
     r"|optional|fall(?:s|ing)? ?back|rebuilding|using (?:the |a |an )?(?:\w{1,20} ){0,3}(?:one|default|blank|slow|own"
     r"|cpu|pure)|default(?:s|ing) to|us(?:es|ing) default|starting with|setting \w{1,40} to|will (?:try|be tried"
     r"|be retried"

@@ -5,6 +5,8 @@ A line says what it knows. What an exception or a level of ERROR says is meant, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from flarelog.detect.base import LOOKED
 from flarelog.late import late
 from flarelog.render.levels import Level, level_of
@@ -28,7 +30,7 @@ _SPOKEN = late(
 )
 _HELP = late(
     r"\s*(?:--?[A-Za-z][\w-]*[ ,=]|#(?!.{0,60}\bError: |\s{1,4}(?:A fatal error|SIG|There is insufficient"
-    r"|Native memory|Out of Memory|Internal Error))|//|(?i:hint|tip|note|usage|help|example):|\[-)"
+    r"|Native memory|Out of Memory|Internal Error))|//|(?i:hint|tip|notes?|usage|help|example):|\[-)"
 )
 # It is there, and says of itself that it is an error: before what is named.
 _MEANT = late(
@@ -42,26 +44,66 @@ _DENIED = late(
 )
 # Directly behind it: how often it was there. An exception has its argument there: "KeyError: 0".
 _NEVER = late(
-    r"(?<![a-z]Error)(?<!Exception)['\"]?\s{0,3}[:=]\s{0,3}['\"]?0['\"]?(?: times?| events?)?\s*(?:$|[,;)}\]])"
+    r"(?<![a-z]Error)(?<!Exception)['\"]?\s{0,3}[:=]\s{0,20}['\"]?0['\"]?(?: times?| events?)?\s*(?:$|[,;)}\]])"
 )
 _TROUBLE = r"(?:errors|failures|exceptions|faults|issues|problems|crashes|panics|timeouts|violations|mismatches)"
 # A number that stands before a noun, and is not the one of a device or a rank: "GPU 0", "rank 0".
 _ZERO = (
-    r"(?:(?P<before>^|[:;,.|\])>=-]\s{1,3}|[(\[]|\d\d:\d\d\S{0,14}\s{1,3}|\b(?:with|found|had|has|have|got|and|or|of|saw|detected"
+    r"(?:(?P<before>^|[:;,.|\])>=-]\s{1,3}|[(\[]|\d\d:\d\d\S{0,14}\s{1,3}|\b(?:with|found|had|has|have|got|and|or"
+    r"|of|saw|detected"
     r"|reported|INFO)\s{1,3})(?:0|[Zz]ero)|\b[Nn]o)"
 )
+# One of them: what was not there, and nothing that lacks, as in "No such device error".
+_ONE = r"(?:error|failure|exception|fault|problem|issue|crash|panic|timeout|violation|mismatch)"
+_SEEN = r"(?:occurr?ed|found|detected|reported|seen|raised|encountered|thrown|logged|happened)"
 # What says that nothing is wrong. What else stands in the line may say that something is.
 _NOTHING = late(
-    rf"{_ZERO} (?:[\w-]{{1,20}} ){{0,2}}(?:{_TROUBLE}"
+    rf"{_ZERO} (?:(?:[\w-]{{1,20}} ){{0,2}}(?:{_TROUBLE}"
     r"|(?:permission|access|connections?|requests?) (?:denied|refused|reset))\b(?! ?[:(])"
+    rf"|(?!such )(?:[\w-]{{1,20}} ){{0,2}}{_ONE} (?:(?:was|has been|is) )?{_SEEN}\b"
+    rf"|(?:(?:fatal|critical|serious|severe|major|other|further|unexpected|unhandled) ){{0,2}}{_ONE}(?=\s*[.!,;)]"
+    rf"|\s*$))"
     rf"|(?:\[ERROR\]|\bERROR:?)\s{{1,3}}(?:0|[Zz]ero|[Nn]o) (?:[\w-]{{1,20}} ){{0,2}}{_TROUBLE}"
     r"(?: (?:found|detected|reported))?\.?\s*$"
-    r"|(?<![\w.])(?:(?:[Ee]rrors|[Ff]ailures|[Ee]xceptions|[Ff]aults|error|exception|failure|err)['\"]?\s{0,3}[:=]\s{0,3}['\"]?"
-    r"(?i:none|n/a|(?<!^fatal error: )(?<![^a-z] fatal error: )(?:null|nil))"  # a failure that has no more to say
-    r"|[Ee]rror['\"]?\s?[:=]\s{0,3}['\"]?(?i:no errors?|success))['\"]?\s{0,3}(?=$|[,;)}\]|])"
+    r"|(?:\[(?:ERROR|FATAL|CRITICAL)\]|\b(?:ERROR|FATAL|CRITICAL):?)\s{1,3}(?i:(?:\w{1,20} ){0,2}(?:count|total"
+    r"|number|rate))"
+    r"\s?[:=]\s?0(?:\.0{1,6})?%?\s*$"
+    r"|(?<![\w.])(?:(?:[Ee]rrors|[Ff]ailures|[Ee]xceptions|[Ff]aults|error|exception|failure"
+    r"|err)['\"]?\s{0,3}[:=]\s{0,3}['\"]?"
+    # a failure that has no more to say
+    r"(?i:\"\"|''|\[\]|\{\}|none|n/a|(?<!^fatal error: )(?<![^a-z] fatal error: )(?:null|nil))"
+    r"|fatal['\"]?\s?[:=]\s{0,3}['\"]?(?i:none|null|nil)|(?:[Ee]rror"
+    r"|[Ff]atal)['\"]?\s?[:=]\s{0,3}['\"]?(?i:no errors?|success|false))['\"]?\s{0,3}(?=$|[,;)}\]|])"
 )
 # A test that went well has the name of the trouble that it is about.
-_PASSED = late(r"(?:(?<!\d )\btests? passed|['\":.]\s{0,2}(?:ok|OK|PASS|PASSED))\s*$")
+_PASSED = late(
+    r"(?:(?<!\d )\btests? passed|['\":.]\s{0,2}(?:ok|OK|PASS|PASSED)|\.\.\. (?:ignored|expected failure)"
+    r"|\.\.\. skipped ['\"].{0,200}|[\w)\]] (?:PASSED|SKIPPED|XFAIL"
+    r"|XPASS)(?: ?\(.{0,200}\))?(?: {0,40}\[ {0,2}\d{1,3}%\])?"
+    r"|\.\.\. {1,8}Passed {1,12}[\d.]{1,12} sec)\s*$"
+)
+# A line of a list of tests or tasks: one begins, went well or was left out. What follows is its name.
+_LISTED = late(
+    r"(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}Z )?\s{0,40}(?:\[(?: RUN {6}| {7}OK |  PASSED  |  SKIPPED | DISABLED )\] "
+    r"|[\u2713\u2714\u221a\u2705](?!.{0,400}(?:[\u2717\u2715\u2716\u2718\u274c]|\b[1-9]\d{0,6} failed\b))|ok \d{1,7} - "
+    r"|=== (?:RUN|PAUSE|CONT|NAME) |--- (?:PASS|SKIP): |Start {1,6}\d{1,7}: "
+    r"|(?:\[gw\d{1,4}\] \[ {0,2}\d{1,3}%\] )?(?:PASS|PASSED|SKIP|SKIPPED|XFAIL|XPASS)(?:: {1,4}"
+    r"| {1,8}(?=\S{0,300}(?:::|/)|\[\d))(?!.{0,400}\bFAIL)"
+    # of Prometheus
+    r"|(?:TASK|PLAY|RUNNING HANDLER) \[.{1,400}\] \*|[A-Za-z_:][\w:]{0,200}\{[^}]{0,800}\} 0(?:\.0)?\s*$)"
+)
+# A commit is named by its message.
+_ID = r"(?=\d{0,39}[a-f])(?=[a-f]{0,39}\d)[0-9a-f]{7,40}"
+_COMMIT = late(
+    rf"(?:HEAD is now at {_ID} |Applying: "
+    rf"|(?:\[(?:detached HEAD|[\w./-]{{1,200}}) (?:\(root-commit\) )?{_ID}\]|commit [0-9a-f]{{4,40}}:|[*"
+    rf"|/\\ ]{{0,20}}(?:pick )?{_ID}) (?:\([^)]{{1,200}}\) )?"
+    r"(?:(?i:fix|feat|chore|docs|test|tests|refactor|ci|build|perf|revert|style)(?:\([^)]{1,60}\))?!?: "
+    r"|(?:[Ff]ix|[Aa]dd|[Hh]andle|[Aa]void|[Pp]revent|[Cc]atch|[Rr]emove|[Rr]eport|[Ii]gnore|[Rr]aise|[Tt]est"
+    r"|[Mm]ake|[Uu]se"
+    r"|[Rr]etry|[Ss]how|[Tt]ell|[Tt]reat|[Ll]og|[Rr]eturn|[Dd]etect|[Ii]mprove|[Dd]o not|[Dd]on't|Merge|Revert)"
+    r"(?:s|es|ed|d)?\b(?! (?:failed|error)\b)))"
+)
 _ASKED = late(r"(?i:\b(?:what|why|how|when|where|which|does|is|can)) [^.;!?]{0,60}$")
 _SAMPLE = late(r"['\"](?i:prompt|question|answer|completion|response|instruction)['\"]\s?:\s?(?:\"[^\"]*|'[^']*)$")
 _QUESTION = late(r"[^.;!?]{0,40}\?")
@@ -79,7 +121,9 @@ _AGAIN = (
 _RETRIED = late(_AGAIN.format(""))
 _WENT_ON = late(_AGAIN.format("|[Ii]gnoring|(?:[Ww]as |[Bb]e |[Ii]s )?[Ii]gnored|[Cc]ontinuing|[Ss]kipping"))
 
-
+# Of a commit, as git shows it: its first line, and those between it and its message.
+_COMMIT_LINE = late(r"commit [0-9a-f]{40}\b")
+_HEAD = late(r"|\s{4}.{0,4000}|(?:Author|AuthorDate|Commit|CommitDate|Date|Merge): .{0,400}")
 _TRY = late(r"^.{0,80}?\b(?i:retry|retrying|attempt|try) #?(?P<this>\d{1,4})(?:/| of )(?P<all>\d{1,4})\b")
 
 
@@ -119,6 +163,16 @@ def only_speaks(text: str, begin: int, end: int) -> bool:
     return _MEANT.search(text[:begin]) is None and _SPOKEN.search(text[max(0, begin - BEFORE) : begin]) is not None
 
 
+def is_message(text: str, before: Iterable[str]) -> bool:
+    """Whether the line *text* is one of a commit's message, as git shows it; *before*: the lines before it, the last
+    one first.
+    """
+    if not text.startswith("    "):
+        return False
+    said = next((each for each in before if _HEAD.fullmatch(each) is None), "")
+    return _COMMIT_LINE.match(said) is not None
+
+
 def denied(text: str, end: int) -> bool:
     """Whether the line *text* says that what it names before *end* is not so."""
     named = len(text[:end].rstrip(" :="))
@@ -126,7 +180,11 @@ def denied(text: str, end: int) -> bool:
 
 
 def without_nothing(text: str) -> str:
-    """The line *text* without what says in it that nothing is wrong: that there were 0 errors, or a test went well."""
+    """The line *text* without what says in it that nothing is wrong: that there were 0 errors, or a test went well; or
+    what only names a test, a task or a commit.
+    """
+    if _LISTED.match(text) is not None or _COMMIT.match(text) is not None:
+        return ""
     level = level_of(text)
     if (level is None or level < Level.ERROR) and _PASSED.search(text[-BEFORE:]) is not None:
         return ""

@@ -157,6 +157,47 @@ EXIT = Exit(900, 0, "p", status=1, ended=5000)
             ["log.error", "-crash.signal"],
             id="a-signal-of-a-shell",
         ),
+        pytest.param(
+            [at(4, b"Fatal Python error: Segmentation fault\n")],
+            [Exit(900, 0, "p", signal=11, ended=5000)],
+            ["crash.segfault", "-exit.signal"],
+            id="a-root-and-a-signal",
+        ),
+        pytest.param(
+            [at(4, b"d: d.c:2: main: Assertion `1==2' failed.\n"), at(4, b"bash: line 1: 18834 Aborted   d\n")],
+            [],
+            ["check.failed", "-process.signal"],
+            id="a-check-and-a-signal-of-a-shell",
+        ),
+        pytest.param(
+            [at(4, b"fatal error: all goroutines are asleep - deadlock!\n"), at(4, b"exit status 2\n")],
+            [EXIT],
+            ["log.fatal", "-process.exit", "-exit.code"],
+            id="a-cascade-and-an-exit-code",
+        ),
+        pytest.param(
+            [at(4, b"--- FAIL: TestA (0.00s)\n"), at(4, b"exit status 1\n")],
+            [EXIT],
+            ["step.failed", "-process.exit", "-exit.code"],
+            id="a-test",
+        ),
+        pytest.param(
+            [at(4, b"--- FAIL: TestA (0.00s)\n"), at(4, b"fatal: cannot write\n")],
+            [],
+            ["-step.failed", "log.fatal"],
+            id="a-test-and-a-cascade",
+        ),
+        pytest.param([at(4, b"exit status 2\n")], [EXIT], ["process.exit", "-exit.code"], id="exit-codes-alone"),
+        pytest.param(
+            [at(4, b"exit status 2\n"), at(5, b"FATAL the data is gone\n")],
+            [],
+            ["process.exit", "log.fatal"],
+            id="an-exit-code-before-a-cascade",
+        ),
+        pytest.param([at(30, LOST, "b")], [EXIT], ["exit.code", "-gloo.connection"], id="a-peer-that-had-ended"),
+        pytest.param([at(3, LOST, "b")], [EXIT], ["gloo.connection", "exit.code"], id="a-peer-that-ended-later"),
+        pytest.param([at(30, LOST)], [EXIT], ["gloo.connection", "-exit.code"], id="a-link-of-its-own-site"),
+        pytest.param([at(30, b"FATAL the data is gone\n", "b")], [EXIT], ["exit.code", "log.fatal"], id="no-lost-link"),
     ],
 )
 def test_what_a_program_said_of_its_failure_is_the_root_of_what_only_tells_its_end(
@@ -192,6 +233,23 @@ def test_what_a_command_said_in_another_log_comes_before_its_end() -> None:
 def test_the_first_word_of_a_log_is_the_root_unless_an_exception_names_it_better(behind: str, root: str) -> None:
     told = judged(searched(WORD + behind.encode() + b"\n"))
     assert [each.signature for each in told if each.is_root] == [root]
+
+
+CAUSED = (
+    b'Exception in thread "main" java.lang.RuntimeException: wrap\n%bCaused by: java.lang.IllegalStateException: x\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("between", "roots"),
+    [
+        pytest.param(b"", 1, id="near"),
+        pytest.param(b"x" * MOMENT + b"\n", 2, id="far"),
+    ],
+)
+def test_what_comes_right_behind_a_cascade_in_its_log_is_a_symptom(between: bytes, roots: int) -> None:
+    told = judged(searched(CAUSED % between))
+    assert [each.is_root for each in told] == [True, roots == 2]
 
 
 @pytest.mark.parametrize(
