@@ -70,7 +70,7 @@ PIECES = (
     # Not all of nan: some trainings say in each line that they had none.
     *(": nan", "=nan", "= nan", "is nan", "to nan", "ss nan", "  nan", "(nan", "d nan", "nan lo", "nan de", "nan fo"),
     *("nan en", "nans"),
-    *("unknown authority", "basic auth", "o required module"),
+    *("unknown authority", "basic auth", "o required "),
     *("E0", "E1", "F0", "F1", 'vel":5', 'vel":6'),  # glog's months, and levels that are numbers
 )
 """Each line that a signature knows has one of them, so that others need not travel: no more than a receiver takes of a
