@@ -19,6 +19,7 @@ from flarelog.viewers.flow import Flow, View
 
 BEFORE = 1 << 20  # bytes before the place that are drawn at most
 FIRST_BEFORE = 64 << 10
+MORE = 4  # times as many lines are drawn before the place, where those that were do not do
 LINE = 160  # bytes that a line is taken for, until it is known better
 NEVER, LATER = 0.0, 1.0  # what a flow is told as the time, and long after that
 _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
@@ -65,6 +66,7 @@ class Drawing:
         self._began = 0
         self._text = bytearray()  # what was drawn, where lines of it are left out
         self._styled = False  # it is known which colours went on
+        self._lines = wanted.before + WINDOW + 1  # before the place that are drawn
 
     @property
     def first_bytes(self) -> int:
@@ -83,9 +85,17 @@ class Drawing:
         *style*: the colours that go on at *offset*; None: nobody knows.
         """
         at = self._wanted.at - offset
-        start = self._start(offset, data, at)
-        if start is None:
-            return False
+        while (start := self._start(offset, data, at)) is not None:
+            self._begun(offset, data, start, style)
+            if offset + start <= 0 or self._is_sure(data, offset, max(0, start)):
+                return True
+            if start <= data.find(b"\n", 0, self._last(at)) + 1:
+                return at >= BEFORE
+            self._lines *= MORE
+        return False
+
+    def _begun(self, offset: int, data: bytes, start: int, style: str | None) -> None:
+        """Draw *data* from *start* on; below 0: from its beginning, which is within a line."""
         self._items, self._cut = [], start < 0
         start = max(0, start)
         self._began, self._text = offset + start, bytearray()
@@ -98,7 +108,6 @@ class Drawing:
         flow.know(self._info)
         self._take(data[start:], offset + start)
         self._at = self._index()
-        return offset == 0 or at >= BEFORE or self._is_sure(data, offset, start)
 
     def more(self, data: bytes) -> None:
         """Draw *data*, which comes next."""
@@ -160,13 +169,13 @@ class Drawing:
         found.rows = rows
         found.time = next((line.time for line in reversed(self._items[:first]) if line.time is not None), None)
         found.begin = rows[0].offset if rows else self._wanted.at
+        if self._wanted.before and not first:
+            found.begin = min(found.begin, self._began)  # what began there is not over, or is not shown by itself
         found.end = rest[0].offset if rest else place
         found.open = [] if rest else found.open
         if self.filtered:
             if not self._wanted.before:
                 found.begin = min(found.begin, self._wanted.at)  # what is drawn before it is in another window
-            elif not first:
-                found.begin = self._began
             found.left = self._left_out(found)
         return found
 
@@ -206,7 +215,7 @@ class Drawing:
 
     def _start(self, offset: int, data: bytes, at: int) -> int | None:
         """Where in *data* to begin, below 0 where that is within a line; None: more is needed before."""
-        lines = len(data) if self.filtered and self._wanted.before else self._wanted.before + WINDOW + 1
+        lines = len(data) if self.filtered and self._wanted.before else self._lines
         begin = at
         for _ in range(lines):
             found = data.rfind(b"\n", 0, max(0, begin - 1))
@@ -219,8 +228,11 @@ class Drawing:
             return 0
         if at < BEFORE:
             return None
-        first = data.find(b"\n", 0, at) + 1
-        return first or -1
+        return data.find(b"\n", 0, self._last(at)) + 1 or -1
+
+    def _last(self, at: int) -> int:
+        """Where the last line to begin with may begin in the data: before *at* if rows before the place are wanted."""
+        return max(0, at - 1) if self._wanted.before else at
 
     def _is_sure(self, data: bytes, offset: int, start: int) -> bool:
         """Whether what is shown is what it would be if the whole log had been drawn."""

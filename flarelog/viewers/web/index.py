@@ -95,6 +95,14 @@ class Index:
         before = self.ends[number - 1] if number else 0
         return max(offset, bisect_right(self.ends, before) * BLOCK)
 
+    def no_end_since(self, offset: int) -> int:
+        """From where on no line ends up to the block of *offset*, by whole blocks; *offset* at most."""
+        number = offset // BLOCK
+        if number > len(self.ends):
+            return offset
+        before = self.ends[number - 1] if number else 0
+        return min(offset, (bisect_left(self.ends, before) + 1) * BLOCK) if before else 0
+
     def estimate(self, line: int, committed: int) -> int:
         """Where *line* may begin."""
         each = self.position / self.lines if self.lines else 100.0
@@ -230,6 +238,10 @@ class Indexes:
     def no_end_until(self, origin: Origin, info: StreamInfo, offset: int) -> int:
         """Up to where no line ends from *offset* on, as far as lines are counted; *offset* at least."""
         return self.of(origin, info).no_end_until(offset)
+
+    def no_end_since(self, origin: Origin, info: StreamInfo, offset: int) -> int:
+        """From where on no line ends up to the block of *offset*, as far as lines are counted; *offset* at most."""
+        return self.of(origin, info).no_end_since(offset)
 
     async def line_of(self, origin: Origin, info: StreamInfo, offset: int) -> int | None:
         """The number of the line at *offset*, from 1 on; None while that is not known."""

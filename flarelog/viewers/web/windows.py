@@ -78,6 +78,9 @@ class Hints(Protocol):
     def no_end_until(self, origin: Origin, info: StreamInfo, offset: int) -> int:
         """Up to where no line ends from *offset* on, as far as that is known; *offset* at least."""
 
+    def no_end_since(self, origin: Origin, info: StreamInfo, offset: int) -> int:
+        """From where on no line ends up to the block of *offset*, as far as that is known; *offset* at most."""
+
 
 class Windows:
     """Those of all logs; *hints* spare reading."""
@@ -88,6 +91,7 @@ class Windows:
 
     async def drawn(self, origin: Origin, info: StreamInfo, wanted: Wanted, view: View) -> Drawn:
         """What is *wanted*, as *view* says. Raises NotFound, NotAllowed, CannotConnect, Unavailable."""
+        wanted = await self._passed_over(origin, info, wanted)
         drawing = Drawing(info, view, wanted)
         before, behind = drawing.first_bytes, STEP if wanted.rows else 0
         behind = min(max(behind, wanted.rows * LINE), DRAWN)
@@ -117,7 +121,17 @@ class Windows:
             )
             if await asyncio.to_thread(drawing.begin, block * BLOCK, data, style):
                 return
-            before = before * 4 if b"\n" in data[: at - block * BLOCK] else BEFORE
+            before = min(before * 4, BEFORE) if b"\n" in data[: at - block * BLOCK] else BEFORE
+
+    async def _passed_over(self, origin: Origin, info: StreamInfo, wanted: Wanted) -> Wanted:
+        """*wanted*; where rows before a place within a long line are, those before the line, which is not drawn."""
+        if wanted.rows or self._hints is None:
+            return wanted
+        at, block = wanted.at, wanted.at // BLOCK * BLOCK
+        since = self._hints.no_end_since(origin, info, at)
+        if at - since <= BEFORE or b"\n" in await gathered(origin, info.stream, block, at):
+            return wanted
+        return wanted._replace(at=since)
 
     async def _style_at(self, origin: Origin, info: StreamInfo, block: int) -> str:
         """The colours that go on where *block* begins; while the index is not there yet, as BEFORE bytes above it tell:

@@ -148,6 +148,56 @@ def test_pages_down_and_up_show_each_row_and_each_note_once() -> None:
     assert up == expected
 
 
+def bars(seed: int, size: int) -> bytes:
+    """What tqdm writes with positions: bars below each other that are drawn again and again, text above and between."""
+    chance, parts, length, number = random.Random(seed), [], 0, 0
+    while length < size:
+        began, count, states = len(parts), chance.randrange(1, 5), chance.choice((3, 40, 400))
+        for state in range(states):
+            for which in range(count):
+                percent = 100 * (state + 1) // states
+                drawn = b"bar%d of %d: %3d%%|%-50s| [00:0%d<?]" % (which, number, percent, b"#" * (percent // 2), which)
+                parts.append(b"\n" * which + b"\r" + drawn + b"\x1b[A" * which)
+            if chance.random() < 0.02:  # as tqdm.write does
+                wiped = [b"\n" * which + b"\r" + b" " * 79 + b"\r" + b"\x1b[A" * which for which in range(count)]
+                parts += [*wiped, b"written at %d of %d\n" % (state, number)]
+        parts.append(b"\n" * count)
+        parts += [b"epoch %d: line %d\n" % (number, n) for n in range(chance.choice((0, 1, 5, 100)))]
+        length, number = length + sum(map(len, parts[began:])), number + 1
+    return b"".join(parts)
+
+
+def joined(data: bytes, info: StreamInfo, first: Wanted, page: int) -> list[tuple[object, ...]]:
+    """The rows of a page that is opened at *first*, and of those above and below it, up to both ends of the log."""
+    opened = drawn(data, info, first)
+    found, at = [tuple(row) for row in opened.rows], opened.begin
+    while at > 0:
+        above = drawn(data, info, Wanted(at, 0, page))
+        assert above.begin < at, "nobody comes to what is above"
+        found, at = [tuple(row) for row in above.rows] + found, above.begin
+    at, rest = opened.end, opened.open
+    while at < len(data) and not rest:
+        below = drawn(data, info, Wanted(at, page))
+        assert below.end > at, "nobody comes to what is below"
+        found, at, rest = found + [tuple(row) for row in below.rows], below.end, below.open
+    return [row for row in found if row[0] != row[1]]  # without the note at its end
+
+
+@pytest.mark.parametrize(("size", "page"), [(500, 5), (20_000, 20), (120_000, 80), (120_000, 400), (500_000, 1000)])
+@pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "open"])
+def test_pages_of_bars_in_several_rows_show_each_row_once(size: int, page: int, sealed: bool) -> None:
+    for seed in range(often(2 if 500 < size < 500_000 else 1, 12)):
+        data = bars(seed, size)
+        info = info_of(data, sealed=sealed)
+        expected = [tuple(row) for row in whole(data, info) if not isinstance(row, Note)]
+        found = random.Random(seed)
+        line = data.find(b"\n", found.randrange(len(data))) + 1
+        entries = [Wanted(len(data) + 1, 1, page), Wanted(0, page)]
+        entries += [Wanted(at, page, page) for at in (len(data) // 2, found.randrange(len(data)), line)]
+        for entry in entries[: often(5 if size < 500_000 else 3, 5)]:
+            assert joined(data, info, entry, page) == expected, (seed, entry)
+
+
 def test_a_line_that_is_too_long_to_draw_has_its_end_all_the_same() -> None:
     data = b"first\n" + b"y" * (9 << 20) + b"\nlast\n"
     info = info_of(data)

@@ -89,6 +89,20 @@ def test_where_no_line_ends_is_passed_over_by_whole_blocks() -> None:
     assert index.no_end_until(6 * BLOCK + 50) == 6 * BLOCK + 50
 
 
+def test_and_so_it_is_back() -> None:
+    data = bytearray(b"x" * (6 * BLOCK + 100))
+    for end in (BLOCK + 7, 5 * BLOCK + 9):
+        data[end] = 10
+    index = made(bytes(data))
+    for offset in (0, 5, BLOCK, BLOCK + 8, 2 * BLOCK, 2 * BLOCK + 5, 5 * BLOCK, 5 * BLOCK + 10, 6 * BLOCK, 7 * BLOCK):
+        found = index.no_end_since(offset)
+        assert b"\n" not in data[found : offset // BLOCK * BLOCK]
+        assert found <= offset
+    assert index.no_end_since(5 * BLOCK + 5) == 2 * BLOCK
+    assert index.no_end_since(BLOCK) == 0
+    assert index.no_end_since(9 * BLOCK) == 9 * BLOCK
+
+
 def test_what_is_saved_is_loaded() -> None:
     index = made(log(3 * BLOCK + 5))
     index.begun = 1_795_424_941_000

@@ -17,6 +17,7 @@ from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Found, Origin, StoreOrigin
 from flarelog.viewers.web.drawing import BEFORE, Wanted
+from flarelog.viewers.web.index import Index
 from flarelog.viewers.web.windows import DRAWN, Hints, Windows, info_of
 
 STREAM = StreamId("run-1", "kyoto", "log.txt")
@@ -80,7 +81,47 @@ def test_the_end_of_a_long_line_is_looked_for_where_one_may_be(tmp_path: Path) -
         def no_end_until(self, origin: Origin, info: StreamInfo, offset: int) -> int:
             return ended // BLOCK * BLOCK
 
+        def no_end_since(self, origin: Origin, info: StreamInfo, offset: int) -> int:
+            return offset
+
     rows, origin = drawn(tmp_path, data, Wanted(3 << 20, 1, 0), Told())
     assert [(row.text, row.end) for row in rows] == [("a state of a bar", ended)]
     assert sum(stop - start for start, stop in origin.read) < DRAWN + 2 * BEFORE
     assert max(stop for _, stop in origin.read) >= ended
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["counted", "nobody-knows"])
+def test_a_bar_that_is_longer_than_what_is_drawn_is_one_row_to_who_scrolls_up(tmp_path: Path, known: bool) -> None:
+    data = b"first\n" + b"\ra state of a bar" * (1 << 18) + b"\nlast\n"
+    index = Index()
+    index.feed(data)
+
+    class Counted:
+        def style_of(self, origin: Origin, info: StreamInfo, block: int) -> str | None:
+            return index.style_at(block)
+
+        def no_end_until(self, origin: Origin, info: StreamInfo, offset: int) -> int:
+            return index.no_end_until(offset)
+
+        def no_end_since(self, origin: Origin, info: StreamInfo, offset: int) -> int:
+            return index.no_end_since(offset)
+
+    async def play() -> tuple[list[str], int]:
+        async with LocalStore(tmp_path, "memory") as held:
+            appender = await held.appender(STREAM, b"producer")
+            await appender.append(0, data)
+            await appender.close()
+        found, at, pages = list[str](), len(data), 0
+        async with StoreOrigin(tmp_path) as origin:
+            info = await info_of(origin, STREAM)
+            while at:
+                page = await Windows(Counted() if known else None).drawn(
+                    origin, info, Wanted(at, 0, 400), View(new=Renderer)
+                )
+                assert page.begin < at
+                found, at, pages = [row.text for row in page.rows] + found, page.begin, pages + 1
+        return found, pages
+
+    found, pages = asyncio.run(play())
+    assert found == ["first", "a state of a bar", "last"]
+    assert pages <= (3 if known else len(data) // BEFORE + 3)
