@@ -67,6 +67,9 @@ class Drawing:
         self._text = bytearray()  # what was drawn, where lines of it are left out
         self._styled = False  # it is known which colours went on
         self._lines = wanted.before + WINDOW + 1  # before the place that are drawn
+        # Rows before the place, by their offsets, where they may have begun above what is drawn. One that shows
+        # something else in the end is among the rows behind the place, which are drawn from another place on.
+        self._shown: dict[int, str] | None = None
 
     @property
     def first_bytes(self) -> int:
@@ -90,6 +93,8 @@ class Drawing:
             if offset + start <= 0 or self._is_sure(data, offset, max(0, start)):
                 return True
             if start <= data.find(b"\n", 0, self._last(at)) + 1:
+                if at >= BEFORE and not self._wanted.rows:
+                    self._shown = self._drawn_until(offset + max(0, start), data[max(0, start) : at])
                 return at >= BEFORE
             self._lines *= MORE
         return False
@@ -108,6 +113,11 @@ class Drawing:
         flow.know(self._info)
         self._take(data[start:], offset + start)
         self._at = self._index()
+
+    def _drawn_until(self, offset: int, data: bytes) -> dict[int, str]:
+        """The rows that *data*, which stands at *offset* and ends at the place, shows by itself, by their offsets."""
+        flow = Flow(self._info.stream, self._view, offset, over=True, plain=self.plain)
+        return {line.offset: line.text for line in _lines(flow.feed(offset, data, NEVER) + flow.close(NEVER))}
 
     def more(self, data: bytes) -> None:
         """Draw *data*, which comes next."""
@@ -157,6 +167,10 @@ class Drawing:
                 place, found.open = flow.place, flow.open()
             else:
                 self._items += [self._ended(line, end) for line in _lines(flow.close(NEVER))]
+            self._at = self._index()
+        if self._shown is not None:
+            goes_on = [line.text != self._shown.get(line.offset, line.text) for line in self._items[: self._at]]
+            self._items[: self._at] = [line for line, on in zip(self._items, goes_on, strict=False) if not on]
             self._at = self._index()
         first = max(0, self._at - self._wanted.before)
         last = min(len(self._items), self._at + self._wanted.rows)

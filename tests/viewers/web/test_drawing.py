@@ -17,7 +17,7 @@ from flarelog.render.counting import BLOCK
 from flarelog.render.levels import Level
 from flarelog.render.rows import Line, Note
 from flarelog.viewers.flow import Flow, View
-from flarelog.viewers.web.drawing import Drawing, Drawn, Wanted
+from flarelog.viewers.web.drawing import BEFORE, Drawing, Drawn, Wanted
 from flarelog.viewers.web.index import Index
 from tests.often import often
 from tests.rows import rows
@@ -150,7 +150,7 @@ def test_pages_down_and_up_show_each_row_and_each_note_once() -> None:
 
 def bars(seed: int, size: int) -> bytes:
     """What tqdm writes with positions: bars below each other that are drawn again and again, text above and between."""
-    chance, parts, length, number = random.Random(seed), [], 0, 0
+    chance, parts, length, number = random.Random(seed), list[bytes](), 0, 0
     while length < size:
         began, count, states = len(parts), chance.randrange(1, 5), chance.choice((3, 40, 400))
         for state in range(states):
@@ -165,6 +165,23 @@ def bars(seed: int, size: int) -> bytes:
         parts += [b"epoch %d: line %d\n" % (number, n) for n in range(chance.choice((0, 1, 5, 100)))]
         length, number = length + sum(map(len, parts[began:])), number + 1
     return b"".join(parts)
+
+
+def test_bars_in_several_rows_that_began_farther_above_than_is_drawn_are_shown_once() -> None:
+    states = 6000
+    drawn = b"".join(
+        b"\n" * which + b"\r" + b"bar%d %5d of %d %s" % (which, state, states, b"#" * 120) + b"\x1b[A" * which
+        for state in range(states)
+        for which in range(3)
+    )
+    data = b"first\n" + drawn + b"\n\n\nlast\n"
+    assert len(data) > 2 * BEFORE
+    found = [row[2] for row in joined(data, info_of(data), Wanted(len(data) + 1, 1, 400), 400)]
+    assert [str(text).split(" #")[0] for text in found] == [
+        "first",
+        *(f"bar{n}  5999 of 6000" for n in range(3)),
+        "last",
+    ]
 
 
 def joined(data: bytes, info: StreamInfo, first: Wanted, page: int) -> list[tuple[object, ...]]:
