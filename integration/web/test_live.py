@@ -66,6 +66,45 @@ def test_a_bar_moves_in_its_place(browser: Browser, growing: tuple[Place, Receiv
         tab.is_clean()
 
 
+def test_a_line_behind_bars_in_several_rows_has_its_number_live_as_later(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    place, receiver, web = growing
+    states = [
+        b"\n" * which + b"\r" + f"bar {which}: {percent:3d}%|".encode() + b"\x1b[A" * which
+        for percent in range(101)
+        for which in range(3)
+    ]
+    bars = b"".join(states) + b"\n\n\n"
+    ended = 500 + bars.count(b"\n")
+    with tab_of(browser, web) as tab:
+        page = tab.show(LIVE)
+
+        def tells(*numbers: int) -> None:
+            for text, number in zip(("done", "one more", "and one"), numbers, strict=False):
+                expect(row(page, text).locator(".number")).to_have_text(f"{number:,}")
+
+        expect(row(page, "000499 step").locator(".number")).to_have_text("500")
+        append(place.log, bars[: len(bars) // 2])
+        expect(row(page, "bar 2")).to_be_in_viewport()
+        append(place.log, bars[len(bars) // 2 :] + b"done\none more\n")
+        tells(ended + 1, ended + 2)
+        append(place.log, b"and one\n")
+        tells(ended + 1, ended + 2, ended + 3)
+        page.reload()
+        tells(ended + 1, ended + 2, ended + 3)
+        assert place.call("run-end", "run-1", "--receiver", receiver.address).ends() == 0
+        expect(row(page, "its receipt is complete")).to_be_in_viewport()
+        tells(ended + 1, ended + 2, ended + 3)
+        page.reload()
+        expect(row(page, "bar 0")).to_have_count(1)
+        tells(ended + 1, ended + 2, ended + 3)
+        for which in range(3):
+            line = 501 + bars[: bars.index(b"bar %d" % which)].count(b"\n")
+            expect(row(page, f"bar {which}").locator(".number")).to_have_text(str(line))
+        tab.is_clean()
+
+
 def test_a_third_tab_says_that_two_others_follow_logs_and_goes_on_when_one_is_closed(
     browser: Browser, growing: tuple[Place, Receiver, Web]
 ) -> None:

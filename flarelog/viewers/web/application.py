@@ -97,7 +97,8 @@ def made(sources: Sources, options: WebOptions, key: bytes) -> Guarded:
     logins, indexes = Logins(sources, options, key), Indexes(sources.name, options.cache)
     answers = Answers(logins, sources.how)
     reads = Reads(logins, answers.lists, answers.timelines, indexes)
-    rooms = Rooms(logins, answers, reads, Flows(logins, answers.lists, reads.windows, reads.view()))
+    flows = Flows(logins, answers.lists, reads.windows, reads.view(), indexes.line_known)
+    rooms = Rooms(logins, answers, reads, flows)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:

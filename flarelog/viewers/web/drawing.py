@@ -16,6 +16,7 @@ from flarelog.model import StreamInfo
 from flarelog.render.rows import WINDOW, Line, Note
 from flarelog.render.sgr import RESETS, style_behind
 from flarelog.viewers.flow import Flow, View
+from flarelog.viewers.web.numbering import left_out
 
 BEFORE = 1 << 20  # bytes before the place that are drawn at most
 FIRST_BEFORE = 64 << 10
@@ -40,7 +41,7 @@ class Wanted(NamedTuple):
 class Drawn:
     """What was drawn. *begin*: the first row, or where what was looked at begins if lines are left out; *end*: behind
     the last row, or behind what was looked at; *open*: rows at the end of the log that may still change; *left*: how
-    many lines are left out before each row, and behind the last.
+    many lines are no row before each row, and behind the last; empty where each is one.
     """
 
     rows: list[Line] = field(default_factory=list)
@@ -64,7 +65,7 @@ class Drawing:
         self._at = 0  # the index of the row at the place
         self._cut = False
         self._began = 0
-        self._text = bytearray()  # what was drawn, where lines of it are left out
+        self._text = bytearray()  # what was drawn
         self._styled = False  # it is known which colours went on
         self._lines = wanted.before + WINDOW + 1  # before the place that are drawn
         # Rows before the place, by their offsets, where they may have begun above what is drawn. One that shows
@@ -187,21 +188,11 @@ class Drawing:
             found.begin = min(found.begin, self._began)  # what began there is not over, or is not shown by itself
         found.end = rest[0].offset if rest else place
         found.open = [] if rest else found.open
-        if self.filtered:
-            if not self._wanted.before:
-                found.begin = min(found.begin, self._wanted.at)  # what is drawn before it is in another window
-            found.left = self._left_out(found)
+        if self.filtered and not self._wanted.before:
+            found.begin = min(found.begin, self._wanted.at)  # what is drawn before it is in another window
+        left = left_out(self._text[found.begin - self._began :], found.begin, rows, found.end)
+        found.left = left if self.filtered or any(left) else []
         return found
-
-    def _left_out(self, found: Drawn) -> list[int]:
-        """How many lines of what was looked at are left out before each row of *found*, and behind the last."""
-        left, at = [], found.begin - self._began
-        for row in found.rows:
-            begin = row.offset - self._began
-            left.append(self._text.count(b"\n", at, max(at, begin)))
-            at = max(at, begin if isinstance(row, Note) else row.end - self._began)
-        end = found.end - self._began
-        return [*left, self._text.count(b"\n", at, max(at, end)) + (len(self._text) < end and at < end)]
 
     def _goes_with_next(self, index: int) -> bool:
         """Whether the item at *index* is a note of what comes next."""
@@ -216,8 +207,7 @@ class Drawing:
     def _take(self, data: bytes, offset: int) -> None:
         if self._flow is not None:
             self._items += _lines(self._flow.feed(offset, data, NEVER))
-            if self.filtered:
-                self._text += data
+            self._text += data
 
     def _index(self) -> int:
         """Of the first row that ends behind the place, or the first note at it or behind."""

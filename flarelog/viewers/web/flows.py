@@ -26,7 +26,7 @@ from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.answers import Lists
 from flarelog.viewers.web.asking import Refused, offset, said, same, stream, text, whole
-from flarelog.viewers.web.hub import Hub
+from flarelog.viewers.web.hub import Hub, LineOf
 from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.search import LIMIT, MOST, Query, Search
 from flarelog.viewers.web.tails import Permits, Tail
@@ -55,11 +55,11 @@ class Flowing(StreamingResponse):
 
 
 class Flows:
-    """*view*: how streams become rows."""
+    """*view*: how streams become rows; *line_of* numbers their lines."""
 
-    def __init__(self, logins: Logins, lists: Lists, windows: Windows, view: View) -> None:
+    def __init__(self, logins: Logins, lists: Lists, windows: Windows, view: View, line_of: LineOf) -> None:
         self._logins, self._lists, self._windows = logins, lists, windows
-        self._hub = Hub(lambda origin, info, at: windows.flow_at(origin, info, at, view))
+        self._hub = Hub(lambda origin, info, at: windows.flow_at(origin, info, at, view), line_of)
         self._permits = Permits()
 
     async def tail(self, request: Request) -> Response:

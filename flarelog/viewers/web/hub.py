@@ -21,6 +21,7 @@ from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.viewers.flow import QUIET, SETTLE, Flow, Item
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.asking import same
+from flarelog.viewers.web.numbering import Numbering
 from flarelog.viewers.web.rows import Encoder, bar
 from flarelog.viewers.web.windows import info_of
 
@@ -71,19 +72,26 @@ class Viewer:
 
 Begin = Callable[[Origin, StreamInfo, int], Awaitable[Flow]]
 """Makes a flow that stands at an offset, as if it had drawn what lies before."""
+LineOf = Callable[[Origin, StreamInfo, int], Awaitable[int | None]]
+"""The number of the line at an offset; None while that is not known."""
+
+
+async def unknown(origin: Origin, info: StreamInfo, offset: int) -> int | None:
+    return None
 
 
 class Feed:
-    """A stream from *start* on, for as long as somebody looks. *begin* makes its flow."""
+    """A stream from *start* on, for as long as somebody looks. *begin* makes its flow, *line_of* numbers its lines."""
 
-    def __init__(self, info: StreamInfo, start: int, begin: Begin) -> None:
+    def __init__(self, info: StreamInfo, start: int, begin: Begin, line_of: LineOf = unknown) -> None:
         self.info, self.start = info, start
         self.first = 0  # the number of the first batch in the ring
         self.done = False  # it is sealed, and everything was drawn
         self.lost = ""  # why nothing comes for now
         self.opened = ""  # its open rows, encoded
         self.place = start
-        self._begin = begin
+        self._begin, self._line_of, self._from = begin, line_of, start
+        self._numbering = Numbering(start)
         self._flow: Flow | None = None
         self._ring: deque[Batch] = deque()
         self._size = 0
@@ -149,6 +157,7 @@ class Feed:
             try:
                 if self._flow is None:
                     self._flow = await self._begin(viewer.origin, self.info, self.start)
+                    await self._number(viewer.origin)
                     self._fed.set()
                 if self.lost:  # a log that grows no more would not tell that its receiver is back
                     same(await info_of(viewer.origin, self.info.stream), self.info.begun)
@@ -183,7 +192,9 @@ class Feed:
                 self._calm = calm
                 while at < len(data):
                     began, size, now = time.perf_counter(), self._slices.size, time.monotonic()
-                    items = flow.feed(number + at, data[at : at + size], now)
+                    piece = data[at : at + size]
+                    self._numbering.feed(number + at, piece)
+                    items = flow.feed(number + at, piece, now)
                     at += size
                     if calm and at >= len(data):
                         items += flow.settle(now + SETTLE)
@@ -193,6 +204,11 @@ class Feed:
                         self._fed.set()
                     await asyncio.sleep(0)
                 yield
+
+    async def _number(self, origin: Origin) -> None:
+        """Ask which line the first one is, if that is not known."""
+        if self._numbering.first is None:
+            self._numbering.first = await self._line_of(origin, self.info, self._from)
 
     def _back(self) -> None:
         if self.lost:
@@ -210,6 +226,9 @@ class Feed:
             self._fed.clear()
             await asyncio.sleep(QUIET)
             if (flow := self._flow) is not None and not self.done:
+                if self._reader is not None:
+                    with contextlib.suppress(FlarelogError):  # who reads is told of it
+                        await self._number(self._reader.origin)
                 if flow.unsettled:
                     self._give(flow, flow.settle(time.monotonic()))
                     if flow.unsettled:
@@ -225,7 +244,8 @@ class Feed:
         self._tell()
 
     def _give(self, flow: Flow, items: list[Item]) -> None:
-        rows, place = "\n".join(self._encoder.rows(items)), flow.place
+        items = [item for item in items if item is not None]
+        rows, place = "\n".join(self._encoder.rows(items, self._numbering.of(items))), flow.place
         if not rows and place == self.place:
             return
         self.place = place
@@ -243,6 +263,7 @@ class Hub:
     """The feeds of all streams at which somebody looks."""
 
     begin: Begin
+    line_of: LineOf = unknown
     feeds: dict[StreamId, Feed] = field(default_factory=dict)
 
     def of(self, info: StreamInfo) -> Feed | None:
@@ -255,7 +276,7 @@ class Hub:
         """The feed of the stream of *info*, which is begun at *offset* if there is none."""
         feed = self.of(info)
         if feed is None:
-            feed = self.feeds[info.stream] = Feed(info, offset, self.begin)
+            feed = self.feeds[info.stream] = Feed(info, offset, self.begin, self.line_of)
         feed.enter(viewer)
         try:
             yield feed

@@ -245,10 +245,15 @@ class Indexes:
 
     async def line_of(self, origin: Origin, info: StreamInfo, offset: int) -> int | None:
         """The number of the line at *offset*, from 1 on; None while that is not known."""
-        index = self.of(origin, info)
-        if index.position < offset:
+        self.of(origin, info)
+        return await self.line_known(origin, info, offset)
+
+    async def line_known(self, origin: Origin, info: StreamInfo, offset: int) -> int | None:
+        """As ``line_of``, whatever length the log had when *info* was asked for: nothing is counted for it."""
+        index = self._found.get(info.identity)
+        if offset and (index is None or index.position < offset):
             return None
-        begin, lines = index.before(offset)
+        begin, lines = (0, 0) if index is None else index.before(offset)
         return lines + (await gathered(origin, info.stream, begin, offset)).count(b"\n") + 1
 
     async def offset_of(self, origin: Origin, info: StreamInfo, line: int) -> tuple[int, bool]:

@@ -1,13 +1,15 @@
 """Lines as a browser gets them: JSON arrays, text without a control character, and colours as classes over it.
 
-A row is ``[k, offset, end, text, flags, time, spans]``; what is empty at its end is left out. Encoded rows are text
+A row is ``[k, offset, end, text, flags, time, spans, null, line]``; what is empty at its end is left out. The number of
+its line is there where it is not that of the row before and one. Encoded rows are text
 without their ``[k,``, so that viewers who number their streams differently share them.
 """
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring
 
@@ -29,10 +31,15 @@ class Encoder:
     def __init__(self) -> None:
         self._levels = defaultdict[str, Levels](Levels)  # by a line's stream
 
-    def rows(self, lines: Iterable[Line | None]) -> list[str]:
-        """*lines* as rows, each without its ``[k,``."""
+    def rows(self, lines: Iterable[Line | None], numbers: Sequence[int | None] = ()) -> list[str]:
+        """*lines* as rows, each without its ``[k,``. *numbers*: of their lines, as far as there are some to be told."""
         row = self.row
-        return [row(line) for line in lines if line is not None]
+        found = [row(line) for line in lines if line is not None]
+        for at, number in enumerate(numbers):
+            if number is not None:
+                empty = ",null" * (7 - len(json.loads(f"[0,{found[at]}")))
+                found[at] = f"{found[at][:-1]}{empty},null,{number}]"
+        return found
 
     def row(self, line: Line, flags: int = 0) -> str:
         offset, end, text, stream, time, _ = line

@@ -77,6 +77,17 @@ def places(size: int, seed: int, count: int) -> Iterator[int]:
     yield from (found.randrange(size) for _ in range(count))
 
 
+def numbers(found: Drawn, data: bytes) -> dict[int, int]:
+    """Which line each row of *found* is, as the page counts: from the first one on, and what is left out between."""
+    number, counted = data.count(b"\n", 0, found.begin) + 1, {}
+    for row, left in zip(found.rows, found.left or [0] * len(found.rows), strict=False):
+        number += left
+        if not isinstance(row, Note):
+            counted[row.offset] = number
+            number += 1
+    return counted
+
+
 @rows([(path, sealed) for path in SAMPLES for sealed in (True, False)], at_once=20)
 def test_a_window_of_a_sample_is_what_the_whole_shows(row: tuple[Path, bool]) -> None:
     path, sealed = row
@@ -213,6 +224,8 @@ def test_pages_of_bars_in_several_rows_show_each_row_once(size: int, page: int, 
         entries += [Wanted(at, page, page) for at in (len(data) // 2, found.randrange(len(data)), line)]
         for entry in entries[: often(5 if size < 500_000 else 3, 5)]:
             assert joined(data, info, entry, page) == expected, (seed, entry)
+            counted = numbers(drawn(data, info, entry), data)
+            assert counted == {offset: data.count(b"\n", 0, offset) + 1 for offset in counted}, (seed, entry)
 
 
 def test_a_line_that_is_too_long_to_draw_has_its_end_all_the_same() -> None:

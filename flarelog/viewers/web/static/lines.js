@@ -1,7 +1,7 @@
 /**
  * The rows that a page holds of a log, or of several that are merged: no DOM, no network.
  *
- * A row is `[k, offset, end, text, flags, time, spans]`, and its offset is its only identity: a row that comes again
+ * A row is `[k, offset, end, text, flags, time, spans, key, line]`, and its offset is its only identity: a row that comes again
  * takes the place of the one that stands there, so that a resumed stream doubles none, and a bar moves in its place.
  */
 
@@ -59,11 +59,11 @@ export class Lines {
   replace(rows, { from = 0, to = 0, line = null, about = false, open = [], left } = {}) {
     this.clear();
     this.from = from;
-    this.to = to;
     this.whole = open.length > 0;
     this.number = line ?? null;
     this.about = about;
     this.append(rows, left);
+    this.to = to;
     for (const k of new Set(open.map((row) => row[0]))) this.reopen(k, open.filter((row) => row[0] === k));
   }
 
@@ -107,8 +107,10 @@ export class Lines {
           this.rest += 1;
           continue;
         }
-        row.left = this.rest;
-        this.rest = 0;
+        const behind = row[1] < this.to; // it was open, and what is left out lies behind it
+        row.left = behind ? 0 : this.rest;
+        this.rest = behind ? Math.max(0, this.rest - 1) : 0;
+        if (row[8] && this.number !== null && !this.about) row.left = Math.max(0, row[8] - this.number - lined(this.rows));
         this.rows.push(row);
         fresh += 1;
       } else if (this.settle(row, place)) fresh += 1;
@@ -131,6 +133,8 @@ export class Lines {
       }
       if (its < place || (its === place && row[4] & NOTE)) {
         this.rows.splice(at + 1, 0, row);
+        const next = this.rows.slice(at + 2).find((one) => one.left);
+        if (next && !(row[4] & NOTE)) next.left -= 1; // it is one of those that were left out there
         return true;
       }
     }

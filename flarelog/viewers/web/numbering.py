@@ -1,0 +1,74 @@
+"""Which line of a log a row is: the line feeds before the row's first byte, and one.
+
+A bar of several rows has many lines: each time that it is drawn its rows end with line feeds again. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flarelog.render.rows import Line, Note
+from flarelog.viewers.flow import Item
+
+KEPT = 1 << 20  # bytes behind the last row in which a row may begin
+
+
+def left_out(text: bytes | bytearray, begin: int, rows: Sequence[Line], end: int) -> list[int]:
+    """How many lines of *text*, which stands at *begin*, are no row: before each of *rows*, and behind the last up to
+    *end*. The line that *end* lies behind may be longer than *text*.
+    """
+    left, at, own = [], 0, 0  # own: lines up to there that are rows
+    for row in rows:
+        to = max(at, row.offset - begin)
+        lines = text.count(b"\n", at, to) - own
+        left.append(max(0, lines))
+        own = max(0, -lines) + (not isinstance(row, Note))
+        at = to
+    cut = len(text) < end - begin and at < end - begin
+    return [*left, max(0, text.count(b"\n", at, max(at, end - begin)) + cut - own)]
+
+
+class Numbering:
+    """Of the rows that are given out of a log from *offset* on, which is line *first*, once that is known."""
+
+    def __init__(self, offset: int) -> None:
+        self.first: int | None = None
+        self._text = bytearray()  # from _begin on
+        self._begin = offset
+        self._lines = self._next = 0  # line feeds before _begin; before the next row, if each row is a line
+
+    def feed(self, offset: int, data: bytes) -> None:
+        """*data*, which stands at *offset*, comes next; what came before is passed over."""
+        self._text += data[max(0, self._begin + len(self._text) - offset) :]
+        if (surplus := len(self._text) - KEPT) > KEPT:
+            self._forget(surplus)
+
+    def of(self, items: Sequence[Item]) -> list[int | None]:
+        """The numbers of *items*; None where it is that of the row before and one, or nobody knows it."""
+        numbers: list[int | None] = [None] * len(items)
+        found = [
+            (at, item)
+            for at, item in enumerate(items)
+            if item is not None and not isinstance(item, Note) and item.offset >= self._begin
+        ]
+        if not found:
+            return numbers
+        last = max(item.offset for _, item in found)
+        if self._before(last) != self._next + len(found) - 1:
+            for at, item in found:
+                lines = self._before(item.offset)
+                if lines != self._next and self.first is not None:
+                    numbers[at] = self.first + lines
+                self._next = lines + 1
+        else:
+            self._next += len(found)
+        self._forget(last - self._begin)
+        return numbers
+
+    def _before(self, offset: int) -> int:
+        return self._lines + self._text.count(b"\n", 0, offset - self._begin)
+
+    def _forget(self, size: int) -> None:
+        self._lines += self._text.count(b"\n", 0, size)
+        self._begin += size
+        del self._text[:size]
