@@ -43,6 +43,7 @@ class Reach:
         self._passed: list[Row] = []  # those bars, and rows that the cursor came back to later
         self._dropped = 0  # rows that were there: what the number of a row begins with
         self._waiting: list[tuple[int, Line]] = []  # states of bars, each with the number of the last text above it
+        self._goes_on = False  # a bar that was taken for one that is over went on
         self._allowance = allowance
 
     def at_cursor(self) -> Row | None:
@@ -55,7 +56,7 @@ class Reach:
         found: list[str] = []
         for index in range(len(self.rows) - 1, -1, -1):
             entry = self.rows[index]
-            if isinstance(entry, Row) and (not entry.end or entry.bar or index == self.row):
+            if isinstance(entry, Row) and (not entry.end or (entry.bar and not entry.given) or index == self.row):
                 found += [text for text in entry.texts(self.limit, self.overlong)[:1] if text.strip()]
                 if len(found) >= most:
                     break
@@ -122,6 +123,7 @@ class Reach:
         if row.was is None:
             self._allowance.touch(len(row.chars))
             row.remember()
+        self._goes_on = self._goes_on or row.over
         if index < self._settled and row not in self._passed:
             self._passed.append(row)
         if back and not row.blank and not row.revisited:
@@ -136,6 +138,7 @@ class Reach:
         row.remember()
         row.erase(0, None)
         row.blank = True
+        self._goes_on = self._goes_on or row.over
         if index < self._settled and row not in self._passed:
             self._passed.append(row)
 
@@ -164,18 +167,20 @@ class Reach:
         return row
 
     def settle(self, before: int | None, out: list[Line]) -> None:
-        """Give out the rows that are complete, bars excepted, as far as the first that is not.
+        """Give out the rows that are complete, bars excepted that may go on, as far as the first that is not.
 
         *before*: only rows that ended before this position.
         """
-        for row in self._written_over():
+        over = self._over()
+        for row in self._written_over(over):
             if not row.end or self.at_cursor() is row or (before is not None and row.end >= before):
                 return
             self._passed.remove(row)
+            row.over = row.bar
             out += self._given(row)
         for index in range(self._settled, len(self.rows)):
             entry = self.rows[index]
-            if isinstance(entry, Row) and entry.bar:
+            if isinstance(entry, Row) and entry.bar and index >= over:
                 self._passed.append(entry)
             elif not entry.end or (before is not None and entry.end >= before):
                 break
@@ -184,14 +189,37 @@ class Reach:
             elif index == self.row:  # it may be half of what it will be
                 break
             else:
+                entry.over = entry.bar
                 out += self._given(entry)
             self._settled = index + 1
             if self._waiting:
                 self._release(out)
 
-    def _written_over(self) -> list[Row]:
-        """The rows that were passed over, or given out, and show a line of text now, from the top to the bottom."""
-        found = [row for row in self._passed if not row.bar]
+    def _over(self) -> int:
+        """The rows before this one are over, bars too: plain text stands below them, and the cursor below that.
+
+        Programs whose cursor rests below their bars, as rich's does, write text above them.
+        """
+        if self.row < len(self.rows) or self._goes_on:
+            return 0
+        for index in range(len(self.rows) - 1, -1, -1):
+            entry = self.rows[index]
+            if isinstance(entry, Row):
+                if entry.bar or not entry.end:
+                    return 0
+                text = "" if any(entry.styles) else "".join(entry.chars).strip()
+            else:
+                text = entry.text
+            if text and "%" not in text and "\x1b" not in text:  # or it is a bar that has just begun
+                return index
+        return 0
+
+    def _written_over(self, over: int) -> list[Row]:
+        """The rows that were passed over, or given out, and show a line of text now, or are *over*, from the top to the
+        bottom.
+        """
+        ends = {id(row) for row in self.rows[:over]} if self._passed else ()
+        found = [row for row in self._passed if not row.bar or id(row) in ends]
         return sorted(found, key=self.rows.index) if len(found) > 1 else found
 
     def drop(self, count: int, out: list[Line], end: int | None = None) -> None:

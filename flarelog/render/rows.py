@@ -81,8 +81,8 @@ class Row:
     """
 
     __slots__ = (
-        *("at", "blank", "changed", "chars", "cut", "decile", "end", "given", "offset"),
-        *("held", "redrawn", "revisited", "rewritten", "shown", "size", "stream", "styles", "tail", "time", "was"),
+        *("at", "blank", "changed", "chars", "cut", "decile", "end", "given", "held", "offset", "over"),
+        *("redrawn", "revisited", "rewritten", "shown", "size", "stream", "styles", "tail", "time", "was"),
     )
 
     def __init__(self, offset: int, stream: str, time: int | None) -> None:
@@ -97,6 +97,7 @@ class Row:
         self.was: str | None = None  # what it showed when the cursor left it last, of a row that it came back to
         self.redrawn = self.blank = False  # it shows another state of what it showed before; nothing
         self.given = False  # what it shows was given out
+        self.over = False  # that was a bar, which was taken for one that is over
         self.decile, self.at = -1, 0.0  # of the state that was given out last: its percentage, and when
 
     @property

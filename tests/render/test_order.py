@@ -214,3 +214,56 @@ def test_bars_of_several_workers_are_all_open(kind: type[Program]) -> None:
     assert [text[:9] for text in screen.open()] == ["worker-0:", "worker-1:", "worker-2:"]
     assert len(screen.open(2)) == 2
     assert [text for text in (line.text for line in screen.settle()) if "worker" in text] == []
+
+
+BEGUN = b"r0: 10%|# |\n\rr1: 10%|# |\x1b[A\r"
+OVER = BEGUN + b"r0: 100%|##|\n\rr1: 100%|##|\n"
+NESTED = BEGUN + b"r0: 20%|# |\n\r           \r\x1b[A\r" + b"r0: 100%|##|\n"  # the inner one wipes itself out
+FRAMES = b"a  10%|#\nb  10%|#\n" + (UP + WIPE) * 2 + b"\ra  20%|#\nb  20%|#\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "shown", "open_"),
+    [
+        pytest.param(OVER, [], ["r0: 100%|##|", "r1: 100%|##|"], id="nothing-tells-that-they-are-over"),
+        pytest.param(OVER + b"next\n", ["r0: 100%|##|", "r1: 100%|##|", "next"], [], id="text-below-them-does"),
+        pytest.param(NESTED + b"next\n", ["r0: 100%|##|", "next"], [], id="text-where-an-inner-one-was"),
+        pytest.param(OVER + b"c:  0%|\n", ["c:  0%|"], ["r0: 100%|##|", "r1: 100%|##|"], id="another-bar-does-not"),
+        pytest.param(
+            OVER + b"\x1b[31mc\x1b[0m --\n",
+            ["\x1b[31mc\x1b[0m --"],
+            ["r0: 100%|##|", "r1: 100%|##|"],
+            id="nor-does-what-has-colours",
+        ),
+        pytest.param(OVER + b"next", [], ["r0: 100%|##|", "r1: 100%|##|", "next"], id="nor-half-a-line"),
+        pytest.param(
+            BEGUN + b"\n\nnext\n" + UP * 3, ["next"], ["r0: 10%|# |", "r1: 10%|# |"], id="the-cursor-is-above"
+        ),
+        pytest.param(FRAMES, [], ["a  20%|#", "b  20%|#"], id="a-cursor-that-rests-below-bars"),
+    ],
+)
+def test_bars_are_over_when_text_stands_below_them(data: bytes, shown: list[str], open_: list[str]) -> None:
+    screen = Screen()
+    given = [line.text for line in screen.feed(data) + screen.settle()]
+    assert (given, screen.open()) == (shown, open_)
+
+
+@pytest.mark.parametrize("look", [len(BEGUN), len(OVER) - 5, len(OVER)])
+def test_bars_that_were_passed_over_come_before_the_text_below_them(look: int) -> None:
+    screen = Screen()
+    data = b"start\n" + OVER + b"next 1\nnext 2\n"
+    given = screen.feed(data[: look + 6]) + screen.settle() + screen.feed(data[look + 6 :]) + screen.settle()
+    shown = ["start", "r0: 100%|##|", "r1: 100%|##|", "next 1", "next 2"]
+    assert [line.text for line in given] == shown
+    assert screen.open() == []
+    assert [line.text for line in screen.close()] == []
+
+
+def test_a_bar_that_goes_on_all_the_same_is_shown_again_once() -> None:
+    screen = Screen()
+    given = screen.feed(OVER + b"next\n") + screen.settle()
+    for percent in range(5):
+        given += screen.feed(b"\x1b[3A\rr0: %3d%%|##|\x1b[3B\r" % percent) + screen.settle()
+    assert screen.open() == ["r0:   4%|##|"]
+    given += screen.close()
+    assert [line.text for line in given if line.text.startswith("r0")] == ["r0: 100%|##|", "r0:   4%|##|"]
