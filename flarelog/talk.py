@@ -50,6 +50,7 @@ class Each(NamedTuple):
     kind: str  # what becomes of these logs: are sealed, have gaps
     log: str
     whose: str = ""  # what begins the sentence
+    ends: str = ""  # another kind of which the log is none any more
 
 
 class _Kind:
@@ -59,11 +60,12 @@ class _Kind:
         self.what, self.level, self.count = what, level, 0
         self.said = set[str]()  # logs of which one was said
         self.others = set[str]()
+        self.over = 0  # logs and lines that were held back and are not true any more
 
     @property
     def rest(self) -> str:
         """What was held back."""
-        kind, logs, lines = self.what, len(self.others), self.count - MOST - len(self.others)
+        kind, logs, lines = self.what, len(self.others), self.count - MOST - len(self.others) - self.over
         found = []
         if logs:
             found.append(f"{several(logs, 'more log')} {_of_one(kind) if logs == 1 else kind}")
@@ -82,6 +84,10 @@ class Gathered:
     def says(self, one: Each, now: float, level: int = logging.INFO) -> bool:
         """Whether a record of *one* at *now* is said by itself; otherwise it is one of the ``rest``."""
         self._began = now if self._began is None else self._began
+        ended = self._kinds.get((one.whose, one.ends))
+        if ended is not None and one.log in ended.others:
+            ended.others.remove(one.log)
+            ended.over += 1
         kind = self._kinds.setdefault((one.whose, one.kind), _Kind(one.kind, level))
         kind.count += 1
         if kind.count <= MOST:
@@ -93,7 +99,7 @@ class Gathered:
     @property
     def due(self) -> float | None:
         """When the minute ends; None: nothing of it was held back."""
-        held = any(kind.count > MOST for kind in self._kinds.values())
+        held = any(kind.count > MOST for kind in self._kinds.values())  # and may not be true any more
         return self._began + MINUTE if held and self._began is not None else None
 
     def over(self, now: float) -> bool:
@@ -104,16 +110,16 @@ class Gathered:
         """The level and a sentence for each kind of which records were held back; a new minute begins with the next
         record.
         """
-        found = [(kind.level, f"{whose}{kind.rest}") for (whose, _), kind in self._kinds.items() if kind.count > MOST]
+        found = [(kind.level, f"{whose}{kind.rest}") for (whose, _), kind in self._kinds.items() if kind.rest]
         self._began, self._kinds = None, {}
         return found
 
 
-def each(kind: str, log: object, whose: str = "") -> dict[str, Each]:
+def each(kind: str, log: object, whose: str = "", *, ends: str = "") -> dict[str, Each]:
     """The *extra* of a record that there is one of for each log; *kind* says what becomes of them: ``are sealed``.
-    *whose* begins the sentence for those that are held back.
+    *whose* begins the sentence for those that are held back. *ends*: another kind, of which the log is none any more.
     """
-    return {"each_log": Each(kind, str(log), whose)}
+    return {"each_log": Each(kind, str(log), whose, ends)}
 
 
 def _of_one(kind: str) -> str:

@@ -87,3 +87,16 @@ def test_a_line_begins_with_who_speaks_and_what_was_held_back_is_said_at_the_end
 
 def test_the_rest_of_warnings_is_a_warning() -> None:
     assert said(MOST + 2, logging.WARNING)[-1] == "WARNING sidecar: 2 more logs are open"
+
+
+def test_what_was_held_back_and_is_not_true_any_more_is_not_said() -> None:
+    gathered = Gathered()
+    for n in range(MOST + 3):
+        gathered.says(Each("cannot be sent", f"{n}.log"), 5.0)
+    for n in (0, MOST, MOST + 2):
+        gathered.says(Each("are sent after all", f"{n}.log", ends="cannot be sent"), 6.0)
+    assert [sentence for _, sentence in gathered.rest()] == ["1 more log cannot be sent"]
+    for n in range(MOST + 1):
+        gathered.says(Each("cannot be sent", f"{n}.log"), 7.0)
+    gathered.says(Each("are sent after all", f"{MOST}.log", ends="cannot be sent"), 8.0)
+    assert gathered.rest() == []

@@ -104,7 +104,7 @@ class Strangers:
             if error.errno in NO_DESCRIPTOR:
                 self.descriptors.hold(path)
             elif self.ledger.holds_all(found):
-                self.troubles.pop(path, None)
+                self.troubles.over(path)
             else:
                 self.troubles.tell(path, f"{legible(full)} cannot be read: {error.strerror}")
             return None
@@ -153,7 +153,7 @@ class Strangers:
         if owned is None:
             file.close()
             return None
-        self.troubles.pop(path, None)
+        self.troubles.over(path)
         if owned == (path, -1) and path in look.links and self._may_pass(path) and self.passing.add(file, path, now):
             return None
         return self._take_in(file, *owned, now)

@@ -53,6 +53,11 @@ class Troubles(dict[str, str]):
             else:
                 log.error("%s; the other files continue", sentence, exc_info=bug)
 
+    def over(self, path: str) -> None:
+        """*path* is none any more."""
+        if (sentence := self.pop(path, None)) is not None:
+            log.info("%s; that is over", sentence, extra=each("are sent after all", path, ends="cannot be sent"))
+
     def forget_gone(self, root: str, scanned: Collection[str] | None) -> None:
         """What cannot be read, or sent, is no trouble any more once it is gone. *scanned*: of these directories; None:
         of all.
@@ -65,7 +70,11 @@ class Troubles(dict[str, str]):
                     os.lstat(os.path.join(root, path))
                 except (FileNotFoundError, NotADirectoryError):
                     del self[path]
-                    log.info("%s; it is gone", sentence, extra=each("are gone and were not sent", path))
+                    log.info(
+                        "%s; it is gone",
+                        sentence,
+                        extra=each("are gone and were not sent", path, ends="cannot be sent"),
+                    )
                 except OSError:
                     pass
 
@@ -152,7 +161,7 @@ class Walk:
             if directory == ".":
                 self.root_missing = False
             self.directories.add(directory)
-            self.troubles.pop(directory, None)
+            self.troubles.over(directory)
             silent = not self.watch.tells or directory in self.unwatched
             names: list[tuple[str, tuple[int, int], int | None]] = []
             for entry in found:
