@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any, ClassVar
 
 from flarelog.checksum import EMPTY_DIGEST
+from flarelog.errors import InvalidName
 from flarelog.exit_marks import Exit
 from flarelog.names import log_name, run_name, site_name
 from flarelog.values import frozen
@@ -22,9 +24,11 @@ MAX_OFFSET = (1 << 63) - 1
 """No stream is longer: what is added to a later offset would not fit a message."""
 MAX_CHUNK = 2 << 20  # what a message costs is spread over more bytes: 10 % more throughput than with 1 MiB
 LONGEST_REASON = 300  # characters of why something became of a log
-UNREAD = 8  # logs that cannot be read, as a producer tells it with its health
+UNREAD = 8  # logs that cannot be read, as a producer tells it with its health, and as it is told live
+NAMED_UNREAD = 100  # that a producer names beside it; of the others it tells how many they are
 CANNOT_BE_LISTED = " cannot be listed: "  # of a directory, as the next of a file
 REST = ".unread"  # what a reader is told behind the name of a log of which bytes are stored, and not the rest
+OTHERS = "*"  # what stands for files that cannot be read and that nobody named
 CANNOT_BE_READ = " cannot be read: "  # in what a sidecar says of a file, between the name and the reason
 CANNOT_BE_SENT = " cannot be sent: "  # the same where its name, say, is none that a log can have
 REDACTED = "redacted"  # in a generation's notes, before what was masked
@@ -271,9 +275,11 @@ class News:
     activity: Activity | None = None  # None: not known
     health: Health | None = None  # of the machine, said with one of its logs; None: it is not said now
     place: str = ""  # with health, or an Open: tells the directory of its logs from others of the site; empty: not said
-    whole: bool = False  # health names every log of that place that cannot be read
+    whole: bool = False  # health names every log of that place that cannot be read, and so does unread
     # With whole: every log of that place that the receiver refused and that is still to be sent; None: not known.
     refused: tuple[str, ...] | None = None
+    unread: tuple[tuple[str, str], ...] = ()  # with health: files there that are not sent, each with why
+    more: int = 0  # how many more there are
 
 
 @frozen
@@ -345,6 +351,7 @@ class StreamInfo:
     ended: int = field(default=0, compare=False)  # it was sealed
     lengths: tuple[int, ...] = field(default=(), compare=False)  # at times that were asked for; none: nobody knows
     unstored: str = ""  # why nothing of the log was ever stored: it is no stream, and cannot be read
+    about: str = ""  # with unstored: what cannot be had, where that is no log of that name (see ``never_stored``)
 
     @property
     def identity(self) -> tuple[StreamId, int]:
@@ -354,15 +361,19 @@ class StreamInfo:
     @property
     def is_unread(self) -> bool:
         """Whether nothing of the log was ever stored because its site cannot read it."""
-        return self.unstored.startswith(CANNOT_BE_READ.lstrip())
+        return is_unread(self.unstored)
 
     @property
     def rest_of(self) -> StreamId | None:
         """Of a log of which bytes are stored: its own name, where this tells that its site cannot read the rest."""
-        log = self.stream.log
-        if not self.is_unread or not log.endswith(REST):
-            return None
-        return StreamId(self.stream.run, self.stream.site, log.removesuffix(REST))
+        with suppress(InvalidName):
+            return StreamId(self.stream.run, self.stream.site, self.about)
+        return None
+
+    @property
+    def is_partly(self) -> bool:
+        """Whether, of what this tells of, something may be stored: a log's rest, a directory, files without a name."""
+        return self.rest_of is not None or self.about == OTHERS or self.about.endswith("/")
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -382,6 +393,11 @@ class StreamInfo:
         """What is to be known of any of its generations, each word once."""
         words = [word for mark in self.marks if isinstance(mark, Generation) for word in mark.notes.split(",")]
         return tuple(sorted({word for word in words if word}))
+
+
+def is_unread(why: str) -> bool:
+    """Whether *why* nothing of a log was stored is that its site cannot read it, or its directory."""
+    return why.startswith((CANNOT_BE_READ.lstrip(), CANNOT_BE_LISTED.lstrip()))
 
 
 def generations(marks: Iterable[Mark]) -> int:

@@ -5,6 +5,7 @@ Names are validated once, at the edge, and map one to one to paths: whatever the
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -18,6 +19,7 @@ DOCTORS_LOG = "flarelog-doctor.log"  # each of them
 MAX_NAME = 128
 MAX_PART = 200  # leaves room in a 255-byte file name for the journal's prefix and suffixes
 MAX_LOG = 1024
+STAND_IN = 40  # characters of a file's name in what stands for it: a sentence has room for few
 MAX_PARTS = 16  # of a log's name: each but the last is a directory, which a receiver makes durable by itself
 
 _HOST = late(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
@@ -78,6 +80,17 @@ def log_name(name: str) -> str:
         if part.startswith(".") and _STORES_OWN.fullmatch(part):
             raise InvalidName(f"the log's name has the part {part!r}, which the store uses for its own files")
     return name
+
+
+def stand_in(path: str) -> str:
+    """*path*, if it can name a log; else a name like it, which no other path has."""
+    try:
+        return log_name(path)
+    except InvalidName:
+        import hashlib  # few are
+
+        digest = hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()
+        return f"{re.sub('[^A-Za-z0-9._-]+', '_', path)[-STAND_IN:]}-{digest}"
 
 
 def parse_address(address: str) -> tuple[str, int]:

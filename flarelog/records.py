@@ -108,7 +108,8 @@ def unstored_sentences(found: Iterable[StreamInfo]) -> list[str]:
     logs: dict[tuple[str, str, str], list[str]] = {}
     for info in found:
         if info.unstored and not info.is_unread:
-            logs.setdefault((info.stream.run, info.stream.site, info.unstored), []).append(info.stream.log)
+            log = info.about or info.stream.log
+            logs.setdefault((info.stream.run, info.stream.site, info.unstored), []).append(log)
     return [
         f"{run}/{site}: nothing is stored of {several(len(those), 'log')}: {legible(why)} ({_few(those)})"
         for (run, site, why), those in logs.items()

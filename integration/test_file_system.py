@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.model import NAMED_UNREAD
+from flarelog.names import stand_in
 from integration.harness.places import FLARELOG, LOG, RUN, SITE, Place, Receiver, append, lines, until
 
 NOBODY = 65534
@@ -64,7 +66,15 @@ def test_a_site_whose_only_log_cannot_be_read_is_seen_and_told(
     receiver = place.serve()
     sidecar = place.sidecar(receiver, *once, plain=nobody)
     why = f"missing: {RUN}/{SITE}: {LOG} cannot be read: Permission denied"
-    until(lambda: why in place.call("status", RUN, "--receiver", receiver.address).printed, "it is told")
+    said: list[str] = []
+
+    def told() -> bool:
+        said.append(place.call("status", RUN, "--receiver", receiver.address).printed)
+        return why in said[-1]
+
+    until(told, "it is told")
+    assert said[-1].count(LOG) == 2, f"a row and a reason: {said[-1]}"
+    assert "1 site: 1 not stored" in said[-1]
     if once:
         assert sidecar.ends() == 1
         (record,) = sidecar.records()
@@ -125,6 +135,89 @@ def test_a_log_of_which_a_part_is_stored_is_not_complete_while_its_site_cannot_r
     assert place.sidecar(receiver, "--once", plain=nobody).ends() == 0
     assert standing() == ("sealed", 0, "sealed", "\u2705")
     receiver.holds(data + more)
+
+
+@pytest.mark.parametrize("count", [12, NAMED_UNREAD + 20])
+def test_no_log_is_complete_while_its_site_has_files_that_it_cannot_read_and_however_many(
+    place: Place, nobody: tuple[str, ...], count: int
+) -> None:
+    names = [f"p{n:03}.log" for n in range(count)]
+    for name in names:
+        append(place.root / name, lines(2))
+    receiver = place.serve()
+    at = ("--receiver", receiver.address)
+    sidecar = place.sidecar(receiver, plain=nobody)
+    until(
+        lambda: [one["streams"] for one in place.call("runs", RUN, *at, "--json").records()] == [count], "all are sent"
+    )
+    for name in names:
+        (place.root / name).rename(place.root / f"{name}.1")
+        (place.root / name).touch(mode=0o600)
+        append(place.root / name, lines(2, 2))
+    last = ("--log", names[-1])
+    until(lambda: standing_of(place, receiver, *last)[1] == 7, "the last of them is told", 30)
+    said = place.call("status", RUN, *at).printed.splitlines()
+    named = [line for line in said if re.search(r"missing: .* more of p\d+\.log cannot be read: ", line)]
+    assert len(named) == min(count, NAMED_UNREAD)
+    assert any(f"more files cannot be read: {count - len(named)}, which" in line for line in said) is (
+        count > len(named)
+    )
+    assert place.call("runs", RUN, *at, "--json").records()[0]["unstored"] == len(named) + (count > len(named))
+    for name in names[: count // 2]:
+        (place.root / name).chmod(0o644)
+    until(lambda: place.call("logs", RUN, *at).printed.count("\n") >= 3 * count, "what can be read comes", 30)
+    assert standing_of(place, receiver, *last)[1] == 7
+    for name in names:
+        (place.root / name).chmod(0o644)
+    until(lambda: "missing" not in place.call("status", RUN, *at).printed, "all is forgiven", 30)
+    assert sidecar.stop() == 0
+    assert standing_of(place, receiver) == ("sealed", 0, "sealed")
+    assert not re.search(r"more logs? (can|is|are) not|more logs? cannot be sent$", sidecar.said, re.MULTILINE)
+
+
+def test_a_directory_that_cannot_be_listed_is_known_to_all_readers(place: Place, nobody: tuple[str, ...]) -> None:
+    data = append(place.log, lines(100))
+    closed = place.root / "closed"
+    closed.mkdir(mode=0o700)
+    append(closed / "inner.log", SECRET)
+    receiver = place.serve()
+    assert place.sidecar(receiver, "--once", plain=nobody).ends() == 1
+    why = f"{RUN}/{SITE}: closed cannot be listed: Permission denied"
+    report = place.directory / "run.md"
+    for where in (("--receiver", receiver.address), ("--store", str(receiver.store))):
+        assert f"missing: {why}" in place.call("status", RUN, *where).printed
+        asked = place.call("logs", RUN, *where, "--exit-status")
+        assert (asked.ends(), why in asked.said) == (7, True)
+        assert place.call("logs", RUN, *where, "--log", "closed/other.log").ends() == 3
+        assert place.call("runs", RUN, *where, "--json").records()[0]["unstored"] == 1
+        place.call("report", RUN, *where, "-o", str(report)).ends()
+        assert "has 1 log of which not all is stored: cannot be listed" in report.read_text().replace("\\", "")
+    closed.chmod(0o755)
+    assert place.sidecar(receiver, "--once", "--exclude", "closed/*", plain=nobody).ends() == 0
+    assert standing_of(place, receiver) == ("sealed", 0, "sealed")
+    receiver.holds(data)
+
+
+def test_what_cannot_be_read_is_told_apart_from_a_real_log_of_that_name(place: Place, nobody: tuple[str, ...]) -> None:
+    append(place.log, lines(100))
+    append(place.root / f"{LOG}.unread", lines(5))
+    append(place.root / stand_in("c d.log"), lines(5))
+    append(place.root / "c d.log", lines(5))
+    receiver = place.serve()
+    assert place.sidecar(receiver, "--once", plain=nobody).ends() == 1
+    place.log.chmod(0o600)
+    append(place.log, lines(50, 100))
+    assert place.sidecar(receiver, "--once", plain=nobody).ends() == 1
+    for where in (("--receiver", receiver.address), ("--store", str(receiver.store))):
+        said = place.call("status", RUN, *where).printed
+        assert f"{SITE}: more of {LOG} cannot be read: Permission denied" in said
+        assert f"{SITE}: c d.log cannot be read: the log's name is 'c d.log'" in said
+        assert len(re.findall("^missing: ", said, re.MULTILINE)) == 2
+        assert place.call("runs", RUN, *where, "--json").records()[0]["unstored"] == 2
+        assert place.call("logs", RUN, *where, "--log", LOG, "--exit-status").ends() == 7
+        assert place.call("logs", RUN, *where, "--log", f"{LOG}.unread", "--exit-status").ends() == 0
+        unknown = place.call("logs", RUN, *where, "--log", "c d.log")
+        assert (unknown.ends(), "the log's name is 'c d.log'" in unknown.said) == (3, True), unknown.said
 
 
 def test_a_log_that_is_refused_for_its_name_is_told(place: Place) -> None:
@@ -277,7 +370,7 @@ def test_a_site_whose_only_file_has_a_name_that_no_log_can_have_is_seen_until_th
     data = append(named, lines(10))
     receiver = place.serve()
     at = ("--receiver", receiver.address)
-    why = f"missing: {RUN}/{SITE}: a_b.log-ead044a8 cannot be read: the log's name is 'a b.log'"
+    why = f"missing: {RUN}/{SITE}: a b.log cannot be read: the log's name is 'a b.log'"
 
     sidecar = place.sidecar(receiver, *once)
     if once:

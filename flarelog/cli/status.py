@@ -201,7 +201,7 @@ class _Asked:
             known = state.linked is not None and not info.sealed
             rows.append(
                 (
-                    *(info.stream.run, info.stream.site, info.stream.log),
+                    *(info.stream.run, info.stream.site, _name(info)),
                     called(standing(info, self.quiet_after)),
                     f"{info.committed:,}",
                     f"{state.rate:,}" if known else "-",
@@ -212,6 +212,11 @@ class _Asked:
                 )
             )
         return [row[bool(self.run) :] for row in rows] if found else []
+
+
+def _name(info: StreamInfo) -> str:
+    """A rest of a log has the name beside that which says it; a file that no log's name fits, and the like, its own."""
+    return info.stream.log if info.rest_of is not None else info.about or info.stream.log
 
 
 FINDINGS = "FINDINGS"

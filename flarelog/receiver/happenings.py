@@ -54,8 +54,7 @@ class Happenings:
         self._unstored: dict[_Place, dict[str, str]] = {}
         self._readable: dict[_Place, frozenset[str]] = {}
         self._unwanted: dict[_Place, frozenset[str]] = {}
-        self._unread: dict[StreamId, str] = {}  # what sites cannot read, and why
-        self._whole: dict[_Place, frozenset[str]] = {}  # by place: what it said last that it cannot read
+        self._unread: dict[_Place, int] = {}  # by place: a digest of what it said last that it cannot read
         self._refused: dict[_Place, frozenset[str]] = {}  # and that was refused: nothing else was since
         self._held: dict[StreamId, str] = {}  # the places of those that are paused and were not opened
         self._told = False  # some of that since it was last written
@@ -121,25 +120,25 @@ class Happenings:
             self.paused.pop(stream, None)  # should it be told to wait again, it is news
 
     def unread(self, run: str, site: str, found: Mapping[str, str], place: str = "", *, whole: bool = False) -> None:
-        """*place* of *site* cannot read the logs *found*, and why: nothing of them is stored, if nothing is.
-        *whole*: it can read all others that it has.
+        """*place* of *site* cannot read *found*, and why (see ``Store.never_stored``): nothing of it is stored, if
+        nothing is. *whole*: it can read all others that it has.
         """
         key = run, site, place
-        if whole and (before := self._whole.get(key)) != frozenset(found):
-            for log in (before or frozenset()) - found.keys():
-                self._unread.pop(StreamId(run, site, log), None)  # should it be told again, it is news
-            while len(self._whole) >= MACHINES:
-                del self._whole[next(iter(self._whole))]
-            self._whole[key] = self._readable[key] = frozenset(found)
-            self._told = True
-        elif not whole:
-            self._whole.pop(key, None)
-            if key in self._readable:
-                self._readable[key] |= found.keys()
-        for log, why in found.items():
-            if _is_new(self._unread, StreamId(run, site, log), f"{place} {why}"):
-                self._unstored.setdefault(key, {})[log] = why
-                self._told = True
+        said, before = hash((whole, frozenset(found.items()))), self._unread.get(key)
+        if said == before:
+            return
+        if before is not None:  # another place may have said the same of a log, which is to be told again
+            for one in [one for one in self._unread if one[:2] == key[:2]]:
+                del self._unread[one]
+        while len(self._unread) >= MACHINES:
+            del self._unread[next(iter(self._unread))]
+        self._unread[key], self._told = said, True
+        if found:
+            self._unstored.setdefault(key, {}).update(found)
+        if whole:
+            self._readable[key] = frozenset(found)
+        elif key in self._readable:
+            self._readable[key] |= found.keys()
 
     def resume(self, stream: StreamId) -> None:
         """*stream* goes on; of one that is paused that is news."""
@@ -162,10 +161,10 @@ class Happenings:
             del self._waiting[one]
         for one in [one for one in self._faring if one[0] == run and site in ("", one[1])]:
             del self._faring[one]
-        for places in (self._unstored, self._readable, self._unwanted, self._whole, self._refused):
+        for places in (self._unstored, self._readable, self._unwanted, self._unread, self._refused):
             for place in [one for one in places if one[0] == run and site in ("", one[1])]:
                 del places[place]
-        for known in (self.paused, self._unread, self._held):
+        for known in (self.paused, self._held):
             for stream in [one for one in known if one.run == run and site in ("", one.site)]:
                 del known[stream]
 

@@ -7,17 +7,16 @@ and its producer is to ask again.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from flarelog.bus import Bus
 from flarelog.delivery.quota import Quota
 from flarelog.delivery.receiver import Refused, size_of
-from flarelog.errors import InvalidName
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import CANNOT_BE_READ, Action, Code, Gap, Mark, News, Open, StreamId
-from flarelog.names import DOCTORS_LOG, log_name
+from flarelog.model import Action, Code, Gap, Mark, News, Open, StreamId
+from flarelog.names import DOCTORS_LOG
 from flarelog.receiver.admission import Admission
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.happenings import Happenings
@@ -27,6 +26,7 @@ from flarelog.receiver.runs import Runs
 from flarelog.receiver.session import Session
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.states import States
+from flarelog.receiver.unread import told
 from flarelog.receiver.windows import Lately, Pressure
 from flarelog.records import gap_sentence
 from flarelog.stores.base import Appender
@@ -95,7 +95,8 @@ class Intake:
     async def hear(self, session: Session, opened: Open) -> None:
         await self._let_in(session)
         if opened.news is not None:
-            if _unread(opened.news):  # else there is nothing to be seen
+            health = opened.news.health
+            if health is not None and told(opened.news, health)[1]:  # else there is nothing to be seen
                 await self._admission.admit(opened)
             self._told_missing(opened.stream, opened.news)
 
@@ -191,14 +192,18 @@ class Intake:
 
     def told(self, stream: StreamId, producer: bytes, news: News) -> None:
         """*producer* has told how *stream* and its machine fare."""
-        self.states.news(stream, producer, news)
         if news.health is not None:
-            self.happenings.fares(stream, news.health)
+            health, _ = told(news, news.health)
+            self.happenings.fares(stream, health)
+            self.states.news(stream, producer, replace(news, health=health))
+        else:
+            self.states.news(stream, producer, news)
         self._told_missing(stream, news)
 
     def _told_missing(self, stream: StreamId, news: News) -> None:
         if news.health is not None:
-            self.happenings.unread(stream.run, stream.site, _unread(news), news.place, whole=news.whole)
+            found = told(news, news.health)[1]
+            self.happenings.unread(stream.run, stream.site, found, news.place, whole=news.whole)
         if news.refused is not None:
             self.happenings.refused(stream.run, stream.site, news.place, frozenset(news.refused))
 
@@ -232,13 +237,3 @@ class Intake:
         if not self.lately.said(f"{where}: {bug!r}"):
             log.error("%s: the receiver failed on this log; other logs continue", where, exc_info=bug)
         return Refused(Code.PAUSE, f"the receiver failed ({type(bug).__name__}): its own log has the traceback")
-
-
-def _unread(news: News) -> dict[str, str]:
-    """The logs that cannot be read at a site, and why."""
-    found: dict[str, str] = {}
-    for sentence in news.health.unread if news.health is not None else ():
-        log, known, why = sentence.partition(CANNOT_BE_READ)
-        with contextlib.suppress(InvalidName):  # it is none of a log
-            found[log_name(log)] = f"{known.lstrip()}{why}"
-    return found

@@ -2,8 +2,9 @@
 says something next tells it.
 
 A receiver remembers what cannot be read, and what it refused, until the place that has it says otherwise: the same
-directory on the same machine, also in a later process. Another sidecar of the site may not know those logs. A file
-whose name no log can have is told under one that a log can have: what a receiver remembers are logs.
+directory on the same machine, also in a later process. Another sidecar of the site may not know those logs. So many are
+named and no more, and how many others there are is told. An older receiver knows logs alone: a file whose name no log
+can have is told to it under one that a log can have.
 """
 
 from __future__ import annotations
@@ -12,19 +13,15 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from itertools import islice
 from typing import Protocol
 
-from flarelog.errors import InvalidName
-from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ, CANNOT_BE_SENT, UNREAD, Health, News
-from flarelog.names import log_name
+from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ, CANNOT_BE_SENT, NAMED_UNREAD, UNREAD, Health, News
+from flarelog.names import stand_in
 from flarelog.sources.health import EVERY, collect
 from flarelog.text import legible
-
-STAND_IN = 40  # characters of a file's name in what stands for it: a sentence has room for few
 
 
 class Speaker(Protocol):
@@ -51,7 +48,7 @@ class Healths:
         self._directory, self._troubles, self._all_seen, self._refused = directory, troubles, all_seen, refused
         self._untold: Health | None = None
         self._latest: Health | None = None  # that was told, with
-        self._said: tuple[tuple[str, ...], tuple[str, ...] | None] = (), None
+        self._said: tuple[tuple[str, ...], int, tuple[str, ...] | None] = (), 0, None
         self._looked = asyncio.Event()
 
     def take(self) -> News | None:
@@ -59,7 +56,8 @@ class Healths:
         read, or were refused, than it said.
         """
         troubles, refused = self._troubles(), self._refused()
-        said = tuple(islice(troubles, UNREAD)) if troubles else (), refused
+        sentences = tuple(islice(troubles, NAMED_UNREAD)) if troubles else ()
+        said = sentences, len(troubles), refused
         if said != self._said:
             self._untold = self._untold or self._latest
         found, self._untold = self._untold, None
@@ -67,11 +65,12 @@ class Healths:
             return None
         self._latest, self._said = found, said
         place = f"{legible(self._directory).rstrip('/')}/"  # is nobody's business but the site's
-        unread = tuple(_as_told(sentence.removeprefix(place)) for sentence in said[0])
-        whole = len(troubles) == len(unread) and self._all_seen()
-        whole = whole and not any(CANNOT_BE_LISTED in sentence for sentence in unread)
+        named = [sentence.removeprefix(place) for sentence in sentences]
+        known = replace(found, unread=tuple(map(_as_told, named[:UNREAD])))
+        unread, more = tuple(filter(None, map(_parted, named))), len(troubles) - len(named)
+        whole = not more and self._all_seen() and not any(CANNOT_BE_LISTED in one for one in named)
         refused = refused if whole and refused is not None and len(refused) <= UNREAD else None
-        return News(0, 0, health=replace(found, unread=unread), place=self.place, whole=whole, refused=refused)
+        return News(0, 0, health=known, place=self.place, whole=whole, refused=refused, unread=unread, more=more)
 
     async def looked(self, within: float) -> None:
         """Wait for the first look, so many seconds at most."""
@@ -98,22 +97,23 @@ class Healths:
         return True
 
 
+def _parted(sentence: str) -> tuple[str, str] | None:
+    """The file that *sentence* says is not sent, or the directory, and why; None: it tells of something else."""
+    for kind in (CANNOT_BE_SENT, CANNOT_BE_READ):
+        path, found, why = sentence.partition(kind)
+        if found:
+            return path, f"{CANNOT_BE_READ.lstrip()}{why}"
+    path, found, why = sentence.partition(CANNOT_BE_LISTED)
+    return (f"{path}/", f"{CANNOT_BE_LISTED.lstrip()}{why}") if found else None
+
+
 def _as_told(sentence: str) -> str:
-    """What a receiver is told of a file that *sentence* says is not sent: of a log that cannot be read."""
+    """What an older receiver understands of a file that *sentence* says is not sent: that a log cannot be read."""
     for kind in (CANNOT_BE_SENT, CANNOT_BE_READ):
         path, found, why = sentence.partition(kind)
         if found:
             return f"{stand_in(path)}{CANNOT_BE_READ}{why}"
     return sentence
-
-
-def stand_in(path: str) -> str:
-    """*path*, if it can name a log; else a name like it, which no other path has."""
-    try:
-        return log_name(path)
-    except InvalidName:
-        digest = hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()
-        return f"{re.sub('[^A-Za-z0-9._-]+', '_', path)[-STAND_IN:]}-{digest}"
 
 
 def place_of(run: str, site: str, directory: str) -> str:

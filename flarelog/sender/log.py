@@ -363,7 +363,7 @@ class Log:
         if told is None:
             return news
         word = news or self.delivery.word(now, wall)
-        return replace(word, health=told.health, place=told.place, whole=told.whole, refused=told.refused)
+        return replace(told, clock=word.clock, end=word.end, activity=word.activity)
 
     def _chunk(self, chunk: Chunk, said: list[Request]) -> tuple[list[Request], bool]:
         packed = self._packing.at_once(chunk)

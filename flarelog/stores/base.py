@@ -34,7 +34,6 @@ from flarelog.delivery.shares import Footprint
 from flarelog.errors import InvalidName, NotFound, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.model import (
-    CANNOT_BE_READ,
     MAX_OFFSET,
     REST,
     Buffer,
@@ -44,7 +43,9 @@ from flarelog.model import (
     RunInfo,
     StreamId,
     StreamInfo,
+    is_unread,
 )
+from flarelog.names import stand_in
 from flarelog.records import commands_of
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import POINTS, Happening, Moment
@@ -275,6 +276,9 @@ class Store(Reader, Protocol):
         """Remember that nothing of the logs *found* of *site* was ever stored, each with why; in a bounded place. A log
         that is a stream is none of them, then or later. *place*: who said so (see ``News``). False: there is no such
         run.
+
+        Of what a site cannot read any name may be told: that of a file which no log can have, that of a directory with
+        a "/" behind it, and OTHERS for files without a name.
         """
 
     async def readable(self, run: str, site: str, place: str, but: Collection[str]) -> None:
@@ -362,40 +366,59 @@ def lengths_at(growth: Iterable[tuple[int, int]], times: Sequence[int]) -> tuple
     return tuple(longest[bisect_right(points, (at, MAX_OFFSET))] for at in times)
 
 
-def is_unread(why: str) -> bool:
-    """Whether *why* nothing of a log was stored is that its site cannot read it."""
-    return why.startswith(CANNOT_BE_READ.lstrip())
-
-
 def never_stored(
-    run: str, site: str, logs: Mapping[str, tuple[str, str]], held: Callable[[StreamId], bool]
+    run: str, site: str, logs: Mapping[str, tuple[str, str]], held: Callable[[StreamId], int | None]
 ) -> Iterator[StreamInfo]:
-    """What is told of *logs* of *site*, each with why nothing of it was ever stored, and the place that said so. Of one
-    that is *held* that is that its site cannot read the rest, under a name beside its own, if there is a place that
-    will say when it can; what else was said of it is over.
+    """What is told of *logs* of *site*, each with why nothing of it was ever stored, and whose word that is. *held*:
+    the bytes of a stream; None: there is none.
+
+    Of a log that is a stream, what else was said than that its site cannot read it is over, and so is that where no
+    place will say when it can. Else, if it has bytes, the rest is what cannot be had. That, and a file or a directory
+    whose name is none of a log, is told under a name beside it that no log of the site has.
     """
-    for log, (why, place) in logs.items():
+    used = set[str]()
+    for what, (why, place) in sorted(logs.items()):
+        stream, size = None, None
         with suppress(InvalidName):
-            stream = StreamId(run, site, log)
-            if held(stream):
-                if not is_unread(why) or not place:
-                    continue
-                stream = StreamId(run, site, f"{log}{REST}")
-            yield StreamInfo(stream, 0, 0, EMPTY_DIGEST, False, unstored=why)
+            stream = StreamId(run, site, what)
+            size = held(stream)
+        if size is not None and not (place and is_unread(why)):
+            continue
+        about = what if stream is None or size else ""
+        if stream is None or size:
+            name = stand_in(f"{what}{REST}" if size else what)
+            while name in used or name in logs or held(StreamId(run, site, name)) is not None:
+                name = stand_in(f"{name}-")
+            used.add(name)
+            stream = StreamId(run, site, name)
+        yield StreamInfo(stream, 0, 0, EMPTY_DIGEST, False, unstored=why, about=about)
+
+
+def beside(found: Sequence[StreamInfo], unstored: Sequence[StreamInfo]) -> list[StreamInfo]:
+    """Both; of a log that is in both, the stream if it has bytes, as of ``among``."""
+    without, stored = {info.stream for info in unstored}, {info.stream for info in found if info.committed}
+    return [
+        *(info for info in found if info.committed or info.stream not in without),
+        *(info for info in unstored if info.stream not in stored),
+    ]
 
 
 async def among(
     streams: AsyncGenerator[StreamInfo, None], unstored: Iterable[StreamInfo]
 ) -> AsyncGenerator[StreamInfo, None]:
-    """*streams* and *unstored*, each in the order of their names, in that order; no log twice."""
+    """*streams* and *unstored*, each in the order of their names, in that order; no log twice: a stream of no bytes is
+    there because somebody had to say that its log cannot be read.
+    """
     rest = deque(unstored)
     async with aclosing(streams) as found:
         async for info in found:
-            stream = info.stream
+            stream, same = info.stream, None
             while rest and names_of(rest[0]) <= names_of(info):
                 if (one := rest.popleft()).stream != stream:
                     yield one
-            yield info
+                elif not info.committed:
+                    same = one
+            yield same or info
     for one in rest:
         yield one
 

@@ -20,7 +20,7 @@ from flarelog.delivery.receiver import Epochs, Holder
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import Fenced, Full, Hole, InUse, NotFound, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import MAX_CHUNK, Buffer, Mark, Receipt, Removed, StreamId, StreamInfo
+from flarelog.model import MAX_CHUNK, Buffer, Mark, Receipt, Removed, StreamId, StreamInfo, is_unread
 from flarelog.names import run_name, site_name
 from flarelog.stores import moments
 from flarelog.stores.base import (
@@ -31,7 +31,6 @@ from flarelog.stores.base import (
     RunRecord,
     absent,
     in_use,
-    is_unread,
     lengths_at,
     names_of,
     never_stored,
@@ -246,9 +245,12 @@ class MemoryStore:
             info
             for (one, site), logs in self._unstored.items()
             if run in ("", one) and wanted(one, site)
-            for info in never_stored(one, site, logs, self._logs.__contains__)
+            for info in never_stored(one, site, logs, self._held)
         ]
         return sorted(found, key=names_of)
+
+    def _held(self, stream: StreamId) -> int | None:
+        return self._logs[stream].told().committed if stream in self._logs else None
 
     def at_hand(self, stream: StreamId) -> AtHand | None:
         log = self._logs.get(stream)

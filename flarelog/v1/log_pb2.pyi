@@ -79,7 +79,7 @@ class Leave(_message.Message):
     def __init__(self) -> None: ...
 
 class News(_message.Message):
-    __slots__ = ("clock_ms", "end", "activity", "health", "place", "whole", "refused")
+    __slots__ = ("clock_ms", "end", "activity", "health", "place", "whole", "refused", "unread", "more")
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     ACTIVITY_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +87,8 @@ class News(_message.Message):
     PLACE_FIELD_NUMBER: _ClassVar[int]
     WHOLE_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     clock_ms: int
     end: int
     activity: Activity
@@ -94,13 +96,23 @@ class News(_message.Message):
     place: str
     whole: bool
     refused: Refused
-    def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ..., activity: _Optional[_Union[Activity, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ..., place: _Optional[str] = ..., whole: bool = ..., refused: _Optional[_Union[Refused, _Mapping]] = ...) -> None: ...
+    unread: _containers.RepeatedCompositeFieldContainer[Unread]
+    more: int
+    def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ..., activity: _Optional[_Union[Activity, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ..., place: _Optional[str] = ..., whole: bool = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., unread: _Optional[_Iterable[_Union[Unread, _Mapping]]] = ..., more: _Optional[int] = ...) -> None: ...
 
 class Refused(_message.Message):
     __slots__ = ("logs",)
     LOGS_FIELD_NUMBER: _ClassVar[int]
     logs: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, logs: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Unread(_message.Message):
+    __slots__ = ("why", "names")
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    why: str
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, why: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Health(_message.Message):
     __slots__ = ("memory", "memory_max", "memory_peak", "oom_kills", "cores", "throttled", "load", "cpu_pressure", "memory_pressure", "io_pressure", "disk_free", "disk_size", "inodes_free", "inodes", "uptime", "unread", "gpus", "gpu_use", "gpu_least", "gpu_memory", "gpu_memory_max")
@@ -445,7 +457,7 @@ class ListRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., one_a_site: bool = ..., after: _Optional[_Union[StreamId, _Mapping]] = ..., limit: _Optional[int] = ..., times_ms: _Optional[_Iterable[int]] = ..., within_ms: _Optional[int] = ..., several: bool = ..., unstored: bool = ...) -> None: ...
 
 class StreamInfo(_message.Message):
-    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted", "state", "begun_ms", "grown_ms", "sealed_ms", "lengths", "several", "unstored")
+    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted", "state", "begun_ms", "grown_ms", "sealed_ms", "lengths", "several", "unstored", "about")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -461,6 +473,7 @@ class StreamInfo(_message.Message):
     LENGTHS_FIELD_NUMBER: _ClassVar[int]
     SEVERAL_FIELD_NUMBER: _ClassVar[int]
     UNSTORED_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
     stream: StreamId
     first: int
     committed: int
@@ -476,7 +489,8 @@ class StreamInfo(_message.Message):
     lengths: _containers.RepeatedScalarFieldContainer[int]
     several: _containers.RepeatedScalarFieldContainer[bytes]
     unstored: str
-    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., sealed_ms: _Optional[int] = ..., lengths: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[bytes]] = ..., unstored: _Optional[str] = ...) -> None: ...
+    about: str
+    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., sealed_ms: _Optional[int] = ..., lengths: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[bytes]] = ..., unstored: _Optional[str] = ..., about: _Optional[str] = ...) -> None: ...
 
 class State(_message.Message):
     __slots__ = ("linked", "changed_ms", "heard_ms", "grown_ms", "idle_timeout_ms", "held", "rate", "end", "skew_ms", "activity", "health")

@@ -138,7 +138,7 @@ class Follow:
         left.
         """
         self._removed.clear()
-        streams, listed = self._reading.streams, {info.stream for info in infos}
+        streams, listed = self._reading.streams, {info.stream for info in (*infos, *self._reading.unstored)}
         for stream, each in streams.items():
             if each.done and not each.unread and stream not in listed:  # nobody reads it who could hear of it
                 self._reading.remove(stream)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields
 from typing import Any
 
-from flarelog.model import CANNOT_BE_READ, Health, StreamInfo
+from flarelog.model import CANNOT_BE_READ, OTHERS, Health, StreamInfo
 from flarelog.receiver.phases import spoken
 from flarelog.records import unknown_ends, unstored_sentences
 from flarelog.text import legible, several
@@ -88,7 +88,7 @@ def short(infos: Iterable[StreamInfo]) -> list[str]:
 
 def unread(infos: Collection[StreamInfo]) -> list[str]:
     """A sentence for each file that a site has, and that its sidecar cannot read."""
-    kept = ((info.stream.run, info.stream.site, _of_unread(info)) for info in infos if info.is_unread)
+    kept = ((info.stream.run, info.stream.site, f"{called(info)} {info.unstored}") for info in infos if info.is_unread)
     said = (
         (info.stream.run, info.stream.site, what)
         for info in infos
@@ -98,9 +98,12 @@ def unread(infos: Collection[StreamInfo]) -> list[str]:
     return unreadable((*kept, *said), infos)
 
 
-def _of_unread(info: StreamInfo) -> str:
-    rest = info.rest_of
-    return f"{info.stream.log} {info.unstored}" if rest is None else f"more of {rest.log} {info.unstored}"
+def called(info: StreamInfo) -> str:
+    """What *info* is of, which is not stored: the name at the site."""
+    if info.about == OTHERS:
+        return "more files"
+    name = info.about.rstrip("/") or info.stream.log
+    return f"more of {name}" if info.rest_of is not None else name
 
 
 def few_missing(infos: Collection[StreamInfo]) -> list[str]:

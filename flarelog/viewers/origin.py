@@ -230,7 +230,11 @@ class StoreOrigin:
         self._listed = {info.stream: (str(self._store.path(info.stream)), info) for info in found if not info.sealed}
         if times:
             found = [replace(info, lengths=await self._store.lengths(info.stream, times)) for info in found]
-        return [*found, *(await self._store.unstored(run, wanted) if unstored else ())]
+        if not unstored:
+            return found
+        from flarelog.stores.base import beside
+
+        return beside(found, await self._store.unstored(run, wanted))
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
         found, listed = [], self._listed  # which another list may replace meanwhile

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from flarelog import globs
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
 from flarelog.errors import ConnectionAged, FlarelogError, NotFound, Unreadable
-from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
+from flarelog.model import MAX_OFFSET, OTHERS, Buffer, Mark, StreamId, StreamInfo
 from flarelog.records import ordered
 from flarelog.render.container import may_be_records
 from flarelog.render.rows import WINDOW, Note
@@ -74,8 +74,32 @@ class Selection:
             return True
         if self.starts_alone:
             return False
-        called = not self.sites or globs.any_of(self.sites, stream.site)
-        return called and (not self.logs or globs.any_of(self.logs, stream.log))
+        return self._called(stream.site, stream.log)
+
+    def _called(self, site: str, log: str) -> bool:
+        called = not self.sites or globs.any_of(self.sites, site)
+        return called and (not self.logs or globs.any_of(self.logs, log))
+
+    def lacks(self, info: StreamInfo) -> bool:
+        """Whether *info*, of what is not stored, is of a log that is wanted, or may be."""
+        if not info.about or self.has(info.stream):
+            return self.has(info.stream)
+        site, starts = info.stream.site, [log for where, log in self.starts if where == info.stream.site]
+        if not (info.about == OTHERS or info.about.endswith("/")):
+            return info.about in starts or (not self.starts_alone and self._called(site, info.about))
+        below = "" if info.about == OTHERS else info.about
+        if self.starts_alone:
+            return any(log.startswith(below) for log in starts)
+        wanted = not self.logs or any(_may_begin(log, below) for log in self.logs)
+        return wanted and (not self.sites or globs.any_of(self.sites, site))
+
+
+def _may_begin(pattern: str, below: str) -> bool:
+    """Whether a name that begins with *below* may match *pattern*, a glob."""
+    if "/" not in pattern:  # it is compared with the last part of a name
+        return True
+    plain = re.split(r"[*?\[{\\]", pattern, maxsplit=1)[0]
+    return pattern.startswith(below) or (plain != pattern and below.startswith(plain))
 
 
 class Stream:
@@ -193,9 +217,7 @@ class Reading:
         every = await self.origin.streams(self.selection.run, self.selection.named, times, unstored=True)
         found = [info for info in every if not info.unstored]
         self.clocks.learn(found)
-        self.unstored = ordered(
-            info for info in every if info.unstored and self.selection.has(info.rest_of or info.stream)
-        )
+        self.unstored = ordered(info for info in every if info.unstored and self.selection.lacks(info))
         return ordered(info for info in found if self.selection.has(info.stream))
 
     async def grown(self, within: float) -> list[StreamInfo] | None:

@@ -130,6 +130,7 @@ def status_record(
         "run": info.stream.run,
         "site": info.stream.site,
         "log": info.stream.log,
+        "about": info.about or None,
         "state": one.phase.value,
         "seconds": one.age,
         "reason": one.why,

@@ -14,8 +14,21 @@ from flarelog.checksum import extend
 from flarelog.errors import Fenced, Full, Hole, InUse, InvalidName, NotFound, Unavailable
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import RunState
-from flarelog.model import Attributes, Ended, Gap, Generation, Health, Mark, Receipt, Redaction, Removed, StreamId
-from flarelog.stores.base import Appender, Extent, RunRecord, Store, pieces
+from flarelog.model import (
+    OTHERS,
+    Attributes,
+    Ended,
+    Gap,
+    Generation,
+    Health,
+    Mark,
+    Receipt,
+    Redaction,
+    Removed,
+    StreamId,
+)
+from flarelog.names import stand_in
+from flarelog.stores.base import Appender, Extent, RunRecord, Store, among, beside, pieces
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import HEALTH, Happening, in_order
 
@@ -706,6 +719,35 @@ async def of_a_log_that_is_stored_it_is_told_that_its_site_cannot_read_the_rest(
         assert [info.rest_of for info in found] == [STREAM] * len(told)
     await store.readable(STREAM.run, STREAM.site, "here", ())
     assert await store.unstored() == []
+
+
+@fact
+async def what_cannot_be_read_is_told_under_a_name_that_no_log_of_the_site_has(store: Store) -> None:
+    run, site, log = STREAM.run, STREAM.site, STREAM.log
+    why, bad = "cannot be read: Permission denied", stand_in("c d.log")
+    others = [StreamId(run, site, name) for name in (f"{log}.unread", bad)]
+    for stream in (STREAM, *others):
+        await (await filled(store, stream)).close()
+    told = {log: why, others[0].log: why, f"{log}.unread.unread": why, "c d.log": why, "d/": why, OTHERS: why}
+    assert await store.never_stored(run, site, told, "here")
+    found = await store.unstored(run)
+    assert len({info.stream for info in found} - {STREAM, *others}) == len(found)
+    assert {info.about or info.stream.log for info in found} == told.keys()
+    assert {info.rest_of for info in found} == {STREAM, others[0], None}
+    await store.readable(run, site, "here", ("c d.log", OTHERS))
+    assert {info.about for info in await store.unstored(run)} == {"c d.log", OTHERS}
+
+
+@fact
+async def of_a_log_of_no_bytes_that_cannot_be_read_nothing_is_stored(store: Store) -> None:
+    why = "cannot be read: Permission denied"
+    await (await store.appender(STREAM, A)).close()
+    assert await store.never_stored(STREAM.run, STREAM.site, {STREAM.log: why}, "here")
+    for found in (await store.unstored(), [info async for info in among(store.list(), await store.unstored())]):
+        assert [(info.stream, info.unstored, info.rest_of) for info in found] == [(STREAM, why, None)]
+    assert beside([info async for info in store.list()], await store.unstored()) == await store.unstored()
+    await (await filled(store)).close()
+    assert [info.rest_of for info in await store.unstored()] == [STREAM]
 
 
 @fact

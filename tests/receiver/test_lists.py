@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from flarelog.lifecycle import Event
-from flarelog.model import Code, Health, News, Open, Receipt, StreamId
+from flarelog.model import NAMED_UNREAD, UNREAD, Code, Health, News, Open, Receipt, StreamId
 from flarelog.receiver.phases import Phase, standing
 from flarelog.receiver.server import Server
+from flarelog.viewers.health import unread
 from flarelog.wire.codec.lists import Listing, decode_infos
 from tests.receiver.test_removals import listed, play, pushed
 from tests.receiver.test_server import CHUNK, OPEN, Call
@@ -101,6 +103,44 @@ def test_of_a_run_that_begins_later_a_log_that_was_refused_before_is_told(tmp_pa
 
 
 WHY = "cannot be read: Permission denied"
+
+
+def test_files_of_any_name_and_directories_and_how_many_more_there_are_are_told(tmp_path: Path) -> None:
+    names = [*(f"{n:03}.log" for n in range(NAMED_UNREAD - 2)), "a b.log"]
+    those = (*((name, WHY) for name in names), ("closed/", "cannot be listed: Permission denied"), ("x", "rm -rf"))
+    said = News(0, 0, health=Health(unread=("a_b.log-1 cannot be read: why", "c.gz is compressed")), place="here")
+
+    async def act(server: Server) -> None:
+        await pushed(server, OPEN, CHUNK)
+        server.intake.told(OPEN.stream, OPEN.producer, replace(said, unread=those, more=1200))
+        found = await server.happenings.unstored("run-1", lambda run, site: True)
+        assert [info.about or info.stream.log for info in found if info.about != "*"] == sorted((*names, "closed/"))
+        (more,) = [info for info in found if info.about == "*"]
+        assert more.unstored.startswith("cannot be read: 1,200, which")
+        parts = server.lists.streams(Listing("run-1", unstored=True), Call([]))
+        infos = [part[0] async for part in parts if not isinstance(part, bytes)]
+        (health,) = [info.state.health for info in infos if info.state is not None and info.state.health is not None]
+        assert health.unread == tuple(f"00{n}.log {WHY}" for n in range(UNREAD))
+        assert unread(infos)[:UNREAD] == [f"run-1/site-1: {one}" for one in health.unread]
+        assert len(unread(infos)) == len(names) + 2
+        server.intake.told(OPEN.stream, OPEN.producer, replace(said, health=Health(), whole=True))
+        assert await server.happenings.unstored("run-1", lambda run, site: True) == []
+
+    play(tmp_path, act)
+
+
+def test_a_log_that_cannot_be_read_and_was_opened_to_say_so_is_told_once(tmp_path: Path) -> None:
+    async def act(server: Server) -> None:
+        await pushed(server, OPEN)
+        server.intake.told(OPEN.stream, OPEN.producer, told(OPEN.stream.log))
+        parts = server.lists.streams(Listing("run-1", unstored=True), Call([]))
+        infos = [part[0] async for part in parts if not isinstance(part, bytes)]
+        assert [(info.stream, info.unstored, info.about) for info in infos] == [(OPEN.stream, WHY, "")]
+        assert unread(infos) == [f"{OPEN.stream.run}/{OPEN.stream.site}: {OPEN.stream.log} {WHY}"]
+        (run,) = await listed(server)
+        assert (run.streams, run.unstored) == (0, 1)
+
+    play(tmp_path, act)
 
 
 def told(*logs: str, place: str = "here", whole: bool = True) -> News:

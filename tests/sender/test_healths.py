@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.model import UNREAD
-from flarelog.names import log_name
-from flarelog.sender.healths import STAND_IN, Healths, place_of, stand_in
+from flarelog.model import CANNOT_BE_LISTED, NAMED_UNREAD, UNREAD
+from flarelog.names import STAND_IN, log_name, stand_in
+from flarelog.sender.healths import Healths, place_of
 
 DENIED = "cannot be read: Permission denied"
 
@@ -21,8 +21,9 @@ DENIED = "cannot be read: Permission denied"
     [
         pytest.param([], True, True, id="nothing"),
         pytest.param([f"a.log {DENIED}"], True, True, id="a-file"),
-        pytest.param([f"{n}.log {DENIED}" for n in range(UNREAD)], True, True, id="as-many-as-are-told"),
-        pytest.param([f"{n}.log {DENIED}" for n in range(UNREAD + 1)], True, False, id="more-than-are-told"),
+        pytest.param([f"{n}.log {DENIED}" for n in range(UNREAD + 1)], True, True, id="more-than-an-older-one-is-told"),
+        pytest.param([f"{n}.log {DENIED}" for n in range(NAMED_UNREAD)], True, True, id="as-many-as-are-named"),
+        pytest.param([f"{n}.log {DENIED}" for n in range(NAMED_UNREAD + 3)], True, False, id="more-than-are-named"),
         pytest.param(["d cannot be listed: Permission denied"], True, False, id="a-directory-may-have-more"),
         pytest.param([], False, False, id="a-root-that-is-not-there"),
     ],
@@ -37,6 +38,9 @@ def test_a_sidecar_says_whether_these_are_all_that_it_cannot_read(
     assert told is not None
     assert told.health is not None
     assert (list(told.health.unread), told.place, told.whole) == (troubles[:UNREAD], "a-place", whole)
+    listed = [one.replace(CANNOT_BE_LISTED, f"/{CANNOT_BE_LISTED}") for one in troubles]
+    assert [" ".join(one) for one in told.unread] == listed[:NAMED_UNREAD]
+    assert told.more == max(0, len(troubles) - NAMED_UNREAD)
     assert healths.take() is None
 
 
@@ -47,7 +51,7 @@ def test_a_sidecar_says_whether_these_are_all_that_it_cannot_read(
         pytest.param(("b/c.log", "a/b.log"), [], ("b/c.log", "a/b.log"), id="two"),
         pytest.param(None, [], None, id="one-may-be-refused-yet"),
         pytest.param(tuple(f"a/{n}.log" for n in range(UNREAD + 1)), [], None, id="more-than-are-told"),
-        pytest.param((), [f"{n}.log {DENIED}" for n in range(UNREAD + 1)], None, id="a-list-that-is-not-whole"),
+        pytest.param((), [f"{n}.log {DENIED}" for n in range(NAMED_UNREAD + 1)], None, id="a-list-that-is-not-whole"),
         pytest.param((), ["d cannot be listed: Permission denied"], None, id="a-directory-may-have-more"),
     ],
 )

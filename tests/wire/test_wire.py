@@ -33,6 +33,7 @@ from flarelog.model import (
     Ended,
     Gap,
     Generation,
+    Health,
     Mark,
     News,
     Open,
@@ -92,6 +93,8 @@ REQUESTS: list[Request] = [
     News(1_795_205_718_941, 300),
     Open(STREAM, b"p" * 16, news=News(7, 8, place="a-place")),
     *(News(7, 8, place="a-place", whole=True, refused=logs) for logs in (None, (), ("a.log", "b/c.log"))),
+    News(1, 2, health=Health(), place="p", unread=(("a b.log", "cannot be read: a"), ("d/", "cannot be listed: b"))),
+    News(1, 2, health=Health(), place="p", unread=(("a.log", "cannot be read: a"),), more=7),
     Open(STREAM, b""),
     Receipt(BIG, 0xFFFFFFFF, 9),
     Receipt(0, 0, 0),
@@ -146,6 +149,7 @@ def test_reading_and_listing_there_and_back() -> None:
         StreamInfo(STREAM, 0, 0, 0, False, (), Redaction(1, 2)),
         StreamInfo(STREAM, 0, 9, 0, False, state=State(linked=False)),
         StreamInfo(STREAM, 0, 0, 0, False, unstored="2 logs are stored, and 2 is the limit"),
+        StreamInfo(STREAM, 0, 0, 0, False, unstored="cannot be read: a", about="a b.log"),
         StreamInfo(STREAM, 0, 9, 0, False, state=State(True, 1.5, 0.25, 0.0, 60.0, "full", 7, BIG, -3.125)),
     ):
         assert [decode_info(encode_info(part)) for part in parts_of(info)] == [(info, 0)]

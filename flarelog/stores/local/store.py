@@ -237,7 +237,7 @@ class LocalStore(LocalReader):
         await self._added(partial(chronicle.write, self.root, run, site, found), f"the event in {run}/{site}")
 
     async def never_stored(self, run: str, site: str, found: Mapping[str, str], place: str = "") -> bool:
-        write = partial(unstored.write, self.root, run_name(run), site_name(site), found, place)
+        write = partial(unstored.write, self.layout, run_name(run), site_name(site), found, place)
         return await self._added(write, f"what was not stored of {run}/{site}")
 
     async def readable(self, run: str, site: str, place: str, but: Collection[str]) -> None:

@@ -5,7 +5,7 @@
 A log that the receiver refused is none of them any more once it is stored, whatever the record says, or when the place
 that had it says that it has no others that were refused. One that cannot be read is none any more when the place that
 said so says that it can read all others; of one that is stored, the rest is what cannot be read. The record is never
-longer than LIMIT: then it names fewer logs.
+longer than LIMIT: then it names fewer logs, and that there are others.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from flarelog.model import LONGEST_REASON, StreamInfo
-from flarelog.stores.base import is_unread, names_of, never_stored
+from flarelog.model import LONGEST_REASON, OTHERS, StreamId, StreamInfo, is_unread
+from flarelog.stores.base import names_of, never_stored
 from flarelog.stores.directory import unless_gone
 from flarelog.stores.local import chronicle, lines
 from flarelog.stores.local.layout import Layout
@@ -70,10 +70,13 @@ def recorded(raw: bytes) -> dict[str, Reason]:
     return found
 
 
-def write(root: Path, run: str, site: str, found: Mapping[str, str], place: str) -> None:
+def write(layout: Layout, run: str, site: str, found: Mapping[str, str], place: str) -> None:
     """Add *found* of *place* to the record: logs, and why. Raises as ``chronicle.write``."""
-    reasons = {log: Reason(why, place) for log, why in found.items()}
-    chronicle.add(root, run, name_of(site), b"".join(_lines(reasons)), LIMIT, shortened)
+    known = recorded(layout.raw((run,), name_of(site)))
+    reasons = {log: Reason(why[:LONGEST_REASON], place) for log, why in found.items()}
+    new = {log: reason for log, reason in reasons.items() if known.get(log) != reason}
+    if new:
+        chronicle.add(layout.root, run, name_of(site), b"".join(_lines(new)), LIMIT, shortened)
 
 
 def forget(layout: Layout, run: str, site: str, place: str, but: Collection[str], *, unread: bool) -> None:
@@ -88,14 +91,14 @@ def forget(layout: Layout, run: str, site: str, place: str, but: Collection[str]
 
 
 def shortened(raw: bytes) -> bytes:
-    """*raw* with each log once, in half of the room."""
-    kept, size = [], 0
-    for one in _lines(recorded(raw)):
+    """*raw* with each log once, in half of the room; one entry stands for those that it has no room for."""
+    every, size = list(_lines(recorded(raw))), 0
+    for number, one in enumerate(every):
         size += len(one)
         if size > LIMIT // 2:
-            break
-        kept.append(one)
-    return b"".join(kept)
+            reason = next(iter(recorded(one).values()))
+            return b"".join([*every[:number], *_lines({OTHERS: reason})])
+    return b"".join(every)
 
 
 def found(layout: Layout, run: str, wanted: Callable[[str, str], bool]) -> list[StreamInfo]:
@@ -109,10 +112,20 @@ def found(layout: Layout, run: str, wanted: Callable[[str, str], bool]) -> list[
             one,
             site,
             recorded(layout.raw((one,), name_of(site))),
-            lambda stream: os.path.lexists(layout.files(stream)[0]),
+            partial(_held, layout),
         )
     ]
     return sorted(infos, key=names_of)
+
+
+def _held(layout: Layout, stream: StreamId) -> int | None:
+    journal, path = layout.files(stream)
+    try:
+        return os.lstat(path).st_size
+    except FileNotFoundError:
+        return 0 if os.path.lexists(journal) else None
+    except OSError:
+        return None
 
 
 def _sites(layout: Layout, run: str) -> list[str]:

@@ -77,7 +77,7 @@ class SiteFacts:
     unended: int = 0  # of its commands: of which it is not known how they ended
     unstored: int = 0  # logs of which nothing was ever stored, beside those of *logs*
     refused: str = ""  # why not, of the first
-    partly: bool = False  # of each of those something is stored, and not the rest
+    partly: bool = False  # of one of those something is stored, and not the rest
 
 
 @frozen

@@ -308,7 +308,7 @@ def _site(
         unended=len(unknown_ends(infos)),
         unstored=len(refused),
         refused=legible(refused[0].unstored) if refused else "",
-        partly=all(info.rest_of is not None for info in refused),
+        partly=any(info.is_partly for info in refused),
     )
     stands, since, why = placed(facts, lane, over=over, end=end)
     return replace(facts, stands=stands, since=since, why=why)

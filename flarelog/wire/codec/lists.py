@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from flarelog.exit_marks import Exit
 from flarelog.model import LONGEST_REASON, MAX_OFFSET, Attributes, Generation, Mark, StreamInfo
+from flarelog.names import MAX_LOG
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.codec.base import Malformed, parse, redaction_of, set_redaction, set_stream, stream_of, text_of
@@ -86,6 +87,7 @@ def encode_info(part: tuple[StreamInfo, int]) -> bytes:
         sealed_ms=info.ended,
         lengths=info.lengths,
         unstored=info.unstored,
+        about=info.about,
     )
     set_stream(message.stream, info.stream)
     set_redaction(message, info.redacted)
@@ -114,6 +116,7 @@ def decode_info(raw: bytes) -> tuple[StreamInfo, int]:
         ended=min(message.sealed_ms, MAX_OFFSET),
         lengths=tuple(min(length, message.committed) for length in message.lengths[:MOST_TIMES]),
         unstored=legible(message.unstored, LONGEST_REASON),
+        about=legible(message.about, MAX_LOG) if message.unstored else "",
     )
     return info, message.first_mark
 

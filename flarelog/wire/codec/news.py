@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import fields
+from itertools import islice
 from typing import Any
 
 from flarelog.errors import InvalidName
-from flarelog.model import MAX_OFFSET, UNREAD, Activity, Health, News, State
-from flarelog.names import log_name
+from flarelog.model import MAX_OFFSET, NAMED_UNREAD, UNREAD, Activity, Health, News, State
+from flarelog.names import MAX_LOG, log_name
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
 
@@ -20,18 +21,31 @@ def set_news(message: pb.News, news: News) -> None:
     message.clock_ms, message.end = news.clock, news.end
     _set_activity(message, news.activity)
     set_health(message, news.health)
-    message.place, message.whole = news.place, news.whole
     if news.refused is not None:
         message.refused.SetInParent()
         message.refused.logs.extend(news.refused)
+    message.place, message.whole, message.more = news.place, news.whole, min(news.more, _MOST_32)
+    names: dict[str, list[str]] = {}
+    for name, why in news.unread:
+        names.setdefault(why, []).append(name)
+    message.unread.extend(pb.Unread(why=legible(why, MAX_UNREAD), names=those) for why, those in names.items())
 
 
 def news_of(message: pb.News) -> News:
     """A hint that makes no sense is none: it must not cost a stream."""
     figures = min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET)
     place = legible(message.place, MAX_PLACE)
-    whole = bool(place) and message.whole
-    return News(*figures, _activity(message), health_of(message), place, whole, _refused(message) if whole else None)
+    named = ((_named(name), legible(one.why, MAX_UNREAD)) for one in message.unread for name in one.names)
+    unread = tuple(islice(named, NAMED_UNREAD))
+    more = message.more + sum(len(one.names) for one in message.unread) - len(unread)
+    whole = bool(place) and message.whole and not more
+    refused = _refused(message) if whole else None
+    return News(*figures, _activity(message), health_of(message), place, whole, refused, unread, more)
+
+
+def _named(name: str) -> str:
+    """*name*, legible; what was cut is no log's name."""
+    return f"{legible(name, MAX_LOG)[:-3]}\u2026" if len(name) > MAX_LOG else legible(name, MAX_LOG)
 
 
 def _refused(message: pb.News) -> tuple[str, ...] | None:
