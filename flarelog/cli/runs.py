@@ -64,21 +64,21 @@ async def known(run_id: str, place: Place) -> list[RunInfo]:
 def _table(found: list[RunInfo], *, live: bool) -> list[str]:
     if not found:
         return []
-    failed = any(info.failed or info.unended for info in found)
-    rows = [
-        ("RUN", "STATE", "SITES", "LOGS", "OPEN", "BYTES", "GAPS", *(["FAILED"] if failed else []), "FIRST", "LAST")
-    ]
+    failed, unstored = any(info.failed or info.unended for info in found), any(info.unstored for info in found)
+    rare = *(["NOT STORED"] if unstored else []), *(["FAILED"] if failed else [])
+    rows = [("RUN", "STATE", "SITES", "LOGS", "OPEN", "BYTES", "GAPS", *rare, "FIRST", "LAST")]
     rows += [
         (
             *(info.run, info.standing(live=live), str(info.sites), str(info.streams)),
             *(str(info.open) if live else "-", f"{info.size:,}", str(info.gaps)),
+            *([str(info.unstored)] if unstored else []),
             *([f"{info.failed}{f'+{info.unended}?' if info.unended else ''}"] if failed else []),
             *(_short(info.begun), _short(info.grown)),
         )
         for info in found
     ]
     shown = narrowed(rows, ("FIRST", "OPEN", "BYTES", "LAST", "LOGS"), terminal_columns())
-    numbers = {"SITES", "LOGS", "OPEN", "BYTES", "GAPS", "FAILED"}
+    numbers = {"SITES", "LOGS", "OPEN", "BYTES", "GAPS", "NOT STORED", "FAILED"}
     return aligned(shown, [at for at, name in enumerate(shown[0]) if name in numbers])
 
 

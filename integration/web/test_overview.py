@@ -260,6 +260,29 @@ def test_a_clock_that_differs_is_told_in_the_unit_that_it_has(tab: Tab) -> None:
     expect(told).to_have_text(["+12 ms", "\u221245.0 s", "+90.0 s", "+60 min", "+24 h 00", "\u2013"])
 
 
+def test_what_is_not_stored_has_a_row_and_is_counted_as_status_counts_it(tab: Tab) -> None:
+    why = "cannot be read: Permission denied"
+    infos = [StreamInfo(StreamId("run-1", site, "a.log"), 0, 9, 0, True) for site in ("kyoto", "oslo")]
+    lacks = [
+        StreamInfo(StreamId("run-1", "kyoto", "a.log.unread"), 0, 0, 0, False, unstored=why, about="a.log"),
+        StreamInfo(StreamId("run-1", "lyon", "n.log"), 0, 0, 0, False, unstored=why),
+    ]
+    record = run_record("run-1", RunState.ENDED, infos, {}, now=0, live=True, unstored=lacks)
+    tab.page.route("**/api/run?*", lambda route: route.fulfill(json=record))
+    page = tab.open("/run/run-1")
+    expect(page.locator(".sum")).to_have_text("ended: 3 sites: 2 not stored, 1 complete")
+    kyoto = page.get_by_role("row").filter(has=page.get_by_role("link", name="kyoto"))
+    expect(kyoto).to_contain_text(f"not stored: {why}")
+    expect(kyoto.locator("svg.bad")).to_be_visible()
+    kyoto.get_by_role("button", name="2 logs").click()
+    expect(page.get_by_role("row").filter(has_text="more of a.log")).to_contain_text(f"not stored: {why}")
+    expect(page.get_by_role("link", name="more of a.log")).to_have_count(0)
+    lyon = page.get_by_role("row").filter(has_text="n.log").filter(has_text="lyon")
+    expect(lyon).to_contain_text(f"not stored: {why}")
+    expect(lyon.get_by_role("link")).to_have_count(0)
+    tab.is_clean()
+
+
 def test_lanes_show_each_site_over_time_and_a_stretch_leads_to_its_lines(tab: Tab) -> None:
     page = tab.open("/run/run-1")
     lanes = page.get_by_role("img", name="Timeline from")

@@ -177,11 +177,11 @@ class Answers:
         asks_again = "so_far" in request.query_params and not wanted
         listed = await (self.lists.soon(rights, run) if asks_again else self.lists.of(rights, run, wanted))
         infos = [info for info in listed.infos if not wanted or info.stream.site in wanted]
-        if not infos and wanted:
+        unstored = [info for info in listed.unstored if not wanted or info.stream.site in wanted]
+        if not (infos or unstored) and wanted:
             raise NotFound(f"there is no such site in run {run}")
         if not listed.whole:
             return await self._so_far(rights, run, listed)
-        unstored = [info for info in listed.unstored if not wanted or info.stream.site in wanted]
         made = partial(self._sites, rights, run, listed.state, infos, unstored)
         body, etag = await self._runs.of((rights.key, run, frozenset(wanted)), (listed,), made)
         if request.headers.get("if-none-match") == etag:
@@ -245,7 +245,11 @@ class Answers:
     async def machines(self, request: Request) -> Response:
         """How the machines of a run's sites fare. Raises NotFound."""
         rights, run = request.state.session.of, _run(request)
-        infos = (await self.lists.of(rights, run)).infos
+        listed = await self.lists.of(rights, run)
+        infos = [
+            *listed.infos,
+            *listed.unstored,
+        ]  # a site that has no log to send tells of its machine with one of those
         moments: Sequence[Moment] = ()
         with suppress(NotAllowed):  # an older receiver keeps none
             moments = await self.timelines.of(rights, run)
@@ -253,7 +257,7 @@ class Answers:
         async def made() -> bytes:
             return await asyncio.to_thread(lambda: as_json(overview.machines_record(infos, moments)))
 
-        record = await self._machines.of((rights.key, run), (infos, moments), made)
+        record = await self._machines.of((rights.key, run), (listed, moments), made)
         return Response(record, media_type="application/json")
 
     async def command(self, request: Request) -> Response:

@@ -20,7 +20,7 @@ from flarelog.viewers.standings import called
 from flarelog.viewers.web.lasts import Last
 
 _CALLED = {Phase.LIVE: "sending"}
-_WITH_REASON = (Phase.PAUSED, Phase.BUSY, Phase.HUNG, Phase.GONE)
+_WITH_REASON = (Phase.PAUSED, Phase.BUSY, Phase.HUNG, Phase.GONE, Phase.UNSTORED)
 
 
 def standing_of(one: Standing, infos: Sequence[StreamInfo]) -> str:
@@ -78,18 +78,19 @@ def run_record(
     producer has; *whole*: these are all of them. *unstored*: those of which nothing was ever stored.
     """
     by_site: dict[str, list[StreamInfo]] = {}
-    for info in infos:
+    for info in (*infos, *unstored):
         by_site.setdefault(info.stream.site, []).append(info)
-    named, ranks = sites(infos), RankChooser(RankChoice())
+    named, ranks = sites([*infos, *unstored]), RankChooser(RankChoice())
     ranks.learn(infos, over=True)
     sealed = sum(info.sealed for info in infos) if whole else 0
     linked = sum(info.state is not None and info.state.linked is True for info in infos)
     counts = {"streams": len(infos), "open": linked, "sealed": sealed, "unstored": len(unstored)}
     told, records = RunInfo(run, state.value, **counts), []
-    for site, held in by_site.items():
-        record = _site_record(named[run, site], held, now)
+    for site, every in sorted(by_site.items(), key=lambda one: natural(one[0])) if unstored else by_site.items():
+        held, others = [info for info in every if not info.unstored], [info for info in every if info.unstored]
+        record = _site_record(named[run, site], every, now)
         streams = [_stream_record(info, lasts.get(info.stream), ranks) for info in held]
-        records.append({"site": site, **record, "streams": streams})
+        records.append({"site": site, **record, "streams": streams, **_unstored_record(others)})
     return {
         "run": run,
         "state": told.standing(live=live),
@@ -127,6 +128,15 @@ def _site_record(one: Standing, infos: Sequence[StreamInfo], now: int) -> dict[s
         "gaps": sum(len(info.gaps) for info in infos),
         "lost": sum(gap.length for info in infos for gap in info.gaps),
     }
+
+
+def _unstored_record(others: Sequence[StreamInfo]) -> dict[str, Any]:
+    """Of what is no stream, and cannot be opened."""
+    records = [
+        {"log": health.called(info), "committed": 0, "standing": standing_of(one, ()), "words": words_of(one)}
+        for info, one in ((info, standing(info)) for info in others)
+    ]
+    return {"unstored": records} if records else {}
 
 
 def _stream_record(info: StreamInfo, last: Last | None, ranks: RankChooser) -> dict[str, Any]:

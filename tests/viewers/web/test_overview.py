@@ -6,7 +6,7 @@ import pytest
 
 from flarelog.lifecycle import RunState
 from flarelog.model import Health, RunInfo, State, StreamId, StreamInfo
-from flarelog.receiver.phases import Phase, Standing
+from flarelog.receiver.phases import Phase, Standing, summary
 from flarelog.stores.moments import HEALTH, Moment
 from flarelog.viewers.web.overview import machines_record, run_record, runs_record, standing_of, words_of
 
@@ -62,6 +62,25 @@ def test_a_run_has_one_word_for_its_state_on_both_pages(live: bool, state: RunSt
     assert run_record("run-1", state, infos, {}, now=0, live=live)["state"] == of_all["state"]
 
 
+@pytest.mark.parametrize("about", ["a.log", "a b.log", "d/", "*", ""])
+@pytest.mark.parametrize("stored", [True, False])
+def test_what_cannot_be_read_is_in_the_words_and_the_counts_of_status(about: str, stored: bool) -> None:
+    held = StreamInfo(StreamId("run-1", "kyoto", "a.log"), 0, 9, 0, True, state=State(linked=False))
+    other = StreamInfo(StreamId("run-1", "oslo", "a.log"), 0, 9, 0, True, state=State(linked=False))
+    why = "cannot be read: Permission denied"
+    lacks = StreamInfo(StreamId("run-1", "kyoto", "x.unread"), 0, 0, 0, False, unstored=why, about=about)
+    infos = [held, other] if stored else [other]
+    record = run_record("run-1", RunState.ENDED, infos, {}, now=0, live=True, unstored=[lacks])
+    assert [(site["site"], site["standing"]) for site in record["sites"]] == [
+        ("kyoto", "not stored"),
+        ("oslo", "complete"),
+    ]
+    (said,) = record["sites"][0]["unstored"]
+    assert f"run-1/kyoto: {said['log']} {why}" in record["missing"]
+    assert said["words"] == f"not stored: {why}"
+    assert summary([*infos, lacks]) == "2 sites: 1 not stored, 1 ended"
+
+
 def test_machines_are_told_as_they_are_and_at_their_worst() -> None:
     full = Health(memory=99 * GIB, memory_max=100 * GIB, uptime=50, gpus=2, gpu_use=97.0, gpu_least=2.0)
     now = Health(memory=GIB, memory_max=100 * GIB, uptime=60)
@@ -86,7 +105,12 @@ def test_a_log_of_which_nothing_is_stored_is_said_on_both_pages() -> None:
     refused = StreamInfo(StreamId("run-1", "kyoto", "c.log"), 0, 0, 0, False, unstored=why)
     record = run_record("run-1", RunState.UNKNOWN, [held], {}, now=0, live=True, unstored=[refused])
     assert record["missing"] == [f"run-1/kyoto: nothing is stored of 1 log: {why} (c.log)"]
-    assert [site["site"] for site in record["sites"]] == ["kyoto"]
+    (site,) = record["sites"]
+    assert (site["site"], site["standing"], site["words"]) == ("kyoto", "not stored", f"not stored: {why}")
+    assert [one["log"] for one in site["streams"]] == ["a.log"]
+    assert site["unstored"] == [
+        {"log": "c.log", "committed": 0, "standing": "not stored", "words": f"not stored: {why}"}
+    ]
     listed = RunInfo("run-1", "", sites=1, streams=1, sealed=1, unstored=1)
     (of_all,) = runs_record([listed], live=True, now=0)["runs"]
     assert (of_all["state"], of_all["unstored"]) == (record["state"], 1) == ("idle", 1)

@@ -65,6 +65,7 @@ const ICONS = {
   silent: "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11zm0 1.7a3.8 3.8 0 1 1 0 7.6 3.8 3.8 0 0 1 0-7.6z",
   paused: "M4 3h3v10H4zM9 3h3v10H9z",
   "lost link": "M3.6 2.4 8 6.8l4.4-4.4 1.2 1.2L9.2 8l4.4 4.4-1.2 1.2L8 9.2l-4.4 4.4-1.2-1.2L6.8 8 2.4 3.6z",
+  "not stored": "M3.500 2.500h9v11h-9zM5.100 4.100v7.800h5.800V4.100z",
   ended: "M3.5 3.5h9v9h-9z",
   complete: "m6.4 12.8-4.2-4.2 1.4-1.4 2.8 2.8 6-6.2 1.4 1.4z",
   gap: "M8 2 15 14H1zm-.9 4.5.3 4h1.2l.3-4zm.1 5v1.4h1.6v-1.4z",
@@ -83,6 +84,6 @@ export function icon(standing) {
 
 /** The class of a standing: what it means to who looks. */
 export function kind(standing) {
-  const kinds = { sending: "good", complete: "good", paused: "warn", silent: "warn", hung: "warn", gone: "warn", gap: "warn", "lost link": "bad", failed: "bad" };
+  const kinds = { sending: "good", complete: "good", paused: "warn", silent: "warn", hung: "warn", gone: "warn", gap: "warn", "lost link": "bad", "not stored": "bad", failed: "bad" };
   return kinds[standing] ?? "calm";
 }

@@ -11,7 +11,7 @@ import { meter } from "./paint.js";
 import { again, trouble } from "./runs.js";
 import { bytes, count, moment, percent, several, skew } from "./words.js";
 
-const ORDER = ["failed", "lost link", "silent", "gap", "paused", "hung", "gone", "sending", "busy", "quiet", "open", "ended", "complete"];
+const ORDER = ["failed", "lost link", "silent", "not stored", "gap", "paused", "hung", "gone", "sending", "busy", "quiet", "open", "ended", "complete"];
 const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
 const SHOWN = 200; // sites that are shown at first
 const DRAWN = /\|?[\u2580-\u259f#=>.\s-]{3,}\|?/g; // the part of a bar's text that a meter shows better
@@ -19,6 +19,9 @@ const PLACES = 12; // of findings that are alike
 const SLOWER = 10_000; // ms between two looks for errors and findings
 const SOON = 300; // ms after which last lines that were being read are asked for
 const AT_FIRST = 50; // ms after which a list that is being made is asked for, and then twice as many, and so on
+
+/** The logs of *site*, and what of it is not stored and cannot be opened. */
+const logs = (site) => [...site.streams, ...(site.unstored ?? [])];
 
 export class RunPage extends HTMLElement {
   begin(run, site) {
@@ -167,7 +170,7 @@ export class RunPage extends HTMLElement {
   wanted() {
     const name = this.filter.value.trim().toLowerCase();
     return this.record.sites
-      .filter((site) => site.site.toLowerCase().includes(name) || site.streams.some((one) => one.log.toLowerCase().includes(name)))
+      .filter((site) => site.site.toLowerCase().includes(name) || logs(site).some((one) => one.log.toLowerCase().includes(name)))
       .sort((a, b) => WEIGHT[kind(a.standing)] - WEIGHT[kind(b.standing)]) // what is in trouble first, else as they come
       .filter((site) => !this.only.value || (this.only.value === "bad" ? ["bad", "warn"].includes(kind(site.standing)) : !["complete", "ended", "failed"].includes(site.standing)));
   }
@@ -197,7 +200,7 @@ export class RunPage extends HTMLElement {
     };
     for (const site of wanted.slice(0, this.most)) {
       this.show(take(site.site, () => this.row()), site);
-      if (site.streams.length > 1 && this.isOpen(site)) for (const one of site.streams) this.showLog(take(`${site.site}/${one.log}`, () => this.row("log")), site, one);
+      if (logs(site).length > 1 && this.isOpen(site)) for (const one of logs(site)) this.showLog(take(`${site.site}/${one.log}`, () => this.row("log")), site, one);
     }
     this.rows = kept;
     arrange(this.body, nodes);
@@ -228,13 +231,14 @@ export class RunPage extends HTMLElement {
   }
 
   show(node, site) {
-    const single = site.streams.length === 1;
-    const label = single ? "1" : `${site.streams.length} ${this.isOpen(site)}`;
+    const all = logs(site).length;
+    const single = all === 1;
+    const label = `${all} ${site.streams.length} ${this.isOpen(site)}`;
     if (node.dataset.is !== label) {
       node.dataset.is = label;
-      const link = h("a", { href: single ? path(this.run, site.site, site.streams[0].log) : `${path(this.run)}?merged=time&${query({ site: site.site })}` }, h("bdi", {}, site.site));
-      const toggle = !single && h("button", { type: "button", class: "quiet", "aria-expanded": String(this.isOpen(site)), on: { click: () => this.turn(site.site) } }, several(site.streams.length, "log"));
-      node.name.replaceChildren(link, ...(single ? [h("small", {}, h("bdi", {}, site.streams[0].log))] : [toggle]));
+      const link = h(site.streams.length ? "a" : "span", { href: !site.streams.length ? null : single ? path(this.run, site.site, site.streams[0].log) : `${path(this.run)}?merged=time&${query({ site: site.site })}` }, h("bdi", {}, site.site));
+      const toggle = !single && h("button", { type: "button", class: "quiet", "aria-expanded": String(this.isOpen(site)), on: { click: () => this.turn(site.site) } }, several(all, "log"));
+      node.name.replaceChildren(link, ...(single ? [h("small", {}, h("bdi", {}, logs(site)[0].log))] : [toggle]));
     }
     const latest = site.streams.filter((one) => one.last).reduce((best, one) => ((one.grown ?? 0) > (best?.grown ?? -1) ? one : best), null);
     const exits = site.streams.map((one) => one.exit).filter(Boolean);
@@ -244,7 +248,7 @@ export class RunPage extends HTMLElement {
   showLog(node, site, one) {
     if (node.dataset.is !== one.log) {
       node.dataset.is = one.log;
-      node.name.replaceChildren(h("a", { href: path(this.run, site.site, one.log) }, h("bdi", {}, one.log)), one.rank === null || one.rank === undefined ? "" : h("small", {}, `rank ${one.rank}`));
+      node.name.replaceChildren(site.streams.includes(one) ? h("a", { href: path(this.run, site.site, one.log) }, h("bdi", {}, one.log)) : h("bdi", {}, one.log), one.rank === null || one.rank === undefined ? "" : h("small", {}, `rank ${one.rank}`));
     }
     this.fill(node, { ...one, bytes: one.committed, lost: 0, skew: null }, { text: one.last ?? "", bars: one.bar ? [one] : [], exit: one.exit });
   }
