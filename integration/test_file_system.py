@@ -393,8 +393,12 @@ def test_a_site_whose_only_file_has_a_name_that_no_log_can_have_is_seen_until_th
 
 
 @pytest.mark.parametrize("gone", ["removed", "excluded", "removed-while-it-runs"])
-@pytest.mark.parametrize("name", ["a b.log", f"{LOG}/inner.log"], ids=["unsendable", "refused"])
-def test_a_sidecar_that_has_no_log_left_tells_that_none_is_missing(place: Place, name: str, gone: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["a b.log", f"{LOG}/inner.log", "shut.log"], ids=["unsendable", "refused", "unreadable"]
+)
+def test_a_sidecar_that_has_no_log_left_tells_that_none_is_missing(
+    place: Place, nobody: tuple[str, ...], name: str, gone: str
+) -> None:
     receiver = place.serve()
     elsewhere = place.directory / "elsewhere"
     elsewhere.mkdir()
@@ -403,18 +407,20 @@ def test_a_sidecar_that_has_no_log_left_tells_that_none_is_missing(place: Place,
     path = place.root / name
     path.parent.mkdir(exist_ok=True)
     append(path, lines(10))
+    path.chmod(0 if name == "shut.log" else 0o644)
 
     running = gone == "removed-while-it-runs"
-    sidecar = place.sidecar(receiver, *(() if running else ("--once",)))
+    sidecar = place.sidecar(receiver, *(() if running else ("--once",)), plain=nobody)
     until(lambda: standing_of(place, receiver)[1] == 7, "it is told", 30)
+    assert len(receiver.streams()) == 1, "what stands for the file is no log"
     if "/" in name or not running:
         assert sidecar.ends() == (5 if "/" in name else 1)
     if gone == "excluded":
-        assert place.sidecar(receiver, "--once", "--exclude", name).ends() == 3
+        assert place.sidecar(receiver, "--once", "--exclude", name, plain=nobody).ends() == 3
     else:
         path.unlink()
         if sidecar.process.poll() is not None:
-            place.sidecar(receiver)
+            place.sidecar(receiver, plain=nobody)
     until(lambda: standing_of(place, receiver) == ("sealed", 0, "sealed"), "it is forgotten", 30)
 
 

@@ -80,17 +80,15 @@ class Site(Protocol):
 
 
 class Log:
-    """One of *site*, which *source* gives; *sealed*: the receiver has all of it, unless there is more by now. *silent*:
-    people are not told that it is sent.
-    """
+    """One of *site*, which *source* gives; *sealed*: the receiver has all of it, unless there is more by now."""
 
-    def __init__(self, site: Site, source: Source, *, sealed: bool = False, silent: bool = False) -> None:
+    def __init__(self, site: Site, source: Source, *, sealed: bool = False) -> None:
         options = site.options
         self.delivery = Delivery(StreamId(options.run, options.site, source.log), source, options.delivery)
         self.ended = False
         self.untouched = False  # it was sealed, and there is nothing more
         self.error: FlarelogError | None = None
-        self._site, self._source, self._sealed, self._silent = site, source, sealed, silent
+        self._site, self._source, self._sealed = site, source, sealed
         self._packing = Packing(site.compressing)
         self._packed: Chunk | Packed | None = None  # what was compressed, and is to leave
         self._stream: Stream | None = None  # once it is open
@@ -348,8 +346,7 @@ class Log:
         self.delivery.gaps.clear()
 
     def _say_sending(self) -> None:
-        if not self._silent:
-            log.info("%s: sending from offset %d", self._named, self.acked, extra=self._each("are being sent"))
+        log.info("%s: sending from offset %d", self._named, self.acked, extra=self._each("are being sent"))
 
     def _each(self, kind: str) -> dict[str, Each]:
         return each(kind, self.stream, self._site.link.whose)

@@ -38,7 +38,6 @@ from flarelog.sender.link import Channels, Link
 from flarelog.sender.log import Log
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Mistake, Outcome, StreamOutcome, traced, trouble_of
-from flarelog.sender.placeholder import Placeholder, unreadable
 from flarelog.sender.progress import Progress
 from flarelog.sender.unmatched import Unmatched
 from flarelog.sender.word import Word
@@ -87,7 +86,6 @@ class Sidecar:
             lambda: not (self.finder.missing or self.finder.waiting),
             self._still_refused,
         )
-        self.placeholder = Placeholder(self, self.healths, self._missed)
         self.word = Word(self, self.healths, self._is_mute)
         self.early: object = None  # the finder's state when it was told to drain while somebody may still write
         self._progress = Progress(options.drain_timeout)
@@ -138,7 +136,7 @@ class Sidecar:
             async with asyncio.TaskGroup() as group:
                 minding = (
                     *(self._watch(), self._heed(), self.consents.mind(), self.unmatched.mind()),
-                    *(self.healths.mind(self._telling), self.placeholder.mind(), self.word.mind()),
+                    *(self.healths.mind(self._telling), self.word.mind()),
                 )
                 beside = [group.create_task(work) for work in minding]
                 learning = group.create_task(self._learn(group))
@@ -220,9 +218,8 @@ class Sidecar:
             self._wake(self.finder.drain(time.monotonic()), group)
             await asyncio.sleep(0.1)
         await asyncio.gather(*self._sending)
-        if name := self._missed():
-            await self.placeholder.tell(name)
-        await self.word.tell()
+        if not self._logs:
+            await self.word.tell()
         if not (self._logs or self.options.again):
             await self.unmatched.end()
 
@@ -265,7 +262,6 @@ class Sidecar:
             if known is None or known.untouched:  # what the receiver had all of may have grown
                 if group is None or name not in self.finder.logs:
                     continue
-                self.placeholder.end()  # two that open one stream take it from each other
                 sealed = self.options.again and name in self._sealed
                 known = self._logs[name] = Log(self, self.finder.logs[name], sealed=sealed)
                 self._unsettled.append(known)
@@ -296,17 +292,12 @@ class Sidecar:
 
     def _telling(self) -> Log | None:
         """A log that can tell something now."""
-        return next((one for one in self._logs.values() if one.can_tell), self.placeholder.speaker)
-
-    def _missed(self) -> str:
-        """The name of a log that cannot be read, where nothing else would tell that this site is there."""
-        if self._logs or self.finder.logs or not self.link.connected:
-            return ""
-        return unreadable(self.options.source.directory, self.finder.troubles)
+        return next((one for one in self._logs.values() if one.can_tell), None)
 
     def _is_mute(self) -> bool:
-        """Whether there is no log, nor a placeholder, that could tell anything."""
-        return not (self._logs or self.finder.logs or self._missed()) and self.link.connected
+        """Whether there is no log that could tell anything."""
+        ended = len(self._logs) >= len(self.finder.logs) and all(one.ended for one in self._logs.values())
+        return ended and self.link.connected
 
     def health(self) -> News | None:
         """How the machine fares and what cannot be read there, once a look."""
