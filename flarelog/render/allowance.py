@@ -1,13 +1,15 @@
 """What drawing a stream may cost: units of work and bytes of output, both earned by the stream's own bytes.
 
 Costs are counted, not timed: the same bytes cost the same on every machine, however they are cut into pieces. A unit is
-about 0.4 microseconds of one core, and a byte earns one: so a MiB takes less than half a second, whatever it
-holds. ``BURST`` is what a stream may use in advance, and the most that it can have saved.
+about 0.4 microseconds of one core, and a byte earns ``EARNS``: so a MiB takes less than two seconds, whatever it
+holds. Bars of 16 workers, between which the cursor goes up and down at each redraw, need more than three.
+``BURST`` is what a stream may use in advance, and the most that it can have saved.
 """
 
 from __future__ import annotations
 
 BURST = 1 << 17  # units
+EARNS = 4  # units, for each byte
 DRAWN_AGAIN = 1 << 15  # units that there are after a while in which nothing was drawn: showing it did cost something
 SHOWN = 56  # bytes of output for each byte; what is shown of plain text besides is less than 8
 MOST_SHOWN = 4 << 20  # bytes of output that can have been saved
@@ -18,7 +20,7 @@ ROUGH = 8  # of a colour
 COLOUR = 5  # of one in a line that has nothing but text besides
 NEW = 14  # of a style that is not among the last ones
 LINE = 22  # of a line that has either, or that begins in a colour
-MOVE = 8  # of the cursor to another row
+MOVE = 2  # of the cursor to another row
 PAGE = 10  # of a new page
 TABBED = 6  # of a tab over what is there
 _CELLS = 12  # that are touched for one unit
@@ -45,11 +47,11 @@ class Allowance:
     @property
     def spent(self) -> int:
         """Units that were spent."""
-        return BURST + self.earned - self._lost - self.work
+        return BURST + EARNS * self.earned - self._lost - self.work
 
     def earn(self, size: int) -> None:
         """So many bytes of the stream were taken."""
-        self.work += size
+        self.work += EARNS * size
         self.earned += size
 
     def line(self, cost: int = 0) -> None:

@@ -26,6 +26,7 @@ from flarelog.late import late
 from flarelog.render.allowance import (
     COLOUR,
     DRAWN_AGAIN,
+    EARNS,
     LINE,
     MOVE,
     NEW,
@@ -385,7 +386,7 @@ class Screen:
                     self._write(text[each : min(at, each + AT_ONCE)], out)
                 continue
             size = at - begin if ascii_ else size_of(token[0])
-            allowance.work += size
+            allowance.work += EARNS * size
             allowance.earned += size
             if kind == "control":
                 if text[begin] == "\r":
@@ -451,7 +452,7 @@ class Screen:
             return ""
         taken = "\r" + "\r".join(states)
         size = size_of(taken) - 1
-        allowance.work += size - TOKEN * len(states)
+        allowance.work += EARNS * size - TOKEN * len(states)
         allowance.earned += size
         left = states[-1]
         for state in reversed(states):
@@ -513,7 +514,7 @@ class Screen:
                 self._over(row, " ")
             return
         run = "\b" if char == "\b" else "\0"
-        allowance.work -= size  # or it would matter where the pieces part it
+        allowance.work -= EARNS * size  # or it would matter where the pieces part it
         if (run, allowance.earned - size) != self._run:
             allowance.work -= TOKEN
         self._run = run, allowance.earned
@@ -527,7 +528,7 @@ class Screen:
             row = self._at_cursor()
         allowance, column, chars = self._allowance, self._column, row.chars
         size = len(text) if text.isascii() else size_of(text)
-        allowance.work += size
+        allowance.work += EARNS * size
         allowance.earned += size
         if column >= len(chars):
             if column == len(chars) and row.size + size <= reach.room and "\t" not in text and text.isascii():

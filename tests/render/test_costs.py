@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flarelog.render import allowance
-from flarelog.render.allowance import BURST, SHOWN
+from flarelog.render.allowance import BURST, EARNS, SHOWN
 from flarelog.render.container import Form, Renderer
 from flarelog.render.reach import HELD
 from flarelog.render.rows import MARK, Line, Note
@@ -84,7 +84,7 @@ def test_whatever_comes_memory_output_and_work_are_bounded(parts: list[bytes], s
     finally:
         tracemalloc.stop()
     assert shown <= OUTPUT * size + 64
-    assert renderer.spent <= 2 * BURST + size
+    assert renderer.spent <= 2 * BURST + EARNS * size
 
 
 @tried(6, 60)
@@ -185,11 +185,20 @@ def test_one_note_for_each_stretch(data: bytes) -> None:
     assert 1 <= len(notes) <= 1 + len(data) // UNDRAWN
 
 
+def workers(count: int, steps: int) -> bytes:
+    """What tqdm writes of a bar for each of *count* workers, below each other."""
+    bar = b"\rrank%d:  45%%|#############               | %d/1000 [00:10<00:12, 44.41it/s]"
+    return b"".join(
+        b"\n" * rank + bar % (rank, step) + b"\x1b[A" * rank for step in range(steps) for rank in range(count)
+    )
+
+
 @pytest.mark.parametrize(
     "data",
     [
         pytest.param(b"".join(b"\rtrain: %3d%%|##########| loss 0.5" % (n % 100) for n in range(10_000)), id="bar"),
         pytest.param(b"\n\rinner  45%|####      | 450/1000 [00:10<00:12, 44.4it/s]\x1b[A" * 5000, id="nested"),
+        pytest.param(workers(16, 200), id="16-workers"),
         pytest.param(b"\x1b[32mINFO\x1b[0m a line of twenty bytes \x1b[1mand more\x1b[0m\n" * 5000, id="colours"),
         pytest.param(
             b"\x1b[2K\r\x1b[36mworking\x1b[0m on something that takes a while \x1b[35m 45%\x1b[0m" * 5000, id="rich"
