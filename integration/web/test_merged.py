@@ -202,6 +202,27 @@ def test_a_clock_that_differs_is_told_beside_logs_merged_by_time(tab: Tab) -> No
     expect(page.get_by_role("status").filter(has_text=f"{sentence}.")).to_be_visible()
 
 
+def test_a_page_that_is_loaded_anew_behind_another_run_of_its_name_shows_that_run(
+    browser: Browser, place: Place
+) -> None:
+    old = {f"site-1/{name}": lines(name[0], 300, 1.0, 100) for name in ("app.log", "two.log")}
+    receiver = filled(place, old)
+    root = place.directory / "site-of-site-1"
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show("/run/run-1?merged=time")
+        page.keyboard.press("g")
+        comes_true(page, 'document.querySelector("log-list").seen()?.before === 0 && history.state?.place')
+        assert place.call("rm", "run-1", "--receiver", receiver.address, "--yes").ends() == 0
+        (root / "two.log").unlink()
+        for name in ("app.log", "three.log"):
+            (root / name).write_bytes(b"2026-11-20 08:00:00 INFO of another run\n" * 3)
+        assert place.sidecar(receiver, "--once", root=root).ends() == 0
+        page.reload()
+        expect(page.locator("log-list .row", has_text="of another run")).to_have_count(6)
+        expect(page.get_by_role("alert")).to_be_hidden()
+        tab.complaints.clear()  # of the answer 404
+
+
 def test_a_log_that_is_not_there_is_shown_once_it_is(browser: Browser, place: Place) -> None:
     receiver = place.serve()
     with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:

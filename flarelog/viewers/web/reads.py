@@ -110,7 +110,11 @@ class Reads:
             run = run_name(text(asked, "run"))
             given = asked.get("streams") if asked.get("rank") is None else None
             sites = {stream(one, run).site for one in given[: merged.MOST_STREAMS]} if isinstance(given, list) else ()
-            infos = self._chosen((await self._lists.of(rights, run, sites)).infos, run, asked)
+            try:
+                infos = self._chosen((await self._lists.of(rights, run, sites)).infos, run, asked)
+            except NotFound:
+                self._lists.forget(rights, run)  # whoever named it may have done so by a list of before
+                raise
             back = asked.get("before") is not None or bool(asked.get("end"))
             places = await self._places(rights.origin, infos, asked)
             grown = arrivals(await self._timelines.of(rights, run)) if text(asked, "order") == "arrival" else None

@@ -97,7 +97,7 @@ export class OneLog {
 export class Merged {
   /** @param {{run: string, streams?: {site: string, log: string}[], site?: string, rank?: number, order: string}} wanted */
   constructor(wanted) {
-    this.wanted = wanted;
+    this.wanted = this.asked = wanted;
     this.level = null;
     this.streams = [];
     this.before = this.after = []; // by k: where each log goes on, either way: twice an offset, and one more behind the notes there
@@ -125,7 +125,18 @@ export class Merged {
     this.left = all.length - this.wanted.streams.length;
   }
 
+  /** Where a list or a place of before names logs that are gone, their run is looked at anew: others may have their names. */
   async open(where, signal) {
+    try {
+      return await this.opened(where, signal);
+    } catch (error) {
+      if (error.status !== 404 || (this.asked.streams && !where.after)) throw error;
+      this.wanted = this.asked;
+      return this.opened(where.after ? { end: true } : where, signal);
+    }
+  }
+
+  async opened(where, signal) {
     await this.choose(signal);
     if (where.after) this.wanted = { ...this.wanted, streams: where.streams, rank: undefined };
     const at = where.after ? { after: where.after } : where.time !== undefined ? { time: where.time } : where.start ? {} : { end: true };
