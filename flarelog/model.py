@@ -371,9 +371,14 @@ class StreamInfo:
         return None
 
     @property
+    def names_none(self) -> bool:
+        """Whether what this tells of is no log by its name: a directory, or files that nobody named."""
+        return self.about == OTHERS or self.about.endswith("/")
+
+    @property
     def is_partly(self) -> bool:
         """Whether, of what this tells of, something may be stored: a log's rest, a directory, files without a name."""
-        return self.rest_of is not None or self.about == OTHERS or self.about.endswith("/")
+        return self.rest_of is not None or self.names_none
 
     @property
     def gaps(self) -> tuple[Gap, ...]:

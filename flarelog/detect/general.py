@@ -188,6 +188,7 @@ SIGNATURES = (
         key=("code", "status", "execution", "with", "container"),
     ),
     signature(
+        # In TAP, "# TODO" and "# SKIP" behind "not ok" say that this failure was expected.
         "step.failed",
         "fallback",
         Level.ERROR,

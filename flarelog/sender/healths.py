@@ -109,11 +109,8 @@ def _parted(sentence: str) -> tuple[str, str] | None:
 
 def _as_told(sentence: str) -> str:
     """What an older receiver understands of a file that *sentence* says is not sent: that a log cannot be read."""
-    for kind in (CANNOT_BE_SENT, CANNOT_BE_READ):
-        path, found, why = sentence.partition(kind)
-        if found:
-            return f"{stand_in(path)}{CANNOT_BE_READ}{why}"
-    return sentence
+    path, why = _parted(sentence) or ("", "")
+    return f"{stand_in(path)} {why}" if path and not path.endswith("/") else sentence
 
 
 def place_of(run: str, site: str, directory: str) -> str:

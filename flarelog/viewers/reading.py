@@ -85,7 +85,7 @@ class Selection:
         if not info.about or self.has(info.stream):
             return self.has(info.stream)
         site, starts = info.stream.site, [log for where, log in self.starts if where == info.stream.site]
-        if not (info.about == OTHERS or info.about.endswith("/")):
+        if not info.names_none:
             return info.about in starts or (not self.starts_alone and self._called(site, info.about))
         below = "" if info.about == OTHERS else info.about
         if self.starts_alone:

@@ -246,10 +246,7 @@ class Answers:
         """How the machines of a run's sites fare. Raises NotFound."""
         rights, run = request.state.session.of, _run(request)
         listed = await self.lists.of(rights, run)
-        infos = [
-            *listed.infos,
-            *listed.unstored,
-        ]  # a site that has no log to send tells of its machine with one of those
+        infos = [*listed.infos, *listed.unstored]  # of a site that has no log to send there are only the latter
         moments: Sequence[Moment] = ()
         with suppress(NotAllowed):  # an older receiver keeps none
             moments = await self.timelines.of(rights, run)
