@@ -1,23 +1,23 @@
-"""What all logs of a run tell together: which findings are causes, in which order, and whose collectives differ."""
+"""What all logs of a run tell together: which findings are causes, and in which order."""
 
 from __future__ import annotations
 
 from bisect import bisect
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from flarelog.detect import collective, general, network
 from flarelog.detect.base import Finding, Role
+from flarelog.detect.desync import desync
 from flarelog.exit_marks import CERTAIN, LIKELY, Exit, end_of
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.levels import Level
 from flarelog.render.times import SECOND
-from flarelog.text import legible, several
+from flarelog.text import legible
 
 SLACK = 2 * SECOND  # by which clocks of sites that are compared may still differ
 BEHIND = 64 << 10  # bytes of a log behind which what may have ended its program has not
-LISTED = 8  # ranks that a sentence names
 ENDS = ("exit.code", "exit.signal", "crash.signal")  # they tell that a program ended, not why
 LATE = (*ENDS, "process.exit", "process.signal")  # so do these, mostly in the words of the program's parent
 LINKS = frozenset(("python.traceback", *(each.id for each in (*collective.SIGNATURES, *network.SIGNATURES))))
@@ -243,76 +243,3 @@ def _of_exit(stream: StreamId, end: Exit) -> Finding:
         name, role, Level.FATAL, stream, end.offset, 0, legible(end.sentence), meaning, action,
         _ended_at(end), None, facts, 1, end.offset,
     )  # fmt: skip
-
-
-def desync(findings: Iterable[Finding]) -> list[Finding]:
-    """Where ranks of one process group say that they had come to different places, one finding a group.
-
-    It needs two ranks at least, each of which told its last enqueued collective.
-    """
-    groups: dict[tuple[object, ...], dict[int, Finding]] = defaultdict(dict)
-    ops: dict[tuple[str, int], str] = {}
-    worlds: dict[str, int] = {}
-    for each in findings:
-        if each.rank is None:
-            continue
-        worlds[each.stream.run] = max(worlds.get(each.stream.run, 0), each.rank + 1)
-        if each.signature == "nccl.state" and isinstance(each.facts.get("enqueued"), int):
-            key = each.stream.run, each.facts.get("pg", ""), each.facts.get("group", "")
-            groups[key].setdefault(each.rank, each)
-        elif each.signature == "nccl.timeout" and "op" in each.facts:
-            seq = f" {each.facts['seq']}" if "seq" in each.facts else ""
-            ops.setdefault((each.stream.run, each.rank), f"{each.facts['op']}{seq}")
-    return [found for key, ranks in groups.items() if (found := _differ(ranks, ops, worlds[str(key[0])])) is not None]
-
-
-def _differ(ranks: Mapping[int, Finding], ops: Mapping[tuple[str, int], str], world: int) -> Finding | None:
-    enqueued = {rank: int(each.facts["enqueued"]) for rank, each in ranks.items()}
-    if len(enqueued) < 2 or len(set(enqueued.values())) < 2:
-        return _waits(ranks, ops) if len(enqueued) > 1 else None
-    counts = Counter(enqueued.values())
-    most = max(counts, key=lambda value: (counts[value], value))
-    odd = {rank: value for rank, value in sorted(enqueued.items()) if value != most}
-    said = ", ".join(_said(rank, value, ranks, ops) for rank, value in list(odd.items())[:LISTED])
-    more = f" and {several(len(odd) - LISTED, 'more rank')}" if len(odd) > LISTED else ""
-    text = f"{said}{more}; the others enqueued {most}"
-    silent = world - len(ranks)
-    if silent > 0:
-        text += f"; {silent} of {world} ranks said nothing"
-    first = ranks[min(odd, key=lambda rank: (odd[rank], rank))]
-    return _desync(first, text, {"differs": _list(odd), "enqueued": most})
-
-
-def _said(rank: int, value: int, ranks: Mapping[int, Finding], ops: Mapping[tuple[str, int], str]) -> str:
-    op = ops.get((ranks[rank].stream.run, rank))
-    return f"rank {rank} enqueued {value}" + (f" and waited in {op}" if op else "")
-
-
-def _waits(ranks: Mapping[int, Finding], ops: Mapping[tuple[str, int], str]) -> Finding | None:
-    """All enqueued as many, and waited in different collectives."""
-    waits = {rank: op for rank, each in sorted(ranks.items()) if (op := ops.get((each.stream.run, rank))) is not None}
-    counts = Counter(waits.values())
-    if len(counts) < 2:
-        return None
-    most = max(counts, key=lambda op: (counts[op], op))
-    odd = {rank: op for rank, op in waits.items() if op != most}
-    said = ", ".join(f"rank {rank} waited in {op}" for rank, op in list(odd.items())[:LISTED])
-    return _desync(ranks[next(iter(odd))], f"{said}; the others in {most}", {"differs": _list(odd), "op": most})
-
-
-def _list(ranks: Mapping[int, object]) -> str:
-    return ",".join(map(str, list(ranks)[:LISTED]))
-
-
-def _desync(first: Finding, text: str, facts: Mapping[str, str | int]) -> Finding:
-    return replace(
-        first,
-        signature="nccl.desync",
-        role="root",
-        severity=Level.FATAL,
-        text=text,
-        meaning="The ranks of a process group did not enqueue the same collectives.",
-        action="Look at the named rank at this time: it hangs, has ended, or took another branch than the others.",
-        facts=facts,
-        count=1,
-    )

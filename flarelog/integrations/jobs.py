@@ -26,7 +26,7 @@ from flarelog.security.tls import Tls
 from flarelog.sinks.base import Feed
 from flarelog.sinks.mirror import Mirror
 from flarelog.stores.base import Durability, Store
-from flarelog.wire.uplink import IDLE_TIMEOUT
+from flarelog.wire.heartbeat import IDLE_TIMEOUT
 
 log = logging.getLogger(__name__)
 

@@ -32,8 +32,8 @@ from flarelog.receiver.server import Server
 from flarelog.security.tls import Tls
 from flarelog.stores import choose
 from flarelog.stores.base import Durability, Store
+from flarelog.wire.heartbeat import IDLE_TIMEOUT
 from flarelog.wire.packing import Compression
-from flarelog.wire.uplink import IDLE_TIMEOUT
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from flarelog.security.access import PolicyFile
 from flarelog.security.connections import AGE, MAX_AGE
 from flarelog.security.tls import Tls
 from flarelog.security.tokens import Tokens
+from flarelog.wire.heartbeat import IDLE_TIMEOUT
 from flarelog.wire.packing import COMPRESSIONS, Compression, check
-from flarelog.wire.uplink import IDLE_TIMEOUT
 
 LISTEN = "127.0.0.1:4721"
 

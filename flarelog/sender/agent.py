@@ -37,7 +37,8 @@ from flarelog.sources import choose
 from flarelog.sources.base import Contents, Wanted
 from flarelog.values import frozen
 from flarelog.wire import listing
-from flarelog.wire.uplink import ENDED, REPLY_TIMEOUT
+from flarelog.wire.heartbeat import REPLY_TIMEOUT
+from flarelog.wire.uplink import ENDED
 
 log = logging.getLogger(__name__)
 

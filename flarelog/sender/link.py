@@ -26,7 +26,8 @@ from flarelog.sender.options import SidecarOptions
 from flarelog.talk import each
 from flarelog.watched import Watched
 from flarelog.wire import calls, listing, statuses
-from flarelog.wire.uplink import ENDED, REPLY_TIMEOUT, Uplink
+from flarelog.wire.heartbeat import REPLY_TIMEOUT
+from flarelog.wire.uplink import ENDED, Uplink
 
 log = logging.getLogger(__name__)
 

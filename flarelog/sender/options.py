@@ -11,8 +11,8 @@ from flarelog.options import option
 from flarelog.security.tls import Tls
 from flarelog.sources.base import Wanted
 from flarelog.values import frozen
+from flarelog.wire.heartbeat import HEARTBEAT
 from flarelog.wire.packing import AVAILABLE, COMPRESSIONS, Compression, check
-from flarelog.wire.uplink import HEARTBEAT
 
 LEAST, LONGEST = 0.001, 1e9  # seconds
 DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM if nothing moves

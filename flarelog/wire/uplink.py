@@ -21,12 +21,9 @@ from flarelog.delivery.sending import LONGEST_PACE
 from flarelog.model import Chunk, Code, Leave, News, Reply
 from flarelog.wire.codec.base import Malformed
 from flarelog.wire.codec.push import Request
+from flarelog.wire.heartbeat import HEARTBEAT, REPLY_TIMEOUT, Heartbeat
 from flarelog.wire.several import Batch
 
-HEARTBEAT = 15.0  # seconds without a message after which one is sent
-LEAST_HEARTBEAT = 0.03  # seconds, however impatient a receiver says that it is
-IDLE_TIMEOUT = 60.0  # seconds of silence after which a receiver ends a call
-REPLY_TIMEOUT = 30.0  # seconds that an answer may take
 FULL = 1 << 20  # bytes of a message behind which nothing is added to it
 LONGEST_TURN = 0.005  # seconds of making a message
 CALM = 1.0  # seconds after which it is believed that logs say little
@@ -117,7 +114,7 @@ class Uplink:
         self.over = False
         self.closing = False  # the receiver is about to end it: what is written into it now could cost its last replies
         self._call = call
-        self._heartbeat = heartbeat
+        self._heartbeat = Heartbeat(heartbeat, self._beat, self._miss)
         self._streams: dict[int, Stream] = {}
         self._last = 0  # number of a stream
         self._batch = Batch()  # what leaves next
@@ -129,13 +126,12 @@ class Uplink:
         self._hurried_at = -math.inf  # when one had that last
         self._pace = 0.0  # seconds between two messages of little, that the receiver asks for
         self._loop = asyncio.get_running_loop()
-        self._put_at = self._heard_at = self._loop.time()
-        self._hurried = asyncio.Event()
+        self._heard_at = self._loop.time()
         self._may_write = asyncio.Event()
         self._answered = asyncio.Event()
         self._writing = asyncio.create_task(self._write())
         self._reading = asyncio.create_task(self._read())
-        self._watching = asyncio.create_task(self._watch())
+        self._watching = asyncio.create_task(self._heartbeat.run())
 
     def stream(self, speaker: Speaker) -> Stream:
         """Another stream."""
@@ -170,7 +166,7 @@ class Uplink:
         self._batch = Batch()
         self._may_write.set()
         self._answered.set()
-        self._hurried.set()  # and so these tasks end by themselves: one that is cancelled keeps the connection
+        self._heartbeat.end()  # and so these tasks end by themselves: one that is cancelled keeps the connection
         if self._reading is not asyncio.current_task():
             self._reading.cancel()
         self._call.cancel()
@@ -220,7 +216,7 @@ class Uplink:
                 made = self._made()
                 batch, self._batch = self._batch, Batch()
                 for raw in batch.messages(several=self._window is not None):
-                    self._put_at = self._loop.time()
+                    self._heartbeat.said()
                     await self._call.write(raw)
                 if made:
                     await asyncio.sleep(0)
@@ -318,9 +314,7 @@ class Uplink:
 
     def _heard(self, reply: Reply) -> None:
         self.closing = self.closing or reply.code is Code.GOING_AWAY
-        if 0 < reply.idle_timeout < 3 * self._heartbeat:
-            self._heartbeat = max(LEAST_HEARTBEAT, reply.idle_timeout / 3)
-            self._hurried.set()
+        self._heartbeat.within(reply.idle_timeout)
         self._window = reply.call_window or self._window
         self._pace = min(reply.pace, LONGEST_PACE) if self._window is not None else 0.0
         stream = self._streams.get(reply.number)
@@ -333,21 +327,8 @@ class Uplink:
             for stream in [one for one in self._streams.values() if not one.answered]:
                 stream.heard(reply, self._heard_at)
 
-    async def _watch(self) -> None:
-        """Send heartbeats, and notice an answer that does not come."""
-        loop = asyncio.get_running_loop()
-        while not self.over:
-            self._hurried.clear()
-            now = loop.time()
-            if now >= self._put_at + self._heartbeat:
-                self._put_at = now
-                self._beat()
-            self._miss(now)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(min(self._put_at + self._heartbeat, now + REPLY_TIMEOUT / 4)):
-                    await self._hurried.wait()
-
     def _beat(self) -> None:
+        """Send a heartbeat of the first log that can have one."""
         for stream in self._streams.values():
             try:
                 beat = stream.speaker.beat() if stream.error is None and stream.answered else None

@@ -22,7 +22,7 @@ from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.memory import MemoryStore
-from flarelog.wire import several
+from flarelog.wire import heartbeat, several
 from flarelog.wire import uplink as mux
 from flarelog.wire.codec.push import Request, Said, decode_said
 from flarelog.wire.codec.replies import encode_reply
@@ -316,7 +316,7 @@ def test_a_producer_that_has_gone_leaves_its_bytes_and_no_session(tmp_path: Path
 
 
 def test_a_heartbeat_of_one_log_is_one_of_all(tmp_path: Path, mocker: MockerFixture) -> None:
-    mocker.patch("flarelog.wire.uplink.LEAST_HEARTBEAT", 0.001)
+    mocker.patch("flarelog.wire.heartbeat.LEAST_HEARTBEAT", 0.001)
 
     async def play(ends: Ends) -> None:
         first, second = ends.log("1.log"), ends.log("2.log")
@@ -553,6 +553,7 @@ def test_an_answer_that_does_not_come_ends_the_call_if_nothing_else_comes_and_el
     mocker: MockerFixture,
 ) -> None:
     mocker.patch("flarelog.wire.uplink.REPLY_TIMEOUT", 0.01)
+    mocker.patch("flarelog.wire.heartbeat.REPLY_TIMEOUT", 0.01)
 
     async def go() -> tuple[Uplink, Log, Log]:
         async with asyncio.timeout(10):
@@ -648,7 +649,7 @@ def test_a_call_without_an_open_is_refused(tmp_path: Path, mocker: MockerFixture
 
 def test_a_call_of_which_nothing_is_heard_ends_with_all_its_streams(tmp_path: Path) -> None:
     async def play(ends: Ends) -> None:
-        ends.uplink._heartbeat = mux.HEARTBEAT
+        ends.uplink._heartbeat.seconds = heartbeat.HEARTBEAT
         logs = [ends.log(f"{number}.log") for number in range(2)]
         for log in logs:
             log.beats = False

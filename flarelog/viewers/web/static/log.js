@@ -4,14 +4,15 @@
  */
 
 import { ask, query } from "./api.js";
-import { goTo, link } from "./cards.js";
 import { Choosing } from "./choosing.js";
 import { h, say } from "./dom.js";
+import { goTo } from "./goto.js";
 import { help, listen } from "./keys.js";
 import { ERROR, NOTE, TRACE, WARNING } from "./lines.js";
 import "./list.js";
 import { Endless } from "./matching.js";
 import "./minimap.js";
+import { link } from "./permalink.js";
 import { nextError, searchOf } from "./search.js";
 import { Merged, OneLog } from "./source.js";
 import { bytes, clock, count, several } from "./words.js";

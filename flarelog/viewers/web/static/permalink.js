@@ -1,28 +1,10 @@
-/** The cards of a list: where to go, and the link to lines with the command that shows the same. */
+/** Permalinks: the card with the link to lines, and with the command that shows the same in a terminal. */
 
 import { ask, path, query } from "./api.js";
 import { h, say } from "./dom.js";
 import { card } from "./keys.js";
 import { NOTE } from "./lines.js";
-import { bytes, place } from "./words.js";
-
-/** Asks for a place, and goes there. */
-export function goTo(page) {
-  const input = h("input", { name: "place", "aria-label": "Place", autocomplete: "off", placeholder: page.stream ? "1200, @4096, 50%, 08:12:03" : "08:12:03" });
-  const said = h("output", {});
-  const form = h("form", {}, input, h("button", {}, "Go"), said);
-  const dialog = card("Go to", h("p", {}, page.stream ? "A line, @ and an offset in bytes, a share in %, or a time in UTC." : "A time in UTC."), form);
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const rows = [page.list.seen()?.first.row, ...page.list.lines.rows]; // lines that tell no time are of no day
-    const wanted = place(input.value, rows.find((row) => row?.[5])?.[5] ?? Date.now());
-    if (!wanted || (!page.stream && wanted.time === undefined)) return say(said, page.stream ? "This is no line, offset, share or time." : "Merged logs have times alone.");
-    dialog.close();
-    page.clear();
-    page.go(wanted, undefined, true);
-  });
-  input.focus();
-}
+import { bytes } from "./words.js";
 
 /**
  * Shows the link to the marked lines, and the command that shows them in a terminal; without a mark to the lines on the

@@ -1,0 +1,22 @@
+/** The card that asks for a place of a list, and goes there. */
+
+import { h, say } from "./dom.js";
+import { card } from "./keys.js";
+import { place } from "./words.js";
+
+export function goTo(page) {
+  const input = h("input", { name: "place", "aria-label": "Place", autocomplete: "off", placeholder: page.stream ? "1200, @4096, 50%, 08:12:03" : "08:12:03" });
+  const said = h("output", {});
+  const form = h("form", {}, input, h("button", {}, "Go"), said);
+  const dialog = card("Go to", h("p", {}, page.stream ? "A line, @ and an offset in bytes, a share in %, or a time in UTC." : "A time in UTC."), form);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const rows = [page.list.seen()?.first.row, ...page.list.lines.rows]; // lines that tell no time are of no day
+    const wanted = place(input.value, rows.find((row) => row?.[5])?.[5] ?? Date.now());
+    if (!wanted || (!page.stream && wanted.time === undefined)) return say(said, page.stream ? "This is no line, offset, share or time." : "Merged logs have times alone.");
+    dialog.close();
+    page.clear();
+    page.go(wanted, undefined, true);
+  });
+  input.focus();
+}

@@ -1,0 +1,52 @@
+"""When a call that says nothing sends a heartbeat, and for how long its receiver may owe an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+HEARTBEAT = 15.0  # seconds without a message after which one is sent
+LEAST_HEARTBEAT = 0.03  # seconds, however impatient a receiver says that it is
+IDLE_TIMEOUT = 60.0  # seconds of silence after which a receiver ends a call
+REPLY_TIMEOUT = 30.0  # seconds that an answer may take
+
+
+class Heartbeat:
+    """The heartbeat of one call. *beat* sends one; *miss* looks for answers that do not come, given the loop's time."""
+
+    def __init__(self, seconds: float, beat: Callable[[], None], miss: Callable[[float], None]) -> None:
+        self.seconds = seconds
+        self._beat, self._miss = beat, miss
+        self._loop = asyncio.get_running_loop()
+        self._said_at = self._loop.time()
+        self._over = False
+        self._wake = asyncio.Event()
+
+    def said(self) -> None:
+        """A message leaves now."""
+        self._said_at = self._loop.time()
+
+    def within(self, idle_timeout: float) -> None:
+        """The receiver ends a call after *idle_timeout* seconds of silence; 0: it does not tell."""
+        if 0 < idle_timeout < 3 * self.seconds:
+            self.seconds = max(LEAST_HEARTBEAT, idle_timeout / 3)
+            self._wake.set()
+
+    def end(self) -> None:
+        """The call has ended; harmless when repeated."""
+        self._over = True
+        self._wake.set()  # and so the task ends by itself: one that is cancelled keeps the connection
+
+    async def run(self) -> None:
+        """Send heartbeats and look for answers, until the call ends."""
+        while not self._over:
+            self._wake.clear()
+            now = self._loop.time()
+            if now >= self._said_at + self.seconds:
+                self._said_at = now
+                self._beat()
+            self._miss(now)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(min(self._said_at + self.seconds, now + REPLY_TIMEOUT / 4)):
+                    await self._wake.wait()
