@@ -268,7 +268,7 @@ def test_a_log_that_was_refused_for_its_name_is_missing_until_it_is_gone_or_excl
         until(lambda: place.call("logs", RUN, "--receiver", receiver.address, "--exit-status").ends() == 7, "told", 30)
         inner.unlink()
         until(lambda: standing_of(place, receiver)[2] == "running", "it is forgotten", 30)
-        assert sidecar.stop() == 5
+        assert sidecar.stop() == 0, "nothing is missing"
     else:
         assert sidecar.ends() == 5
         assert standing_of(place, receiver) == ("idle", 7, "idle")
@@ -290,6 +290,39 @@ def test_a_log_that_was_refused_for_its_name_is_missing_until_it_is_gone_or_excl
             more = ["--site-policy", str(policy)]
         assert place.sidecar(receiver, "--once", *more).ends() == 0
     assert standing_of(place, receiver) == ("sealed", 0, "sealed")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "log"),
+    [(f"{LOG}/inner.log", "inner.log", "inner.log"), (LOG, "moved", "moved/inner.log")],
+    ids=["a-file", "its-directory"],
+)
+def test_a_log_that_was_refused_for_its_name_is_sent_under_another_one(
+    place: Place, old: str, new: str, log: str
+) -> None:
+    receiver = place.serve()
+    at = ("--receiver", receiver.address)
+    append(place.log, lines(10))
+    append(place.root / "other.log", lines(10))
+    state = ("--state", str(place.directory / "state"))
+    sidecar = place.sidecar(receiver, *state)
+    receiver.gets(lines(10))
+    receiver.gets(lines(10), "other.log")
+    place.log.unlink()
+    place.log.mkdir()
+    data = append(place.log / "inner.log", lines(1000))
+    until(
+        lambda: standing_of(place, receiver)[1] == 7 and "not stored" in place.call("status", RUN, *at).printed, "told"
+    )
+    (place.root / old).rename(place.root / new)
+    receiver.gets(data, log)
+    until(lambda: "not stored" not in place.call("status", RUN, *at).printed, "it is not missing")
+    more = append(place.root / log, lines(10, 1000))
+    assert sidecar.stop() == 0
+    receiver.holds(data + more, log)
+    assert standing_of(place, receiver) == ("sealed", 0, "sealed")
+    assert place.sidecar(receiver, "--once", *state).ends() == 0
+    assert len(receiver.streams()) == 3
 
 
 @pytest.mark.parametrize("gone", ["removed", "excluded", "removed-while-it-runs"])

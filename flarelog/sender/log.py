@@ -88,7 +88,8 @@ class Log:
         self.ended = False
         self.untouched = False  # it was sealed, and there is nothing more
         self.error: FlarelogError | None = None
-        self._site, self._source, self._sealed = site, source, sealed
+        self.source = source
+        self._site, self._sealed = site, sealed
         self._packing = Packing(site.compressing)
         self._packed: Chunk | Packed | None = None  # what was compressed, and is to leave
         self._stream: Stream | None = None  # once it is open
@@ -109,7 +110,7 @@ class Log:
     def let_go(self) -> None:
         """Give the descriptors back if nothing more will be read."""
         if self.ended:
-            self._source.lay_down()
+            self.source.lay_down()
 
     @property
     def why(self) -> str:
@@ -117,7 +118,7 @@ class Log:
         return str(self.error) if self.error is not None else self._trouble
 
     def outcome(self, unsent: int = 0) -> StreamOutcome:
-        producer, marks = self.delivery.producer, self._source.marks
+        producer, marks = self.delivery.producer, self.source.marks
         return StreamOutcome(
             self.stream,
             producer.acked,
@@ -171,9 +172,9 @@ class Log:
         except Exception as bug:
             self.error = Mistake("flarelog failed on this log; the other logs continue", bug)
         self.ended = True
-        if self._source.withheld:
+        if self.source.withheld:
             why = "the receiver is older and cannot store it"
-            log.warning("%s: the command ended: %s; %s", self._named, self._source.withheld, why)
+            log.warning("%s: the command ended: %s; %s", self._named, self.source.withheld, why)
         self._site.ended(self)
 
     def _is_whole(self) -> bool:
@@ -293,7 +294,7 @@ class Log:
                 self._site.brought()
             self._packing.heard(reply)
             if reply.code is Code.OK:
-                self._source.takes_exits(reply.exits)
+                self.source.takes_exits(reply.exits)
         if reply.code in (Code.OK, Code.SEALED) and self.delivery.producer.state is not State.PAUSED:
             self._trouble = ""
             if paused:

@@ -164,6 +164,8 @@ class Sidecar:
             error = Mistake(f"flarelog failed, and sends nothing more to {self.options.receiver}", bugs)
         finally:
             unsent = {name: self._unsent_of(source) for name, source in self.finder.logs.items()}
+            for name in [name for name in self._refused if not (self.finder.there(name) or self._logs[name].acked)]:
+                self._forget(name)  # its file is gone, and so nothing is missing
             self.finder.close()
             self.compressing.close()
             await self.link.close()
@@ -258,16 +260,25 @@ class Sidecar:
         """
         group = group or self._group
         for name in sorted(logs):
-            known = self._logs.get(name)
+            known, source = self._logs.get(name), self.finder.logs.get(name)
+            if known is not None and known.source is not source:  # it was refused, and its files have other names now
+                self._forget(name)
+                known = None
             if known is None or known.untouched:  # what the receiver had all of may have grown
-                if group is None or name not in self.finder.logs:
+                if group is None or source is None:
                     continue
                 sealed = self.options.again and name in self._sealed
-                known = self._logs[name] = Log(self, self.finder.logs[name], sealed=sealed)
+                known = self._logs[name] = Log(self, source, sealed=sealed)
                 self._unsettled.append(known)
                 self._sending.append(group.create_task(known.run()))
             known.changed()
         return self.link.gathers
+
+    def _forget(self, refused: str) -> None:
+        """Nothing is left of a log that the receiver refused."""
+        del self._logs[refused]
+        self._refused.remove(refused)
+        self._failed -= 1
 
     # --- the receiver
 
@@ -336,6 +347,7 @@ class Sidecar:
         self._fenced += isinstance(error, StreamFenced)
         if isinstance(error, StreamRefused):
             self._refused.append(stream.log)
+            self.finder.refuse(stream.log)
         if error is None:
             extra = each("are sealed", stream, whose)
             log.info("%s%s: sealed at offset %d", whose, stream, ended.acked, extra=extra)

@@ -183,6 +183,11 @@ class Finder(Protocol):
     def there(self, log: str) -> bool:
         """Whether *log*, which was found, still has its name or another that a log can have, as of the latest look."""
 
+    def refuse(self, log: str) -> None:
+        """The receiver takes nothing of *log*, of which it has nothing: what gets another name is another log's. Where
+        nothing is left of it, it is none of ``logs`` any more.
+        """
+
     def expect_no_record(self) -> None:
         """The receiver does not answer for now: what waited for ``learn`` waits no more."""
 

@@ -191,6 +191,8 @@ class MemoryFinder:
     def there(self, log: str) -> bool:
         return log in self.logs
 
+    def refuse(self, log: str) -> None: ...  # no log is renamed
+
     def expect_no_record(self) -> None: ...
 
     def learn(self, streams: list[StreamInfo], now: float) -> None:

@@ -17,7 +17,7 @@ from flarelog.sources.files.descriptors import Descriptors
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import inode, same
 from flarelog.sources.files.ledger import Ledger
-from flarelog.sources.files.lineage import born_of, compare, originals
+from flarelog.sources.files.lineage import born_of, compare, is_rotation, originals
 from flarelog.sources.files.owner import Owner, bears_its_name
 from flarelog.sources.files.record import Held, Piece, in_order, may_have_grown, settled_on, shipped, wholes
 from flarelog.sources.files.tail import Tail
@@ -173,15 +173,33 @@ class Adoption:
         for tail in tails.values():
             tail.set_in_order()
 
-    def _pass_on(self, file: SourceFile, tail: Tail, name: str) -> None:
-        """*file*, of which nothing was read, is none of *tail* but of the log *name*."""
+    def _pass_on(self, file: SourceFile, tail: Tail, name: str, start: int = 0) -> None:
+        """*file*, of which nothing was read, is none of *tail* but of the log *name*, and is read from *start* on."""
         tail.files.remove(file)
         other = self.ledger.tail(name)
-        file.found_as, file.start = name, 0
-        file.start_at(0)
-        self.ledger.remembered[file.identity] = name, 0
+        file.found_as, file.start = name, start
+        file.start_at(start)
+        self.ledger.remembered[file.identity] = name, start
         self.ledger.know(other, file)
         other.insert(file)
+
+    def rename(self, tail: Tail) -> set[str]:
+        """Give the files of *tail*, of which the receiver takes nothing, to the logs whose names they have by now, and
+        with them the generations before them that have no log's name. Returns the logs whose files are not what they
+        were.
+        """
+        log, touched, name = tail.log, set[str](), ""
+        linked = [file.path for file in tail.files if file.linked and file.path != log]
+        names = [path for path in linked if self.owner.names_log(path) and not is_rotation(log, path)]
+        for file in tail.files[::-1] if names else ():
+            if file.path in names:
+                name = next((name for name in names if is_rotation(name, file.path)), file.path)
+            if name and (file.path in names or not file.linked):
+                self._pass_on(file, tail, name, file.start)
+                touched |= {log, name}
+        if not tail.files:
+            del self.ledger.tails[log]
+        return touched
 
     def _as_called_now(self, infos: Iterable[StreamInfo]) -> list[StreamInfo]:
         """*infos* with the identities that the files they speak of have by now; see identity.same."""

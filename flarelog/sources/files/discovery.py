@@ -1,8 +1,8 @@
 """Which files under a root are logs, and what is new in them.
 
 A log's name is the path under which its first generation was found. A file that is known keeps its log whatever it is
-called later; whose a file is that nobody has seen, ``owner`` tells. Generations are begun in the order of their births,
-and none twice.
+called later, unless the receiver takes nothing of that log; whose a file is that nobody has seen, ``owner`` tells.
+Generations are begun in the order of their births, and none twice.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Discovery:
     _adoption: Adoption = field(init=False)
     _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were looked into
     _masked: dict[str, tuple[Tail, tuple[int, int]]] = field(default_factory=dict)  # what was, in files that are gone
+    _refused: set[str] = field(default_factory=set)  # logs of which the receiver takes nothing, for their names
     _ask_after: float = -math.inf
     _resumed: bool = False
 
@@ -250,6 +251,8 @@ class Discovery:
             if len(self._owner.passed) > 2 * len(left) + SPARE:
                 self._owner.passed.clear()  # most of them are gone: those that are not are judged anew
         touched |= self._place_all(look, everywhere=only is None)
+        for log in self._refused & self.tails.keys():
+            touched |= self._adoption.rename(self.tails[log])
         if self.troubles and not self._walk.root_missing:
             self.troubles.forget_gone(self.options.root, None if only is None else look.scanned)
         self._strangers.started = True
@@ -388,6 +391,11 @@ class Discovery:
         """Whether a file was let be, as the receiver had it, that is not to be any more."""
         return self._stored.learn([] if self._descriptors.rules else streams)
 
+    def refuse(self, log: str) -> None:
+        """The receiver takes nothing of *log*: with other names, its files belong to other logs."""
+        if log in self.tails and not self.tails[log].marks:
+            self._refused.add(log)
+
     # --- the end
 
     def drain(self, now: float) -> set[str]:
@@ -404,7 +412,8 @@ class Discovery:
         if self.held_up:
             return dict(self.remembered)
         held = (*self._ledger.known, *self._stored.identities())
-        return {key: self.remembered[key] for key in held if key in self.remembered}
+        found = {key: self.remembered[key] for key in held if key in self.remembered}
+        return {key: start for key, start in found.items() if start[0] not in self._refused} if self._refused else found
 
     def masked(self, log: Tail) -> Redaction | None:
         """What was masked in the files of *log*, as far as this process saw it, or can tell from the receiver's record

@@ -113,6 +113,9 @@ class Files:
         tail = self.logs.get(log)
         return tail is not None and any(file.linked for file in tail.files)
 
+    def refuse(self, log: str) -> None:
+        self.discovery.refuse(log)
+
     def expect_no_record(self) -> None:
         self.discovery.await_record(False)
 

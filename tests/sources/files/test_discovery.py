@@ -456,3 +456,74 @@ def test_a_file_that_went_away_may_come_back_under_a_name_that_is_no_log_s(tmp_p
     site.settle()
     assert site.content("b.log") == b"goes on\n"
     site.close()
+
+
+@pytest.mark.parametrize(
+    ("renames", "logs"),
+    [
+        pytest.param([("a/b.log", "c.log")], {"c.log": b"one\n"}, id="a-file"),
+        pytest.param([("a", "n")], {"n/b.log": b"one\n"}, id="a-directory"),
+        pytest.param([("a/b.log", "a/x"), ("a/x", "c.log")], {"c.log": b"one\n"}, id="in-two-steps"),
+        pytest.param([("a/b.log", "c.skip")], {"a/b.log": b""}, id="to-a-name-that-is-none-of-a-log"),
+        pytest.param([("a/b.log", "a/b.log.1")], {"a/b.log": b""}, id="rotated"),
+        pytest.param([("a/b.log", "other.log")], {"other.log": b"other\none\n"}, id="over-another-log"),
+    ],
+)
+def test_a_file_that_the_receiver_refuses_for_its_name_belongs_to_the_log_of_its_next_one(
+    make_site: Callable[..., Site], renames: list[tuple[str, str]], logs: dict[str, bytes]
+) -> None:
+    site = make_site(exclude=("*.skip",))
+    site.append("other.log", b"other\n")
+    site.settle()
+    site.append("a/b.log", b"one\n")
+    site.look()
+    site.discovery.refuse("a/b.log")
+    for old, new in renames:
+        site.rename(old, new)
+    assert site.discovery.look(site.now) >= logs.keys()
+    assert site.discovery.tails.keys() == {"other.log", *logs}
+    if "a/b.log" not in logs:
+        site.settle()
+        assert {log: site.content(log) for log in logs} == logs
+        site.settle()
+        assert len(site.generations(next(iter(logs)))) == (2 if "other.log" in logs else 1)
+
+
+def test_all_generations_of_a_refused_log_go_where_its_directory_goes(make_site: Callable[..., Site]) -> None:
+    site = make_site(include=("*.log",))
+    site.append("a/b.log", b"one\n")
+    site.look()
+    site.discovery.refuse("a/b.log")
+    site.rename("a/b.log", "a/b.log.1")
+    time.sleep(0.02)  # until a new file is younger
+    site.append("a/b.log", b"two\n")
+    site.look()
+    site.rename("a", "n")
+    site.append("a/b.log", b"three\n")
+    site.look()
+    assert [len(tail.files) for tail in site.discovery.tails.values()] == [1, 2], "the third has the old name"
+    del site.discovery.tails["a/b.log"]
+    site.settle()
+    assert site.generations("n/b.log") == [("n/b.log", b"one\n"), ("n/b.log", b"two\n")]
+
+
+def test_what_was_sent_of_a_log_before_it_was_refused_keeps_its_files(make_site: Callable[..., Site]) -> None:
+    site = make_site()
+    site.append("b.log", b"one\n")
+    site.settle()
+    site.discovery.refuse("b.log")
+    site.rename("b.log", "c.log")
+    site.look()
+    assert list(site.discovery.tails) == ["b.log"]
+
+
+def test_the_log_of_a_refused_file_is_not_remembered(make_site: Callable[..., Site]) -> None:
+    site = make_site()
+    site.append("a/b.log", b"one\n")
+    site.look()
+    assert len(site.discovery.starts()) == 1
+    site.discovery.refuse("a/b.log")
+    site.rename("a/b.log", "c.log")
+    site.restart(site.discovery.starts())
+    site.settle()
+    assert (list(site.stored), site.content("c.log")) == (["c.log"], b"one\n")
