@@ -29,6 +29,7 @@ NAMED_UNREAD = 100  # that a producer names beside it; of the others it tells ho
 CANNOT_BE_LISTED = " cannot be listed: "  # of a directory, as the next of a file
 REST = ".unread"  # what a reader is told behind the name of a log of which bytes are stored, and not the rest
 OTHERS = "*"  # what stands for files that cannot be read and that nobody named
+_DIGITS = 10  # of how many those are
 CANNOT_BE_READ = " cannot be read: "  # in what a sidecar says of a file, between the name and the reason
 CANNOT_BE_SENT = " cannot be sent: "  # the same where its name, say, is none that a log can have
 REDACTED = "redacted"  # in a generation's notes, before what was masked
@@ -376,6 +377,13 @@ class StreamInfo:
         return self.about == OTHERS or self.about.endswith("/")
 
     @property
+    def count(self) -> int:
+        """How many logs this tells of: 1, but of files without a name as many as their site said."""
+        said = self.unstored.removeprefix(CANNOT_BE_READ.lstrip()).partition(", ")[0].replace(",", "")
+        known = self.about == OTHERS and len(said) <= _DIGITS and said.isascii() and said.isdecimal()
+        return int(said) if known else 1
+
+    @property
     def is_partly(self) -> bool:
         """Whether, of what this tells of, something may be stored: a log's rest, a directory, files without a name."""
         return self.rest_of is not None or self.names_none
@@ -398,6 +406,11 @@ class StreamInfo:
         """What is to be known of any of its generations, each word once."""
         words = [word for mark in self.marks if isinstance(mark, Generation) for word in mark.notes.split(",")]
         return tuple(sorted({word for word in words if word}))
+
+
+def unnamed(count: int) -> str:
+    """Why so many files without a name cannot be had (see ``OTHERS``)."""
+    return f"{CANNOT_BE_READ.lstrip()}{count:,}, which the sidecar's log names (--log-level debug)"
 
 
 def is_unread(why: str) -> bool:

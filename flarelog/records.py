@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from flarelog.exit_marks import Exit
 from flarelog.extents import extents, spooled
-from flarelog.model import Attributes, Gap, Generation, RunInfo, StreamInfo
+from flarelog.model import OTHERS, Attributes, Gap, Generation, RunInfo, StreamInfo
 from flarelog.names import natural
 from flarelog.text import are, legible, several
 
@@ -28,8 +28,13 @@ def moment(milliseconds: int) -> str | None:
 
 
 def ordered(infos: Iterable[StreamInfo]) -> list[StreamInfo]:
-    """*infos* as they are shown, by run, site and log: ``rank-2`` before ``rank-10``."""
-    return sorted(infos, key=lambda info: tuple(map(natural, (info.stream.run, info.stream.site, info.stream.log))))
+    """*infos* as they are shown, by run, site and log: ``rank-2`` before ``rank-10``, and files without a name last."""
+
+    def key(info: StreamInfo) -> tuple[object, ...]:
+        stream = info.stream
+        return natural(stream.run), natural(stream.site), info.about == OTHERS, natural(stream.log)
+
+    return sorted(infos, key=key)
 
 
 def gaps_text(lengths: Sequence[int]) -> str:

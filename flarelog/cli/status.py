@@ -22,7 +22,7 @@ from flarelog.errors import CannotConnect, NotAllowed, NotAReceiver, NotFound, T
 from flarelog.globs import any_of, check, plain
 from flarelog.late import late
 from flarelog.lifecycle import RunState
-from flarelog.model import RunInfo, State, StreamId, StreamInfo
+from flarelog.model import OTHERS, RunInfo, State, StreamId, StreamInfo
 from flarelog.names import meant
 from flarelog.placeholders import LogUrls
 from flarelog.receiver.phases import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
@@ -216,6 +216,8 @@ class _Asked:
 
 def _name(info: StreamInfo) -> str:
     """A rest of a log has the name beside that which says it; a file that no log's name fits, and the like, its own."""
+    if info.about == OTHERS:
+        return several(info.count, "more file")
     return info.stream.log if info.rest_of is not None else info.about or info.stream.log
 
 

@@ -10,7 +10,17 @@ from contextlib import suppress
 from dataclasses import replace
 
 from flarelog.errors import InvalidName
-from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ, LONGEST_REASON, OTHERS, UNREAD, Health, News, is_unread
+from flarelog.model import (
+    CANNOT_BE_LISTED,
+    CANNOT_BE_READ,
+    LONGEST_REASON,
+    OTHERS,
+    UNREAD,
+    Health,
+    News,
+    is_unread,
+    unnamed,
+)
 from flarelog.names import log_name
 
 
@@ -21,7 +31,7 @@ def told(news: News, health: Health) -> tuple[Health, dict[str, str]]:
     sentences = (f"{name.rstrip('/')} {why}" for name, why in found.items())
     said = [*(one for one in sentences if len(one) <= LONGEST_REASON), *others][:UNREAD]  # those that are told whole
     if news.more:
-        found[OTHERS] = f"{CANNOT_BE_READ.lstrip()}{news.more:,}, which the sidecar's log names (--log-level debug)"
+        found[OTHERS] = unnamed(news.more)
     return replace(health, unread=tuple(said)), found
 
 

@@ -453,7 +453,7 @@ async def totals(
             stream.run,
             sites=int(stream.site != site),
             streams=int(not info.unstored),
-            unstored=int(bool(info.unstored)),
+            unstored=info.count if info.unstored else 0,
             open=int(is_open(stream)),
             sealed=int(info.sealed),
             size=info.committed,

@@ -87,15 +87,26 @@ def short(infos: Iterable[StreamInfo]) -> list[str]:
 
 
 def unread(infos: Collection[StreamInfo]) -> list[str]:
-    """A sentence for each file that a site has, and that its sidecar cannot read."""
-    kept = ((info.stream.run, info.stream.site, f"{called(info)} {info.unstored}") for info in infos if info.is_unread)
+    """A sentence for each file that a site has, and that its sidecar cannot read; at last for those without a name."""
+    return [*_named(infos), *unreadable(map(_kept, _unnamed(infos)), infos)]
+
+
+def _named(infos: Collection[StreamInfo]) -> list[str]:
     said = (
         (info.stream.run, info.stream.site, what)
         for info in infos
         if info.state is not None and info.state.health is not None
         for what in info.state.health.unread
     )
-    return unreadable((*kept, *said), infos)
+    return unreadable((*(_kept(info) for info in infos if info.is_unread and info.about != OTHERS), *said), infos)
+
+
+def _unnamed(infos: Iterable[StreamInfo]) -> list[StreamInfo]:
+    return [info for info in infos if info.is_unread and info.about == OTHERS]
+
+
+def _kept(info: StreamInfo) -> tuple[str, str, str]:
+    return info.stream.run, info.stream.site, f"{called(info)} {info.unstored}"
 
 
 def called(info: StreamInfo) -> str:
@@ -108,13 +119,18 @@ def called(info: StreamInfo) -> str:
 
 def few_missing(infos: Collection[StreamInfo]) -> list[str]:
     """The first of ``unstored_sentences``, of ``unread`` and of ``unknown_ends``, and how many more there are."""
-    found, ends, refused = unread(infos), unknown_ends(infos), unstored_sentences(infos)
-    more, others = len(found) - FEW, len(ends) - FEW
+    found, ends, refused = _named(infos), unknown_ends(infos), unstored_sentences(infos)
+    more, others, unnamed = len(found) - FEW, len(ends) - FEW, _unnamed(infos)
+    rest = unreadable(map(_kept, unnamed), infos)
+    if more > 0:
+        every = more + sum(info.count for info in unnamed)
+        them = f"{more:,} of them" if unnamed else "them"
+        rest = [f"{several(every, 'more file')} cannot be read: flarelog status names {them}"]
     return [
         *refused[:FEW],
         *(["nothing is stored of more logs: flarelog status names them"] if len(refused) > FEW else []),
         *found[:FEW],
-        *([f"{several(more, 'more file')} cannot be read: flarelog status names them"] if more > 0 else []),
+        *rest,
         *ends[:FEW],
         *([_more_ends(others)] if others > 0 else []),
     ]

@@ -131,6 +131,7 @@ def status_record(
         "site": info.stream.site,
         "log": info.stream.log,
         "about": info.about or None,
+        "count": info.count,
         "state": one.phase.value,
         "seconds": one.age,
         "reason": one.why,

@@ -10,7 +10,7 @@ from collections import Counter
 from playwright.sync_api import Browser, Route, expect
 
 from flarelog.lifecycle import RunState
-from flarelog.model import State, StreamId, StreamInfo
+from flarelog.model import OTHERS, State, StreamId, StreamInfo, unnamed
 from flarelog.viewers.web.overview import run_record
 from integration.harness.places import SITE, Place, Receiver, append
 from integration.web.browsing import Tab, Web, comes_true, filled, held, numbered, tab_of
@@ -265,6 +265,7 @@ def test_what_is_not_stored_has_a_row_and_is_counted_as_status_counts_it(tab: Ta
     infos = [StreamInfo(StreamId("run-1", site, "a.log"), 0, 9, 0, True) for site in ("kyoto", "oslo")]
     lacks = [
         StreamInfo(StreamId("run-1", "kyoto", "a.log.unread"), 0, 0, 0, False, unstored=why, about="a.log"),
+        StreamInfo(StreamId("run-1", "kyoto", "_-1"), 0, 0, 0, False, unstored=unnamed(30), about=OTHERS),
         StreamInfo(StreamId("run-1", "lyon", "n.log"), 0, 0, 0, False, unstored=why),
     ]
     record = run_record("run-1", RunState.ENDED, infos, {}, now=0, live=True, unstored=lacks)
@@ -274,7 +275,7 @@ def test_what_is_not_stored_has_a_row_and_is_counted_as_status_counts_it(tab: Ta
     kyoto = page.get_by_role("row").filter(has=page.get_by_role("link", name="kyoto"))
     expect(kyoto).to_contain_text(f"not stored: {why}")
     expect(kyoto.locator("svg.bad")).to_be_visible()
-    kyoto.get_by_role("button", name="2 logs").click()
+    kyoto.get_by_role("button", name="32 logs").click()
     expect(page.get_by_role("row").filter(has_text="more of a.log")).to_contain_text(f"not stored: {why}")
     expect(page.get_by_role("link", name="more of a.log")).to_have_count(0)
     lyon = page.get_by_role("row").filter(has_text="n.log").filter(has_text="lyon")

@@ -123,6 +123,8 @@ def test_files_of_any_name_and_directories_and_how_many_more_there_are_are_told(
         assert health.unread == tuple(f"00{n}.log {WHY}" for n in range(UNREAD))
         assert unread(infos)[:UNREAD] == [f"run-1/site-1: {one}" for one in health.unread]
         assert len(unread(infos)) == len(names) + 2
+        (run,) = await listed(server)
+        assert (run.streams, run.unstored) == (1, len(names) + 1 + 1200)
         server.intake.told(OPEN.stream, OPEN.producer, replace(said, health=Health(), whole=True))
         assert await server.happenings.unstored("run-1", lambda run, site: True) == []
 

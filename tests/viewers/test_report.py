@@ -24,7 +24,7 @@ from flarelog.detect.base import Finding
 from flarelog.errors import NotFound
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import RunState
-from flarelog.model import Attributes, Gap, Generation, Health, Receipt, StreamId
+from flarelog.model import Attributes, Gap, Generation, Health, Receipt, StreamId, unnamed
 from flarelog.render.levels import Level
 from flarelog.render.zones import Stamps
 from flarelog.stores.local.store import LocalStore
@@ -434,9 +434,11 @@ def test_a_site_of_whose_log_nothing_was_stored_is_not_complete(tmp_path: Path) 
             await store.never_stored("run-1", "server", {"a.log": "too many", "b.log": "too many"})
             await store.never_stored("run-1", "tokyo", {"log.txt": "too many sites"})
             await store.never_stored("run-1", "oslo", {"a.log": "cannot be read: Permission denied"})
+            await store.never_stored("run-1", "osaka", {"*": unnamed(30), "b.log": "cannot be read: Permission denied"})
 
     asyncio.run(refuse())
     found = gathered(tmp_path)
+    assert "osaka has 31 logs of which not all is stored: cannot be read: Permission denied" in found.verdict()
     stands = {one.site: one.stands for one in found.sites}
     assert (stands["server"], stands["tokyo"]) == (Stands.UNSTORED, Stands.UNSTORED)
     assert "server has 2 logs of which nothing is stored: too many" in found.verdict()

@@ -306,7 +306,7 @@ def _site(
         tuple(endings.values()),
         unread=sum(info.stream in unread for info in infos),
         unended=len(unknown_ends(infos)),
-        unstored=len(refused),
+        unstored=sum(info.count for info in refused),
         refused=legible(refused[0].unstored) if refused else "",
         partly=any(info.is_partly for info in refused),
     )

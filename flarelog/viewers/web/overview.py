@@ -134,6 +134,7 @@ def _unstored_record(others: Sequence[StreamInfo]) -> dict[str, Any]:
     """Of what is no stream, and cannot be opened."""
     records = [
         {"log": health.called(info), "committed": 0, "standing": standing_of(one, ()), "words": words_of(one)}
+        | ({"count": info.count} if info.count > 1 else {})
         for info, one in ((info, standing(info)) for info in others)
     ]
     return {"unstored": records} if records else {}

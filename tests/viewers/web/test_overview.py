@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flarelog.lifecycle import RunState
-from flarelog.model import Health, RunInfo, State, StreamId, StreamInfo
+from flarelog.model import OTHERS, Health, RunInfo, State, StreamId, StreamInfo, unnamed
 from flarelog.receiver.phases import Phase, Standing, summary
+from flarelog.records import ordered
 from flarelog.stores.moments import HEALTH, Moment
 from flarelog.viewers.web.overview import machines_record, run_record, runs_record, standing_of, words_of
 
@@ -79,6 +80,17 @@ def test_what_cannot_be_read_is_in_the_words_and_the_counts_of_status(about: str
     assert f"run-1/kyoto: {said['log']} {why}" in record["missing"]
     assert said["words"] == f"not stored: {why}"
     assert summary([*infos, lacks]) == "2 sites: 1 not stored, 1 ended"
+
+
+def test_files_without_a_name_stand_last_and_count_as_many_as_they_are() -> None:
+    rest = StreamInfo(StreamId("run-1", "kyoto", "_-1"), 0, 0, 0, False, unstored=unnamed(1200), about=OTHERS)
+    why = "cannot be read: Permission denied"
+    lacks = StreamInfo(StreamId("run-1", "kyoto", "a.log"), 0, 0, 0, False, unstored=why)
+    record = run_record("run-1", RunState.ENDED, [], {}, now=0, live=True, unstored=ordered([rest, lacks]))
+    (site,) = record["sites"]
+    assert [(one["log"], one.get("count", 1)) for one in site["unstored"]] == [("a.log", 1), ("more files", 1200)]
+    assert site["words"] == f"not stored: {why}"
+    assert record["missing"][-1].startswith("run-1/kyoto: more files cannot be read: 1,200")
 
 
 def test_machines_are_told_as_they_are_and_at_their_worst() -> None:

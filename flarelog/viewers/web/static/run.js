@@ -22,6 +22,7 @@ const AT_FIRST = 50; // ms after which a list that is being made is asked for, a
 
 /** The logs of *site*, and what of it is not stored and cannot be opened. */
 const logs = (site) => [...site.streams, ...(site.unstored ?? [])];
+const many = (site) => logs(site).reduce((sum, one) => sum + (one.count ?? 1), 0);
 
 export class RunPage extends HTMLElement {
   begin(run, site) {
@@ -231,7 +232,7 @@ export class RunPage extends HTMLElement {
   }
 
   show(node, site) {
-    const all = logs(site).length;
+    const all = many(site);
     const single = all === 1;
     const label = `${all} ${site.streams.length} ${this.isOpen(site)}`;
     if (node.dataset.is !== label) {
