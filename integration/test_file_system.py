@@ -230,12 +230,21 @@ def test_a_log_that_is_refused_for_its_name_is_told(place: Place) -> None:
     assert place.sidecar(receiver, "--once").ends() == 0
     place.log.unlink()
     place.log.mkdir()
-    append(place.log / "inner.log", lines(10))
+    for name in ("inner.log", "other.log"):
+        append(place.log / name, lines(10))
     assert place.sidecar(receiver, "--once").ends() == 5
     assert place.call("runs", RUN, *at, "--json").records()[0]["state"] == "idle"
     asked = place.call("logs", RUN, *at, "--exit-status")
     assert asked.ends() == 7
-    assert "a part of its name is a log" in asked.said
+    why = "a part of its name is a log, or a log's directory: choose another name (flarelog run --log)"
+    names = f"{LOG}/inner.log, {LOG}/other.log"
+    assert [line for line in asked.said.splitlines() if "nothing is stored" in line] == [
+        f"flarelog: {RUN}/{SITE}: nothing is stored of 2 logs: {why} ({names})"
+    ]
+    status = place.call("status", RUN, *at).printed
+    assert [line for line in status.splitlines() if why in line] == [
+        f"not stored: {why} ({RUN}/{SITE}/{LOG}/inner.log, {RUN}/{SITE}/{LOG}/other.log)"
+    ]
 
 
 def test_a_log_that_was_refused_for_its_name_is_stored_when_the_log_that_had_it_is_removed(place: Place) -> None:

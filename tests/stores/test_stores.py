@@ -520,7 +520,7 @@ def test_a_log_and_a_log_below_it_cannot_both_be_kept(tmp_path: Path, first: str
     async def go() -> None:
         async with LocalStore(tmp_path / "store") as store:
             await filled(store, one)
-            with pytest.raises(InvalidName, match="a part of its name is a log, or a log's directory") as refused:
+            with pytest.raises(InvalidName, match=r"^a part of its name is a log, or a log's directory") as refused:
                 await store.appender(other, A)
             assert await store.last_offset(other) is None
             assert [info.stream async for info in store.list()] == [one]

@@ -135,8 +135,7 @@ class LocalAppender:
         except OSError as error:
             if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
                 raise InvalidName(
-                    f"{self.stream} cannot be stored: a part of its name is a log, or a log's directory:"
-                    " choose another name (flarelog run --log)"
+                    "a part of its name is a log, or a log's directory: choose another name (flarelog run --log)"
                 ) from error
             raise meaning(error, f"{self.stream} could not be opened") from error
         self._written, self._written_digest = self.journal.committed, self.journal.digest
@@ -188,9 +187,7 @@ class LocalAppender:
         self._journal_size = self._journal_kept = len(raw)
         if self.journal.stream != self.stream:
             if str(self.journal.stream).casefold() == str(self.stream).casefold():
-                raise InvalidName(
-                    f"{self.stream} cannot be stored: this file system takes its name for {self.journal.stream}"
-                )
+                raise InvalidName(f"this file system takes its name for {self.journal.stream}")
             self._set_aside(directory, raw)
         journal, size = self.journal, os.fstat(self._data_fd).st_size
         promised = journal.committed

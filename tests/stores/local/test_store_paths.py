@@ -136,7 +136,7 @@ def test_a_file_system_that_does_not_tell_capitals_does_not_mix_two_streams(stor
 
     async def go() -> None:
         async with LocalStore(store, "memory") as again:
-            with pytest.raises(InvalidName, match=r"this file system takes its name for run-1/site-1/rank-0/log\.txt"):
+            with pytest.raises(InvalidName, match=r"^this file system takes its name for run-1/site-1/rank-0/log\.txt"):
                 await again.appender(StreamId("run-1", "site-1", "rank-0/LOG.txt"), A)
 
     run(go())
