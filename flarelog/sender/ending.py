@@ -115,6 +115,6 @@ class Sending:
                         await asyncio.wait_for(self._over.wait(), WRITERS_EVERY)
                 return
         log.warning(
-            "run %s is ending, but its logs still grow after %g s; later bytes are not sent",
+            "run %s is ending, but a process has a log of it open for writing after %g s; later bytes are not sent",
             self.options.run, self.options.drain_timeout,
         )  # fmt: skip

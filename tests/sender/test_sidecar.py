@@ -26,6 +26,7 @@ from flarelog.errors import (
     TimedOut,
 )
 from flarelog.model import StreamId, StreamInfo
+from flarelog.sender.ending import Sending
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome, StreamOutcome
 from flarelog.sender.sidecar import Sidecar
@@ -99,6 +100,25 @@ def test_a_later_look_at_the_same_logs_has_the_last_word_on_those_that_it_opened
     assert first.then(later).exit_code == FAILED
     assert [(one.stream.log, one.gaps) for one in first.then(later).streams] == [("log.txt", 0), ("other.txt", 1)]
     assert later.then(first).exit_code == GAPS
+
+
+def test_a_log_that_stays_open_for_writing_ends_the_sidecar_after_the_drains_timeout(
+    tmp_path: Path, mocker: MockerFixture, caplog: pytest.LogCaptureFixture
+) -> None:
+    mocker.patch("flarelog.sender.sidecar.Sidecar.run", return_value=Outcome((), ()))
+    mocker.patch("flarelog.sources.files.finder.Files.written", return_value=True)
+
+    async def go() -> None:
+        sending = Sending(
+            SidecarOptions("127.0.0.1:1", "run-1", "site-1", SourceOptions(str(tmp_path)), drain_timeout=0.01)
+        )
+        sending.sidecar.early = sending.sidecar.finder.state()
+        await sending.run()
+        await sending.sidecar.link.close()
+
+    asyncio.run(go())
+    why = "but a process has a log of it open for writing after 0.01 s; later bytes are not sent"
+    assert caplog.messages == [f"run run-1 is ending, {why}"]
 
 
 def test_what_no_receiver_has_answered_for_is_told_as_unsent(tmp_path: Path, mocker: MockerFixture) -> None:
