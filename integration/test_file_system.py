@@ -304,6 +304,19 @@ def test_a_log_that_was_refused_for_its_name_is_missing_until_it_is_gone_or_excl
     assert standing_of(place, receiver) == ("sealed", 0, "sealed")
 
 
+def test_a_sidecar_whose_logs_are_all_refused_tells_what_it_cannot_read(place: Place, nobody: tuple[str, ...]) -> None:
+    receiver = place.serve()
+    append(place.log, lines(10))
+    assert place.sidecar(receiver, "--once", plain=nobody).ends() == 0
+    place.log.unlink()
+    place.log.mkdir()
+    append(place.log / "inner.log", lines(10))
+    append(place.root / "shut.log", SECRET)
+    (place.root / "shut.log").chmod(0o600)
+    assert place.sidecar(receiver, "--once", plain=nobody).ends() == 5
+    assert "shut.log cannot be read" in place.call("status", RUN, "--receiver", receiver.address).printed
+
+
 @pytest.mark.parametrize(
     ("old", "new", "log"),
     [(f"{LOG}/inner.log", "inner.log", "inner.log"), (LOG, "moved", "moved/inner.log")],

@@ -220,7 +220,7 @@ class Sidecar:
             self._wake(self.finder.drain(time.monotonic()), group)
             await asyncio.sleep(0.1)
         await asyncio.gather(*self._sending)
-        if not self._logs:
+        if len(self._refused) == len(self._logs):  # no log could tell it
             await self.word.tell()
         if not (self._logs or self.options.again):
             await self.unmatched.end()
