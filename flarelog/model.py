@@ -275,7 +275,7 @@ class News:
     end: int  # where the stream would end if all that its source has were sent
     activity: Activity | None = None  # None: not known
     health: Health | None = None  # of the machine, said with one of its logs; None: it is not said now
-    place: str = ""  # with health, or an Open: tells the directory of its logs from others of the site; empty: not said
+    place: str = ""  # with health, or an Open: tells where its logs are from other places of the site; empty: not said
     whole: bool = False  # health names every log of that place that cannot be read, and so does unread
     # With whole: every log of that place that the receiver refused and that is still to be sent; None: not known.
     refused: tuple[str, ...] | None = None

@@ -317,6 +317,32 @@ def test_a_sidecar_whose_logs_are_all_refused_tells_what_it_cannot_read(place: P
     assert "shut.log cannot be read" in place.call("status", RUN, "--receiver", receiver.address).printed
 
 
+def test_two_sidecars_that_share_a_directory_take_nothing_back_of_what_the_other_has(
+    place: Place, nobody: tuple[str, ...]
+) -> None:
+    receiver = place.serve()
+    elsewhere = place.directory / "elsewhere"
+    elsewhere.mkdir()
+    append(elsewhere / "a", lines(10))
+    assert place.sidecar(receiver, "--once", root=elsewhere).ends() == 0
+    for name in ("a/inner.log", "b.log"):
+        (place.root / name).parent.mkdir(exist_ok=True)
+        append(place.root / name, lines(10))
+    append(place.root / "a.shut", SECRET)
+    (place.root / "a.shut").chmod(0o600)
+    one, other = ("--once", "--include", "a*", "--include", "a/*"), ("--once", "--include", "b*")
+    assert place.sidecar(receiver, *one, plain=nobody).ends() == 5
+    at = ("--receiver", receiver.address)
+    assert place.call("runs", RUN, *at, "--json").records()[0]["unstored"] == 2
+    assert place.sidecar(receiver, *other, plain=nobody).ends() == 0
+    assert place.call("runs", RUN, *at, "--json").records()[0]["unstored"] == 2, "the other has neither"
+    (place.root / "a" / "inner.log").unlink()
+    (place.root / "a.shut").unlink()
+    append(place.root / "a.log", lines(10))
+    assert place.sidecar(receiver, *one, plain=nobody).ends() == 0
+    assert standing_of(place, receiver) == ("sealed", 0, "sealed")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "log"),
     [(f"{LOG}/inner.log", "inner.log", "inner.log"), (LOG, "moved", "moved/inner.log")],

@@ -113,10 +113,12 @@ def _as_told(sentence: str) -> str:
     return f"{stand_in(path)} {why}" if path and not path.endswith("/") else sentence
 
 
-def place_of(run: str, site: str, directory: str) -> str:
-    """What tells *directory* on this machine from others of *site*: it says nothing of their names."""
+def place_of(run: str, site: str, directory: str, part: Collection[str] = ()) -> str:
+    """What tells *directory* on this machine, or the *part* of it that is sent, from others of *site*: it says nothing
+    of their names.
+    """
     machine = os.uname().nodename
     with contextlib.suppress(OSError), open("/etc/machine-id") as file:
         machine += file.read().strip()
-    said = "\0".join((run, site, machine, os.path.realpath(directory)))
+    said = "\0".join((run, site, machine, os.path.realpath(directory), *sorted(set(part))))
     return hashlib.blake2b(os.fsencode(said), digest_size=8).hexdigest()

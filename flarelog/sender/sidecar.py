@@ -81,7 +81,7 @@ class Sidecar:
         self.unmatched = Unmatched(self.finder, once=options.once)
         self.healths = Healths(
             options.source.directory,
-            place_of(options.run, options.site, options.source.directory),
+            place_of(options.run, options.site, options.source.directory, options.source.part),
             lambda: self.finder.troubles,
             lambda: not (self.finder.missing or self.finder.waiting),
             self._still_refused,

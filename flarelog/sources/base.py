@@ -126,6 +126,12 @@ class Wanted(Protocol):
     def directory(self) -> str:
         """On whose file system the logs are; empty where they are on none."""
 
+    @property
+    def part(self) -> tuple[str, ...]:
+        """Patterns of the logs there that are sent, where other senders may have the others; none: all are sent. What
+        leaves logs out is none of them: one that is left out is to be missed no more.
+        """
+
 
 @frozen
 class Contents:

@@ -129,7 +129,7 @@ def test_a_sidecar_says_at_once_that_it_can_read_what_it_could_not(tmp_path: Pat
     assert healths.take() is None
 
 
-def test_a_place_is_a_directory_of_a_site_in_a_run(tmp_path: Path) -> None:
+def test_a_place_is_a_directory_of_a_site_in_a_run_or_what_is_included_of_it(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     os.symlink("logs", tmp_path / "link")
     here = place_of("run-1", "site-1", f"{tmp_path}/logs")
@@ -140,4 +140,7 @@ def test_a_place_is_a_directory_of_a_site_in_a_run(tmp_path: Path) -> None:
         ("r", "s", f"{tmp_path}/logs"),
     ]
     assert here not in {place_of(*one) for one in others}
+    parts = [place_of("run-1", "site-1", f"{tmp_path}/logs", part) for part in (("a*", "b*"), ("b*", "a*"), ("c*",))]
+    assert here not in parts
+    assert (parts[0] == parts[1], parts[0] == parts[2]) == (True, False)
     assert "logs" not in here

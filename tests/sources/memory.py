@@ -150,6 +150,7 @@ class Place:
     finished: bool = False  # whether nobody will write any more
     sites: tuple[Consent, ...] = ()
     directory: str = ""
+    part: tuple[str, ...] = ()
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def write(self, log: str, data: bytes) -> None:

@@ -74,6 +74,10 @@ class SourceOptions:
     def directory(self) -> str:
         return self.root
 
+    @property
+    def part(self) -> tuple[str, ...]:
+        return self.include
+
     def __post_init__(self) -> None:
         check((*self.include, *self.exclude))
         Rules(self.redact)
