@@ -12,14 +12,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from flarelog.late import late
 from flarelog.render.allowance import MOVE, PAGE, Allowance
-from flarelog.render.rows import TAB, WINDOW, Line, Overlong, Row, mark_of
+from flarelog.render.rows import TAB, WINDOW, Line, Overlong, Row, mark_of, resembles
 from flarelog.render.sgr import SGR, changed, plain
 
 LIMIT = 1 << 16  # characters of a line that are shown
 SPLIT = 1 << 17  # characters of an endless line that are held before its parts are given out
 WAITING = 256  # states of bars that wait for text above them
 HELD = 1 << 17  # cells, and characters in them, of all rows that a cursor can still reach
+
+_DRAWN = late(r"[\u2500-\u259f\u2800-\u28ff]|([-=#*])\1")  # what bars are drawn with
 
 
 class Reach:
@@ -43,6 +46,8 @@ class Reach:
         self._passed: list[Row] = []  # those bars, and rows that the cursor came back to later
         self._dropped = 0  # rows that were there: what the number of a row begins with
         self._waiting: list[tuple[int, Line]] = []  # states of bars, each with the number of the last text above it
+        self._text = 0  # the number of the last row of plain text that the cursor has stayed below since
+        self._seen = 0  # the rows of smaller numbers were looked at for that
         self._goes_on = False  # a bar that was taken for one that is over went on
         self._allowance = allowance
 
@@ -105,10 +110,12 @@ class Reach:
         if row is not None:
             if row.was is not None:
                 self._allowance.touch(len(row.chars))
-                was_bar = row.bar
+                was, was_bar = row.was, row.bar
                 row.left()
                 if self._waiting and row.bar and not was_bar:
                     self._release(out)
+                if row.was != was and not row.bar:
+                    self._look(len(self.rows), self.row)
             size = len(row.chars) + row.size
             self.held += size - row.held
             row.held = size
@@ -119,6 +126,10 @@ class Reach:
 
     def come(self, index: int, out: list[Line], *, back: bool) -> None:
         """The cursor comes to the row at *index*, which is there; *back*: by a move, and not by a line's end."""
+        if self._seen < self._dropped + len(self.rows):
+            self._look(len(self.rows))
+        if self._text > self._dropped + index:
+            self._text = self._dropped + index
         row = self.thawed(index)
         if row.was is None:
             self._allowance.touch(len(row.chars))
@@ -196,23 +207,45 @@ class Reach:
                 self._release(out)
 
     def _over(self) -> int:
-        """The rows before this one are over, bars too: plain text stands below them, and the cursor below that.
+        """The rows before this one are over, bars too: the cursor cannot reach them, or plain text was written below
+        them, and the cursor has stayed below that.
 
         Programs whose cursor rests below their bars, as rich's does, write text above them.
         """
-        if self.row < len(self.rows) or self._goes_on:
-            return 0
-        for index in range(len(self.rows) - 1, -1, -1):
-            entry = self.rows[index]
-            if isinstance(entry, Row):
-                if entry.bar or not entry.end:
-                    return 0
-                text = "" if any(entry.styles) else "".join(entry.chars).strip()
-            else:
-                text = entry.text
-            if text and "%" not in text and "\x1b" not in text:  # or it is a bar that has just begun
-                return index
-        return 0
+        self._look(min(self.row, len(self.rows)))
+        return max(self.page, 0 if self._goes_on else self._text - self._dropped)
+
+    def _look(self, end: int, begin: int | None = None) -> None:
+        """Find plain text in the rows from *begin* to *end*, below which there is no bar; without *begin* in those that
+        are new: as they were written, none was a bar yet.
+        """
+        first = max(0, self._seen - self._dropped) if begin is None else begin
+        for index in range(end - 1, first - 1, -1):
+            if begin is not None:  # of new rows each is looked at once, which its bytes have paid for
+                near = self.rows[max(0, index - 1) : index + 1]
+                self._allowance.touch(sum(len(row.chars) for row in near if isinstance(row, Row)))
+            text = self._plain(index)
+            if text is None and begin is not None:
+                break
+            if text:
+                self._text = max(self._text, self._dropped + index)
+                break
+        self._seen = max(self._seen, self._dropped + end)
+
+    def _plain(self, index: int) -> str | None:
+        """The row at *index* if it is a whole line of plain text, or blank; None: it may be a bar that has begun."""
+        entry = self.rows[index]
+        if isinstance(entry, Line):
+            text = plain(entry.text)
+            if "\x1b" in entry.text and _DRAWN.search(text):
+                return None
+        elif entry.bar or not entry.end or any(entry.styles):
+            return None
+        else:
+            text = "".join(entry.chars).strip()
+        above = self.rows[index - 1] if index else None
+        alike = isinstance(above, Row) and above.bar and resembles("".join(above.chars).strip(), text)
+        return None if alike or "%" in text else text
 
     def _written_over(self, over: int) -> list[Row]:
         """The rows that were passed over, or given out, and show a line of text now, or are *over*, from the top to the

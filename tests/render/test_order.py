@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import pytest
 from hypothesis import given
@@ -233,7 +233,22 @@ FRAMES = b"a  10%|#\nb  10%|#\n" + (UP + WIPE) * 2 + b"\ra  20%|#\nb  20%|#\n"
             OVER + b"\x1b[31mc\x1b[0m --\n",
             ["\x1b[31mc\x1b[0m --"],
             ["r0: 100%|##|", "r1: 100%|##|"],
-            id="nor-does-what-has-colours",
+            id="nor-does-what-may-be-a-bar-of-colours",
+        ),
+        pytest.param(
+            OVER + b"\x1b[92mINFO\x1b[0m : x\n",
+            ["r0: 100%|##|", "r1: 100%|##|", "\x1b[92mINFO\x1b[0m : x"],
+            [],
+            id="but-text-of-colours-does",
+        ),
+        pytest.param(
+            OVER + b"next\nc:  0%|\n", ["r0: 100%|##|", "r1: 100%|##|", "next", "c:  0%|"], [], id="a-bar-below-it"
+        ),
+        pytest.param(
+            OVER + b"next\nc:  0%|\n" + UP,
+            ["r0: 100%|##|", "r1: 100%|##|", "next"],
+            ["c:  0%|"],
+            id="which-is-drawn-again",
         ),
         pytest.param(OVER + b"next", [], ["r0: 100%|##|", "r1: 100%|##|", "next"], id="nor-half-a-line"),
         pytest.param(
@@ -267,3 +282,56 @@ def test_a_bar_that_goes_on_all_the_same_is_shown_again_once() -> None:
     assert screen.open() == ["r0:   4%|##|"]
     given += screen.close()
     assert [line.text for line in given if line.text.startswith("r0")] == ["r0: 100%|##|", "r0:   4%|##|"]
+
+
+def epochs_of(way: str, bars: int, states: int, texts: int, label: bytes, above: bool) -> bytes:
+    """Three epochs of *texts* lines and as many *bars*, each drawn *states* times: with the cursor on the first one, as
+    tqdm draws them, on the last one or below them, as rich does. *above*: text comes above them too.
+    """
+    data = b""
+    for epoch in range(3):
+        data += b"".join(b"epoch %d text %d\n" % (epoch, at) for at in range(texts))
+        for state in range(states + 1):
+            drawn = [b"e%d" % epoch + label % (bar, 100 * state // states) + b"|##|" for bar in range(bars)]
+            said = b"epoch %d state %d\n" % (epoch, state) if above and state % 3 == 2 else b""
+            if way == "first":
+                wiped = b"\r" + b" " * 20 + (b"\n\r" + b" " * 20) * (bars - 1) + UP * (bars - 1) + b"\r"
+                data += (wiped + said if said else b"") + b"\r" + b"\n\r".join(drawn) + UP * (bars - 1)
+            elif way == "last":
+                data += (UP * (bars - 1) + b"\r" if state else b"") + b"\n".join(b"\r" + row for row in drawn)
+            else:
+                data += (UP + WIPE) * (bars if state else 0) + b"\r" + said + b"".join(row + b"\n" for row in drawn)
+        data += {"first": b"\n" * bars, "last": b"\n", "below": b""}[way]
+    return data + b"over 1\nover 2\n"
+
+
+def bars_together(texts: Sequence[str]) -> list[list[str]]:
+    """*texts*, those of bars between two others in one order: their steps come as they are drawn."""
+    return [sorted(group) for _, group in groupby(texts, key=lambda text: "|" in text or text)]
+
+
+@tried(120, 2000)
+@given(
+    st.sampled_from(["first", "last", "below"]),
+    st.integers(1, 4),
+    st.integers(1, 9),
+    st.integers(1, 4),
+    st.sampled_from([b"w%d: %3d%%", b"worker-%d %3d/100 "]),
+    st.booleans(),
+    st.lists(st.integers(0, 4000), max_size=12) | st.integers(1, 400).map(lambda step: list(range(0, 4000, step))),
+    st.booleans(),
+)
+def test_bars_that_are_over_come_before_the_text_below_them_wherever_the_bytes_are_cut(
+    way: str, bars: int, states: int, texts: int, label: bytes, above: bool, looks: list[int], steps: bool
+) -> None:  # fmt: skip
+    data = epochs_of(way, bars, states, texts, label, above)
+    screen, shown = Screen(steps=steps), list[Line]()
+    edges = sorted(min(look, len(data)) for look in looks)
+    for begin, end in pairwise([0, *edges, len(data)]):
+        shown += screen.feed(data[begin:end]) + screen.settle()
+    shown += screen.close()
+    whole = Screen()
+    rows = [line.text for line in whole.feed(data) + whole.close() if line.text.strip()]
+    last = {line.text: at for at, line in enumerate(shown)}
+    found = [text for text, _ in sorted(last.items(), key=lambda each: each[1]) if text in rows]
+    assert bars_together(found) == bars_together(rows)
