@@ -397,7 +397,7 @@ def test_a_place_behind_the_end_leads_to_the_end_and_is_said(tab: Tab) -> None:
         "99999": "The log ends before line 99,999.",
         "3208": "Line 3,208: 003199 step",
         "3209": "The log ends before line 3,209.",
-        "101%": "",
+        "101%": "The log ends before 101 %.",
         "@99999": "The log ends before byte 99,999.",
     }.items():
         page.keyboard.press("g")

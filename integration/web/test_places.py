@@ -165,3 +165,47 @@ def test_the_button_shows_how_many_bytes_are_below_the_screen(browser: Browser, 
         at, of = (int(number.replace(",", "")) for number in re.findall(r"byte ([\d,]+) of ([\d,]+)", where)[0])
         expect(page.locator(".news")).to_have_text(f"{(of - at) / 1e3:.0f} kB more \u2193")
         tab.is_clean()
+
+
+@pytest.mark.parametrize("web", ["ended"], indirect=True)
+@pytest.mark.parametrize("between", [0, 30, 200])
+def test_keys_right_behind_a_place_act_there(browser: Browser, web: Web, between: int) -> None:
+    """Also where the page does not know at once where the line is: it takes 120 ms to be told, several times."""
+    with tab_of(browser, web) as tab:
+        tab.context.add_init_script(SLOW)
+        page = tab.show(PATH)
+        current = page.locator('[aria-current="true"]')
+        to(page, "7000")
+        page.keyboard.type("jjj", delay=between)
+        expect(current).to_contain_text("007002 step")
+        to(page, "@12000")  # 12 bytes a line
+        page.keyboard.type("kk", delay=between)
+        expect(current).to_contain_text("000998 step")
+        to(page, "9000")
+        page.keyboard.type("jj", delay=between)
+        to(page, "3000")  # which those are not for
+        page.keyboard.type("k")
+        expect(current).to_contain_text("002998 step")
+        page.wait_for_timeout(500)
+        expect(current).to_contain_text("002998 step")
+        LOG.drawn(page)
+        tab.is_clean()
+
+
+@pytest.mark.parametrize("web", ["ended"], indirect=True)
+def test_shares_of_a_log_up_to_its_end_and_beyond(browser: Browser, web: Web) -> None:
+    with tab_of(browser, web) as tab:
+        page = tab.show(PATH)
+        where, told = page.locator(".status .where"), page.locator(".status .told")
+        for place, shown, said in (
+            ("50%", "50 %", ""),
+            ("100%", "100 %", ""),
+            ("150%", "100 %", "The log ends before 150 %."),
+            ("@999999", "100 %", "The log ends before byte 999,999."),
+        ):
+            to(page, "1")
+            expect(page.locator("log-list .row", has_text="000000 step")).to_be_in_viewport()
+            to(page, place)
+            expect(where).to_contain_text(f" {shown}")
+            expect(told).to_have_text(said)
+        tab.is_clean()

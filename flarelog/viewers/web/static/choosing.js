@@ -37,6 +37,7 @@ export class Choosing extends Moving {
   }
 
   clear() {
+    this.stay.held.length = 0;
     this.list.current = this.list.marked = this.anchor = null;
     if (location.hash) history.replaceState(history.state, "", `${location.pathname}${location.search}`);
     say(this.told, "");

@@ -94,7 +94,10 @@ export class LogPage extends Choosing {
   }
 
   hear() {
-    this.list.addEventListener("drawn", () => this.drawn());
+    this.list.addEventListener("drawn", () => {
+      this.drawn();
+      if (this.stay.settled && !this.stay.guess) this.arrive();
+    });
     this.list.addEventListener("follow", () => this.stopped());
     this.list.addEventListener("bottom", () => this.stay.settled && this.source.ends(this.list.lines) && this.resumed());
     this.list.addEventListener("choose", ({ detail }) => this.choose(detail.item, detail.more));
@@ -120,19 +123,21 @@ export class LogPage extends Choosing {
   }
 
   keys() {
-    return {
-      "/": () => this.search.open(), n: () => this.search.step(1), N: () => this.search.step(-1),
-      g: () => this.go(this.stream ? { at: this.source.state.first } : { start: true }, 0), G: () => this.end(), End: () => this.end(),
-      Home: () => this.go(this.stream ? { at: this.source.state.first } : { start: true }, 0),
+    const scroll = (screens) => this.list.scrollBy(0, screens * (this.list.clientHeight - 40));
+    const first = () => this.go(this.stream ? { at: this.source.state.first } : { start: true }, 0);
+    const there = { // of a place: one that was gone to must be there
+      n: () => this.search.step(1), N: () => this.search.step(-1), e: () => this.error(), c: () => link(this), Enter: () => this.toggle(),
       j: () => this.move(1), k: () => this.move(-1), J: () => this.move(1, true), K: () => this.move(-1, true),
       ArrowDown: (event) => this.move(1, event.shiftKey), ArrowUp: (event) => this.move(-1, event.shiftKey),
-      " ": () => this.list.scrollBy(0, this.list.clientHeight - 40), PageDown: () => this.list.scrollBy(0, this.list.clientHeight - 40),
-      PageUp: () => this.list.scrollBy(0, 40 - this.list.clientHeight), b: () => this.list.scrollBy(0, 40 - this.list.clientHeight),
-      f: () => this.follow(), e: () => this.error(), E: () => this.firstError(), ":": () => goTo(this), t: () => this.times(),
-      c: () => link(this), Escape: () => this.clear(), "?": help,
-      Enter: () => this.toggle(),
+      " ": () => scroll(1), PageDown: () => scroll(1), PageUp: () => scroll(-1), b: () => scroll(-1),
+    };
+    return {
+      ...Object.fromEntries(Object.entries(there).map(([name, act]) => [name, (event) => this.there(() => act(event))])),
+      "/": () => this.search.open(), g: first, Home: first, G: () => this.end(), End: () => this.end(), f: () => this.follow(),
+      E: () => this.firstError(), ":": () => goTo(this), t: () => this.times(), Escape: () => this.clear(), "?": help,
     };
   }
+
   // What is on the screen.
 
   drawn() {
@@ -152,7 +157,7 @@ export class LogPage extends Choosing {
     const at = !seen.behind && source.ends(list.lines) ? source.state?.committed : last[2];
     const parts = [];
     if (number) parts.push(`line ${list.lines.about ? "\u2248 " : ""}${count(number)}`);
-    if (this.stream) parts.push(`byte ${count(Math.min(at, source.state.committed))} of ${count(source.state.committed)}`, `${list.follow ? 100 : Math.floor(share * 100)} %`);
+    if (this.stream) parts.push(`byte ${count(Math.min(at, source.state.committed))} of ${count(source.state.committed)}`, `${list.follow ? 100 : Math.floor(source.share(at) * 100)} %`);
     else parts.push(`${several(source.streams.length, "log")} by ${source.wanted.order}`);
     if (last[5]) parts.push(`${clock(last[5])} UTC`);
     const lacking = this.lacking();

@@ -13,6 +13,7 @@ const COUNTED = 300; // ms after which it is asked again whether the lines are c
 const AGAIN = { 0: 1000, 503: 1000, 404: 5000 }; // ms after which a question is asked again that nobody answered, or whose log is not there
 const TAG = [28, 12]; // characters of a log's name before its rows, where there is room for them, and on a phone
 const LOOK = 1500; // ms after which it is looked again how far the log is, while no stream tells
+const HELD = 1000; // ms that keys wait for a line to be counted: then they act where it was taken to be
 const NEAR = 150; // rows beyond the screen at which more are asked for
 
 /**
@@ -20,6 +21,8 @@ const NEAR = 150; // rows beyond the screen at which more are asked for
  * no rows of one place come among those of another.
  */
 class Stay extends AbortController {
+  arrived = false; // whether they are drawn, and its line is no guess: until then keys wait
+  held = []; // what those keys do
   settled = false; // whether the rows of the place are there: until then the list shows those of the place before
   loading = false;
   guess = null; // a line that is not counted yet: where it was taken to be, and what was shown first there
@@ -61,16 +64,42 @@ export class Moving extends HTMLElement {
   // Places.
 
   /** Shows the place *where*, at *share* of the screen, and chooses its line if *aims*; the newest wish wins. */
-  async go(where, share = 0.35, aims = false) {
+  async go(where, share = 0.35, aims = false, held = []) {
     this.leave();
     const stay = (this.stay = new Stay());
+    stay.held = held;
     try {
       const answer = await stay.got(this.source.open(where, stay.signal));
       stay.settled = true;
       this.taken(answer, where, share, aims);
+      if (held.length) this.hurry();
     } catch (error) {
-      if (!stay.signal.aborted) this.lost("rows", error, () => this.go(where, share, aims));
+      if (stay.signal.aborted) return;
+      this.lost("rows", error, () => this.go(where, share, aims));
+      this.arrive();
     }
+  }
+
+  /** Does *act*, which a key asked for, as soon as the place is there that was gone to. */
+  there(act) {
+    const { stay } = this;
+    if (stay.arrived) return act();
+    stay.held.push(act);
+    if (stay.settled) this.hurry();
+  }
+
+  hurry() {
+    const { stay } = this;
+    if (stay.timers.hurry) return;
+    stay.later("hurry", () => {
+      stay.guess = null;
+      this.arrive();
+    }, HELD);
+  }
+
+  arrive() {
+    this.stay.arrived = true;
+    for (const act of this.stay.held.splice(0)) this.there(act); // one may go to yet another place
   }
 
   leave() {
@@ -97,12 +126,13 @@ export class Moving extends HTMLElement {
     if (index < 0) index = where.time !== undefined ? Math.max(0, lines.view().length - 1) : 0;
     const chosen = lines.view()[where.top && list.marked ? lines.find(list.marked[1], list.marked[0]) : index];
     if (where.at !== undefined && list.marked && chosen && (!where.top || list.marked[1] < chosen.row[2])) list.current = key(chosen.row);
-    list.reveal(index, where.end ? 1 : where.share !== undefined ? where.share : share);
+    list.reveal(index, where.end ? 1 : where.share !== undefined ? Math.min(1, where.share) : share);
     if (live && !this.map.held) this.listen();
     else this.watch();
     this.pressed();
-    const beyond = where.line !== undefined ? !answer.about && answer.at >= answer.committed : where.at > answer.committed;
-    if (beyond) say(this.told, `The log ends before ${where.line !== undefined ? `line ${count(where.line)}` : `byte ${count(where.at)}`}.`);
+    const beyond = where.line !== undefined ? !answer.about && answer.at >= answer.committed : where.at > answer.committed || where.share > 1;
+    const asked = where.line !== undefined ? `line ${count(where.line)}` : where.share > 1 ? `${count(Number((100 * where.share).toFixed(2)))} %` : `byte ${count(where.at)}`;
+    if (beyond) say(this.told, `The log ends before ${asked}.`);
     const aim = lines.view()[found]; // none where there is no line of that time or behind it
     this.stay.guess = where.line !== undefined && answer.about ? { where, first: list.seen()?.first.row[1] } : null;
     if (aims && aim && this.stream && where.share === undefined && !beyond && !this.stay.guess) this.choose(aim);
@@ -118,8 +148,9 @@ export class Moving extends HTMLElement {
     try {
       const number = await stay.got(this.source.line(row[1], stay.signal));
       if (number === null || !lines.rows.includes(row)) stay.later("count", () => this.count(), COUNTED);
-      else if (stay.guess?.first === this.list.seen()?.first.row[1]) this.go(stay.guess.where, undefined, true);
+      else if (stay.guess?.first === this.list.seen()?.first.row[1]) this.go(stay.guess.where, undefined, true, stay.held);
       else {
+        stay.guess = null;
         lines.counted(row, number);
         this.list.draw();
       }

@@ -29,7 +29,8 @@ export class OneLog {
 
   /** The rows around *where*: `{end}`, `{at}`, `{line}`, `{time}` or `{share}`. */
   open(where, signal) {
-    return this.window(where.end ? { end: true, rows: 1, before: PAGE } : { ...where, before: AROUND, rows: AROUND }, signal);
+    const share = where.share === undefined ? undefined : Math.min(1, where.share);
+    return this.window(where.end ? { end: true, rows: 1, before: PAGE } : { ...where, share, before: AROUND, rows: AROUND }, signal);
   }
 
   /** Those before *lines*; null where there are none. */

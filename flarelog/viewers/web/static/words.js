@@ -88,7 +88,7 @@ export function place(text, now) {
   const wanted = text.trim();
   let found;
   if (/^@?\s*-/.test(wanted)) return null; // which a browser takes for a month
-  if ((found = /^(\d+(?:\.\d+)?)\s*%$/.exec(wanted))) return { share: Math.min(1, Number(found[1]) / 100) };
+  if ((found = /^(\d+(?:\.\d+)?)\s*%$/.exec(wanted))) return { share: Number(found[1]) / 100 };
   if ((found = /^@\s*([\d,_]+)$/.exec(wanted))) return { at: Number(found[1].replace(/[,_]/g, "")) };
   if ((found = /^[\d,_]+$/.exec(wanted))) return { line: Number(wanted.replace(/[,_]/g, "")) };
   if ((found = /^(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?$/.exec(wanted))) {
