@@ -51,6 +51,11 @@ class Reach:
         self._goes_on = False  # a bar that was taken for one that is over went on
         self._allowance = allowance
 
+    @property
+    def number(self) -> int:
+        """That of the row that the cursor is on, which it keeps."""
+        return self._dropped + self.row
+
     def at_cursor(self) -> Row | None:
         """The row that the cursor is on, if it is there and has cells."""
         row = self.rows[self.row] if self.row < len(self.rows) else None

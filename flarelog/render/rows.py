@@ -231,6 +231,22 @@ class Row:
             self.chars[begin:end] = " " * (end - begin)
             self.styles[begin:end] = [""] * (end - begin)
 
+    def put_in(self, column: int, count: int) -> None:
+        """Put *count* blanks before *column*."""
+        self.rewritten = self.changed = True
+        self.split(column)
+        self.size += count
+        self.chars[column:column] = " " * count
+        self.styles[column:column] = repeat("", count)
+
+    def take_out(self, column: int, count: int) -> None:
+        """Take out *count* columns from *column* on: what stands behind them moves there."""
+        self.rewritten = self.changed = True
+        self.split(column)
+        self.split(column + count)
+        self.size = max(0, self.size - len("".join(self.chars[column : column + count])))
+        del self.chars[column : column + count], self.styles[column : column + count]
+
     def texts(self, limit: int, overlong: Overlong) -> list[str]:
         """What is shown of it: one text, or none or several where it is longer than *limit*."""
         count = len(self.chars)

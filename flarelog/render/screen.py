@@ -98,6 +98,7 @@ class Screen:
         self._begin: int | None = None  # where the line that is being fed began
         self._column = 0  # the cursor's
         self._style = ""
+        self._kept: tuple[int, int, str] | None = None  # the number of a row, a column and a style to return to
         self._styles: dict[tuple[str, str], str] = {}  # what parameters make of a style
         self._decoder = codecs.getincrementaldecoder("utf-8")("flarelog.substitute")
         self._half = ""  # the beginning of an escape sequence
@@ -189,7 +190,7 @@ class Screen:
         self._reach.drop(len(self._reach.rows), out, self.position)
         self._reach.row = self._column = 0
         self._begin = None
-        self._style, self._half, self._in_string = "", "", False
+        self._style, self._half, self._in_string, self._kept = "", "", False, None
         self._marked = self._rough = self._returned = False
         self._undrawn = 0
         return out
@@ -295,7 +296,7 @@ class Screen:
         """From here on the bytes are shown as they are."""
         begin = self._begin if self._begin is not None else self.position
         self._reach.new_page(len(self._reach.rows), out)
-        self._column, self._style, self._half, self._in_string = 0, "", "", False
+        self._column, self._style, self._half, self._in_string, self._kept = 0, "", "", False, None
         self._returned, self._undrawn = False, begin + UNDRAWN
         out.append(Note.at(begin, TOO_MUCH, {"event": "not-drawn"}))
 
@@ -413,6 +414,8 @@ class Screen:
                     self._sequence(token["parameters"], token["final"], now, out)
                 elif kind == "string":
                     self._in_string = True
+                elif token[0] in ("\x1b7", "\x1b8"):
+                    self._keep_or_return(token[0] == "\x1b7", now, out)
             if allowance.work < 0:
                 if kind == "control":  # of several only the first cost anything
                     allowance.earned -= size_of(text[begin + 1 : at])
@@ -615,11 +618,39 @@ class Screen:
             self._to_column(count - 1)
         elif final == "K" or (final == "J" and numbers[0] == 0):
             self._erase(numbers[0], final == "J", now, out)
+        elif final in "@PX":
+            self._shift(final, count, now, out)
+        elif final in "su" and not parameters:
+            self._keep_or_return(final == "s", now, out)
         elif final == "J" and numbers[0] in (2, 3):
             self._reach.left(out)
             self._reach.new_page(len(self._reach.rows) - WINDOW, out)
         if final in "EF":
             self._column = 0
+
+    def _keep_or_return(self, keep: bool, now: float, out: list[Line]) -> None:
+        """Keep where the cursor is, and its colours, or go back there; where nothing was kept it stays."""
+        if keep:
+            self._kept = self._reach.number, self._column, self._style
+        elif self._kept is not None:
+            number, column, style = self._kept
+            self._move(min(self._reach.row + number - self._reach.number, self._lowest()), now, out)
+            self._to_column(column)
+            self._style = style
+
+    def _shift(self, final: str, count: int, now: float, out: list[Line]) -> None:
+        """At the cursor *count* blanks are put in, so many characters are taken out, or are made blanks."""
+        self._presented(now, out)
+        row, count = self._reach.at_cursor(), min(count, WIDEST)
+        if row is None or self._column >= len(row.chars):
+            return
+        self._allowance.touch(len(row.chars) + count)
+        if final == "X":
+            row.erase(self._column, self._column + count)
+        elif final == "P":
+            row.take_out(self._column, count)
+        elif row.size + count <= self._reach.room and len(row.chars) + count <= self._reach.most:
+            row.put_in(self._column, count)
 
     def _lowest(self) -> int:
         """The lowest row that the cursor can go to."""

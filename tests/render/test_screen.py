@@ -56,6 +56,17 @@ def test_real_training_output_is_shown_as_a_terminal_shows_it(path: Path) -> Non
     assert tidied([plain(line.text) for line in rendered(data)]) == on_a_terminal(data)
 
 
+SHIFTS = st.sampled_from([b"\x1b[P", b"\x1b[3P", b"\x1b[@", b"\x1b[2@", b"\x1b[X", b"\x1b[4X", b"\x1b[2D", b"\x1b[C"])
+KEPT_PLACES = st.sampled_from([b"\x1b7", b"\x1b8", b"\x1b[A", b"\r", b"\n"])
+TEXTS = st.text("abcdefg ", min_size=1, max_size=9).map(str.encode)
+
+
+@tried(300, 5000)
+@given(st.lists(SHIFTS | KEPT_PLACES | TEXTS, max_size=30).map(lambda pieces: b"\x1b7" + b"".join(pieces)))
+def test_characters_are_moved_and_places_returned_to_as_on_a_terminal(data: bytes) -> None:
+    assert tidied([line.text for line in rendered(data)]) == on_a_terminal(data)
+
+
 def test_all_samples_were_there() -> None:
     if SHARED is None:
         pytest.skip(f"the collection of samples is not beside this project: {len(SAMPLES)} that are kept were tried")
@@ -85,6 +96,15 @@ def test_all_samples_were_there() -> None:
         pytest.param(b"a\x1b[3Cb\x1b[2Gc\n", ["ac  b"], id="cursor-to-a-column"),
         pytest.param(b"one\n\x1b[2J\x1b[Htwo\n\x1b[H\x1b[2Jthree\n", ["one", "two", "three"], id="clear-loses-nothing"),
         pytest.param(b"one\n\x1b[99Atwo\n", ["two"], id="the-cursor-stops-at-the-top"),
+        pytest.param(b"one\ntw\x1b7\x1b[Ax\x1b8o\n", ["onx", "two"], id="a-place-is-returned-to"),
+        pytest.param(b"one\ntw\x1b[s\x1b[Ax\x1b[uo\n", ["onx", "two"], id="in-the-other-way"),
+        pytest.param(b"one\ntw\x1b8o\x1b[u\n", ["one", "two"], id="to-none-it-is-not"),
+        pytest.param(b"\x1b[31mr\x1b7\x1b[mx\x1b8y\n", ["\x1b[31mry\x1b[0m"], id="with-its-colours"),
+        pytest.param(b"abcdef\x1b[4D\x1b[P\n\x1b[3P\n", ["abdef", ""], id="characters-are-taken-out"),
+        pytest.param(b"abcdef\x1b[4D\x1b[9P\n", ["ab"], id="up-to-the-end"),
+        pytest.param(b"abcdef\x1b[4D\x1b[2@x\n", ["abx cdef"], id="blanks-are-put-in"),
+        pytest.param(b"abcdef\x1b[4D\x1b[2X\n", ["ab  ef"], id="characters-are-made-blanks"),
+        pytest.param("\u6f22\u5b57x\x1b[4D\x1b[P\n".encode(), [" \u5b57x"], id="half-of-a-wide-glyph-is-taken-out"),
         pytest.param(b"\x1b[31mred\x1b[0m\n", ["\x1b[31mred\x1b[0m"], id="colour-stays"),
         pytest.param(b"\x1b[1;31mr\nx\x1b[m\ny\n", ["\x1b[1;31mr\x1b[0m", "\x1b[1;31mx\x1b[0m", "y"], id="by-itself"),
         pytest.param(b"\x1b[38;5;200;48;2;1;2;3ma\n", ["\x1b[38;5;200;48;2;1;2;3ma\x1b[0m"], id="more-colours"),
