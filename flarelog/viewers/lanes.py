@@ -66,6 +66,7 @@ class Lane:
     grown: int = 0
     over: bool = False  # nothing more is expected of it
     worst: Health | None = None  # how its machine fared at its worst
+    now: Stretch | None = None  # what it became last: at the last moment it may have ended what it was until then
 
 
 @dataclass(slots=True)
@@ -233,6 +234,7 @@ class _Site:
             max((points[-1][0] for points in self._growth.values()), default=0),
             self.over,
             worst.health if worst is not None else None,
+            self._states[-1] if self._states else None,
         )
 
     def _stretches(self, busy: Sequence[Span], end: int, least: int) -> Iterator[Stretch]:

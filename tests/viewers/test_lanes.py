@@ -184,6 +184,17 @@ def test_signs_are_what_is_marked_and_each_command_ended_once() -> None:
     ]
 
 
+def test_what_a_site_became_last_may_have_taken_no_time() -> None:
+    moments = [begun(0), grown(1, 5), happened(2, "left", "gone")]
+    lost = lane(*moments).now
+    assert lost is not None
+    assert (lost.begin, lost.what, lost.why) == (at(2), "lost link", "gone")
+    back = lane(*moments, happened(5, "opened"))
+    assert told(back) == [(2, 5, "lost link", "gone")]
+    assert back.now is not None
+    assert back.now.what == "open"
+
+
 def test_a_part_of_the_time_is_cut_out_of_it() -> None:
     moments = [begun(0), *steadily(0, 100), happened(100, "left"), begun(0, site="site-2"), sealed(100, site="site-2")]
     found = lanes_of(moments, begin=at(50), end=at(60), buckets=10)

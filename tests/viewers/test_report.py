@@ -152,10 +152,19 @@ STANDS = [
     pytest.param(SiteFacts("a", 2, 2, unstored=1), None, False, Stands.SENDING, id="it-may-still-be-stored"),
     pytest.param(SiteFacts("a", 2, 1), lane("a"), True, Stands.CLOSED, id="over-and-not-sealed"),
     pytest.param(SiteFacts("a", 2, 1), lane("a", over=False), False, Stands.SENDING, id="goes-on"),
-    pytest.param(SiteFacts("a", 1), lane("a", over=False, stretches=[LOST]), False, Stands.LOST, id="lost"),
+    pytest.param(SiteFacts("a", 1), lane("a", over=False, stretches=[LOST], now=LOST), False, Stands.LOST, id="lost"),
+    pytest.param(
+        SiteFacts("a", 1), lane("a", over=False, now=LOST._replace(end=LOST.begin)), False, Stands.LOST,
+        id="lost-just-now",
+    ),
     pytest.param(
         SiteFacts("a", 1),
-        lane("a", over=False, stretches=[Stretch(BEGIN, BEGIN + 5000, "silent"), LOST]),
+        lane("a", over=False, stretches=[LOST], now=Stretch(BEGIN + HOUR, 0, "open")),
+        False, Stands.SENDING, id="lost-until-just-now",
+    ),
+    pytest.param(
+        SiteFacts("a", 1),
+        lane("a", over=False, stretches=[Stretch(BEGIN, BEGIN + 5000, "silent"), LOST], now=LOST),
         False, Stands.SILENT, id="silent-and-then-cut-off",
     ),
 ]  # fmt: skip
@@ -163,7 +172,7 @@ STANDS = [
 
 @pytest.mark.parametrize(("facts", "own", "over", "stands"), STANDS)
 def test_how_a_site_stands(facts: SiteFacts, own: Lane | None, over: bool, stands: Stands) -> None:
-    assert placed(facts, own, over=over, end=BEGIN + HOUR)[0] is stands
+    assert placed(facts, own, over=over)[0] is stands
 
 
 # --- hostile texts

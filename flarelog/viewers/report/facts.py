@@ -245,7 +245,7 @@ def sized(count: int) -> str:
     return f"{count:,} B"
 
 
-def placed(facts: SiteFacts, lane: Lane | None, *, over: bool, end: int) -> tuple[Stands, int, str]:
+def placed(facts: SiteFacts, lane: Lane | None, *, over: bool) -> tuple[Stands, int, str]:
     """How the site stands, since when and why."""
     if facts.gaps:
         return Stands.GAP, 0, ""
@@ -257,15 +257,15 @@ def placed(facts: SiteFacts, lane: Lane | None, *, over: bool, end: int) -> tupl
         return Stands.UNSTORED, 0, ""
     if facts.logs and facts.agreed == facts.logs and not facts.unstored:
         return Stands.COMPLETE, 0, ""
-    latest = lane.stretches[-1] if lane is not None and lane.stretches else None
-    if latest is not None and latest.end >= end and not (lane is not None and lane.over):
-        for stands in (Stands.SILENT, Stands.LOST, Stands.PAUSED):
-            if latest.what == stands.value:
-                begin = latest.begin
-                earlier = [one for one in lane.stretches if one.what == Stands.SILENT.value] if lane else []
-                if stands is Stands.LOST and earlier and earlier[-1].end >= begin - 1000:
-                    return Stands.SILENT, earlier[-1].begin, latest.why
-                return stands, begin, latest.why
+    latest = lane.now if lane is not None and not lane.over else None
+    for stands in (Stands.SILENT, Stands.LOST, Stands.PAUSED):
+        if lane is not None and latest is not None and latest.what == stands.value:
+            same = [one.begin for one in lane.stretches if one.what == latest.what and one.end >= latest.begin]
+            begin = min((latest.begin, *same))
+            earlier = [one for one in lane.stretches if one.what == Stands.SILENT.value]
+            if stands is Stands.LOST and earlier and earlier[-1].end >= begin - 1000:
+                return Stands.SILENT, earlier[-1].begin, latest.why
+            return stands, begin, latest.why
     if over or (lane is not None and lane.over):
         return Stands.CLOSED, 0, ""
     return Stands.SENDING, 0, ""

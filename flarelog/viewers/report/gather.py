@@ -260,7 +260,7 @@ def _sites(
     clocks.learn(info for info in every if not info.unstored)
     by_site = {lane.site: lane for lane in lanes.lanes}
     return tuple(
-        _site(site, list(group), by_site.get(site), ends.get(site, _Ends(0)), clocks, unread, over=over, end=lanes.end)
+        _site(site, list(group), by_site.get(site), ends.get(site, _Ends(0)), clocks, unread, over=over)
         for site, group in groupby(every, lambda info: info.stream.site)
     )
 
@@ -274,7 +274,6 @@ def _site(
     unread: Collection[StreamId],
     *,
     over: bool,
-    end: int,
 ) -> SiteFacts:
     infos = [info for info in every if not info.unstored]
     refused = [info for info in every if info.unstored]
@@ -310,7 +309,7 @@ def _site(
         refused=legible(refused[0].unstored) if refused else "",
         partly=any(info.is_partly for info in refused),
     )
-    stands, since, why = placed(facts, lane, over=over, end=end)
+    stands, since, why = placed(facts, lane, over=over)
     return replace(facts, stands=stands, since=since, why=why)
 
 
