@@ -110,15 +110,20 @@ def unknown_ends(found: Collection[StreamInfo]) -> list[str]:
 
 def unstored_sentences(found: Iterable[StreamInfo]) -> list[str]:
     """A sentence for each reason for which nothing of logs of a site is stored, but that the site cannot read them."""
-    logs: dict[tuple[str, str, str], list[str]] = {}
+    logs: dict[tuple[str, str, str], list[StreamInfo]] = {}
     for info in found:
         if info.unstored and not info.is_unread:
-            log = info.about or info.stream.log
-            logs.setdefault((info.stream.run, info.stream.site, info.unstored), []).append(log)
+            logs.setdefault((info.stream.run, info.stream.site, info.unstored), []).append(info)
     return [
-        f"{run}/{site}: nothing is stored of {several(len(those), 'log')}: {legible(why)} ({_few(those)})"
+        f"{run}/{site}: nothing is stored of {several(len(those), 'log')}: "
+        + whose(why, those, _few([info.about or info.stream.log for info in those]))
         for (run, site, why), those in logs.items()
     ]
+
+
+def whose(why: str, infos: Sequence[StreamInfo], names: str) -> str:
+    """The reason *why*, and behind it the *names* of *infos*, unless it begins with that of the only one."""
+    return legible(why) if len(infos) == 1 and why.startswith(f"{infos[0].stream} ") else f"{legible(why)} ({names})"
 
 
 def _end_of(key: tuple[str, str, str], how: str, logs: Sequence[str]) -> str:

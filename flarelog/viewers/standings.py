@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from flarelog.model import State, StreamId, StreamInfo
 from flarelog.placeholders import LogUrls, command, look
 from flarelog.receiver.phases import QUIET_AFTER, Phase, Standing, lag, missing, spoken, standing
-from flarelog.records import exit_record
-from flarelog.text import legible
+from flarelog.records import exit_record, whose
 from flarelog.viewers import health
 
 if TYPE_CHECKING:  # in most runs nothing is found
@@ -59,11 +58,11 @@ def reason_lines(
     lines = []
     for (run, phase, why), infos in said.items():
         names = [str(info.stream) for info in infos]
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        named = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
         how = ""
         if run:
             how = f"; see {_url(infos[0], urls, now) or _command(infos, place)}"
-        lines.append(f"{phase}: {legible(why)} ({', '.join(names[:_NAMED])}{more}){how}")
+        lines.append(f"{phase}: {whose(why, infos, named)}{how}")
     return lines
 
 
