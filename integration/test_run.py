@@ -185,6 +185,60 @@ def test_everything_arrives_at_the_receiver_and_the_spool_is_gone(place: Place) 
     assert ran.spool.is_dir(), "the directory that was named is the user's"
 
 
+@pytest.mark.parametrize("named", ["flag", "variable", "relative"])
+def test_where_a_configuration_file_tells_the_receiver_everything_arrives(place: Place, named: str) -> None:
+    receiver = place.serve()
+    file = place.directory / "conf.toml"
+    file.write_text(
+        f'[run]\nreceiver = ["{receiver.address}"]\nrun = "{RUN}"\nsite = "{SITE}"\nredact = ["passwords"]\n'
+        '[sidecar]\nranks = "off"\n'
+    )
+    path = file.name if named == "relative" else str(file)
+    ran = Ran(
+        place.directory,
+        *(("--config", path) if named != "variable" else ()),
+        command=["echo", "password=hunter2"],
+        env={"FLARELOG_CONFIG": path} if named == "variable" else {},
+    )
+    assert ran.ends() == (0, b"password=hunter2\n", b"")
+    receiver.holds(b"password=*******\n", "stdout.log", SITE, RUN)
+    assert list(ran.spool.rglob("*")) == []
+
+
+@pytest.mark.parametrize("how", ["variables", "file"])
+def test_what_other_sidecars_are_told_to_leave_out_is_sent_all_the_same(place: Place, how: str) -> None:
+    receiver = place.serve()
+    others = {"include": ["*.txt"], "exclude": ["stdout.log"], "start-at": "end", "ignore-older": 0.001, "once": True}
+    others |= {"drain-limit": 0.01, "state": "/dev/null/state"}
+    file = place.directory / "conf.toml"
+    file.write_text("[sidecar]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in others.items()))
+    told = {
+        "FLARELOG_" + name.upper().replace("-", "_"): "1" if value is True else str(value).strip("[]'")
+        for name, value in others.items()
+    }
+    ran = Ran(
+        place.directory,
+        *("--receiver", receiver.address, "--run", RUN, "--site", SITE),
+        command=["sh", "-c", "echo first; sleep 0.3; echo second"],
+        env=told if how == "variables" else {"FLARELOG_CONFIG": str(file)},
+    )
+    assert ran.ends() == (0, b"first\nsecond\n", b"")
+    receiver.holds(b"first\nsecond\n", "stdout.log", SITE, RUN)
+
+
+def test_a_log_may_have_the_name_of_what_a_sidecar_takes_for_no_log(place: Place) -> None:
+    receiver = place.serve()
+    named = ("--receiver", receiver.address, "--run", RUN, "--site", SITE)
+    ran = Ran(place.directory, *named, "--merge", "--log", "model.pt", command=["echo", "hi"])
+    assert ran.ends() == (0, b"hi\n", b"")
+    receiver.holds(b"hi\n", "model.pt", SITE, RUN)
+    code, _, err = Ran(place.directory, *named, "--merge", "--log", "logs/.hid", command=["echo", "hi"]).ends()
+    assert (code, err) == (
+        2,
+        b"flarelog: the log's name is 'logs/.hid'; a hidden file is not sent: choose a name without the dot\n",
+    )
+
+
 def test_a_command_that_is_run_again_goes_on_in_its_log_and_nothing_looks_lost(place: Place) -> None:
     receiver = place.serve()
     for said in ("first", "second"):

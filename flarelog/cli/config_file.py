@@ -218,7 +218,7 @@ def _load(context: click.Context, said: str | None, talk: Talk) -> None:
         click.echo(f"flarelog: {error}", err=True)
         context.exit(error.exit_code)
     context.default_map = found
-    context.meta["flarelog.config"] = partial(_told, document, names)
+    context.meta["flarelog.config"], context.meta["flarelog.told"] = path, partial(_told, document, names)
     if "log_level" in top and root.get_parameter_source("log_level") is ParameterSource.DEFAULT:
         talk(top["log_level"])
 

@@ -82,7 +82,7 @@ def command(
     run = names.filled(names.default_run(command[0], env, time.time()) if run_id is None else run_id, env)
     where = names.filled(names.default_site(env) if site is None else site, env)
     log = names.filled(options.log, env).strip("/")
-    checked(lambda: names.checked(run, where, log))
+    checked(lambda: names.checked(run, where, log, alone=options.merge or options.pty))
     for address in receivers:
         checked(partial(receiver_address, address))
     context = click.get_current_context()
@@ -186,7 +186,7 @@ def _sending(
     place: names.Place,
 ) -> Sending:
     """The sidecar of *place*: it gets what was said here and is meant for it; the rest it finds in the environment."""
-    asked = ["sidecar", "--run", run, "--site", site, "--root", place.root]
+    asked = ["sidecar", "--run", run, "--site", site, "--root", place.root, "--all-files"]
     for address in receivers:
         asked += ["--receiver", address]
     for param in context.command.params:
@@ -197,8 +197,8 @@ def _sending(
             asked += [param.opts[0], str(value)]
     import shlex
 
-    if file := context.meta.get("flarelog.config"):
-        asked += ["--config", str(file)]
+    if path := context.meta.get("flarelog.config"):
+        asked += ["--config", path]
     later = f"{shlex.join(['flarelog', *asked, '--once'])} && {shlex.join(['rm', '-r', place.root])}"
     argv = [*python(), "--log-level", "warning", *asked, "--until-stdin-ends"]
     argv += ["--drain-timeout", str(max(options.linger, 0.1))]

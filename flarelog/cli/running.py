@@ -100,8 +100,8 @@ def _place(context: click.Context, param: click.Parameter) -> str:
     """Where the value of *param* was told: ``NAME=VALUE``, or a file and a line; empty for the command line."""
     source = context.get_parameter_source(param.name or "")
     if source is ParameterSource.DEFAULT_MAP:
-        filed: Callable[[click.Parameter], str] = context.meta["flarelog.config"]
-        return filed(param)
+        told: Callable[[click.Parameter], str] = context.meta["flarelog.told"]
+        return told(param)
     name = param.envvar if isinstance(param.envvar, str) else ""
     return f"{name}={legible(os.environ.get(name, ''))}" if source is ParameterSource.ENVIRONMENT and name else ""
 

@@ -6,8 +6,10 @@ import json
 import sys
 from dataclasses import asdict
 from functools import partial
+from typing import TypeVar
 
 import click
+from click.core import ParameterSource
 
 from flarelog.cli.options import Access, asks, option, tls_options
 from flarelog.cli.running import checked, run
@@ -19,6 +21,9 @@ from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome, StreamOutcome
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
+
+T = TypeVar("T")
+_ELSEWHERE = ("include", "exclude", "start_at", "ignore_older", "once", "state", "drain_limit")
 
 
 @click.command
@@ -32,6 +37,11 @@ from flarelog.sources.files.patterns import SourceOptions
     help="Directory of the logs. The sidecar waits until the directory exists.",
 )
 @asks(source=SourceOptions)
+@click.option(
+    "--all-files",
+    is_flag=True,
+    help="Send all files but hidden ones. Patterns, --start-at and the like count only as flags.",
+)
 @site_policy_option
 @asks(sidecar=SidecarOptions)
 @tls_options
@@ -48,6 +58,7 @@ def command(
     site: str,
     root: str,
     source: partial[SourceOptions],
+    all_files: bool,
     site_policy: tuple[str, ...],
     sidecar: partial[SidecarOptions],
     access: Access,
@@ -76,6 +87,12 @@ def command(
       flarelog sidecar --receiver 127.0.0.1:4721 --run job-1 --site site-1 \\
           --root /var/log/job
     """
+    if all_files:
+        source, sidecar = _flags_alone(source), _flags_alone(sidecar)
+        given = source.keywords
+        hidden = (*given.get("exclude", ()), ".*")
+        source = partial(source, include=given.get("include") or ("**",), exclude=hidden)
+        as_json = as_json and _is_flag("as_json")
     consents = checked(lambda: in_force(*site_policy))
     for consent in consents:
         checked(consent.demand)
@@ -96,6 +113,17 @@ def command(
                 whose = {"receiver": target.receiver, "run": run_id, "site": site}
                 click.echo(json.dumps({**whose, "log": None, "error": sentence}))
     sys.exit(exit_code(outcome.exit_code for outcome in outcomes))
+
+
+def _is_flag(name: str) -> bool:
+    """Whether the option *name* was given on the command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _flags_alone(options: partial[T]) -> partial[T]:
+    """*options* without those that variables and configuration files set for sidecars of other directories."""
+    said = {name: value for name, value in options.keywords.items() if name not in _ELSEWHERE or _is_flag(name)}
+    return partial(options.func, **said)
 
 
 def _redacted(receipt: Receipt | None) -> dict[str, int] | None:

@@ -16,8 +16,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import BinaryIO
 
 from flarelog import locks
+from flarelog.errors import InvalidName
 from flarelog.names import log_name, run_name, site_name
 from flarelog.replace import make_directory
+from flarelog.text import quoted
 from flarelog.values import frozen
 
 MANY = 1000  # commands of one name at once
@@ -206,9 +208,11 @@ def _lock(path: str) -> int | None:
         os.close(lock)  # the one who held it removed it meanwhile
 
 
-def checked(run: str, site: str, log: str) -> None:
-    """Raises InvalidName."""
+def checked(run: str, site: str, log: str, *, alone: bool = False) -> None:
+    """*alone*: *log* is a file, and no directory of two. Raises InvalidName."""
     run_name(run)
     site_name(site)
     if log:
         log_name(log)
+    if alone and os.path.basename(log).startswith("."):
+        raise InvalidName(f"the log's name is {quoted(log)}; a hidden file is not sent: choose a name without the dot")
