@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, inode
-from flarelog.sources.files.lineage import names_of
+from flarelog.sources.files.lineage import born_of, names_of
 from flarelog.sources.files.links import Links
 from flarelog.sources.files.record import Piece
 from flarelog.sources.files.renames import Renames
@@ -128,7 +128,10 @@ class Ledger:
     def holds_all(self, found: Sight) -> bool:
         """Whether the receiver holds all of what is *found*, as far as one can tell who cannot open it."""
         key, end = self._absent_inodes.get(found.is_of[1], ("", 0))
-        return key in self.absent and inode(key) == found.is_of and found.size <= end
+        if key not in self.absent or inode(key) != found.is_of or found.size > end:
+            return False
+        born = born_of(self.absent[key][1].begin.notes)
+        return None in (born, found.born) or born == found.born  # a new file may have the inode of one that is gone
 
     def met_before(self, found: Sight) -> str | None:
         """The identity of what is *found*, if an earlier process has met it as a log, and this one has not."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from flarelog.model import Generation
+from flarelog.sources.files.lineage import birth_note, born_of
 from tests.sources.files.tailing import Site
 from tests.unprivileged import unprivileged
 
@@ -67,6 +70,24 @@ def test_a_link_into_a_directory_that_is_closed_is_told(make_site: Sites) -> Non
     }
     assert not site.discovery.troubles
     assert site.content("o.log") == b"y\n"
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["the-file-itself", "one-that-has-its-inode"])
+def test_of_closed_files_those_are_let_be_that_are_stored_whole(make_site: Sites, same: bool) -> None:
+    site = make_site()
+    site.append("a.log", b"a\n")
+    site.settle()
+    if not same:  # the file of which the receiver knows was born earlier, and is gone
+        for number, mark in enumerate(site.stored["a.log"].marks):
+            if isinstance(mark, Generation):
+                site.stored["a.log"].marks[number] = replace(mark, notes=birth_note((born_of(mark.notes) or 0) - 1))
+    (site.root / "a.log").chmod(0)
+    with unprivileged():
+        site.restart()
+        site.settle()
+    assert site.discovery.troubles == (
+        {} if same else {"a.log": f"{site.root}/a.log cannot be read: Permission denied"}
+    )
 
 
 def test_what_could_not_be_read_is_told_until_it_is_gone(make_site: Sites) -> None:
