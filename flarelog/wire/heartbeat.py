@@ -13,11 +13,10 @@ REPLY_TIMEOUT = 30.0  # seconds that an answer may take
 
 
 class Heartbeat:
-    """The heartbeat of one call. *beat* sends one; *miss* looks for answers that do not come, given the loop's time."""
+    """The heartbeat of one call, after *seconds* in which nothing was said."""
 
-    def __init__(self, seconds: float, beat: Callable[[], None], miss: Callable[[float], None]) -> None:
+    def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._beat, self._miss = beat, miss
         self._loop = asyncio.get_running_loop()
         self._said_at = self._loop.time()
         self._over = False
@@ -38,15 +37,17 @@ class Heartbeat:
         self._over = True
         self._wake.set()  # and so the task ends by itself: one that is cancelled keeps the connection
 
-    async def run(self) -> None:
-        """Send heartbeats and look for answers, until the call ends."""
+    async def run(self, beat: Callable[[], None], miss: Callable[[float], None]) -> None:
+        """Until the call ends, send heartbeats by *beat*, and look for answers that do not come by *miss*, which is told
+        the loop's time. Both are the call's: it keeps its connection for as long as somebody holds them.
+        """
         while not self._over:
             self._wake.clear()
             now = self._loop.time()
             if now >= self._said_at + self.seconds:
                 self._said_at = now
-                self._beat()
-            self._miss(now)
+                beat()
+            miss(now)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(min(self._said_at + self.seconds, now + REPLY_TIMEOUT / 4)):
                     await self._wake.wait()

@@ -114,7 +114,7 @@ class Uplink:
         self.over = False
         self.closing = False  # the receiver is about to end it: what is written into it now could cost its last replies
         self._call = call
-        self._heartbeat = Heartbeat(heartbeat, self._beat, self._miss)
+        self._heartbeat = Heartbeat(heartbeat)
         self._streams: dict[int, Stream] = {}
         self._last = 0  # number of a stream
         self._batch = Batch()  # what leaves next
@@ -131,7 +131,7 @@ class Uplink:
         self._answered = asyncio.Event()
         self._writing = asyncio.create_task(self._write())
         self._reading = asyncio.create_task(self._read())
-        self._watching = asyncio.create_task(self._heartbeat.run())
+        self._watching = asyncio.create_task(self._heartbeat.run(self._beat, self._miss))
 
     def stream(self, speaker: Speaker) -> Stream:
         """Another stream."""
