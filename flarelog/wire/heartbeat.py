@@ -38,8 +38,8 @@ class Heartbeat:
         self._wake.set()  # and so the task ends by itself: one that is cancelled keeps the connection
 
     async def run(self, beat: Callable[[], None], miss: Callable[[float], None]) -> None:
-        """Until the call ends, send heartbeats by *beat*, and look for answers that do not come by *miss*, which is told
-        the loop's time. Both are the call's: it keeps its connection for as long as somebody holds them.
+        """Until the call ends, send heartbeats by *beat*, and look for missing answers by *miss*, which is told the
+        loop's time. Both are the call's: it keeps its connection for as long as somebody holds them.
         """
         while not self._over:
             self._wake.clear()

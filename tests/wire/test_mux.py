@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -547,6 +549,26 @@ def test_one_who_sends_very_many_messages_slows_down_nobody_else(tmp_path: Path)
             await asyncio.gather(loud.call, calm.call, return_exceptions=True)
 
     asyncio.run(go())
+
+
+def test_a_call_that_has_ended_is_held_by_nobody_and_so_lets_its_connection_go() -> None:
+    async def go() -> None:
+        line = Line()
+        uplink = Uplink(line)
+        held = weakref.ref(uplink)
+        await asyncio.sleep(0)
+        uplink.close()
+        del uplink
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert held() is None
+
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(go())
+    finally:
+        gc.enable()
 
 
 def test_an_answer_that_does_not_come_ends_the_call_if_nothing_else_comes_and_else_the_stream(
