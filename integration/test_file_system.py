@@ -304,6 +304,31 @@ def test_a_log_that_was_refused_for_its_name_is_missing_until_it_is_gone_or_excl
     assert standing_of(place, receiver) == ("sealed", 0, "sealed")
 
 
+@pytest.mark.parametrize("end", ["drained", "run-end"])
+@pytest.mark.parametrize("gone", ["renamed", "removed"])
+def test_a_sidecar_that_ends_tells_that_a_refused_log_is_gone(place: Place, gone: str, end: str) -> None:
+    receiver = place.serve()
+    append(place.log, lines(10))
+    sidecar = place.sidecar(receiver)
+    receiver.gets(lines(10))
+    place.log.unlink()
+    place.log.mkdir()
+    data = append(place.log / "inner.log", lines(20))
+    sidecar.says("the receiver refuses it")
+    if gone == "renamed":
+        place.log.rename(place.root / "other")
+    else:
+        shutil.rmtree(place.log)
+    if end == "run-end":
+        assert place.call("run-end", RUN, "--receiver", receiver.address).ends() == 0
+        assert sidecar.ends() == 0
+    else:
+        assert sidecar.stop() == 0
+    assert place.call("logs", RUN, "--receiver", receiver.address, "--exit-status").ends() == 0
+    if gone == "renamed":
+        receiver.holds(data, "other/inner.log")
+
+
 def test_a_sidecar_whose_logs_are_all_refused_tells_what_it_cannot_read(place: Place, nobody: tuple[str, ...]) -> None:
     receiver = place.serve()
     append(place.log, lines(10))

@@ -45,7 +45,8 @@ class Healths:
         refused: Callable[[], tuple[str, ...] | None] = lambda: None,
     ) -> None:
         self.place = place
-        self._directory, self._troubles, self._all_seen, self._refused = directory, troubles, all_seen, refused
+        self._directory, self._troubles = directory, troubles
+        self._all_seen, self._still_refused = all_seen, refused
         self._untold: Health | None = None
         self._latest: Health | None = None  # that was told, with
         self._said: tuple[tuple[str, ...], int, tuple[str, ...] | None] = (), 0, None
@@ -55,7 +56,7 @@ class Healths:
         """What is to be told now, in a News that says nothing else: each look once, and again when other logs cannot be
         read, or were refused, than it said.
         """
-        troubles, refused = self._troubles(), self._refused()
+        troubles, refused = self._troubles(), self._still_refused()
         sentences = tuple(islice(troubles, NAMED_UNREAD)) if troubles else ()
         said = sentences, len(troubles), refused
         if said != self._said:
@@ -71,6 +72,10 @@ class Healths:
         whole = not more and self._all_seen() and not any(CANNOT_BE_LISTED in one for one in named)
         refused = refused if whole and refused is not None and len(refused) <= UNREAD else None
         return News(0, 0, health=known, place=self.place, whole=whole, refused=refused, unread=unread, more=more)
+
+    def refused(self) -> None:
+        """The receiver has refused a log, and remembers that: what was told before is to be told again."""
+        self._said = (), 0, None
 
     async def looked(self, within: float) -> None:
         """Wait for the first look, so many seconds at most."""

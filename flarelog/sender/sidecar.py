@@ -94,6 +94,7 @@ class Sidecar:
         self._group: asyncio.TaskGroup | None = None
         self._failed = self._fenced = 0  # logs that ended in an error; of them those that a newer sidecar has
         self._refused: list[str] = []  # and those that the receiver refused
+        self._was_refused = False  # one was, at some time
         self._unsettled: list[Log] = []  # that may be refused yet
         self._beside: set[asyncio.Task[None]] = set()
         self._sealed: set[str] = set()  # logs that the receiver's record shows as sealed
@@ -220,7 +221,7 @@ class Sidecar:
             self._wake(self.finder.drain(time.monotonic()), group)
             await asyncio.sleep(0.1)
         await asyncio.gather(*self._sending)
-        if len(self._refused) == len(self._logs):  # no log could tell it
+        if self._was_refused or not self._logs:  # what there was may be gone, and no log could tell it
             await self.word.tell()
         if not (self._logs or self.options.again):
             await self.unmatched.end()
@@ -346,7 +347,9 @@ class Sidecar:
         self._failed += error is not None
         self._fenced += isinstance(error, StreamFenced)
         if isinstance(error, StreamRefused):
+            self._was_refused = True
             self._refused.append(stream.log)
+            self.healths.refused()
             self.finder.refuse(stream.log)
         if error is None:
             extra = each("are sealed", stream, whose)
