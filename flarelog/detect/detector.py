@@ -16,7 +16,18 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from flarelog.detect.base import FACT, LOOKED, SHOWN, Fact, Finding, Role, Signature, ends, signature
-from flarelog.detect.going_on import does_without, ended_well, gets_over, revives
+from flarelog.detect.going_on import (
+    MAY_BE_BACK,
+    begun_test,
+    does_without,
+    ended_well,
+    gets_over,
+    is_back,
+    is_put_down,
+    may_be_back,
+    revives,
+    serves_others,
+)
 from flarelog.detect.going_on import shows as goes_further
 from flarelog.detect.speaking import denied, goes_on, is_message, is_retried, only_speaks, without_nothing
 from flarelog.detect.table import SIGNATURES, Absence, Table
@@ -36,6 +47,7 @@ STATES, ROWS = 8, WINDOW  # of a row that is drawn again and again; such rows at
 _OURS = frozenset(each.id for each in SIGNATURES)  # rules of somebody's own are taken at their word
 _QUOTED = re.compile(r'"[^"]*"|`[^`]*`|(?<!\w)\'[^\']*\'(?!\w)')
 _STATUS = ("status': ", 'status": ')  # before what is so, and no text
+_WARNS = "warnings.warn("  # Python shows the line that warned, behind what it says
 _IGNORED = ("Exception ignored in", "Error in atexit", "Exception in thread")
 
 TRACEBACK_ROOT = signature(
@@ -63,6 +75,8 @@ _WARNED_OF = frozenset(
 _GOT_OVER = _WARNED_OF | {"container.start"}  # what no cause is where the next lines go on
 _ENDED = ("ray.died", "process.died")  # it may be tried again, or be the end
 _AT_ANY_LEVEL = ("job.failed", "nccl.warning")  # told of what ended, at whatever level
+_PUT_DOWN = ("process.exit", "process.died", "process.signal", "torchrun.failed")  # it may be what was to be
+_BARE = re.compile(r"(?:\w{1,60}\.){0,8}[A-Z]\w{0,80}(?:Exception|Error)(?::|\s*$)")
 _RAISED = re.compile(r"(?:[a-z_]\w{0,60}\.){2,8}[A-Z]\w{0,80}(?:Exception|Error)\b")  # of Java
 _THROWN = re.compile(r"throwing an instance of '([^']{1,150})'")
 _ENDED_WELL = "ended well"  # behind the key of what only commands said that had ended well before it was said again
@@ -234,10 +248,13 @@ class Detector:
         return sorted({bisect_right(starts, place) - 1 for place in places})
 
     def _line(self, line: Line, text: str, hit: bool, new: list[Finding]) -> None:
-        before = next((each.text for each in reversed(self._before) if each.line.stream == line.stream), "")
+        last = next((each for each in reversed(self._before) if each.line.stream == line.stream), None)
+        before = last.text if last is not None else ""
         begins = hit and BEGINS in text
         said = _Said(line, text)
         time = self._time(said) if begins else None
+        if begins and last is not None and level_of(before) is Level.WARNING:
+            self._went_on(_OURS, last.line.offset)  # that it warns of
         if begins and not self._tracebacks:
             self._settled = Settled(line.offset, dict(self._found), self.more, self._left)
         inside, whole = self._tracebacks.feed(line, text, before, time) if self._tracebacks or hit else (False, [])
@@ -269,8 +286,13 @@ class Detector:
         """
         if each.role in ("root", "cascade") and each.id in _OURS and _RAISED.match(text) and self._is_told(before):
             each = replace(each, role="fallback")
+        if each.id == "program.exception" and level_of(before) is Level.WARNING and _BARE.match(text) is not None:
+            each = replace(each, role="fallback")
+        if each.id in _PUT_DOWN and is_put_down(text, (said.text for said in self._before)):
+            return replace(each, role="symptom")
+        if each.role in ("root", "cascade") and each.id in _OURS:
+            self._left = max(self._left, AFTER + NEAR + 2 if each.id in MAY_BE_BACK else NEAR + 1)
         if each.role != "fallback":
-            self._left = max(self._left, NEAR + 1 if each.id in (*_GOT_OVER, "log.fatal") else 0)
             return each
         warned = level_of(before) is Level.WARNING and level_of(text) is None
         if warned or any(ended_well(said.text) for said in self._before):
@@ -288,18 +310,47 @@ class Detector:
             if number < NEAR and gets_over(text):
                 recent = [said.line.offset for said in self._before][number - NEAR :]
                 also = (*_GOT_OVER, "log.fatal") if revives(text) else _GOT_OVER
-                self._went_on(also, recent[0] if recent else MAX_OFFSET)
+                self._went_on(also, recent[0] if recent else MAX_OFFSET, mild=goes_on(text))
                 left = left if doubted else number
+            if (test := begun_test(text)) and (begun := self._offset(test)) is not None:
+                self._went_on(_OURS, begun)
+            if may_be_back(text):
+                self._came_back(text)
             if doubted and goes_further(text):
                 self._went_on()
                 left = number + NEAR
         self._left = max(0, left - count)
 
-    def _went_on(self, also: Container[str] = (), since: int = 0) -> None:
-        """The program went on after each fallback that was found from *since* on, and after *also*: it is no cause."""
+    def _offset(self, begin: str) -> int | None:
+        """Where the last line before that begins with the words *begin* stands; None: that is not known."""
+        words = begin.split(" ")
+        said = (each for each in reversed(self._before) if each.text.startswith(begin))
+        return next((each.line.offset for each in said if each.text.split(" ")[: len(words)] == words), None)
+
+    def _went_on(self, also: Container[str] = (), since: int = 0, *, mild: bool = False) -> None:
+        """The program went on after each fallback that was found from *since* on, and after *also*: it is no cause.
+        *mild*: after what it warned of too.
+        """
         for key, each in self._found.items():
-            doubted = each.role == "fallback" or (each.role in ("root", "cascade") and each.signature in also)
-            if doubted and each.offset >= since:
+            if each.offset < since or each.role not in ("root", "cascade", "fallback"):
+                continue
+            if (
+                each.role == "fallback"
+                or each.signature in also
+                or (mild and each.signature in _OURS and level_of(each.text) is Level.WARNING)
+            ):
+                self._found[key] = replace(each, role="symptom")
+
+    def _no_heading(self, offset: int) -> None:
+        """What stands right before *offset* is the heading of what was no cause."""
+        for key, each in self._found.items():
+            if each.role == "fallback" and each.offset + each.length == offset:
+                self._found[key] = replace(each, role="symptom")
+
+    def _came_back(self, text: str) -> None:
+        """What was lost is no cause where the line *text* says that it is back."""
+        for key, each in self._found.items():
+            if each.role in ("root", "cascade") and is_back(text, each.signature, each.text):
                 self._found[key] = replace(each, role="symptom")
 
     def _known(self, text: str) -> tuple[Signature, dict[str, Fact], str] | None:
@@ -346,9 +397,15 @@ class Detector:
         if found.frame is not None:
             facts["at"] = legible(f"{found.frame[0]}:{found.frame[1]}", 200)
         handled = self._handled(found)
-        went_on = goes_on(after, after=True) or (
-            bool(after) and (self._is_told(found.before) or _warned(found.before, after)) and not self._table.has(after)
+        warned = _warned(found.before, after)
+        went_on = (
+            goes_on(after, after=True)
+            or (warned and level_of(after) is Level.WARNING)
+            or (bool(after) and (self._is_told(found.before) or warned) and not self._table.has(after))
         )
+        went_on = went_on or after.lstrip().startswith(_WARNS)
+        if went_on or handled:
+            self._no_heading(found.first.offset)
         known = [(one, self._table.of(one.text, general=False)) for one in found.raised]
         for one, which in known:
             if which is not None:
@@ -478,7 +535,7 @@ class Detector:
 
 def _warned(before: str, after: str) -> bool:
     """Whether a WARNING stands before a traceback, and behind it what a program says that goes on."""
-    return level_of(before) is Level.WARNING and (said := level_of(after)) is not None and said < Level.WARNING
+    return level_of(before) is Level.WARNING and (said := level_of(after)) is not None and said <= Level.WARNING
 
 
 def _is_not_meant(text: str, part: str, signature: Signature) -> bool:
@@ -501,6 +558,8 @@ def _is_handled(text: str, part: str, signature: Signature) -> bool:
     ):
         return True
     if signature.id in _WARNED_OF and (level := level_of(part)) is not None and level <= Level.WARNING:
+        return True
+    if (signature.role == "fallback" or signature.id in _WARNED_OF) and serves_others(text):
         return True
     return is_retried(part, begin, end)
 

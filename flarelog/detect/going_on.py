@@ -7,6 +7,8 @@ itself, or within a traceback, shows nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from flarelog.detect.base import LOOKED
 from flarelog.detect.speaking import goes_on
 from flarelog.late import late
@@ -32,7 +34,10 @@ _WELL = late(
     r"|\bcheckpoint (?:saved|complete)\b|\bmodel saved\b)"
     r"|(?:^|[:.\s])done\.?$|\bEND_RUN fired|\bStarted container\b|\bSynced \d|max_\w{1,10}=\d{1,12}` reached"
     r"|exits? successfully|\bexit(?:ed)? with (?:code|status) 0\b|exit code:? 0\b"
+    r"|\"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) \S{1,300} HTTP/\d(?:\.\d)?\" [23]\d\d\b"  # a server answers
 )
+# A configuration that goes on after an error is not the end of it.
+_TRIED = ("-- Performing Test ", "-- Looking for ")
 # A tracker sums up, whatever end its run came to.
 _SUMMARY = ("wandb:",)
 _BEGINS = late(
@@ -79,6 +84,12 @@ _HARMLESS = late(
     r"|exit)\w{1,20}){0,3}['\"]?\s?[:=]\s?\d{1,12}(?:\.\d{1,12})?%?\s{0,3}(?:$|[,;|)}\]/]|- ))"
     r"|\baws_logging\.cc:"
     r"|\b0 (?:\S{1,40} ){0,2}(?:failed|errors|failures)\b(?!:)|\bto read 0 files"
+    r"|\bEDAC \w{2,12}: \d{1,9} CE |(?<!\w)[Cc]orrect(?:ed|able) (?:\w{1,20} ){0,3}errors?\b"
+    # of packages that are installed where no system runs, and of kernels that start
+    r"|\binvoke-rc\.d: |\bpolicy-rc\.d\b|\bdpkg-preconfigure: |^Failed to connect to bus: |not been booted with systemd"
+    r"|\btaint(?:s|ing) kernel|\bBAR \d{1,2}(?: \[.{1,80}\])?: (?:no space|failed to assign|can't)"
+    r"|\b(?:ACPI|DMAR|ENERGY_PERF_BIAS|i8042|tpm_\w{2,10}|snd_\w{3,20}|ipmi_si|mtrr|x86/\w{2,10}|pnp|thermal \w{1,40})"
+    r"(?: [\w:.-]{1,40})?: "
     r"|Unable to find image .{1,200} locally|\bERROR SUMMARY: |SUBNQN field"
 )
 
@@ -90,7 +101,7 @@ def shows(text: str) -> bool:
     if level is not None and level >= Level.ERROR:
         return False
     if _STEP.search(head) is not None or _WELL.search(head) is not None:
-        return not head.startswith(_SUMMARY)
+        return not head.startswith((*_SUMMARY, *_TRIED))
     if goes_on(head):
         return True
     if level is Level.INFO or (level is None and (_BEGINS.search(head) or _LOG.match(head)) is not None):
@@ -124,11 +135,73 @@ def does_without(text: str, end: int) -> bool:
     )
 
 
+def is_back(text: str, signature: str, said: str) -> bool:
+    """Whether the line *text* says that what is lost by *signature*, in the line *said*, is back."""
+    pattern = _BACK.get(signature)
+    found = pattern.search(text[:HEAD]) if pattern is not None else None
+    return found is not None and all(name in said for name in found.groups() if name)
+
+
+def may_be_back(text: str) -> bool:
+    """Whether ``is_back`` may be so of *text*, in a tenth of the time."""
+    return any(word in text for word in _BACK_WORDS)
+
+
+def begun_test(text: str) -> str:
+    """What the line began with by which a test began that went well, as the line *text* says; empty: it says no such
+    thing.
+    """
+    found = _PASSED.match(text[:HEAD])
+    if found is None:
+        return ""
+    return f"[ RUN      ] {found['gtest']}" if found["gtest"] else f"=== RUN   {found['go']}"
+
+
+def serves_others(text: str) -> bool:
+    """Whether the line *text* is one of a service of the machine, which has nothing to do with its jobs."""
+    return _SERVICE.match(text[:HEAD]) is not None
+
+
+def is_put_down(text: str, before: Iterable[str]) -> bool:
+    """Whether the line *text* says of a process that SIGTERM ended it, and one of those *before* it that the program
+    ends what it had started.
+    """
+    return _TERMINATED.search(text[:LOOKED]) is not None and any(
+        _SHUTS.search(said[:HEAD]) is not None
+        and (level_of(said) or Level.INFO) <= Level.INFO
+        and _WHY.search(said[:HEAD]) is None
+        for said in before
+    )
+
+
 def ended_well(text: str) -> bool:
     """Whether the line *text* says that the whole came to a good end."""
     return _ENDED.search(text[:HEAD]) is not None
 
 
+_BACK_WORDS = ("restored", "resum", " OK", " 0 failures")
+_RESUMED = late(r"(?i:(?<!not )(?<!cannot )(?<!before )\bresum(?:ed|ing)\b)(?!.{0,40}\b(?:failed|not)\b)")
+# By signature; names in it are those of what was lost.
+_BACK = {
+    "fs.stalled": late(
+        r"\bserver (\S{1,200}) OK\s*$|\b[Cc]onnection restored to (?:service )?(\S{1,200})"
+        r"|\b(?:osd|mon|mds)\d{1,6} .{0,80}\bsession established|\bmds\d{1,4} (?:caps renewed|recovery completed)"
+    ),
+    "flower.failures": late(r"\b(\w{1,40}: )received [1-9]\d{0,5} results and 0 failures"),
+    **dict.fromkeys(("slurm.preempted", "slurm.node", "job.preempted", "k8s.evicted"), _RESUMED),
+}
+MAY_BE_BACK = frozenset(_BACK)
+_PASSED = late(r"\[ {7}OK \] (?P<gtest>\S{1,200})|\s{0,40}--- PASS: (?P<go>\S{1,200})")
+_SERVICE = late(
+    r"(?:.{0,60}? )?(?:sshd(?:-session)?|postfix/\w{1,20}|chronyd|ntpd|dhclient|avahi-daemon|dbus-daemon|polkitd"
+    r"|NetworkManager|ModemManager|snapd|cupsd|rsyslogd|smbd|named|dnsmasq|systemd-(?:resolved|timesyncd|logind|networkd)"
+    r"|packagekitd|fwupd|CRON|crond?|anacron|auditd|wpa_supplicant|gdm[\w-]{0,20}|gnome-[\w-]{1,30})\[\d{1,10}\]: "
+)
+_TERMINATED = late(r"(?<![\w.])(?:-15|143|SIGTERM|[Ss]ignal:? 15)\b")
+_SHUTS = late(r"(?i:\bshut(?:ting|s)? ?down\b|\bstopping\b|\bstops\b|\bgraceful(?:ly)?\b)")
+_WHY = late(
+    r"(?i:error|fail|because|due to|signal|timeout|timed out|exception|\blost\b|\bdead\b|abort|unexpected|crash)"
+)
 _ENDED = late(
     r"(?i:\b(?:training|train|run|job|experiment|simulation|federation|workflow|fit|all (?:epochs|rounds))\b.{0,30}"
     r"\b(?:finished|done|complete|completed|succeeded)\b(?!.{0,20}\b(?:with|fail|err))"

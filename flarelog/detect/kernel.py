@@ -63,12 +63,14 @@ SIGNATURES = (
         "fs.stalled",
         "root",
         Level.ERROR,
-        ("not responding, ", "LustreError", "Lost connection to", "lost connection to MDS", "eph: "),
-        r"\bserver \S{1,200} not responding, (?P<what>still trying|timed out)|\bLustreError: "
-        r"|Lustre: .{1,200}[Cc]onnection to .{1,200} (?:was|has) lost|lost connection to MDS"
+        ("not responding, ", "LustreError", "Lost connection to", "lost connection to MDS", "eph: ", " lost; "),
+        r"\bserver (?P<server>\S{1,200}) not responding, (?P<what>still trying|timed out)|\bLustreError: "
+        r"|Lustre: .{1,200}[Cc]onnection to (?P<target>\S{1,200}) (?:\(at \S{1,100}\) )?(?:was|has) lost"
+        r"|lost connection to MDS"
         r"|\bceph: mds\d{1,4} hung|\blibceph: (?:osd|mon|mds)\d{1,6} .{0,60}?\b(?:down|closed)\b",
         "The server of a network file system does not answer: whoever reads or writes there waits.",
         "Look at the server and the network; processes that wait in state D cannot be killed.",
+        key=("server", "target"),
     ),
     signature(
         "disk.kernel",

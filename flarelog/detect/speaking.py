@@ -115,6 +115,8 @@ _AGAIN = (
     r"(?<![\w-])(?<!\bnot )(?<!longer )(?<!while )(?<!when )(?<!after )(?<!before )(?<!by )(?<!stopped )(?<!up )"
     r"(?:[Rr]etrying|[Tt]rying again|[Ww]ill (?:be retried|retry|try again|reconnect)|[Ff]alling back|[Bb]acking off"
     r"|[Aa]ttempting to recover|[Tt]rying to (?:resume|reconnect|recover)|[Pp]roceeding (?:\w{{1,20}} ){{0,6}}anyway"
+    r"|UP_FOR_RETRY|(?<!to be )[Rr]equeu(?:ed|e?ing)|[Tt]rying (?:port \d{{1,5}}|another|(?:the )?next"
+    r"|an? (?:different|other|alternative))"
     r"|(?:skipping|reducing) (?:this |the |training )?batch{})(?![\w-]|\s?[=:]\s?\d)"
     r"(?![^.;]{{0,80}}\b(?:failed|did not|gave up|exhausted)\b)"
 )

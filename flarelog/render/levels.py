@@ -90,7 +90,11 @@ _LETTER = late(
     r"|(?<=\[.) (?:(?:\d{4}-\d\d-\d\d|\d{6}) )?\d\d:\d\d:\d\d)"  # tornado, Jupyter
 )
 _NPM = late(r"npm (error|warn) ")
-_RAYS = late(r"(?:\([^)]{1,60}\) )?\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ([IWEFDC]) \d")
+_RAYS = late(
+    r"(?:\([^)]{1,60}\) )?\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ([IWEFDC]) \d"
+    r"|\([^)]{1,60}\) (?:\[rank\d{1,7}\]:\s?)?\[?([IWEFD])"
+    r"(?:\d{3,4} \d\d:\d\d:\d\d| [\w./]{1,80}\.(?:cpp|cc|cu|h|py):\d)"
+)
 _BRACKETED = late(  # spdlog, nginx, structlog; with its module, as Apache writes it. The first character is looked for.
     r"\[(?<![A-Ya-z,;=(] \[)(?:[a-z_]{0,30}+:)?"
     r"(?P<word>error|err|warning|warn|critical|crit|alert|emerg|fatal|info|notice|debug|trace|Error|Warning) {0,8}\]"
@@ -218,7 +222,7 @@ def _keyed(text: str) -> Level | None:
 def _of_ray(text: str) -> Level | None:
     """The level that a worker of Ray tells, or what passes its lines on."""
     found = _RAYS.match(text)
-    return None if found is None else _LETTERS[found[1]]
+    return None if found is None else _LETTERS[found[1] or found[2]]
 
 
 def _in_object(text: str) -> Level | None:
