@@ -10,6 +10,7 @@ from dataclasses import replace
 from flarelog.detect import collective, general, network
 from flarelog.detect.base import Finding, Role
 from flarelog.detect.desync import desync
+from flarelog.detect.tracebacks import only_reports
 from flarelog.exit_marks import CERTAIN, LIKELY, Exit, end_of
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.levels import Level
@@ -23,6 +24,7 @@ LATE = (*ENDS, "process.exit", "process.signal")  # so do these, mostly in the w
 LINKS = frozenset(("python.traceback", *(each.id for each in (*collective.SIGNATURES, *network.SIGNATURES))))
 NAMING = ("log.error", "program.failed")  # what any program says of a failure, in words of its own
 HEADING = "step.failed"  # above or below what a program says of a failure
+SLURM = ("slurm.error", "slurm.refused")
 MOMENT = 4 << 10  # bytes of a log in which what is said belongs together
 _JOB = next(each for each in general.SIGNATURES if each.id == "job.failed")
 
@@ -73,11 +75,12 @@ def _words(found: Iterable[Finding], infos: Iterable[StreamInfo]) -> Words:
     for each in found:
         if each.role == "fallback" and ends.get(each.stream, 0) - each.last <= BEHIND:
             first[each.stream] = _better(*sorted((each, first.get(each.stream, each)), key=lambda one: one.offset))
-        elif each.role == "cascade" and (each.signature == "check.failed" or "exception" in each.facts):
+        elif each.role != "cascade" or only_reports(each.text):
+            continue
+        elif each.signature == "check.failed" or "exception" in each.facts:
             raised[each.stream].append(each.offset)
     return {
-        (stream, each.offset): each.signature in NAMING
-        and _JOB.facts(each.text) is None
+        (stream, each.offset): (_slurm(each) > 0 or (_names(each) and _JOB.facts(each.text) is None))
         and not any(0 < offset - each.offset <= MOMENT for offset in raised[stream])
         for stream, each in first.items()
     }
@@ -85,8 +88,26 @@ def _words(found: Iterable[Finding], infos: Iterable[StreamInfo]) -> Words:
 
 def _better(first: Finding, next_: Finding) -> Finding:
     """Which of two fallbacks of a log tells more: the first one, if it is no heading of the next one."""
+    if first.signature in NAMING and "exception" in next_.facts and first.offset + first.length == next_.offset:
+        return next_  # a traceback and its heading
+    if _slurm(first) >= 0 and next_.offset - first.offset <= MOMENT:
+        return next_ if _slurm(next_) > _slurm(first) else first
     heads = first.signature == HEADING and next_.offset - first.offset <= MOMENT
     return next_ if heads and next_.signature in NAMING and ": " in next_.text else first
+
+
+def _names(each: Finding) -> bool:
+    """Whether it says what failed, in a program's own words."""
+    return each.signature in NAMING or "exception" in each.facts
+
+
+def _slurm(each: Finding) -> int:
+    """How much a line of Slurm tells, of which several come in a burst: what was said by the system tells most, and
+    that a step was not begun more than that there was an error. Of other lines -1.
+    """
+    if each.signature not in SLURM:
+        return -1
+    return 2 if "why" in each.facts else SLURM.index(each.signature)
 
 
 def _only_ended(placed: Iterable[Placed], words: Words) -> list[Placed]:

@@ -52,7 +52,7 @@ SIGNATURES = (
     ),
     signature(
         "slurm.refused",
-        "root",
+        "fallback",
         Level.FATAL,
         (
             *(
@@ -102,16 +102,6 @@ SIGNATURES = (
         r"[Bb]ack-off (?:\S{1,12} )?restarting failed container",
         "A container ended again and again, and Kubernetes waits before it starts it anew.",
         "Look at the container's last log (kubectl logs --previous).",
-    ),
-    signature(
-        "slurm.error",
-        "fallback",
-        Level.ERROR,
-        ("error: ", "fatal: ", "tep aborted", "Force Terminated"),
-        r"\b(?:srun|sbatch|salloc|slurmd|slurmstepd(?:-[\w.-]{1,100})?): (?:error|fatal): |srun: Job step aborted"
-        r"|srun: Force Terminated",
-        "Slurm reports an error of the job or of a step.",
-        "Look at what it says, and at the task that failed first.",
     ),
     signature(
         "job.limit",
@@ -269,5 +259,18 @@ SIGNATURES = (
         r"|unable to start container process",
         "A container runtime could not start a container or a command in it.",
         "Look at what it says of the command, the mounts and the devices.",
+    ),
+    signature(
+        "slurm.error",
+        "fallback",
+        Level.ERROR,
+        ("error: ", "fatal: ", "tep aborted", "Force Terminated"),
+        r"\b(?:srun|sbatch|salloc|slurmd|slurmstepd(?:-[\w.-]{1,100})?): (?:error|fatal): "
+        r"(?:(?=.{0,400}?(?P<why>No such file or directory|[Pp]ermission denied|Operation not permitted|[Tt]imed out"
+        r"|Connection refused|No route to host|cannot open shared object file|not found|No space left"
+        r"|Stale file handle|Invalid argument)))?|srun: Job step aborted|srun: Force Terminated",
+        "Slurm reports an error of the job or of a step.",
+        "Look at what it says, and at the task that failed first.",
+        key=("why",),
     ),
 )

@@ -31,7 +31,7 @@ from flarelog.detect.going_on import (
 from flarelog.detect.going_on import shows as goes_further
 from flarelog.detect.speaking import denied, goes_on, is_message, is_retried, only_speaks, without_nothing
 from flarelog.detect.table import SIGNATURES, Absence, Table
-from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks, folded
+from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks, folded, only_reports
 from flarelog.detect.tracebacks import MOST as TRACEBACK
 from flarelog.exit_marks import Exit, end_of
 from flarelog.model import MAX_OFFSET, StreamId
@@ -76,6 +76,7 @@ _GOT_OVER = _WARNED_OF | {"container.start"}  # what no cause is where the next 
 _ENDED = ("ray.died", "process.died")  # it may be tried again, or be the end
 _AT_ANY_LEVEL = ("job.failed", "nccl.warning")  # told of what ended, at whatever level
 _PUT_DOWN = ("process.exit", "process.died", "process.signal", "torchrun.failed")  # it may be what was to be
+_BOX = ("\u2502 ", "\u2570\u2500> ")  # of pip, around the sum of what its child said
 _BARE = re.compile(r"(?:\w{1,60}\.){0,8}[A-Z]\w{0,80}(?:Exception|Error)(?::|\s*$)")
 _RAISED = re.compile(r"(?:[a-z_]\w{0,60}\.){2,8}[A-Z]\w{0,80}(?:Exception|Error)\b")  # of Java
 _THROWN = re.compile(r"throwing an instance of '([^']{1,150})'")
@@ -288,6 +289,8 @@ class Detector:
             each = replace(each, role="fallback")
         if each.id == "program.exception" and level_of(before) is Level.WARNING and _BARE.match(text) is not None:
             each = replace(each, role="fallback")
+        if each.id == "process.exit" and text.lstrip().startswith(_BOX):
+            return replace(each, role="symptom")
         if each.id in _PUT_DOWN and is_put_down(text, (said.text for said in self._before)):
             return replace(each, role="symptom")
         if each.role in ("root", "cascade") and each.id in _OURS:
@@ -420,6 +423,8 @@ class Detector:
         known_role = _ROLES.get(last.type.rpartition(".")[2])
         if known_role and (len(found.raised) == 1 or first.type.rpartition(".")[2] in _ROLES):
             each = replace(each, role=known_role[0], meaning=known_role[1])
+        elif only_reports(last.text):
+            each = replace(each, role="cascade", meaning="Another process failed; this exception does not say why.")
         if handled or went_on:
             each = replace(each, role=handled or "symptom", meaning="A program reported an exception, and went on.")
         self._add(each, facts, found.first, found.end, last.text, found.time, new, key=("exception", "at"))

@@ -34,7 +34,7 @@ _FAILING = "|".join(
         r"|\b(?:[Rr]an )?out of retries\b"
         r"|\w{0,20}(?i:state|status|phase)['\"]?\s?[=:]\s?['\"]?(?:FAILED|Failed|failed|ABORTED|KILLED|CRASHED"
         r"|NODE_FAIL)\b",
-        r"(?:[Uu]nable to|[Cc]ould not) [a-z]{2,20}",
+        r"(?:[Uu]nable to|[Cc]ould not) [a-z]{2,20}|(?<!no )(?<!0 )\b[Ee]rrors occurred\b",
         r"error\[E\d{1,5}\]: \S|(?:curl: \(\d{1,2}\)|awk: |sed: -e )|(?:\w{1,20} ){0,3}(?:not|missing) .{0,60}?\b(?:in"
         r"|near) (?:\w{1,12} ){0,3}(?:format|file)\b"
         r"|denied: \S|(?:is|are) (?:denied|forbidden|invalid|inaccessible|missing)\b|[Ii]nvalid value\b"
@@ -331,7 +331,7 @@ SIGNATURES = (
         r"|(?:\[[^\]]{1,40}\]:?\s?)?E\d{4} \d\d:\d\d:\d\d|[\d :.T-]{10,40}: E \w"
         r"|.{0,40}?(?<![\w\"'=.-])(?<!no )[Ee](?:rror|xception): (?![\d.])\S|\S{1,200}: error: \S"
         r"|.{0,200}?(?:: |\d: |\u2502 |\| )(?:fatal )?[Ee]rror: (?![\d.])\S|.{0,60}?\b[Ee]rror message\b.{0,60}:\s*$"
-        r"|.{0,80}?\bdetected the following error:"
+        r"|.{0,80}?\bdetected the following error:|CMake Error(?:: | at \S{1,300}:\d{1,7}| in \S{1,300}:)"
         r"|(?:\[[^\]]{1,60}\] ?)?\w[\w ./-]{0,40} ?\(?\w{0,40}\)?: [Ee]rrors? (?:in|is|on|during|while|when|at"
         r"|from|opening"
         r"|reading|writing)\b|\[[\d. ]{1,20}\] .{0,60}?\b[Ee]rror \("
@@ -411,6 +411,7 @@ SIGNATURES = (
                 "nvalid",
                 "xiting",
                 "missing or",
+                "rrors occurred",
                 "missing } ",
                 "id not ",
                 "oes not ",

@@ -59,7 +59,8 @@ _LOG = late(r"^\d[\d :.-]{10,40} [A-Z]{2,5} \[\d{1,10}\] (?:\S{1,80} )?LOG:  ")
 _ENDING = late(
     r"(?i:stop|shut|exit|clos|terminat|abort|kill|clean|\bend|quit|bye|disconnect|fail|error|remov|cancel|releas"
     r"|destroy|teardown|tear down|unregister|finaliz|flush|dump|trace|caused|not |n't |lost|dead|died|retr|wait|sending"
-    r"|interrupt|signal|drop|^\W{0,3}INFO\W{0,200}$|(?:total|elapsed) time:)"
+    r"|interrupt|signal|drop|^\W{0,3}INFO\W{0,200}$|(?:total|elapsed) time:|\bfinished at:"
+    r"|^\W{0,3}INFO\W{1,3}\d{1,3}(?:,?\d{3}){0,3} \w{1,20}:)"  # what a build counts, at its end
 )
 # Behind what did not work: what the program does instead.
 _INSTEAD = late(
@@ -80,7 +81,7 @@ _HARMLESS = late(
     r"|cannot remove |: File exists\s*$"
     r"|kill: \(?\d{1,10}\)? - No such process|set the locale|-- (?:Looking for|Performing Test|Could NOT find) "
     r"|failed to improve|frozen solve|[Ww]arning: |Repo card metadata|Could not locate the best model"
-    r"|(?i:fail\w{0,4}(?:[ _](?!errno|err|error|code|status|rc|ret"
+    r"|(?i:(?<!_join )fail\w{0,4}(?:[ _](?!errno|err|error|code|status|rc|ret"
     r"|exit)\w{1,20}){0,3}['\"]?\s?[:=]\s?\d{1,12}(?:\.\d{1,12})?%?\s{0,3}(?:$|[,;|)}\]/]|- ))"
     r"|\baws_logging\.cc:"
     r"|\b0 (?:\S{1,40} ){0,2}(?:failed|errors|failures)\b(?!:)|\bto read 0 files"

@@ -28,6 +28,7 @@ SIGNATURES = (
                 "TERM_MEMLIMIT",
                 "memory budget",
                 "systemd-oomd killed",
+                "due to memory pressure",
                 "xceeded limit",
             ),
             *("memory usage limit", "OOM killer", "OOM Killer", "OOM-killer", "'oom-kill'"),
@@ -39,7 +40,8 @@ SIGNATURES = (
         r"|srun: error: \S{1,100}: tasks? [\d,-]{1,100}: Out Of Memory|\binvoked oom-killer\b|\bOOM-killed\b"
         r"|TERM_MEMLIMIT"
         r"|[Ee]xceed(?:ed|ing|s) (?:\w{1,12} ){0,3}memory limits?\b|[Ee]xceeded \d{1,3}% memory budget"
-        r"|\boom-kill:constraint=|systemd-oomd killed|LSF memory usage limit"
+        r"|\boom-kill:constraint=|systemd-oomd killed"
+        r"|systemd-oomd\[\d{1,9}\]: Killed \S{1,400} due to memory pressure|LSF memory usage limit"
         r"|\b(?:mem|vmem|pmem) \S{1,20} exceeded limit \S{1,20}"
         r"|(?:been|was|were|got) killed by the (?:\w{1,10} )?OOM[ -][Kk]iller|ailed with result 'oom-kill'",
         "The kernel killed a process because memory ran out, of the machine or of its cgroup.",

@@ -20,14 +20,25 @@ BEGINS = "Traceback (most recent call last)"
 MOST, OPEN = 300, 64  # lines from its first one on, whoever's; tracebacks that are open at once
 CAUSES = 8  # exceptions of a chain that are kept: the first ones and the last one
 _BEGIN = re.compile(
-    r"^(?P<prefix>.{0,200}?)(?P<group>(?: {0,80}[+|] ){0,9}(?:Exception Group )?)(?P<box>\u256d\u2500{1,200} )?"
+    r"^(?P<prefix>.{0,200}?)(?P<group>(?: {0,80}[+|] ){0,9}(?:Exception Group |Original )?)"
+    r"(?P<box>\u256d\u2500{1,200} )?"
     r"Traceback \(most recent call last\)(?::\s*$| ?\u2500)"
 )
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
 _BOX = ("\u2502", "\u256d", "\u2570")
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,300})", line (?P<line>\d{1,7})')
 _STRING = re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL)
+_REPORTS = re.compile(
+    r"\bError building extension '|\bCommand .{1,2000} (?:returned non-zero exit|died with)"
+    r"|\bDataLoader worker .{1,100} (?:is killed|exited)|\bCaught \w{1,60} in \w{1,30} (?:worker|replica)\b"
+    r"|\bsubprocess exited with\b"
+)
 FOLDED = 1 << 16  # characters of a traceback within a string
+
+
+def only_reports(text: str) -> bool:
+    """Whether the exception *text* only tells that another process or a part of one has failed, and not why."""
+    return _REPORTS.search(text[:LOOKED]) is not None
 
 
 def folded(text: str) -> tuple[str, list[str]] | None:

@@ -19,7 +19,7 @@ SIGNATURES = (
     ),
     signature(
         "dataloader.killed",
-        "root",
+        "cascade",
         Level.FATAL,
         "is killed by signal",
         r"DataLoader worker \(pid (?P<pid>\d{1,9})\) is killed by signal: (?P<signal>[A-Za-z ]{1,30})",

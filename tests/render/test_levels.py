@@ -160,6 +160,8 @@ NAMED = {
     "[C 2026-11-20 08:00:01.123 ServerApp] x": Level.FATAL,
     "(raylet) [2026-11-20 08:00:01,123 E 123 123] (raylet) main.cc:1: x": Level.ERROR,
     "(raylet, ip=10.0.0.1) [2026-11-20 08:00:01,123 W 123 456] x": Level.WARNING,
+    "(RayTrainWorker pid=900) [W socket.cpp:663] x": Level.WARNING,
+    "(RayTrainWorker pid=900) [rank1]:[E1120 08:00:01.1 socket.cpp:663] x": Level.ERROR,
     "[2026-11-20 08:00:01,123 I 123 123] no ERROR": Level.INFO,
     "npm error code ENOENT": Level.ERROR,
     "npm warn deprecated x@1": Level.WARNING,
