@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect
+from bisect import bisect, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from flarelog.detect.base import Finding, Role
 from flarelog.detect.desync import desync
 from flarelog.detect.tracebacks import only_reports
 from flarelog.exit_marks import CERTAIN, LIKELY, Exit, end_of
-from flarelog.model import StreamId, StreamInfo
+from flarelog.model import MAX_OFFSET, StreamId, StreamInfo
 from flarelog.render.levels import Level
 from flarelog.render.times import SECOND
 from flarelog.text import legible
@@ -25,6 +25,7 @@ LINKS = frozenset(("python.traceback", *(each.id for each in (*collective.SIGNAT
 NAMING = ("log.error", "program.failed")  # what any program says of a failure, in words of its own
 HEADING = "step.failed"  # above or below what a program says of a failure
 SLURM = ("slurm.error", "slurm.refused")
+MINUTE = 60 * SECOND
 MOMENT = 4 << 10  # bytes of a log in which what is said belongs together
 _JOB = next(each for each in general.SIGNATURES if each.id == "job.failed")
 
@@ -49,7 +50,14 @@ def judged(
     placed = _only_ended(placed, words)
     if any(each.role == "root" for _, each in placed):
         earliest = next((time for time, each in placed if each.role == "root"), None)
-        out = [_behind(each, time, earliest) for time, each in placed]
+        roots: dict[StreamId, list[tuple[int, int]]] = defaultdict(list)
+        for time, each in placed:
+            if each.role == "root" and time is not None:
+                insort(roots[each.stream], (each.offset, time))
+        out = [
+            _behind(each, time, None if _is_of(each, time, roots.get(each.stream, ())) else earliest)
+            for time, each in placed
+        ]
     else:
         out = _without_a_root([each for _, each in placed], words)
     for each in desync(out):
@@ -94,6 +102,19 @@ def _better(first: Finding, next_: Finding) -> Finding:
         return next_ if _slurm(next_) > _slurm(first) else first
     heads = first.signature == HEADING and next_.offset - first.offset <= MOMENT
     return next_ if heads and next_.signature in NAMING and ": " in next_.text else first
+
+
+def _is_of(each: Finding, time: int | None, roots: Sequence[tuple[int, int]]) -> bool:
+    """Whether the cascade *each*, said at *time*, and what stands right behind it are of one trouble: the next of its
+    log's *roots*, which are offsets and times.
+    """
+    if each.role != "cascade" or time is None:
+        return False
+    number = bisect(roots, (each.offset, MAX_OFFSET))
+    if number == len(roots):
+        return False
+    offset, when = roots[number]
+    return offset - each.offset <= MOMENT and when - time <= MINUTE
 
 
 def _names(each: Finding) -> bool:

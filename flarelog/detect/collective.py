@@ -196,6 +196,15 @@ SIGNATURES = (
         "Look at the error before it.",
     ),
     signature(
+        "hccl.timeout",
+        "cascade",
+        Level.FATAL,
+        ("EI0002", "EI0006", "Notify register times out", "Getting socket times out"),
+        r"^(?:.{0,60}[\]: ])?EI000[26]: |Notify register times out|Getting socket times out",
+        "This rank of Ascend's NPUs waited for another one, and gave up.",
+        "Look for the rank that failed or hangs.",
+    ),
+    signature(
         "gloo.timeout",
         "cascade",
         Level.FATAL,

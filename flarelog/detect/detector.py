@@ -38,6 +38,7 @@ from flarelog.model import MAX_OFFSET, StreamId
 from flarelog.render.levels import Level, level_of
 from flarelog.render.rows import WINDOW, Line, Note
 from flarelog.render.sgr import plain
+from flarelog.render.times import has_year, in_year_of
 from flarelog.text import legible
 
 BEFORE, AFTER = 20, TRACEBACK  # lines around one that has a piece
@@ -113,6 +114,7 @@ class _Said:
     text: str
     time: int | None = None
     read: bool = False  # the time was looked for
+    dated: int | None = None  # the time, if the line tells its year
 
 
 class Settled(NamedTuple):
@@ -499,12 +501,24 @@ class Detector:
 
     def _time(self, said: _Said) -> int | None:
         """When it was said: its own time, else that of the nearest line before it that tells one."""
-        for each in (said, *reversed(self._before)):
-            if not each.read:
-                each.read, each.time = True, self._told(each.line, each.text)
-            if each.time is not None:
-                return each.time
+        lines = (said, *reversed(self._before))
+        for number, each in enumerate(lines):
+            time = self._read(each).time
+            if time is None:
+                continue
+            if each.dated is not None:
+                return time
+            near = next((one.dated for one in lines[number + 1 :] if self._read(one).dated is not None), None)
+            return time if near is None else in_year_of(time, near)
         return None
+
+    def _read(self, said: _Said) -> _Said:
+        """*said*, with its time."""
+        if not said.read:
+            said.read, said.time = True, self._told(said.line, said.text)
+            if said.time is not None and (said.line.time is not None or has_year(said.text)):
+                said.dated = said.time
+        return said
 
     # --- what is not there
 

@@ -286,7 +286,7 @@ SIGNATURES = (
         "root",
         Level.FATAL,
         (
-            *("CUDA error", "HIP error", "XPU error", "NPU error", "MUSA error", "ACL error", "call acl api failed"),
+            *("CUDA error", "HIP error", "XPU error", "NPU error", "MUSA error", "ACL error"),
             *(
                 "cuda runtime error",
                 "synStatus",
@@ -301,15 +301,25 @@ SIGNATURES = (
             *("tream failed", "kernel failed", "synapse error", ", error message=", "alted unexpectedly"),
             "alt is unexpected",
         ),
-        r"\b(?P<device>CUDA|HIP|XPU|NPU|MUSA|ACL|UR|PI) error[:( ]|cuda runtime error \(|call acl api failed"
+        r"\b(?P<device>CUDA|HIP|XPU|NPU|MUSA|ACL|UR|PI) error[:( ]|cuda runtime error \("
         r"|\bsynStatus[ =]{1,3}(?:synStatus )?(?P<status>[1-9]\d?)|Device acquire failed|[Gg]raph compile failed"
         r"|\b(?:UR_RESULT|PI)_ERROR_\w{3,40}|\bCUDA_ERROR_(?!NO_DEVICE|NOT_FOUND)\w{3,40}"
-        r"|^(?:.{0,60}[\]: ])?E[EHIJKLZ\d]\d{4}: |Cuda failure|\bSync ?[Ss]tream failed|[Ll]aunch kernel failed"
+        r"|^(?:.{0,60}[\]: ])?(?!EI000[26])E[EHIJKLZ\d]\d{4}: |Cuda failure|\bSync ?[Ss]tream failed"
+        r"|[Ll]aunch kernel failed"
         r"|\bsynapse error: [1-9]|\bnrt_\w{2,30}:? status=[1-9]\d{0,4}, error message|\bCore halted unexpectedly"
         r"|\bHalt is unexpected"
         r"|NRT_FAILURE|nrt_init failed|Failed to initialize (?:TPU|GPU|NPU|HPU) |\bTPU \S{1,60} is not HEALTHY"
         r"|Couldn't open (?:device|iommu group).{0,20}/dev/",
         "A call of the accelerator's library failed.",
         "Look the error up; run it with CUDA_LAUNCH_BLOCKING=1 (ASCEND_LAUNCH_BLOCKING=1) to see the call that failed.",
+    ),
+    signature(
+        "accelerator.call",
+        "cascade",
+        Level.FATAL,
+        "call acl api failed",
+        "",
+        "A call of Ascend's library failed; this line does not say why.",
+        "Look at the lines behind it: one with a code, as EE9999 or EI0002, says what failed.",
     ),
 )

@@ -62,7 +62,7 @@ _SINCE_1970 = late(
 )
 _YEAR, _MONTH, _DAY_2 = r"(?P<Y>[12]\d{3})", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])"
 _HOURS = r"(?:\s?(?P<z>Z\b|[+-]\d\d:?\d\d\b))?"
-_ISO = late(rf"(?<![\w./-]){_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _]{_CLOCK}{_HOURS}", re.ASCII)
+_ISO = late(rf"(?<![\w./-]){_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _-]{_CLOCK}{_HOURS}", re.ASCII)
 _LIKE = late(r"\d\d:\d\d|\dT\d{6}|1\d{9}", re.ASCII)  # every form has one: ten times as fast as all of them
 # Most stamps have neither a half of the day nor a zone's name: a look at two letters is a quarter of the time.
 _BEHIND = late(_ZONE, re.ASCII)
@@ -177,6 +177,20 @@ def _half(half: str, hour: int) -> int:
 
 def _nanoseconds(fraction: str | None) -> int:
     return int(fraction[:9].ljust(9, "0")) if fraction else 0
+
+
+def has_year(line: str) -> bool:
+    """Whether the stamp of *line*, which has one, tells its year."""
+    return stamp(line) is not None
+
+
+def in_year_of(time: int, other: int) -> int:
+    """The *time*, of which no year was told, in the year that puts it nearest to *other*, as nobody writes lines half
+    a year before their times.
+    """
+    moment = datetime.fromtimestamp(time // SECOND, UTC)
+    days = _nearest(moment.month, moment.day, other // SECOND)
+    return time if days is None else (days * 86400 + time // SECOND % 86400) * SECOND + time % SECOND
 
 
 def rfc3339(text: str) -> int | None:

@@ -53,6 +53,21 @@ def test_a_cascade_before_every_root_is_one() -> None:
     assert roles(timeout(100), at(700, OOM)) == [("nccl.timeout", "root"), ("cuda.oom", "root")]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "offset", "role"),
+    [
+        pytest.param(104, 100, "symptom", id="right-behind-it"),
+        pytest.param(700, 100, "root", id="minutes-later"),
+        pytest.param(104, MOMENT + 1, "root", id="far-behind-it"),
+    ],
+)
+def test_a_cascade_and_the_root_right_behind_it_in_its_log_are_of_one_trouble(
+    seconds: float, offset: int, role: str
+) -> None:
+    root = replace(at(seconds, OOM), offset=offset)
+    assert roles(timeout(100, "site-1"), root) == [("nccl.timeout", role), ("cuda.oom", "root")]
+
+
 def test_a_cascade_alone_is_a_root() -> None:
     assert roles(timeout(None)) == [("nccl.timeout", "root")]
 

@@ -76,6 +76,22 @@ def test_a_line_without_a_time_has_that_of_the_line_before() -> None:
     assert found[0].time == stamp("2026-11-20 08:12:03")
 
 
+@pytest.mark.parametrize(
+    ("before", "time"),
+    [
+        pytest.param("LAUNCH INFO 2022-10-25 15:17:01,067 x\n", "2022-10-25T15:17:20.1Z", id="another-year"),
+        pytest.param("2026-01-01 00:00:01 x\n", "2025-10-25T15:17:20.1Z", id="the-turn-of-a-year"),
+        pytest.param("LAUNCH INFO 2022-10-25 15:17:01,067 x\n" + "y\n" * BEFORE, "2026-10-25T15:17:20.1Z", id="far"),
+        pytest.param("W1025 15:17:01.1 811 a.cc:1] y\n", "2026-10-25T15:17:20.1Z", id="no-year-at-all"),
+    ],
+)
+def test_a_time_without_a_year_is_of_the_year_that_lines_before_it_tell(before: str, time: str) -> None:
+    """Else what a log of an earlier year says last would be said before it."""
+    data = before + "F1025 15:17:20.1 811 a.cc:1] Check failed: a\n"
+    found = searched(data.encode(), stamped=lambda text, offset: stamp(text, now=stamp("2026-11-20T09:00:00Z")))
+    assert found[0].time == stamp(time)
+
+
 def test_what_comes_again_is_counted() -> None:
     found = searched(b"cp: error: No space left on device\n" * 1000)
     assert [(each.signature, each.count, each.offset, each.last) for each in found] == [
