@@ -22,7 +22,7 @@ _FAILING = "|".join(
         r"(?<!\bno )(?<!not )(?<!if )(?:[Ff]ailed (?:[a-z]{2,20}ing|send|receive|read|write|connect|open|load"
         r"|request|operation|attempt|to|with|for|at|on|in|by|due|because|during"
         r"|while|after)\b"
-        r"|[Ff]ailure (?:in|of|while|during|on)\b|[Tt]raining failed\b)",
+        r"|[Ff]ailure (?:in|of|while|during|on)\b|\bcheck failure\b|[Tt]raining failed\b)",
         r"[\w.()\[\]'\"`:>-]{0,60}[A-Za-z_)\]'\"`>](?<!\bno)(?<!\bif)(?<!\bnot)(?<!\bnone)(?<!\bnothing)"
         r" failed(?: ?[:,;.!]| \(| \[|\s*$)"
         r"|(?=\d{0,20}[A-Za-z/])[\w./-]{1,100}\d failed: ",
@@ -309,6 +309,7 @@ SIGNATURES = (
             "rror",
             "RRO",
             "ailed",
+            "ailure",
             "nvalid",
             "annot ",
             "not found",
@@ -350,7 +351,8 @@ SIGNATURES = (
         r"|build|launch|startup|database|access|handshake|streaming|device|driver|hardware|kernel|firmware) errors?"
         r"(?: \(| in | on | at | from | for | while | during |: |, |\.?\s*$))"
         r"|.{0,80}?[\[<](?i:error)[\]>]|.{0,120}?\b[Ee]rror,? (?:code|number|no)[:= ]{1,3}-?[1-9]\d{0,9}\b"
-        r"|(?:\[rank\d{1,7}\]:\s?)?\[E(?:\d{3,4})? |(?:\[[^\]]{1,40}\] ?){0,3}\[E\] |^Error termination\b"
+        r"|(?:\[rank\d{1,7}\]:\s?)?\[E(?:\d{3,4})? |(?:\[[^\]]{1,40}\] ?){0,3}\[E\] "
+        r"|.{0,40}?: \[E\] \w|.{0,40}?\[E:\w{1,40}:|^Error termination\b"
         r"|\s{0,40}(?:Ooops?, )?[Aa]n? (?:\w{1,20} )?error (?:\(\w{1,60}\) )?(?:has "
         r"|was )?(?:occurred|encountered|raised)\b"
         r"|Error (?:in|from) .{1,200}? ?:(?: |$)|Error (?:using|while|during|when|at|[a-z]{2,20}ing)\b"

@@ -26,7 +26,8 @@ _STEP = late(
 _WELL = late(
     r"(?i:(?<!not )(?<!un)(?<!if )\bsuccess(?:ful(?:ly)?)?\b(?! ?[:=] ?(?:false|0|no)\b)"
     r"(?! (?:stop|shut|clos|disconnect|remov|clean|kill|terminat|delet|cancel|abort|unregister))"
-    r"|(?<!not )(?<!un)\b(?:succeeded|completed|recovered|reconnected|resumed|resuming)\b(?! (?:with"
+    r"|(?<!not )(?<!un)\b(?:succeeded|completed|recovered|reconnected|resumed|resuming"
+    r"|has been (?:upgraded|installed|deployed))\b(?! (?:with"
     r"|after) (?:\d+ )?err)"
     r"|\b(?:training|run|job|experiment|epoch|round|workflow|simulation|federation)\b.{0,40}\b(?:finished|done|ended"
     r"|complete)\b(?!.{0,20}\b(?:with|fail|err))|\b(?:saved|saving|wrote) (?:\w{1,20} ){0,3}(?:checkpoint|model"
@@ -70,6 +71,7 @@ _INSTEAD = late(
     r"|cpu|pure)|default(?:s|ing) to|us(?:es|ing) default|starting with|setting \w{1,40} to|will (?:try|be tried"
     r"|be retried"
     r"|retry|use|reconnect)|try again (?:shortly|soon|in \d)|retrying|another (?:one|worker|node) takes|with a new one"
+    r"|(?:installing|creating|downloading|building|fetching) (?:it|one|them)\b"
     r"|another choice|this choice|going to \S{1,100} instead)\b)"
 )
 # What is printed where nothing is wrong.
@@ -86,7 +88,8 @@ _HARMLESS = late(
     r"|\baws_logging\.cc:"
     r"|\b0 (?:\S{1,40} ){0,2}(?:failed|errors|failures)\b(?!:)|\bto read 0 files"
     r"|\bEDAC \w{2,12}: \d{1,9} CE |(?<!\w)[Cc]orrect(?:ed|able) (?:\w{1,20} ){0,3}errors?\b"
-    # of packages that are installed where no system runs, and of kernels that start
+    # of packages that are installed where no system runs, and of a kernel's first seconds
+    r"|^\[ {3,4}\d{1,2}\.\d{6}\] "
     r"|\binvoke-rc\.d: |\bpolicy-rc\.d\b|\bdpkg-preconfigure: |^Failed to connect to bus: |not been booted with systemd"
     r"|\btaint(?:s|ing) kernel|\bBAR \d{1,2}(?: \[.{1,80}\])?: (?:no space|failed to assign|can't)"
     r"|\b(?:ACPI|DMAR|ENERGY_PERF_BIAS|i8042|tpm_\w{2,10}|snd_\w{3,20}|ipmi_si|mtrr|x86/\w{2,10}|pnp|thermal \w{1,40})"
@@ -155,6 +158,8 @@ def begun_test(text: str) -> str:
     found = _PASSED.match(text[:HEAD])
     if found is None:
         return ""
+    if found["rust"]:
+        return "running"
     return f"[ RUN      ] {found['gtest']}" if found["gtest"] else f"=== RUN   {found['go']}"
 
 
@@ -180,8 +185,11 @@ def ended_well(text: str) -> bool:
     return _ENDED.search(text[:HEAD]) is not None
 
 
-_BACK_WORDS = ("restored", "resum", " OK", " 0 failures")
-_RESUMED = late(r"(?i:(?<!not )(?<!cannot )(?<!before )\bresum(?:ed|ing)\b)(?!.{0,40}\b(?:failed|not)\b)")
+_BACK_WORDS = ("estor", "esum", " OK", " 0 failures", "Job executing")
+_RESUMED = late(
+    r"\bJob executing on host\b|\bRestor(?:ing|ed) (?:all )?states from\b"
+    r"|(?i:(?<!not )(?<!cannot )(?<!before )\bresum(?:ed|ing)\b)(?!.{0,40}\b(?:failed|not)\b)"
+)
 # By signature; names in it are those of what was lost.
 _BACK = {
     "fs.stalled": late(
@@ -189,10 +197,10 @@ _BACK = {
         r"|\b(?:osd|mon|mds)\d{1,6} .{0,80}\bsession established|\bmds\d{1,4} (?:caps renewed|recovery completed)"
     ),
     "flower.failures": late(r"\b(\w{1,40}: )received [1-9]\d{0,5} results and 0 failures"),
-    **dict.fromkeys(("slurm.preempted", "slurm.node", "job.preempted", "k8s.evicted"), _RESUMED),
+    **dict.fromkeys(("slurm.preempted", "slurm.node", "job.preempted", "k8s.evicted", "process.stopped"), _RESUMED),
 }
 MAY_BE_BACK = frozenset(_BACK)
-_PASSED = late(r"\[ {7}OK \] (?P<gtest>\S{1,200})|\s{0,40}--- PASS: (?P<go>\S{1,200})")
+_PASSED = late(r"\[ {7}OK \] (?P<gtest>\S{1,200})|\s{0,40}--- PASS: (?P<go>\S{1,200})|test result: (?P<rust>ok)\. ")
 _SERVICE = late(
     r"(?:.{0,60}? )?(?:sshd(?:-session)?|postfix/\w{1,20}|chronyd|ntpd|dhclient|avahi-daemon|dbus-daemon|polkitd"
     r"|NetworkManager|ModemManager|snapd|cupsd|rsyslogd|smbd|named|dnsmasq|systemd-(?:resolved|timesyncd|logind|networkd)"

@@ -61,7 +61,8 @@ SIGNATURES = (
         "symptom",
         Level.WARNING,
         ("rror", "efused", " reset", "imed out", "imeout", "eachable", "ailed", "xceed"),
-        rf"^(?=.*(?:{_FAILED}|[Cc]onnect(?:ion|ing)?\b.{{0,80}}? failed|failed to connect|(?:[Cc]ould not|[Uu]nable to"
+        rf"^(?=.*(?:{_FAILED}|[Cc]onnect(?:ion|ing)?\b.{{0,80}}? failed|[Ff]ailed to connect"
+        rf"|(?:[Cc]ould not|[Uu]nable to"
         rf"|couldn't) connect))"
         r".*(?i:\bretry(?!_safe)|\bretries left|try again|\breconnecting\b|will reconnect|thrown while requesting"
         r"|\bwaiting (?:for )?\d{1,7}(?:\.\d{1,3})? ?(?:ms|milliseconds|s|sec|seconds)\b)",
