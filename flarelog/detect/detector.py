@@ -317,20 +317,26 @@ class Detector:
                 also = (*_GOT_OVER, "log.fatal") if revives(text) else _GOT_OVER
                 self._went_on(also, recent[0] if recent else MAX_OFFSET, mild=goes_on(text))
                 left = left if doubted else number
-            if (test := begun_test(text)) and (begun := self._offset(test)) is not None:
-                self._went_on(_OURS, begun)
-            if may_be_back(text):
+            if test := begun_test(text):
+                self._passed(test, texts[max(0, number - BEFORE) : number])
+            if doubted and may_be_back(text):
                 self._came_back(text)
             if doubted and goes_further(text):
                 self._went_on()
-                left = number + NEAR
+                left = left if self._awaits() else number + NEAR
         self._left = max(0, left - count)
 
-    def _offset(self, begin: str) -> int | None:
-        """Where the last line before that begins with the words *begin* stands; None: that is not known."""
+    def _passed(self, begin: str, since: Sequence[str]) -> None:
+        """What was found behind the last line that begins with the words *begin* was one of a test, which went well.
+        *since*: the lines behind those before; none of them is a finding.
+        """
         words = begin.split(" ")
-        said = (each for each in reversed(self._before) if each.text.startswith(begin))
-        return next((each.line.offset for each in said if each.text.split(" ")[: len(words)] == words), None)
+        if any(text.split(" ")[: len(words)] == words for text in since):
+            return
+        for said in reversed([*self._before][max(0, len(self._before) + len(since) - BEFORE) :]):
+            if said.text.split(" ")[: len(words)] == words:
+                self._went_on(_OURS, said.line.offset)
+                return
 
     def _went_on(self, also: Container[str] = (), since: int = 0, *, mild: bool = False) -> None:
         """The program went on after each fallback that was found from *since* on, and after *also*: it is no cause.
@@ -351,6 +357,10 @@ class Detector:
         for key, each in self._found.items():
             if each.role == "fallback" and each.offset + each.length == offset:
                 self._found[key] = replace(each, role="symptom")
+
+    def _awaits(self) -> bool:
+        """Whether something was found of which a later line may say that it is back."""
+        return any(each.role in ("root", "cascade") and each.signature in MAY_BE_BACK for each in self._found.values())
 
     def _came_back(self, text: str) -> None:
         """What was lost is no cause where the line *text* says that it is back."""

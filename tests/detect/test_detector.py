@@ -31,6 +31,12 @@ OVER = [  # trouble that was got over
     b"E0721 08:12:13.1 1 a.go:1] dial tcp: connection refused\n%sI0721 08:12:15.1 1 a.go:2] connected\n",
     b"fatal: [n1]: FAILED! => {}\n%s...ignoring\n",
 ]
+LATER = [  # trouble that came back, or was one of a test, some lines later
+    b"[ RUN      ] A.B\nE0721 08:12:13.1 1 a.go:1] dial tcp: connection refused\n%s[       OK ] A.B (3 ms)\n",
+    b"[ RUN      ] A.B\n%scp: No space left on device\n[       OK ] A.B (3 ms)\n",
+    b"[8.1] nfs: server nas1 not responding, still trying\n%s[9.1] nfs: server nas1 OK\n",
+    b"INFO :  fit: received 7 results and 1 failures\n%sINFO :  fit: received 8 results and 0 failures\n",
+]
 
 
 def told(text: str, offset: int) -> int | None:
@@ -45,6 +51,9 @@ def a_log(seed: int) -> bytes:
     if chance.randrange(3) == 0:
         between = b"a line of its own\n" * chance.randrange(NEAR + 1)
         parts.insert(chance.randrange(len(parts) + 1), chance.choice(OVER) % between)
+    if chance.randrange(2) == 0:
+        between = b"".join(chance.choices(USUAL, k=chance.randrange(2 * BEFORE)))
+        parts.insert(chance.randrange(len(parts) + 1), chance.choice(LATER) % between)
     for _ in range(chance.randrange(6)):
         parts.insert(chance.randrange(len(parts) + 1), chance.choice(texts))
     return b"".join(parts)

@@ -96,6 +96,22 @@ def test_what_they_do_not_get_over_is_one(text: str) -> None:
     assert "root" in roles(text)
 
 
+LOST_CLIENT = "INFO :  aggregate_fit: received 7 results and 1 failures\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "role"),
+    [
+        pytest.param(
+            LOST_CLIENT + "INFO :  [ROUND 4]\n" * 9 + LOST_CLIENT.replace("1 f", "0 f"), "symptom", id="a-round-later"
+        ),
+        pytest.param(LOST_CLIENT + "INFO :  [ROUND 4]\n" * AFTER + LOST_CLIENT.replace("1 f", "0 f"), "root", id="far"),
+    ],
+)
+def test_what_comes_back_is_no_root(text: str, role: str) -> None:
+    assert roles(text) == [role]
+
+
 def test_a_program_that_got_over_it_counts_the_next_one() -> None:
     (found,) = judged(searched((REFUSED + "retrying in 2 s\n" + REFUSED).encode()))
     assert (found.role, found.count, found.offset) == ("root", 2, len(REFUSED + "retrying in 2 s\n"))
