@@ -69,7 +69,52 @@ def test_what_is_no_flarelog(place: Place) -> None:
         found = rows(program, 1)
     assert found["connection"][0] == "ok"
     assert found["protocol"][0] == "fail"
+    assert found["protocol"][2].startswith("check the port: flarelog serve must listen there")
     assert "round trip" not in found
+
+
+def test_a_port_that_never_answers_has_no_tls(place: Place, ca: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        found = rows(place.start("doctor", "--receiver", address, *tls(ca, "site-1"), "-o", "json"), 1)
+    assert found["tls"] == (
+        "fail",
+        f"{address} accepts connections, but the TLS handshake failed: no answer within 3 s",
+        "check the port: flarelog serve must listen there with --tls-cert, and must not be stopped or overloaded",
+    )
+    assert "protocol" not in found
+
+
+@pytest.mark.parametrize(
+    ("args", "check", "fix"),
+    [
+        pytest.param(("--site", "s s"), "round trip", "name another site with --site", id="site"),
+        pytest.param(("--site", "s", "--run", "a b"), "run", "name another run with --run", id="run"),
+        pytest.param(("--token-file", "token"), "token", "give --token-file a file with a token, ", id="no-tls"),
+    ],
+)
+def test_a_wrong_option_is_no_trouble_of_the_receivers(
+    place: Place, args: tuple[str, ...], check: str, fix: str
+) -> None:
+    receiver = place.serve()
+    (place.directory / "token").touch(0o600)
+    (place.directory / "token").write_text("flarelog_0123456789abcdef_0123456789abcdef0123456789abcdef")
+    found = rows(place.call("doctor", "--receiver", receiver.address, *args, "-o", "json"), 1)
+    assert found[check][0] == "fail"
+    assert found[check][2].startswith(fix)
+    assert [name for name, row in found.items() if row[0] != "ok"] == [check]
+
+
+@pytest.mark.parametrize("option", ["--root", "--store"])
+def test_a_directory_that_is_closed_has_its_row(place: Place, option: str) -> None:
+    closed = place.directory / "closed"
+    closed.mkdir(mode=0)
+    found = rows(place.call("doctor", option, str(closed), "-o", "json", plain=True), 1)
+    closed.chmod(0o700)
+    result, what, fix = found["root" if option == "--root" else "store"]
+    assert result == "fail"
+    assert what.startswith(f"{closed} cannot be read")
+    assert fix
 
 
 def test_a_run_that_is_not_announced(place: Place) -> None:

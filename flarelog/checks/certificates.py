@@ -10,10 +10,11 @@ from typing import Literal, cast
 
 from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.errors import FlarelogError
-from flarelog.security.tls import Tls
+from flarelog.security.tls import TOO_EARLY, Tls
 from flarelog.text import several
 
 SOON = 30 * 86400  # seconds before a certificate's end from which on it is said
+CLOCK = "set this machine's clock if it is wrong (date; NTP keeps it right), else wait"
 NO_TLS = "a revocation list needs TLS", "give --tls-ca, --tls-cert and --tls-key as well"
 
 
@@ -24,7 +25,8 @@ def own(tls: Tls, end: Literal["server", "client"]) -> Iterator[Row]:
         decode = getattr(getattr(ssl, "_ssl"), "_test_decode_cert")  # noqa: B009
         certificate = decode(tls.cert)
     except FlarelogError as error:
-        yield fail("certificate", str(error), "make the certificate again, or name files that belong together")
+        fix = "make the certificate again, or name files that belong together"
+        yield fail("certificate", str(error), CLOCK if TOO_EARLY in str(error) else fix)
     except (AttributeError, OSError) as error:
         yield warn(
             "certificate",

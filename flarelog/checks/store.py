@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import time
@@ -16,6 +17,12 @@ from flarelog.text import several
 
 SYNC = 0.1  # seconds that making a little durable may take without a word
 LEAST_FREE, LITTLE_FREE = 64 << 20, 1 << 30  # bytes
+_FREE = "free space and inodes there (df -h, df -i): remove old runs, or raise the quota"
+_WRITABLE = {
+    errno.ENOSPC: _FREE,
+    errno.EDQUOT: _FREE,
+    errno.EROFS: "mount the file system for writing (mount -o remount,rw), or allow it: ReadWritePaths= in the unit",
+}
 EXPECTED = {"lost+found", ".tokens.json"}  # where no receiver has been yet: of a new file system, of token create
 LEAST_INODES, LITTLE_INODES = 100, 10_000
 
@@ -38,7 +45,7 @@ def store(root: Path) -> Iterator[Row]:
         took = _written(root)
     except OSError as error:
         fix = "make the store writable for the receiver's user: chown it, or ReadWritePaths= in the unit"
-        yield fail("writing", f"{root} cannot be written: {error.strerror}", fix)
+        yield fail("writing", f"{root} cannot be written: {error.strerror}", _WRITABLE.get(error.errno or 0, fix))
     else:
         if took > SYNC:
             fix = "use a faster disk, or serve --durability memory, which survives a kill but not a power cut"

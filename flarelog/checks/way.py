@@ -14,20 +14,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from flarelog.checks.certificates import dated
+from flarelog.checks.certificates import CLOCK, dated
 from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.client import Client
 from flarelog.delivery.producer import DeliveryOptions
-from flarelog.errors import FlarelogError, InUse, NotAllowed
+from flarelog.errors import CannotConnect, FlarelogError, InUse, InvalidName, NotAllowed, NotAReceiver, TimedOut
 from flarelog.lifecycle import RunState
 from flarelog.names import DOCTORS_LOG, DOCTORS_RUN, parse_address, receiver_address, run_name, site_name
-from flarelog.security.tls import Tls, why
+from flarelog.security.tls import TOO_EARLY, Tls, why
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.wire.codec.base import MAJOR
+from flarelog.wire.statuses import NO_PROTOCOL
 
 RESOLVES, CONNECTS, TRIP = 5.0, 3.0, 15.0  # seconds that each may take
+PORT = "check the port: flarelog serve must listen there"
 AHEAD = 2.0  # seconds that two clocks may differ without a word
 
 
@@ -103,13 +105,8 @@ def _connects(name: str, port: int, receiver: str) -> Row:
 def _handshake(receiver: str, tls: Tls | None) -> list[Row]:
     trouble = why(receiver, tls)
     if trouble:
-        return [
-            fail(
-                "tls",
-                trouble,
-                "make the certificates and --tls options of both ends agree: flarelog certs makes certificates",
-            )
-        ]
+        fix = "make the certificates and --tls options of both ends agree: flarelog certs makes certificates"
+        return [fail("tls", trouble, CLOCK if TOO_EARLY in trouble else fix)]
     host, _ = parse_address(receiver)
     if tls is None:
         if host in ("localhost", "[::1]") or host.startswith("127."):
@@ -119,10 +116,21 @@ def _handshake(receiver: str, tls: Tls | None) -> list[Row]:
     try:
         certificate = _certificate_of(receiver, tls)
     except OSError as error:
-        return [warn("tls", f"TLS works, but the receiver's certificate cannot be read: {error}", "try again")]
+        return [_no_handshake(receiver, error)]
     hosts = cast(tuple[tuple[str, str], ...], certificate.get("subjectAltName", ()))
     names = ", ".join(value for _, value in hosts)
     return [dated("tls", f"the receiver's certificate is for {names}", certificate, "at the receiver")]
+
+
+def _no_handshake(receiver: str, error: OSError) -> Row:
+    if isinstance(error, TimeoutError):
+        why_not = f"no answer within {CONNECTS:g} s"
+    elif isinstance(error, ssl.SSLEOFError | ConnectionResetError):
+        why_not = "it closed the connection"
+    else:
+        why_not = getattr(error, "reason", None) or error.strerror or str(error)
+    found = f"{receiver} accepts connections, but the TLS handshake failed: {why_not}"
+    return fail("tls", found, f"{PORT} with --tls-cert, and must not be stopped or overloaded")
 
 
 def _certificate_of(receiver: str, tls: Tls) -> Mapping[str, object]:
@@ -144,18 +152,33 @@ async def _talk(connect: Callable[[], Client], run_id: str) -> list[Row]:
     """What the receiver says of itself: protocol and clock."""
     try:
         run_name(run_id)
-        async with connect() as connected:
+    except InvalidName as error:
+        return [fail("run", str(error), "name another run with --run")]
+    try:
+        client = connect()
+    except FlarelogError as error:
+        fix = "give --token-file a file with a token, which this user alone can read, and --tls-ca; or leave it out"
+        return [fail("token", str(error), fix)]
+    try:
+        async with client as connected:
             connected.patience = CONNECTS
             began = time.time()
             about = await connected.about(run_id)
             ended = time.time()
             return [_protocol(about.major, about.minor, about.agent), *_clock(began, about.clock / 1000, ended)]
-    except NotAllowed as error:
-        return [
-            fail("protocol", str(error), "check the receiver's policy, or give a certificate or token that it accepts")
-        ]
     except FlarelogError as error:
-        return [fail("protocol", str(error), "check the receiver's own messages")]
+        return [fail("protocol", str(error), _cure(error))]
+
+
+def _cure(error: FlarelogError) -> str:
+    """What to do where a receiver does not say what it is."""
+    if isinstance(error, NotAReceiver) or NO_PROTOCOL in str(error):
+        return PORT
+    if isinstance(error, NotAllowed):
+        return "check the receiver's policy, or give a certificate or token that it accepts"
+    if isinstance(error, CannotConnect | TimedOut):
+        return f"{PORT}, and its messages may tell why it does not answer"
+    return "check the receiver's own messages"
 
 
 def _protocol(major: int, minor: int, agent: str) -> Row:
@@ -202,6 +225,8 @@ async def _trip(receiver: str, tls: Tls | None, run_id: str, site: str) -> Row:
             )  # fmt: skip
             with _quiet():
                 outcome = await Sidecar(options).run()
+        except InvalidName as refused:
+            return fail("round trip", str(refused), "name another site with --site")
         except FlarelogError as refused:
             return fail("round trip", str(refused), fix)
     error = outcome.error or next((stream.error for stream in outcome.streams if stream.error), None)

@@ -49,7 +49,7 @@ class Visit:
     )
     site: str | None = option(None, "Name of the site that the test record is sent as.")
     run: str = option(DOCTORS_RUN, "Name of the run that the test record is sent in.")
-    store: str | None = option(None, "Check this store directory on this machine.", path="directory")
+    store: str | None = option(None, "Check this store directory on this machine.", path="any")
     tls_crl: str | None = option(None, "PEM file with the CA's revocation lists.", path="file")
     access: Access = field(default_factory=lambda: Access(partial(Tls)))
 

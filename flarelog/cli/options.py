@@ -69,7 +69,7 @@ class Finite(click.FloatRange):
 
 
 _PATHS = {
-    "any": click.Path(),
+    "any": click.Path(readable=False),  # who uses it says what cannot be read, and what to do
     "file": click.Path(dir_okay=False),
     "directory": click.Path(file_okay=False),
     "existing": click.Path(exists=True, file_okay=False),

@@ -35,9 +35,10 @@ PROBE = 3.0  # seconds that a handshake which is made to learn a reason may take
 
 T = TypeVar("T")
 
+TOO_EARLY = "it is not valid yet"
 _REASONS = {
     "certificate has expired": "it has expired: request a new one",
-    "certificate is not yet valid": "it is not valid yet: check this machine's clock, or wait",
+    "certificate is not yet valid": f"{TOO_EARLY}: check this machine's clock, or wait",
     "unable to get local issuer certificate": "the CA in {ca} did not sign it: name that CA's file, or the certificate"
     " that it signed",
     "self-signed certificate": "the CA in {ca} did not sign it: it is self-signed",

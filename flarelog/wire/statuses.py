@@ -63,7 +63,7 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return TimedOut(f"{address} did not answer in time")
         case grpc.StatusCode.UNIMPLEMENTED:
-            return NotAllowed(f"{address} answers, but does not speak flarelog's protocol, version {MAJOR}")
+            return NotAllowed(f"{address} answers, but {NO_PROTOCOL}, version {MAJOR}")
         case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in details:  # as gRPC says it, at either end
             return StreamRejected(f"{address} refuses a message: {details}", offset=0)
     cause = _cause(details)
@@ -78,6 +78,7 @@ _WRAPPING = late(
 )
 _RESOLVING = late(r"errors resolving \S+: \[field:hostname lookup error:(.*)\]")
 
+NO_PROTOCOL = "does not speak flarelog's protocol"
 NO_GRPC = "the program at this port does not speak gRPC: check the port"
 _CLOSED = ("Socket closed", "Stream removed")
 _CLOSING = late(r"(?:Stream removed|Delayed close due to in-progress write) \((.*)\)|recvmsg: ?(.*)|sendmsg: ?(.*)")

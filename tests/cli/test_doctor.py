@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import time
 from pathlib import Path
@@ -10,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from flarelog.checks import site, store, way
-from flarelog.checks.certificates import dated
+from flarelog.checks.certificates import dated, own
 from flarelog.checks.row import Row
 from flarelog.cli import doctor
+from flarelog.errors import FlarelogError, NotAllowed, NotAReceiver, TimedOut
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.wire import statuses
+from tests.certificates import Authority
 
 
 def test_an_installation_that_cannot_compress_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,3 +126,42 @@ def test_the_logs_below_a_root_are_counted(files: int, found: str, tmp_path: Pat
         (tmp_path / f"{n}.log").touch()
     (row,) = [row for row in site.under(SourceOptions(str(tmp_path))) if row.check == "root"]
     assert row.found == f"{found}; directories: 1"
+
+
+@pytest.mark.parametrize(
+    ("number", "fix"),
+    [
+        pytest.param(errno.ENOSPC, "free space and inodes there", id="no-inodes"),
+        pytest.param(errno.EROFS, "mount the file system for writing", id="read-only"),
+        pytest.param(errno.EACCES, "make the store writable for the receiver's user: chown it", id="another-user"),
+    ],
+)
+def test_why_a_store_cannot_be_written_tells_what_to_do(
+    number: int, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: Path) -> float:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(store, "_written", fails)
+    (row,) = [row for row in store.store(tmp_path) if row.check == "writing"]
+    assert (row.result, row.fix.startswith(fix)) == ("fail", True), row
+
+
+def test_a_certificate_that_is_not_valid_yet_is_a_matter_of_the_clock(tmp_path: Path) -> None:
+    ca = Authority.new(tmp_path)
+    pair = ca.issue("site-1", days=(10, 20))
+    (row,) = own(pair, "client")
+    assert (row.result, row.fix.startswith("set this machine's clock")) == ("fail", True), row
+
+
+@pytest.mark.parametrize(
+    ("error", "fix"),
+    [
+        (NotAReceiver(f"no connection to a:1: {statuses.NO_GRPC}"), "check the port: "),
+        (NotAllowed(f"a:1 answers, but {statuses.NO_PROTOCOL}, version 1"), "check the port: "),
+        (NotAllowed("a:1 refuses: it is not let in"), "check the receiver's policy"),
+        (TimedOut("a:1 did not answer in time"), "check the port: "),
+    ],
+)
+def test_a_receiver_that_does_not_say_what_it_is(error: FlarelogError, fix: str) -> None:
+    assert way._cure(error).startswith(fix)
