@@ -239,6 +239,35 @@ def test_a_log_may_have_the_name_of_what_a_sidecar_takes_for_no_log(place: Place
     )
 
 
+LONG = """
+for n in range(8):
+    for out in (sys.stdout, sys.stderr):
+        print('a line of', out.name, '.' * 8000, file=out, flush=True)
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("policy", ['exclude = ["stderr.log"]', 'include = ["stdout.log"]'])
+def test_no_part_of_a_log_that_the_sites_policy_leaves_out_is_sent(place: Place, policy: str) -> None:
+    receiver = place.serve()
+    (place.directory / "policy.toml").write_text(policy)
+    Ran(place.directory, *sent(receiver), "--site-policy", "policy.toml", "--spool-max", "32768", "--copy", "off",
+        command=python(LONG)).ends()  # fmt: skip
+    assert list(place.streams("--receiver", receiver.address, run=RUN)) == [f"{SITE}/stdout.log"]
+
+
+def test_all_parts_of_a_log_that_the_sites_policy_lets_go_are_sent_later(place: Place) -> None:
+    (place.directory / "policy.toml").write_text('include = ["stdout.log"]')
+    named = ("--receiver", free_address(), "--run", RUN, "--site", SITE, "--site-policy", "policy.toml")
+    ran = Ran(place.directory, *named, "--linger", "0.2", "--spool-max", "320000", command=python(LONG))
+    _, out, err = ran.ends()
+    receiver = place.serve()
+    (later,) = re.findall(r"this command sends and removes it: (.*)", err.decode())
+    again = shlex.split(later.replace(named[1], receiver.address).partition(" && ")[0])
+    assert place.call(*again[1:]).ends() == 0
+    receiver.holds(out, "stdout.log", SITE, RUN)
+
+
 def test_a_command_that_is_run_again_goes_on_in_its_log_and_nothing_looks_lost(place: Place) -> None:
     receiver = place.serve()
     for said in ("first", "second"):

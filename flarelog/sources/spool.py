@@ -54,6 +54,12 @@ def is_newest(path: str) -> bool:
     return _SEGMENT.fullmatch(os.path.basename(path)) is None
 
 
+def log_of(root: str, path: str) -> str:
+    """The log that the file at *path*, below *root*, is a segment of; *path* where it is none, or the newest."""
+    older = _SEGMENT.fullmatch(path) if path[-9:-8] == "." else None  # this is asked of every file
+    return older[1] if older and os.path.lexists(beside(os.path.join(root, path))) else path
+
+
 def segments(path: str) -> list[Segment]:
     """What the file at *path* says of segments, the oldest first; nothing where it cannot be read."""
     found = []

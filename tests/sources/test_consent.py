@@ -124,6 +124,31 @@ def test_who_asks_can_only_make_less_of_what_the_site_lets_go(
         assert not with_site.excludes(path)
 
 
+@pytest.mark.parametrize(
+    ("include", "exclude", "let_go"),
+    [
+        pytest.param((), ("err.log",), {"out.log", "out.log.00000001"}, id="a-log-that-is-left-out"),
+        pytest.param(("out.log",), (), {"out.log", "out.log.00000001"}, id="a-log-that-is-named"),
+        pytest.param((), ("*.00000001",), {"out.log", "err.log"}, id="a-segment-that-is-left-out"),
+    ],
+)
+@pytest.mark.parametrize("whose", ["site", "user"])
+def test_a_segment_of_a_spool_is_what_its_log_is(
+    tmp_path: Path, whose: str, include: tuple[str, ...], exclude: tuple[str, ...], let_go: set[str]
+) -> None:
+    names = ["out.log", "err.log", "out.log.00000001", "err.log.00000001"]
+    for name in (*names, ".out.log.spool", ".err.log.spool"):
+        (tmp_path / name).touch()
+    asked = (
+        SourceOptions(str(tmp_path), include, exclude)
+        if whose == "user"
+        else SourceOptions(str(tmp_path), sites=(Consent(include=include, exclude=exclude),))
+    )
+    assert {name for name in names if asked.matches(name)} == let_go
+    (tmp_path / ".out.log.spool").unlink()  # now it has a date in its name, and is a log of its own
+    assert asked.matches("out.log.00000001") == (not include and "*.00000001" not in exclude)
+
+
 def test_what_is_masked_is_what_anybody_wants_to_be() -> None:
     sites = (Consent(rules=Rules(("email",))), Consent(rules=Rules((), ("x1",))))
     assert SourceOptions("root", redact=("tokens",), sites=sites).rules() == Rules(("tokens", "email"), ("x1",))

@@ -15,6 +15,7 @@ from flarelog.render.zones import zone_of
 from flarelog.sources.consent import Consent
 from flarelog.sources.files.lineage import names_of
 from flarelog.sources.redaction.mask import Rules
+from flarelog.sources.spool import log_of
 from flarelog.values import frozen
 
 NOT_LOGS = (
@@ -38,7 +39,8 @@ class SourceOptions:
     """Which files are sent. Raises InvalidOption.
 
     The patterns are globs, compared with a file's path under *root*; see ``flarelog.globs``. Without *include*
-    everything is sent but NOT_LOGS.
+    everything is sent but NOT_LOGS. An older segment of a spool is what its log is: ``NAME.00000007`` goes where NAME
+    does, and what leaves out one of the two leaves it out.
     """
 
     root: str
@@ -89,19 +91,22 @@ class SourceOptions:
             raise InvalidOption(f"ignore_older must be a positive number of seconds, not {self.ignore_older:g}")
 
     def matches(self, path: str) -> bool:
-        if self.include:
-            asked = any_of(self.include, path) and not any_of(self.exclude, path)
-        else:
-            asked = not any_of(NOT_LOGS, path) and not any_of(self.exclude, path)
+        log = log_of(self.root, path)
+        asked = any_of(self.include, log) if self.include else not any_of(NOT_LOGS, log)
+        asked = asked and not any_of(self.exclude, log) and (log == path or not any_of(self.exclude, path))
         return asked and self.permits(path)
 
     def permits(self, path: str) -> bool:
         """Whether the site lets go of the file at *path*, whoever asks for it."""
-        return all(site.permits(path) for site in self.sites)
+        if not self.sites:
+            return True
+        log = log_of(self.root, path)
+        return all(site.permits(log) and (log == path or not any_of(site.exclude, path)) for site in self.sites)
 
     def excludes(self, path: str) -> bool:
         """Whether the file at *path* is never sent, whatever it was called before."""
-        return any_of(self.exclude, path) or any(any_of(site.exclude, path) for site in self.sites)
+        patterns = (*self.exclude, *(pattern for site in self.sites for pattern in site.exclude))
+        return any_of(patterns, path) or any_of(patterns, log_of(self.root, path))
 
     def without(self, directory: str | None) -> SourceOptions:
         """The same without what is below *directory*, where that lies below the root: flarelog's own files."""
