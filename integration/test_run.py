@@ -374,6 +374,13 @@ def test_a_command_without_a_name_below_another_one_has_a_log_of_its_own(place: 
     receiver.holds(b"in\n", "run-2/stdout.log", SITE, RUN)
 
 
+def test_one_log_of_a_command_without_a_name_below_another_one_is_called_output(place: Place) -> None:
+    receiver = place.serve()
+    ran = Ran(place.directory, *sent(receiver), command=[*FLARELOG, "run", "--merge", "--", "echo", "in"])
+    assert ran.ends() == (0, b"in\n", b"")
+    receiver.holds(b"in\n", "run-2/output.log", SITE, RUN)
+
+
 @pytest.mark.parametrize("first", ["--merge", "--pty", pytest.param("--copy=on", marks=pytest.mark.soak)])
 def test_commands_below_another_one_have_names_that_can_be_beside_each_other(place: Place, first: str) -> None:
     receiver = place.serve()
@@ -381,8 +388,8 @@ def test_commands_below_another_one_have_names_that_can_be_beside_each_other(pla
     inner = "; ".join(" ".join([*FLARELOG, "run", form.replace("=", " "), "--", "echo", "in"]) for form in forms)
     ran = Ran(place.directory, *sent(receiver), command=["sh", "-c", inner])
     assert ran.ends() == (0, b"in\nin\n", b"")
-    for form, name in zip(forms, ("run-2", "run-3"), strict=True):
-        receiver.holds(b"in\n", name if form != "--copy=on" else f"{name}/stdout.log", SITE, RUN)
+    for form in forms:
+        receiver.holds(b"in\n", f"run-2/{'output' if form != '--copy=on' else 'stdout'}.log", SITE, RUN)
     assert all(len(told["exits"]) == 1 for told in receiver.streams(RUN).values())
 
 

@@ -171,7 +171,8 @@ def _place(options: RunOptions, outer: str | None, run: str, site: str, log: str
 
 def _logs(options: RunOptions, log: str) -> dict[str, str]:
     if options.merge or options.pty:
-        return {"both": log or "output.log"}
+        # A number that came without a name is that of a directory: the log's own name is what the page says.
+        return {"both": log if options.log else f"{log}/output.log".strip("/")}
     outputs = ("stdout", "stderr") if options.capture == "both" else (options.capture,)
     return {output: f"{log}/{output}.log" if log else f"{output}.log" for output in outputs}
 
