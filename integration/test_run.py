@@ -262,10 +262,72 @@ def test_all_parts_of_a_log_that_the_sites_policy_lets_go_are_sent_later(place: 
     ran = Ran(place.directory, *named, "--linger", "0.2", "--spool-max", "320000", command=python(LONG))
     _, out, err = ran.ends()
     receiver = place.serve()
-    (later,) = re.findall(r"this command sends and removes it: (.*)", err.decode())
-    again = shlex.split(later.replace(named[1], receiver.address).partition(" && ")[0])
+    (later,) = re.findall(r"this command sends it: (.*)", err.decode())
+    again = shlex.split(later.replace(named[1], receiver.address))
     assert place.call(*again[1:]).ends() == 0
     receiver.holds(out, "stdout.log", SITE, RUN)
+
+
+@pytest.mark.parametrize(
+    ("policy", "left_out"),
+    [
+        pytest.param('include = ["train.log"]', ("stderr.log", "stdout.log"), id="all"),
+        pytest.param('exclude = ["stderr.log"]', ("stderr.log",), id="one"),
+        pytest.param('include = ["*.log"]', (), id="none"),
+    ],
+)
+def test_what_the_sites_policy_leaves_out_is_kept_and_told(
+    place: Place, policy: str, left_out: tuple[str, ...]
+) -> None:
+    receiver = place.serve()
+    (place.directory / "policy.toml").write_text(policy)
+    command = ["sh", "-c", "echo precious; echo secret >&2"]
+    ran = Ran(place.directory, *sent(receiver), "--site-policy", "policy.toml", "--copy", "off", command=command)
+    code, _, err = ran.ends()
+    (root,) = [path.parent for path in ran.spool.rglob(left_out[0])] if left_out else [None]
+    told = f"flarelog: the site's policy leaves out {', '.join(left_out)}: {root} keeps what was not sent\n"
+    assert (code, err.decode()) == (0, told if left_out else "")
+    texts = {"stdout.log": b"precious\n", "stderr.log": b"secret\n"}
+    kept = {path.name: path.read_bytes() for path in ran.spool.rglob("*") if path.is_file() and path.name[0] != "."}
+    assert kept == {log: texts[log] for log in left_out}
+    stored = list(place.streams("--receiver", receiver.address, run=RUN)) if len(left_out) < 2 else []
+    assert stored == [f"{SITE}/{log}" for log in sorted(texts) if log not in left_out]
+
+
+def test_a_site_that_lets_nothing_go_is_no_receiver_that_refuses(place: Place) -> None:
+    receiver = place.serve()
+    (place.directory / "policy.toml").write_text("allow_log_streaming = false")
+    ran = Ran(place.directory, *sent(receiver), "--site-policy", "policy.toml", command=["echo", "hi"])
+    code, out, err = ran.ends()
+    assert (code, out, ran.spool.exists()) == (0, b"hi\n", True)
+    said = err.decode().splitlines()
+    assert len(said) == 2, said
+    assert said[0].endswith("no log leaves this site, and no file was read")
+    assert said[1].startswith("flarelog: not all of it was sent, for the reason above; ")
+    assert "receiver refuses" not in said[1]
+    assert said[1].endswith("--site-policy policy.toml --once"), "no command removes what a policy may leave out"
+
+
+def test_where_the_output_is_still_spooled_at_the_end_a_command_sends_the_rest(place: Place) -> None:
+    """The command ends at once, and its output is held open by another process."""
+    named = ("--receiver", free_address(), "--run", RUN, "--site", SITE, "--linger", "0", "--copy", "off")
+    command = ["sh", "-c", "echo first; (sleep 1.5; echo last) & sleep 1"]
+    err = place.directory / "err"
+    with open(err, "wb") as file:
+        ran = Ran(place.directory, *named, command=command, stderr=file)
+        assert ran.ends()[0] == 0
+        at_the_prompt = err.read_text()
+        spool = next(ran.spool.rglob(".stdout.log.spool"))
+        until(lambda: (spool.parent / "stdout.log").read_bytes() == b"first\nlast\n", "the last words are spooled")
+        time.sleep(1.5)  # what a sidecar would say would come by now
+    assert err.read_text() == at_the_prompt
+    assert "flarelog: the sidecar continues to send it from" in at_the_prompt
+    receiver = place.serve()
+    (later,) = re.findall(r"when the output has ended, this command sends and removes it: (.*)", at_the_prompt)
+    again = shlex.split(later.replace(named[1], receiver.address))
+    assert again[again.index("&&") :] == ["&&", "rm", "-r", str(spool.parent)]
+    assert place.call(*again[1 : again.index("&&")]).ends() == 0
+    receiver.holds(b"first\nlast\n", "stdout.log", SITE, RUN)
 
 
 def test_a_command_that_is_run_again_goes_on_in_its_log_and_nothing_looks_lost(place: Place) -> None:
@@ -434,7 +496,7 @@ def test_a_name_that_the_receiver_refuses_is_told_with_what_to_do(place: Place) 
     code, out, err = Ran(place.directory, *sent(receiver), "--log", "x", command=["echo", "2"]).ends()
     assert (code, out) == (0, b"2\n")
     assert b"a part of its name is a log, or a log's directory: choose another name (flarelog run --log)" in err
-    assert b"the receiver refuses some of it, for the reason above;" in err
+    assert b"not all of it was sent, for the reason above;" in err
     assert b"when that reason is gone, this command sends and removes it: flarelog sidecar " in err
 
 

@@ -200,7 +200,7 @@ def _sending(
 
     if path := context.meta.get("flarelog.config"):
         asked += ["--config", path]
-    later = f"{shlex.join(['flarelog', *asked, '--once'])} && {shlex.join(['rm', '-r', place.root])}"
+    later = shlex.join(["flarelog", *asked, "--once"])
     argv = [*python(), "--log-level", "warning", *asked, "--until-stdin-ends"]
     argv += ["--drain-timeout", str(max(options.linger, 0.1))]
     meant_for_it = {name: value for name, value in env.items() if name not in _SERVICES}

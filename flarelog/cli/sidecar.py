@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 import sys
 from dataclasses import asdict
 from functools import partial
@@ -13,14 +15,16 @@ from click.core import ParameterSource
 
 from flarelog.cli.options import Access, asks, option, tls_options
 from flarelog.cli.running import checked, run
-from flarelog.cli.sending import exit_code, receivers_option, site_option, site_policy_option, until_stopped
+from flarelog.cli.sending import Sender, exit_code, receivers_option, site_option, site_policy_option, until_stopped
 from flarelog.cli.tuning import more_descriptors, tune_memory
 from flarelog.model import Receipt
+from flarelog.sender import unmatched
 from flarelog.sender.ending import Sending
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome, StreamOutcome
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.unmatched import left_out
 
 T = TypeVar("T")
 _ELSEWHERE = ("include", "exclude", "start_at", "ignore_older", "once", "state", "drain_limit")
@@ -103,8 +107,19 @@ def command(
     targets = checked(
         lambda: [sidecar(address, run_id, site, logs, tls=tls, others=len(receivers) > 1) for address in receivers]
     )
-    sending = until_stopped("sidecar", lambda: list(map(Sending, targets)), until_stdin_ends=until_stdin_ends)
-    outcomes = run(sending)
+    made: list[Sending] = []
+
+    def make() -> list[Sender[Outcome]]:
+        made.extend(map(Sending, targets))
+        return [*made]
+
+    if until_stdin_ends:
+        _speak_to(os.getppid(), made)
+        if not consents:
+            _tell(logs)
+    outcomes = run(until_stopped("sidecar", make, until_stdin_ends=until_stdin_ends))
+    if until_stdin_ends:
+        _tell(logs)
     if as_json:
         for target, outcome in zip(targets, outcomes, strict=True):
             for line in _records(outcome):
@@ -113,6 +128,21 @@ def command(
                 whose = {"receiver": target.receiver, "run": run_id, "site": site}
                 click.echo(json.dumps({**whose, "log": None, "error": sentence}))
     sys.exit(exit_code(outcome.exit_code for outcome in outcomes))
+
+
+def _speak_to(guard: int, sending: list[Sending]) -> None:
+    """Be silent once the process *guard*, flarelog run, has ended: nothing is said behind its last words. What the
+    policy leaves out it says itself at the end, with the place.
+    """
+    for handler in logging.getLogger("flarelog").handlers:
+        handler.addFilter(lambda _: os.getppid() == guard)
+    at_the_end = logging.getLogger(unmatched.__name__)
+    at_the_end.addFilter(lambda _: not any(one.sidecar.draining for one in sending))
+
+
+def _tell(logs: SourceOptions) -> None:
+    """Tell flarelog run what the site's policy leaves out: it keeps that."""
+    click.echo(json.dumps(left_out(logs) if logs.sites else []))
 
 
 def _is_flag(name: str) -> bool:

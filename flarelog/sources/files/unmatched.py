@@ -17,18 +17,18 @@ def unmatched(source: SourceOptions, *, empty: bool = False) -> str:
 
 def sentence(source: SourceOptions, paths: Iterable[str], *, empty: bool = False) -> str:
     """As ``unmatched``, of the files at *paths* under the root."""
-    count, named, asked = 0, False, False
+    count, named, asked = 0, False, 0
     for path in paths:
         count += 1
         if source.matches(path):
             return ""
         if any_of(source.include, path) if source.include else not any_of(NOT_LOGS, path):
             named = True
-            asked = asked or not any_of(source.exclude, path)
+            asked += not any_of(source.exclude, path)
     root = source.root
     if not count:
         return f"there is no file under {root}" if empty else ""
-    left = several(count, "file")
+    left = several(asked or count, "file")
     if asked:
         return f"no file under {root} may leave the site: its policy leaves out {left}"
     if named:
@@ -36,6 +36,12 @@ def sentence(source: SourceOptions, paths: Iterable[str], *, empty: bool = False
     if source.include:
         return f"no file under {root} matches --include {_quoted(source.include)}, which leaves out {left}"
     return f"no file under {root} has the name of a log, which leaves out {left}: name them with --include"
+
+
+def left_out(source: SourceOptions) -> list[str]:
+    """The files below the root that the site does not let go, by their paths; hidden ones are nobody's logs."""
+    paths = [path for path in files(source.root) if not any(part.startswith(".") for part in path.split(os.sep))]
+    return [path for path in paths if not source.permits(path)]
 
 
 def _quoted(patterns: Iterable[str]) -> str:

@@ -44,7 +44,7 @@ def options(include: tuple[str, ...] = (), exclude: tuple[str, ...] = (), *sites
         pytest.param(
             options((), (), Consent(include=("*.csv",))),
             FILES,
-            "no file under /r may leave the site: its policy leaves out 3 files",
+            "no file under /r may leave the site: its policy leaves out 2 files",
             id="the-site-s-policy",
         ),
     ],
