@@ -33,6 +33,7 @@ from integration.harness.places import (
     noise,
     until,
 )
+from tests.certificates import Authority
 
 SITE, RUN = "site-1", "job-1"
 SPEAK = "import os, sys, time\n"
@@ -292,6 +293,41 @@ def test_what_the_sites_policy_leaves_out_is_kept_and_told(
     assert kept == {log: texts[log] for log in left_out}
     stored = list(place.streams("--receiver", receiver.address, run=RUN)) if len(left_out) < 2 else []
     assert stored == [f"{SITE}/{log}" for log in sorted(texts) if log not in left_out]
+
+
+@pytest.mark.parametrize("way", ["flag", "variable"])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        pytest.param({"redact": "foo"}, "the redaction 'foo' is unknown", id="redact"),
+        pytest.param({"tls-ca": "none.crt"}, "none.crt cannot be read: No such file or directory", id="tls-file"),
+        pytest.param({"tls-cert": "x"}, "TLS needs --tls-ca, --tls-cert and --tls-key; missing: --tls-ca", id="half"),
+        pytest.param({"tls-ca": "policy.toml"}, "policy.toml holds no CA certificate in PEM", id="no-pem"),
+        pytest.param({"site-policy": "none.toml"}, "the site's policy /", id="no-policy"),
+        pytest.param({"site-policy": "policy.toml"}, "/policy.toml is not valid TOML", id="policy"),
+        pytest.param({"zone": "Mars/Olympus"}, "FLARELOG_ZONE: zone 'Mars/Olympus' is unknown", id="zone"),
+    ],
+)
+def test_where_an_option_is_wrong_nothing_is_started(
+    tmp_path: Path, way: str, options: dict[str, str], said: str
+) -> None:
+    if way == "flag" and "zone" in options:
+        return  # only a variable says it
+    (tmp_path / "policy.toml").write_text("nonsense")
+    flags = [word for name, value in options.items() for word in (f"--{name}", value)] if way == "flag" else []
+    told = {f"FLARELOG_{name.upper().replace('-', '_')}": value for name, value in options.items()}
+    ran = Ran(tmp_path, "--receiver", free_address(), *flags, command=["touch", "started"],
+              env=told if way == "variable" else {})  # fmt: skip
+    code, out, err = ran.ends()
+    assert (code, out, (tmp_path / "started").exists(), ran.spool.exists()) == (2, b"", False, False), err
+    assert said in err.decode()
+    assert err.count(b"\n") == 1
+
+
+def test_a_certificate_that_has_expired_fails_no_command(tmp_path: Path) -> None:
+    pair = Authority.new(tmp_path / "certs").issue("site-1", days=(-10, -1))
+    ran = Ran(tmp_path, "--receiver", free_address(), "--linger", "0.2", *pair.arguments(), command=["echo", "hi"])
+    assert ran.ends()[:2] == (0, b"hi\n")
 
 
 def test_a_site_that_lets_nothing_go_is_no_receiver_that_refuses(place: Place) -> None:

@@ -13,7 +13,8 @@ import click
 from click.core import ParameterSource
 
 from flarelog.cli.options import Access, asks, complete_file, option, tls_options
-from flarelog.cli.running import checked, stdout_is_closed
+from flarelog.cli.running import checked, sentence, stdout_is_closed
+from flarelog.errors import USAGE, FlarelogError
 from flarelog.names import receiver_address
 from flarelog.sources.process import environment, names
 from flarelog.sources.process.command import end_as
@@ -96,6 +97,8 @@ def command(
             )
     if outer and not receivers and context.get_parameter_source("spool") is not ParameterSource.COMMANDLINE:
         options = replace(options, spool=None)  # the variable is the outer command's
+    if receivers or not outer:
+        _demand(redact, site_policy, access, env.get("FLARELOG_ZONE", ""))
     place = _place(options, outer, run, where, log, own=bool(receivers))
     sending = None
     if place is not None and receivers:
@@ -129,6 +132,26 @@ def command(
     elif place is not None and not wanted:
         say(f"the command's output is in {place.root}: neither --receiver nor --spool was given")
     sys.exit(end_as(status))
+
+
+def _demand(redact: tuple[str, ...], site_policy: tuple[str, ...], access: Access, zone: str) -> None:
+    """End with USAGE where the sidecar could make nothing of what is said to it. A certificate that has expired, or is
+    not valid yet, is no such thing: the command is not to fail for it.
+    """
+    if not (redact or site_policy or zone or any(access.named.keywords.values())):
+        return
+    from flarelog.sources.consent import in_force
+    from flarelog.sources.files.patterns import SourceOptions
+
+    try:
+        SourceOptions(".", redact=redact, sites=in_force(*site_policy))
+        if (tls := access.tls()) is not None:
+            tls.demand()
+        SourceOptions(".", zone=zone)  # the last one: no option of this command bears its name
+    except FlarelogError as error:
+        what = sentence(error)
+        say(f"FLARELOG_ZONE: {what}" if what.startswith("zone ") else what)
+        sys.exit(USAGE)
 
 
 def _not_taken(context: click.Context) -> list[str]:

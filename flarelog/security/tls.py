@@ -102,6 +102,15 @@ class Tls:
         """What the files hold. Raises InvalidOption."""
         return tuple(readable(path) for path in (self.ca, self.cert, self.key) if path)
 
+    def demand(self) -> None:
+        """Raises InvalidOption where the files are not what they are called, whether or not they are valid now."""
+        import ssl
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self.believe(context)
+        if self.cert:
+            self.present(context)
+
     def check(self, end: Literal["server", "client"]) -> None:
         """Try the files against each other. Raises InvalidOption with what is wrong with which, and what to do."""
         import ssl
