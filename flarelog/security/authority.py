@@ -171,7 +171,8 @@ def issued(directory: Path) -> tuple[list[Issued], list[Path]]:
 
 def revoke(directory: Path, name: str, *, now: datetime) -> tuple[Issued, Path]:
     """Put the certificate *name* on the CA's revocation list, ``ca.crl``, which is good for as long as the CA: what
-    was revoked, and that file, which takes the place of the one that was there. Harmless when repeated.
+    was revoked, and that file, which takes the place of the one that was there. *name*: of its file without ``.crt``,
+    or, where there is no such file, as the list shows it. Harmless when repeated.
 
     Raises NotFound, NotAllowed.
     """
@@ -184,7 +185,7 @@ def revoke(directory: Path, name: str, *, now: datetime) -> tuple[Issued, Path]:
                 " give receivers and sites another CA (--tls-ca)"
             )
         if os.sep in name or not path.exists():
-            raise NotFound(f"there is no certificate {path}; flarelog certs list shows the existing ones")
+            path = _named(directory, name)
         one = _issued(path, _read_certificate(path, directory), ca)
         if not one.by_this_ca:
             raise NotAllowed(f"{path} was not signed by this CA: revoke it with its own CA")
@@ -193,6 +194,18 @@ def revoke(directory: Path, name: str, *, now: datetime) -> tuple[Issued, Path]:
             there.append(x509.RevokedCertificateBuilder().serial_number(one.serial).revocation_date(now).build())
         listed = _list(directory, ca, ca_key, there, now)
     return replace(one, revoked=True), listed
+
+
+def _named(directory: Path, name: str) -> Path:
+    """The file of the certificate that the list calls *name*. Raises NotFound, NotAllowed."""
+    found = [one.certificate for one in issued(directory)[0] if one.name == name and one.role is not Role.CA]
+    if not found:
+        path = directory / f"{name}.crt"
+        raise NotFound(f"there is no certificate {path}; flarelog certs list shows the existing ones")
+    if len(found) > 1:
+        files = ", ".join(path.stem for path in found)
+        raise NotAllowed(f"{len(found)} certificates have the name {name}: revoke them by their files' names: {files}")
+    return found[0]
 
 
 def _list(

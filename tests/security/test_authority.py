@@ -518,6 +518,23 @@ def test_a_new_ca_has_a_list_that_names_nobody(ca: Path) -> None:
     certificate.Trust(*files).check(certificate.Presented(one.certificate.read_bytes()), NOW.timestamp())
 
 
+def test_each_certificate_is_revoked_by_the_name_that_the_list_shows(tmp_path: Path) -> None:
+    authority.init(tmp_path, now=NOW)
+    authority.issue_server(tmp_path, ["127.0.0.1", "localhost"], now=NOW)
+    authority.issue(tmp_path, Role.SITE, "site-1", now=NOW)
+    names = [one.name for one in authority.issued(tmp_path)[0] if one.role is not Role.CA]
+    assert sorted(names) == ["127.0.0.1", "site-1"]
+    for name in names:
+        assert authority.revoke(tmp_path, name, now=NOW)[0].name == name
+    assert [one.state(NOW) for one in authority.issued(tmp_path)[0]] == ["valid", "revoked", "revoked"]
+    for copy in ("old", "older"):
+        (tmp_path / f"{copy}.crt").write_bytes((tmp_path / "server.crt").read_bytes())
+    with pytest.raises(NotAllowed, match=r"3 certificates have the name 127\.0\.0\.1: .*: old, older, server"):
+        authority.revoke(tmp_path, "127.0.0.1", now=NOW)
+    with pytest.raises(NotFound, match="there is no certificate"):
+        authority.revoke(tmp_path, "flarelog CA", now=NOW)
+
+
 def test_what_is_revoked_is_on_the_list_and_receivers_believe_it(ca: Path) -> None:
     directory = ca
     pair = {name: authority.issue(directory, Role.SITE, name, now=NOW) for name in ("site-2", "site-3")}
