@@ -34,6 +34,11 @@ log = logging.getLogger(__name__)
 KEPT_OUTCOMES = 100  # runs whose outcomes a producer remembers
 
 
+def _listed(given: str | Sequence[str]) -> tuple[str, ...]:
+    """What may be given alone or in a list: the letters of a str are no patterns."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 class _Sending:
     """The logs of one run on their way to one receiver."""
 
@@ -114,9 +119,9 @@ class Producer(Embedded):
     """Sends the logs under *root* as *site* while a run goes on.
 
     *receiver*: ``HOST:PORT``, or several; each gets everything, and one that fails does not hold the others. *tls*: the
-    files of the site, for all of them. *redact*: names of what is masked. *site_policy*: files that say what the site
-    lets go, read again at the start of each run; those that FLARELOG_SITE_POLICY names hold as well. *compression*: on,
-    off or auto, which is not on loopback.
+    files of the site, for all of them. *include*, *exclude*: one pattern, or several. *redact*: names of what is
+    masked. *site_policy*: files that say what the site lets go, read again at the start of each run; those that
+    FLARELOG_SITE_POLICY names hold as well. *compression*: on, off or auto, which is not on loopback.
     *join_timeout*: seconds from the order to drain to the end. *exit_timeout*: seconds that a program which ends
     without END_RUN and without ``stop()`` is held up at most, so that what is written is sent. *heed*: drain when a
     receiver says that the run is ending, so that it need not wait; what is written until END_RUN opens the streams
@@ -130,9 +135,9 @@ class Producer(Embedded):
         site: str,
         root: str,
         *,
-        include: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-        redact: Sequence[str] = (),
+        include: str | Sequence[str] = (),
+        exclude: str | Sequence[str] = (),
+        redact: str | Sequence[str] = (),
         site_policy: str | Sequence[str] = (),
         bus: Bus | None = None,
         tls: Tls | None = None,
@@ -144,10 +149,10 @@ class Producer(Embedded):
     ) -> None:
         super().__init__(bus, exit_timeout, log_url_template)
         self.outcomes: dict[str, list[Outcome]] = {}
-        self._receivers = [receiver] if isinstance(receiver, str) else list(dict.fromkeys(receiver))
+        self._receivers = list(dict.fromkeys(_listed(receiver)))
         self._site = site
-        self._source = SourceOptions(root, tuple(include), tuple(exclude), redact=tuple(redact))
-        self._site_policy = [site_policy] if isinstance(site_policy, str) else list(site_policy)
+        self._source = SourceOptions(root, _listed(include), _listed(exclude), redact=_listed(redact))
+        self._site_policy = _listed(site_policy)
         self._tls = tls
         self._join_timeout = join_timeout
         self._compression = compression
