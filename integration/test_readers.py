@@ -156,7 +156,7 @@ def test_a_port_for_readers_that_is_taken_ends_the_start_with_a_sentence(place: 
         tls = files(ca.issue("receiver", hosts=HOSTS))
         program = place.call("serve", "--store", "store", "--listen", "127.0.0.1:0", "--reader-listen", address, *tls)
     assert program.process.returncode == 1
-    assert f"cannot listen on {address}" in program.sentence()
+    assert f"cannot listen on {address}: another process uses the port; give" in program.sentence()
 
 
 # --- what changes while it runs

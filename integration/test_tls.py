@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import re
 import socket
@@ -145,6 +146,16 @@ def test_an_end_with_certificates_that_cannot_be_used_does_not_start(place: Plac
         program = place.once(free_address(), *expired)
     assert program.process.returncode == 78
     assert "has expired: request a new" in program.sentence()
+
+
+def test_certificates_may_begin_with_a_byte_order_mark(place: Place, ca: Authority) -> None:
+    ends = [files(ca.issue("receiver", hosts=HOSTS)), files(ca.issue(SITE))]
+    for path in {path for end in ends for path in end[1::2]}:
+        Path(path).write_bytes(codecs.BOM_UTF8 + Path(path).read_bytes())
+    receiver = place.serve(*ends[0])
+    append(place.log, HEAD)
+    assert place.once(receiver.address, *ends[1]).process.returncode == 0
+    assert receiver.stored() == HEAD
 
 
 def test_a_receiver_whose_certificate_has_expired_meanwhile_is_not_believed_until_it_has_a_new_one(

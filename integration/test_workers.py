@@ -432,7 +432,10 @@ def test_no_other_receiver_gets_the_port_or_the_store(place: Place) -> None:
     for workers in ((), WORKERS):
         program = place.start("serve", "--store", other, "--listen", receiver.address, *workers)
         assert program.ends() == 1
-        assert "cannot listen on" in program.sentence()
+        assert f"cannot listen on {receiver.address}: another process uses the port; give" in program.sentence()
+        program = place.start("serve", "--store", other, "--listen", "192.0.2.1:4721", "--insecure", *workers)
+        assert program.ends() == 1
+        assert "cannot listen on 192.0.2.1:4721: the address is not this machine's; give" in program.sentence()
         program = place.start("serve", "--store", str(receiver.store), "--listen", "127.0.0.1:0", *workers)
         assert program.ends() == 1
         assert f"another receiver (process {receiver.program.process.pid}) uses the store" in program.sentence()

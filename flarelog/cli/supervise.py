@@ -25,6 +25,7 @@ from flarelog.cli.running import on_hangup, on_stop
 from flarelog.errors import CannotListen, FlarelogError
 from flarelog.names import parse_address
 from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.unbound import unbound
 from flarelog.receiver.workers.place import HOME, Place
 from flarelog.receiver.workers.pulse import EVERY, HUNG, SILENT, Pulses
 from flarelog.stores.base import Store
@@ -239,9 +240,5 @@ def _held(address: str) -> Iterator[str]:
                 holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
                 port = holder.getsockname()[1]
         except OSError as error:
-            raise CannotListen(
-                f"the receiver cannot listen on {address} ({error.strerror}): another process"
-                " uses the port, or the address is not this machine's; give another port (0"
-                " takes a free one)"
-            ) from error
+            raise CannotListen(f"the receiver cannot listen on {address}: {unbound(error)}") from error
         yield f"{host}:{port}"

@@ -12,6 +12,7 @@ import grpc
 from flarelog.errors import CannotListen
 from flarelog.names import parse_address
 from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.unbound import tried
 from flarelog.security.connections import aging
 from flarelog.security.guard import Guard
 from flarelog.security.tls import ServerCertificates
@@ -54,13 +55,11 @@ class Listening:
                 bound = server.add_secure_port(f"{host}:{port}", self._certificates.credentials(demanded=demanded))
             else:
                 bound = server.add_insecure_port(f"{host}:{port}")
-        except RuntimeError:
+        except RuntimeError:  # which does not say whether it is the port or the certificates
             bound = 0
         if not bound:
-            raise CannotListen(
-                f"the receiver cannot listen on {address}: another process uses the port, or"
-                " the address is not this machine's; give another port (0 takes a free one)"
-            )
+            why = tried(address) or f"gRPC refuses the {'certificates' if self._certificates else 'address'}"
+            raise CannotListen(f"the receiver cannot listen on {address}: {why}")
         self._servers.append(server)
         return f"{host}:{bound}"
 

@@ -8,7 +8,9 @@ helps nobody, so ``why`` makes one of its own to find the reason.
 
 from __future__ import annotations
 
+import codecs
 import logging
+import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_FILE = 16 << 20  # bytes
+_TRUSTED = b"-----BEGIN TRUSTED CERTIFICATE-----"
 PROBE = 3.0  # seconds that a handshake which is made to learn a reason may take
 
 T = TypeVar("T")
@@ -282,11 +285,17 @@ class ServerCertificates:
 
 
 def readable(path: str) -> bytes:
-    """What the PEM file at *path* holds. Raises InvalidOption."""
+    """What the PEM file at *path* holds, as gRPC reads it: without a byte order mark. Raises InvalidOption."""
     try:
-        return contents(path, MAX_FILE, regular=True)[1]  # OpenSSL reads it once more
+        raw = contents(path, MAX_FILE, regular=True)[1]  # OpenSSL reads it once more
     except OSError as error:
         raise InvalidFile(f"{path} cannot be read: {error.strerror}") from error
+    if _TRUSTED in raw:  # behind the certificate there is more, which gRPC takes for none
+        raise InvalidFile(
+            f"{path} holds a TRUSTED CERTIFICATE, a form of OpenSSL's own: write it as a plain one with"
+            f" openssl x509 -in {shlex.quote(path)} -out FILE"
+        )
+    return raw.removeprefix(codecs.BOM_UTF8)
 
 
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from flarelog.errors import InvalidOption
 from flarelog.receiver.options import ServerOptions
-from flarelog.security.tls import Tls
+from flarelog.security.tls import Tls, readable
 from flarelog.sender.options import SidecarOptions
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.wire import calls
@@ -75,6 +76,30 @@ def test_a_certificate_that_cannot_be_used_is_refused_with_a_sentence(
     with pytest.raises(InvalidOption, match=sentence) as refused:
         make(ca).check(end)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["ca", "cert", "key"])
+def test_a_file_may_begin_with_a_byte_order_mark(ca: Authority, name: str) -> None:
+    """OpenSSL reads such a file, and gRPC does not."""
+    files = ca.issue("me")
+    path = Path(getattr(files, name))
+    pem = path.read_bytes()
+    path.write_bytes(codecs.BOM_UTF8 + pem)
+    for end in ("server", "client"):
+        files.check(end)
+    assert readable(str(path)) == pem
+
+
+@pytest.mark.parametrize("name", ["ca", "cert"])
+@pytest.mark.parametrize("end", ["server", "client"])
+def test_a_certificate_that_openssl_alone_reads_is_refused(
+    ca: Authority, name: str, end: Literal["server", "client"]
+) -> None:
+    files = ca.issue("me")
+    path = Path(getattr(files, name))
+    path.write_bytes(path.read_bytes().replace(b" CERTIFICATE-", b" TRUSTED CERTIFICATE-"))
+    with pytest.raises(InvalidOption, match=f"^{path} holds a TRUSTED CERTIFICATE, .* openssl x509 -in {path}"):
+        files.check(end)
 
 
 def test_a_receiver_and_a_sidecar_need_all_three_files() -> None:
