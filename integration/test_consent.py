@@ -6,13 +6,16 @@ import gzip
 import os
 import socket
 import threading
+import time
 import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import flarelog
 from flarelog import Bus, Event, Producer
+from flarelog.sender.consents import CONSENT_EVERY
 from flarelog.sources.redaction.mask import Rules
 from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, free_address, until
 
@@ -289,6 +292,24 @@ def test_an_embedded_producer_obeys_the_policy_and_says_so(
     assert sum("the redaction 'passwrds' is unknown" in text for text in said) == 1
     assert [path.name for path in receiver.store.iterdir() if path.is_dir()] == ["run-2"]
     until(lambda: receiver.stored(run="run-2") == b"password=***\n", "what is redacted comes")
+
+
+@pytest.mark.parametrize("new", ["allow_log_streaming = false", "include = ['*.csv']", "nonsense"])
+def test_the_end_of_a_run_waits_for_no_log_that_the_site_has_kept_back(place: Place, new: str) -> None:
+    append(place.log, b"one\n")
+    bus, path = Bus(), policy(place, "")
+    store = place.directory / "store"
+    with (
+        flarelog.Receiver(str(store), bus=bus) as receiver,
+        Producer(receiver.address, SITE, str(place.root), bus=bus, site_policy=path),
+    ):
+        bus.publish(Event.START_RUN, RUN)
+        until(lambda: (store / RUN / SITE / LOG).exists(), "the log comes")
+        policy(place, new)
+        time.sleep(2 * CONSENT_EVERY)
+        began = time.monotonic()
+        bus.publish(Event.END_RUN, RUN)
+    assert time.monotonic() - began < 20
 
 
 def test_a_receiver_that_takes_a_file_for_the_log_does_not_get_it_under_a_name_that_the_site_keeps(

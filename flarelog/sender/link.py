@@ -224,6 +224,11 @@ class Link:
         text = str(sentence)
         return text if self._options.receiver in text else f"{self.whose}{text}"
 
+    async def leave(self) -> None:
+        """Tell the receiver that no log comes again."""
+        if self._uplink is not None:
+            await self._uplink[1].leave_all()
+
     async def close(self) -> None:
         if self._uplink is not None:
             self._uplink[1].close()

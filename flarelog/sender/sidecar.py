@@ -136,7 +136,7 @@ class Sidecar:
         try:
             async with asyncio.TaskGroup() as group:
                 minding = (
-                    *(self._watch(), self._heed(), self.consents.mind(), self.unmatched.mind()),
+                    *(self._watch(), self._heed(), self._consented(), self.unmatched.mind()),
                     *(self.healths.mind(self._telling), self.word.mind()),
                 )
                 beside = [group.create_task(work) for work in minding]
@@ -146,7 +146,7 @@ class Sidecar:
                 await self._draining.wait()
                 if self.early is not None:
                     self.early = self.finder.state()  # before the last look: what comes between counts as more
-                self.consents.demand()
+                await self._consented(now=True)
                 try:
                     limit = min(self.options.drain_limit or math.inf, FENCED_DRAIN if self._fenced else math.inf)
                     async with self._progress.awaited(limit):
@@ -301,6 +301,19 @@ class Sidecar:
                 ask = calls.run_call(self.link.channels.current(), "GetRun")
                 if (await ask(self.options.run, timeout=HEED_EVERY)).state in _OVER:
                     self.drain_early()
+
+    async def _consented(self, *, now: bool = False) -> None:
+        """Raise what Consents do when the site takes its consent back: the receiver waits for no log then. *now*: as it
+        stands, else whenever it does.
+        """
+        try:
+            if now:
+                self.consents.demand()
+            else:
+                await self.consents.mind()
+        except FlarelogError:
+            await self.link.leave()
+            raise
 
     def _telling(self) -> Log | None:
         """A log that can tell something now."""

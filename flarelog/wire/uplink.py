@@ -28,6 +28,7 @@ FULL = 1 << 20  # bytes of a message behind which nothing is added to it
 LONGEST_TURN = 0.005  # seconds of making a message
 CALM = 1.0  # seconds after which it is believed that logs say little
 FIRST_ANSWER = 0.2  # seconds to wait for the first one, which tells what the receiver takes
+FAREWELL = 1.0  # seconds that the receiver gets to hear that no stream comes again
 
 ENDED = (asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError)
 """What gRPC raises where a call has ended."""
@@ -112,6 +113,7 @@ class Uplink:
 
     def __init__(self, call: Any, heartbeat: float = HEARTBEAT) -> None:
         self.over = False
+        self._parting = False  # all streams were left, and the receiver is being told so
         self.closing = False  # the receiver is about to end it: what is written into it now could cost its last replies
         self._call = call
         self._heartbeat = Heartbeat(heartbeat)
@@ -151,6 +153,17 @@ class Uplink:
             self.close()
         elif stream.error is None and not stream.sealed:
             self.put(stream, Leave())
+
+    async def leave_all(self) -> None:
+        """Tell the receiver that none of the streams comes again, and end the call, after FAREWELL seconds at most."""
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            if stream.error is None and not stream.sealed:
+                self.put(stream, Leave())
+        if len(self._batch):
+            self._parting = True
+            await asyncio.wait((self._reading,), timeout=FAREWELL)
+        self.close()
 
     def close(self) -> None:
         """End the call; harmless when repeated."""
@@ -213,13 +226,16 @@ class Uplink:
             while not self.over:
                 if not made:  # else it is the rest of what was gathered
                     await self._gathered()
-                made = self._made()
+                made = not self._parting and self._made()
                 batch, self._batch = self._batch, Batch()
                 for raw in batch.messages(several=self._window is not None):
                     self._heartbeat.said()
                     await self._call.write(raw)
                 if made:
                     await asyncio.sleep(0)
+                elif self._parting:
+                    await self._call.done_writing()  # a call that is cancelled could lose what was written last
+                    return
                 else:
                     await self._may_write.wait()
         except (grpc.RpcError, asyncio.CancelledError, *ENDED):
