@@ -243,6 +243,34 @@ def test_a_program_is_told_at_any_time_why_a_log_cannot_be_had_and_how_to_look(t
     assert why() == "flarelog is not started in this program"
 
 
+def test_a_log_that_is_left_out_is_told_apart_from_one_that_is_not_there(tmp_path: Path, job: Path) -> None:
+    bus, policy = Bus(), tmp_path / "policy.toml"
+    policy.write_text("exclude = ['private.txt']\n")
+    cases = [
+        (["*.csv"], [], "log.txt", "it does not match include '*.csv'"),
+        ([], ["log.txt"], "log.txt", "exclude 'log.txt' leaves it out"),
+        ([], [], "private.txt", "the site's policy leaves it out"),
+        ([], [], "model.pt", "its name is not that of a log; name it with include"),
+    ]
+    for log in {case[2] for case in cases}:
+        (job / log).write_text("one\n")
+    with Receiver(str(tmp_path / "store"), bus=bus) as receiver:
+        for number, (include, exclude, log, why) in enumerate(cases):
+            run, left_out = f"run-{number}", f"{job}/{log} is not sent: {why}"
+            with Producer(
+                *(receiver.address, "site-1", str(job)),
+                include=include,
+                exclude=exclude,
+                site_policy=str(policy),
+                bus=bus,
+            ) as producer:
+                bus.publish(Event.START_RUN, run)
+                assert producer.placeholder(run, log).why == left_out
+                bus.publish(Event.END_RUN, run)
+                assert producer.placeholder(run, log).why == left_out
+                assert producer.placeholder(run, "other.txt").why == f"no log was found at {job}/other.txt"
+
+
 def test_a_run_that_no_receiver_took_says_so_when_it_is_over(job: Path) -> None:
     bus, address = Bus(), f"127.0.0.1:{free_port()}"
     with Producer(address, "site-1", str(job), bus=bus, join_timeout=0.5) as producer:

@@ -26,6 +26,7 @@ from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.unmatched import why_left_out
 from flarelog.text import several
 from flarelog.wire.packing import Compression
 
@@ -163,8 +164,11 @@ class Producer(Embedded):
             tls.check("client")
         self._options("run")  # refuses now what would fail when the run starts
 
+    def _source_now(self) -> SourceOptions:
+        return replace(self._source, sites=in_force(*self._site_policy))
+
     def _options(self, run: str) -> list[SidecarOptions]:
-        source = replace(self._source, sites=in_force(*self._site_policy))
+        source = self._source_now()
         return [
             SidecarOptions(
                 address,
@@ -246,8 +250,18 @@ class Producer(Embedded):
         else:
             ended = self.outcomes.get(run, [])[-len(self._receivers) :]
             found = [Found(one.why(log, path), where) for one, where in zip(ended, self._receivers, strict=False)]
-        here = [one for one in found if not one.why] or found  # a receiver that has it counts before one that has not
+        here = [one for one in found if not one.why]  # a receiver that has it counts before one that has not
+        if found and not here and (why := self._left_out(log)):
+            return found[0]._replace(why=why)
+        here = here or found
         return here[0] if here else Found("the run has not begun here", self._receivers[0])
+
+    def _left_out(self, log: str) -> str:
+        """Why *log* is not sent though its file is there, as the policy stands; empty: it is no pattern's doing."""
+        source = self._source
+        with contextlib.suppress(FlarelogError):  # the policy makes no sense now, which the run's end tells
+            source = self._source_now()
+        return why_left_out(source, log)
 
     def unreachable(self) -> list[str]:
         """For each receiver that does not answer, why. Blocks for REGISTER_TIMEOUT seconds at most."""

@@ -1,4 +1,4 @@
-"""Why none of the files under a root is sent: the patterns that leave them out, in one sentence."""
+"""Why none of the files under a root is sent, or not this one: the patterns that leave them out, in one sentence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from flarelog.globs import any_of
 from flarelog.sources.files.patterns import NOT_LOGS, SourceOptions
-from flarelog.text import several
+from flarelog.text import legible, several
 
 
 def unmatched(source: SourceOptions, *, empty: bool = False) -> str:
@@ -42,6 +42,22 @@ def left_out(source: SourceOptions) -> list[str]:
     """The files below the root that the site does not let go, by their paths; hidden ones are nobody's logs."""
     paths = [path for path in files(source.root) if not any(part.startswith(".") for part in path.split(os.sep))]
     return [path for path in paths if not source.permits(path)]
+
+
+def why_left_out(source: SourceOptions, log: str) -> str:
+    """Why the file of *log*, which is there, is not sent; empty where there is none, or it is to be sent."""
+    path = os.path.join(source.root, log)
+    if {"", ".", ".."} & set(log.split("/")) or source.matches(log) or not os.path.isfile(path):
+        return ""
+    if any_of(source.exclude, log):
+        why = f"exclude {_quoted(source.exclude)} leaves it out"
+    elif source.include and not any_of(source.include, log):
+        why = f"it does not match include {_quoted(source.include)}"
+    elif source.include or not any_of(NOT_LOGS, log):
+        why = "the site's policy leaves it out"
+    else:
+        why = "its name is not that of a log; name it with include"
+    return f"{legible(path)} is not sent: {why}"
 
 
 def _quoted(patterns: Iterable[str]) -> str:
