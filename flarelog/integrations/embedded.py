@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -16,10 +17,12 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from flarelog.bus import Bus, Notice
-from flarelog.errors import FlarelogError, InvalidOption
+from flarelog.errors import FlarelogError, InvalidName, InvalidOption
 from flarelog.integrations.background import Background, Stopped, release, shared
 from flarelog.lifecycle import Event
+from flarelog.names import run_name
 from flarelog.placeholders import LogUrls, Placeholder, placeholder
+from flarelog.sender.options import LEAST, LONGEST
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +30,21 @@ JOIN_TIMEOUT = 60.0  # seconds that END_RUN waits at most
 EXIT_TIMEOUT = 5.0  # seconds that a program which ends without END_RUN is held up at most
 REGISTER_TIMEOUT = 5.0  # seconds that the begin of a run waits for its receiver at most
 MARGIN = 1.0  # seconds that a bounded piece of work may exceed its own bound before it is given up
+
+
+def seconds(name: str, given: float) -> float:
+    """*given*, the argument *name*, if it is a time that can be waited for; raises InvalidOption."""
+    if not isinstance(given, int | float) or not LEAST <= given <= LONGEST:
+        shown = f"{given:g}" if isinstance(given, int | float) else repr(given)
+        raise InvalidOption(f"{name} must be a number of seconds from {LEAST} to {LONGEST:g}, not {shown}")
+    return given
+
+
+def directory(name: str, given: str | os.PathLike[str]) -> str:
+    """*given*, the argument *name*, if it can be a directory's path; raises InvalidOption."""
+    if not isinstance(given, str | os.PathLike) or not os.fspath(given):
+        raise InvalidOption(f"{name} must be the path of a directory, not {given!r}")
+    return os.fspath(given)
 
 
 class Found(NamedTuple):
@@ -54,6 +72,7 @@ class Embedded:
         self._inner.subscribe(self._forward)
         self._background: Background | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
+        self._misnamed = set[str]()  # runs of which nothing can be stored
         self._lock = threading.Lock()  # of starting and stopping
 
     def start(self) -> Self:
@@ -127,7 +146,7 @@ class Embedded:
 
     def _on(self, notice: Notice) -> None:
         background = self._background
-        if background is None:
+        if background is None or not self._is_named(notice.run):
             return
         try:
             self._follow(background, notice)
@@ -135,6 +154,19 @@ class Embedded:
             pass
         except FlarelogError as error:
             log.error("run %s: %s; the run continues", notice.run, error)
+
+    def _is_named(self, run: object) -> bool:
+        """Whether *run* can be a run's name; what is none is told once, however many events there are of it."""
+        try:
+            if not isinstance(run, str):
+                raise InvalidName(f"the run's name must be a str, not {run!r}")
+            run_name(run)
+        except InvalidName as error:
+            if (shown := repr(run)) not in self._misnamed:
+                self._misnamed.add(shown)
+                log.error("%s; the run continues without its logs", error)
+            return False
+        return True
 
     def _forward(self, notice: Notice) -> None:
         """Streams' ends and findings go to the program's bus; the run's events came from there."""

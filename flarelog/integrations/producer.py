@@ -14,10 +14,19 @@ from concurrent.futures import CancelledError
 from dataclasses import replace
 
 from flarelog.bus import Bus, Notice
-from flarelog.errors import FlarelogError, TimedOut
+from flarelog.errors import FlarelogError, InvalidOption, TimedOut
 from flarelog.exit_marks import Exit
 from flarelog.integrations.background import Background, Stopped
-from flarelog.integrations.embedded import EXIT_TIMEOUT, JOIN_TIMEOUT, MARGIN, REGISTER_TIMEOUT, Embedded, Found
+from flarelog.integrations.embedded import (
+    EXIT_TIMEOUT,
+    JOIN_TIMEOUT,
+    MARGIN,
+    REGISTER_TIMEOUT,
+    Embedded,
+    Found,
+    directory,
+    seconds,
+)
 from flarelog.lifecycle import Event
 from flarelog.placeholders import Placeholder
 from flarelog.security.tls import Tls
@@ -151,11 +160,15 @@ class Producer(Embedded):
         super().__init__(bus, exit_timeout, log_url_template)
         self.outcomes: dict[str, list[Outcome]] = {}
         self._receivers = list(dict.fromkeys(_listed(receiver)))
+        if not self._receivers:
+            raise InvalidOption("receiver is empty: name at least one, as HOST:PORT")
         self._site = site
-        self._source = SourceOptions(root, _listed(include), _listed(exclude), redact=_listed(redact))
+        self._source = SourceOptions(
+            directory("root", root), _listed(include), _listed(exclude), redact=_listed(redact)
+        )
         self._site_policy = _listed(site_policy)
         self._tls = tls
-        self._join_timeout = join_timeout
+        self._join_timeout = seconds("join_timeout", join_timeout)
         self._compression = compression
         self._heed = heed
         self._running: dict[str, list[_Sending]] = {}

@@ -14,16 +14,25 @@ import stat
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from dataclasses import asdict, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, get_args
 
 from flarelog.bus import Bus, Notice
 from flarelog.delivery.quota import Limits
-from flarelog.errors import FlarelogError
+from flarelog.errors import FlarelogError, InvalidOption
 from flarelog.integrations.background import Background, Stopped
-from flarelog.integrations.embedded import EXIT_TIMEOUT, JOIN_TIMEOUT, MARGIN, REGISTER_TIMEOUT, Embedded, Found
+from flarelog.integrations.embedded import (
+    EXIT_TIMEOUT,
+    JOIN_TIMEOUT,
+    MARGIN,
+    REGISTER_TIMEOUT,
+    Embedded,
+    Found,
+    directory,
+    seconds,
+)
 from flarelog.lifecycle import Event
 from flarelog.model import StreamId
-from flarelog.names import parse_address
+from flarelog.names import is_loopback, parse_address
 from flarelog.placeholders import Placeholder
 from flarelog.policy import Policy
 from flarelog.receiver.options import ServerOptions
@@ -86,6 +95,10 @@ class Receiver(Embedded):
     ) -> None:
         super().__init__(bus, exit_timeout, log_url_template)
         self.address = ""
+        if durability not in get_args(Durability):
+            raise InvalidOption(f"durability must be 'disk' or 'memory', not {durability!r}")
+        if tls is None and not insecure and not is_loopback(parse_address(listen)[0]):
+            raise InvalidOption(f"{listen} is open to other machines: give tls, or insecure=True")
         self._options = ServerOptions(
             listen,
             idle_timeout,
@@ -93,11 +106,11 @@ class Receiver(Embedded):
             tls,
             insecure,
             policy,
-            end_timeout=join_timeout,
+            end_timeout=seconds("join_timeout", join_timeout),
             compression=compression if isinstance(compression, str) else "auto" if compression else "off",
             **asdict(limits or Limits()),
         )
-        self._store = choose.store(store, durability)
+        self._store = choose.store(directory("store", store), durability)
         self._beside = beside
         self._server: Server | None = None
 

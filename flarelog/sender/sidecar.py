@@ -236,7 +236,7 @@ class Sidecar:
             return CannotConnect(f"no receiver answered at {self.options.receiver} within {seconds}")
         waiting, left = self.finder.waiting, [one for one in self._logs.values() if not one.ended]
         count = len(left) + waiting
-        parts = [f"the limit is {seconds} (--drain-limit)" if too_long else f"nothing was acknowledged for {seconds}"]
+        parts = [f"the limit is {seconds}" if too_long else f"nothing was acknowledged for {seconds}"]
         parts += [one.standing for one in left[:NAMED]]
         if len(left) > NAMED:
             parts.append(f"and {len(left) - NAMED:,} more")
