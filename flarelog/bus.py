@@ -53,8 +53,8 @@ class Bus:
     def publish(
         self, event: Event, run: str = "", *, stream: StreamId | None = None, text: str = "", ok: bool = True
     ) -> None:
-        """Tell every subscriber of *event*; the arguments are the fields of Notice. Never raises on behalf of a
-        handler.
+        """Tell every subscriber of *event*; the arguments are the fields of Notice. Raises nothing of a handler but
+        an order to exit (SystemExit, KeyboardInterrupt); the handlers behind that one are not called.
         """
         self.publish_notice(Notice(event, run, stream, text, ok))
 

@@ -17,12 +17,12 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from flarelog.bus import Bus, Notice
+from flarelog.delivery.quota import LONGEST
 from flarelog.errors import FlarelogError, InvalidName, InvalidOption
 from flarelog.integrations.background import Background, Stopped, release, shared
 from flarelog.lifecycle import Event
 from flarelog.names import run_name
 from flarelog.placeholders import LogUrls, Placeholder, placeholder
-from flarelog.sender.options import LEAST, LONGEST
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +34,9 @@ MARGIN = 1.0  # seconds that a bounded piece of work may exceed its own bound be
 
 def seconds(name: str, given: float) -> float:
     """*given*, the argument *name*, if it is a time that can be waited for; raises InvalidOption."""
-    if not isinstance(given, int | float) or not LEAST <= given <= LONGEST:
+    if not isinstance(given, int | float) or not 0.001 <= given <= LONGEST:
         shown = f"{given:g}" if isinstance(given, int | float) else repr(given)
-        raise InvalidOption(f"{name} must be a number of seconds from {LEAST} to {LONGEST:g}, not {shown}")
+        raise InvalidOption(f"{name} must be a number of seconds from 0.001 to {LONGEST}, not {shown}")
     return given
 
 
@@ -123,9 +123,14 @@ class Embedded:
             found = find(background) if background is not None else Found("flarelog is not started in this program")
         except Exception as error:  # the loop was stopped, or is busy
             found = Found(f"flarelog did not say within {MARGIN:g} s how it fares ({type(error).__name__})")
-        place = ("--receiver", found.receiver) if found.receiver else ()
+        place = ("--receiver", found.receiver) if found.receiver else self._place
         life = {"offset": found.offset, "begun": found.begun, "ended": found.ended, "now": int(time.time() * 1000)}
         return placeholder(run, site, log, found.why, place=place, urls=self._urls, **life)
+
+    @property
+    def _place(self) -> tuple[str, ...]:
+        """The options of a command that say where logs can be looked for, whether this is started or not."""
+        return ()
 
     def forget(self) -> None:
         """This is a forked child: there is nothing to stop, and no event to follow."""

@@ -269,6 +269,10 @@ class Producer(Embedded):
         here = here or found
         return here[0] if here else Found("the run has not begun here", self._receivers[0])
 
+    @property
+    def _place(self) -> tuple[str, ...]:
+        return "--receiver", self._receivers[0]
+
     def _left_out(self, log: str) -> str:
         """Why *log* is not sent though its file is there, as the policy stands; empty: it is no pattern's doing."""
         source = self._source

@@ -161,6 +161,10 @@ class Receiver(Embedded):
 
         return background.call(ask(), MARGIN)
 
+    @property
+    def _place(self) -> tuple[str, ...]:
+        return "--store", self._store.name
+
     def _leave(self, background: Background) -> None:
         if not self._end(background, JOIN_TIMEOUT):
             log.warning("the receiver of %s did not stop within %g s", self._store.name, JOIN_TIMEOUT)

@@ -34,7 +34,7 @@ class Outcome:
 
     streams: tuple[StreamOutcome, ...]
     troubles: tuple[str, ...]  # a sentence for each file that could not be sent
-    error: FlarelogError | None = None  # why the whole ended early
+    error: FlarelogError | None = None  # why the whole ended early; what ended one log alone is that stream's
 
     @property
     def fenced(self) -> StreamFenced | None:

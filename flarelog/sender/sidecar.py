@@ -12,7 +12,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from itertools import islice
 from typing import Any
 
@@ -174,7 +174,15 @@ class Sidecar:
             level = logging.WARNING if isinstance(error, NoConsent | NothingToSend) else logging.ERROR
             whose = f"run {self.options.run}: " if self.link.shared else ""
             log.log(level, "%s%s", whose, self.link.names(error), exc_info=traced(error))
+            for stream in self._cut_short(unsent):
+                self.bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=str(error), ok=False)
         return Outcome(self._outcomes(unsent), tuple(self.finder.troubles), error)
+
+    def _cut_short(self, unsent: Iterable[str]) -> list[StreamId]:
+        """The logs that came to no end of their own; *unsent*: the names of all that were found."""
+        names = unsent if not self.link.connected else ()
+        left = {name for name, one in self._logs.items() if not one.ended}.union(names)
+        return [StreamId(self.options.run, self.options.site, name) for name in sorted(left)]
 
     def _outcomes(self, unsent: dict[str, int]) -> tuple[StreamOutcome, ...]:
         streams = [one.outcome(unsent.get(name, 0)) for name, one in self._logs.items() if not one.untouched]

@@ -35,7 +35,7 @@ def test_what_no_pattern_is_named() -> None:
         ({"receiver": []}, "receiver is empty: name at least one, as HOST:PORT"),
         ({"root": None}, "root must be the path of a directory, not None"),
         ({"root": ""}, "root must be the path of a directory, not ''"),
-        ({"join_timeout": -1}, "join_timeout must be a number of seconds from 0.001 to 1e+09, not -1"),
+        ({"join_timeout": -1}, "join_timeout must be a number of seconds from 0.001 to 4294967, not -1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(given: dict[str, Any], sentence: str) -> None:

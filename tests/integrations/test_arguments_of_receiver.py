@@ -16,8 +16,8 @@ from flarelog.integrations.receiver import Receiver
         ({"store": ""}, "store must be the path of a directory, not ''"),
         ({"store": None}, "store must be the path of a directory, not None"),
         ({"durability": "x"}, "durability must be 'disk' or 'memory', not 'x'"),
-        ({"join_timeout": -1}, "join_timeout must be a number of seconds from 0.001 to 1e+09, not -1"),
-        ({"join_timeout": "60"}, "join_timeout must be a number of seconds from 0.001 to 1e+09, not '60'"),
+        ({"join_timeout": -1}, "join_timeout must be a number of seconds from 0.001 to 4294967, not -1"),
+        ({"join_timeout": "60"}, "join_timeout must be a number of seconds from 0.001 to 4294967, not '60'"),
         ({"listen": "0.0.0.0:4721"}, "0.0.0.0:4721 is open to other machines: give tls, or insecure=True"),
     ],
 )
