@@ -31,7 +31,7 @@ def load(path: str | os.PathLike[str]) -> Policy:
     if len(raw) > MAX_FILE:
         raise InvalidFile(f"the policy {path} has more than {MAX_FILE} bytes: grant by patterns")
     try:
-        text = raw.decode()
+        text = raw.decode("utf-8-sig")  # some editors begin a file with a mark
     except UnicodeDecodeError as error:
         raise InvalidFile(f"the policy {path} is not UTF-8 at byte {error.start}") from error
     try:

@@ -8,6 +8,7 @@ changed: what is revoked is refused at the next call.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import fcntl
@@ -362,7 +363,7 @@ def read_token(path: str | os.PathLike[str]) -> str:
         raise NotAllowed(f"other users can open the token file {path}: run chmod 600 {path}")
     if stat.S_ISREG(status.st_mode) and status.st_uid not in (0, os.geteuid()):
         log.warning("the token file %s belongs to user %d, who can read and change it", path, status.st_uid)
-    secret = raw.removesuffix(b"\n").removesuffix(b"\r").decode("latin-1")
+    secret = raw.removeprefix(codecs.BOM_UTF8).removesuffix(b"\n").removesuffix(b"\r").decode("latin-1")
     if len(raw) > MAX_SECRET or not _SECRET.fullmatch(secret):
         raise InvalidFile(f"the token file {path} holds no token: write one line, as flarelog token create prints it")
     return secret

@@ -85,7 +85,7 @@ def load(path: str) -> Consent:
             raw = file.read(MAX_FILE + 1)
             if len(raw) > MAX_FILE:
                 raise InvalidFile(f"the site's policy {path} has more than {MAX_FILE} bytes: nothing is sent")
-            text = raw.decode()
+            text = raw.decode("utf-8-sig")  # some editors begin a file with a mark
     except (OSError, ValueError) as error:
         if isinstance(error, InvalidOption):
             raise
