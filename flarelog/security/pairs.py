@@ -110,4 +110,7 @@ def _there_already(path: Path) -> NotAllowed:
             f"{path} exists, and all certificates that it signed depend on it: use it, or"
             " choose another directory with --dir"
         )
-    return NotAllowed(f"{path} exists: use it, or move it and its other half away to make a new pair")
+    return NotAllowed(
+        f"{path} exists: use it; for a new pair move it and its other half away, after flarelog certs revoke"
+        f" {path.stem} if another could have its key: the CA finds what it revokes by this file alone"
+    )

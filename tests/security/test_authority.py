@@ -559,3 +559,8 @@ def test_what_is_revoked_is_on_the_list_and_receivers_believe_it(ca: Path) -> No
     (directory / "ca.crl").write_text("half of a l")
     with pytest.raises(NotAllowed, match="not a revocation list of this CA"):
         authority.revoke(directory, "site-3", now=NOW)
+
+
+def test_who_wants_a_new_pair_is_told_to_revoke_the_old_one_first(ca: Path) -> None:
+    with pytest.raises(NotAllowed, match=r"site-1\.(crt|key) exists: use it; .* after flarelog certs revoke site-1 if"):
+        authority.issue(ca, Role.SITE, "site-1", now=NOW)
