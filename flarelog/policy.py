@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from flarelog.errors import InvalidName, InvalidOption, NotAllowed
-from flarelog.globs import whole
+from flarelog.globs import check, whole
 from flarelog.model import Action
 from flarelog.names import site_name
 from flarelog.text import legible, quoted
@@ -265,6 +265,11 @@ def _grant(where: str, said: dict[str, object]) -> Grant:
         raise InvalidOption(
             f'{where} grants to no caller; add one of {", ".join(_SELECTORS)}, which may be a pattern like "*"'
         )
+    for key in (*_SELECTORS, "runs"):
+        try:
+            check(strings(where, key, said[key]) if key in said else ())
+        except InvalidOption as error:
+            raise InvalidOption(f"{where}: {error}") from error
     return Grant(
         roles[0],
         run_patterns(strings(where, "runs", said["runs"]), where) if "runs" in said else ("*",),

@@ -318,3 +318,11 @@ def test_a_star_stands_for_anything_between(begin: str, middle: str, end: str) -
     policy = parse(f'[[grant]]\nidentity = "{begin}*{end}"\nrole = "operator"')
     assert policy.permits(certificate(begin + middle + end), Action.DELETE, run="x")
     assert not policy.permits(certificate("x" + begin + middle + end), Action.DELETE, run="x")
+
+
+@pytest.mark.parametrize("key", ["cn", "identity", "runs"])
+def test_a_pattern_that_cannot_be_read_is_refused(key: str) -> None:
+    said = {"cn": "a", "role": "reader", key: "a["}
+    text = "[[grant]]\n" + "".join(f'{name} = "{value}"\n' for name, value in said.items())
+    with pytest.raises(InvalidOption, match=r"^the policy, grant 1: the pattern 'a\[' has a '\[' without its '\]'"):
+        parse(text)
