@@ -132,6 +132,8 @@ def values(document: Document, context: click.Context, names: tuple[str, ...]) -
 def _converted(value: object, param: click.Option, context: click.Context) -> object:
     """*value* as a default of *param*. Raises BadParameter."""
     if param.multiple:
+        if value == [] and param.required:
+            raise click.BadParameter("it is empty: give one value at least")
         return tuple(_one(each, param, context) for each in (value if isinstance(value, list) else [value]))
     return _one(value, param, context)
 
@@ -409,6 +411,8 @@ def _unusable(document: Document, names: tuple[str, ...], found: Mapping[str, An
 
 def _exposed(document: Document, names: tuple[str, ...]) -> Iterator[Fault]:
     """The secrets of a table that others may read."""
+    from flarelog.security.tokens import is_secret  # whose table has none needs none of it
+
     table: Any = document.tables
     for name in names:
         table = table.get(name, {})
@@ -417,6 +421,10 @@ def _exposed(document: Document, names: tuple[str, ...]) -> Iterator[Fault]:
         if not isinstance(path, str):
             continue
         line = document.line(names, key)
+        if is_secret(path):
+            sentence = f"{key}: it is a token, and no file: write it into a file of mode 600, and name that"
+            yield Fault(line, sentence, value=True)
+            continue
         try:
             status = os.stat(path)
         except (OSError, ValueError) as error:

@@ -347,6 +347,11 @@ def moment(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def is_secret(path: str | os.PathLike[str]) -> bool:
+    """Whether *path* is no file's name but a token, which is not to be printed."""
+    return os.fspath(path).startswith(PREFIX) and not os.path.exists(path)
+
+
 def read_token(path: str | os.PathLike[str]) -> str:
     """The secret in the file at *path*, without the newline that may end it: what ``--token-file`` names.
 
@@ -358,6 +363,10 @@ def read_token(path: str | os.PathLike[str]) -> str:
     try:
         status, raw = contents(path, MAX_SECRET)
     except (OSError, ValueError) as error:
+        if is_secret(path):
+            raise InvalidFile(
+                "the name of the token file is a token: write it into a file of mode 600, and name that"
+            ) from None
         raise InvalidFile(f"the token file {path} cannot be read: {getattr(error, 'strerror', error)}") from error
     if stat.S_IMODE(status.st_mode) & (0o077 if status.st_uid else 0o037):
         raise NotAllowed(f"other users can open the token file {path}: run chmod 600 {path}")

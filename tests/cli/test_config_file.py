@@ -360,3 +360,14 @@ def test_a_secret_that_others_may_read_is_told(tmp_path: Path, path: Path, mode:
     found = checked(path, f"[follow]\ntoken-file = '{secret}'\n")
     assert found[0] == code
     assert ("line 2: token-file: " in found[2] and "chmod 600 it" in found[2]) == bool(code)
+
+
+def test_a_token_that_stands_in_the_place_of_its_file_is_not_printed(path: Path) -> None:
+    found = checked(path, "[follow]\ntoken-file = 'flarelog_abcdef'\n")
+    assert "line 2: token-file: it is a token, and no file" in found[2]
+    assert "abcdef" not in "".join(map(str, found))
+
+
+def test_an_option_that_must_be_given_wants_a_value(path: Path) -> None:
+    found = checked(path, "[sidecar]\nreceiver = []\n")
+    assert "line 2: receiver: it is empty: give one value at least" in found[2]

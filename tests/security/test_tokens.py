@@ -309,6 +309,12 @@ def test_a_file_that_holds_no_token_is_refused_and_not_quoted(tmp_path: Path, ra
     )
 
 
+def test_a_token_that_stands_in_the_place_of_its_file_is_not_quoted() -> None:
+    with pytest.raises(InvalidOption, match=r"^the name of the token file is a token") as refused:
+        read_token("flarelog_abcdef")
+    assert "abcdef" not in str(refused.value)
+
+
 @pytest.mark.parametrize("mode", [0o604, 0o644, 0o602, 0o620, 0o660, 0o601])
 def test_a_token_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
     with pytest.raises(NotAllowed, match=r"other users can open the token file .*: run chmod 600 "):
