@@ -41,7 +41,7 @@ _ELSEWHERE = ("include", "exclude", "start_at", "ignore_older", "once", "state",
     help="Directory of the logs. The sidecar waits until the directory exists.",
 )
 @asks(source=SourceOptions)
-@click.option(
+@option(
     "--all-files",
     is_flag=True,
     help="Send all files but hidden ones. Patterns, --start-at and the like count only as flags.",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import codecs
 import logging
-import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -291,6 +290,8 @@ def readable(path: str) -> bytes:
     except OSError as error:
         raise InvalidFile(f"{path} cannot be read: {error.strerror}") from error
     if _TRUSTED in raw:  # behind the certificate there is more, which gRPC takes for none
+        import shlex  # most files are plain ones
+
         raise InvalidFile(
             f"{path} holds a TRUSTED CERTIFICATE, a form of OpenSSL's own: write it as a plain one with"
             f" openssl x509 -in {shlex.quote(path)} -out FILE"
