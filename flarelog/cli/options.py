@@ -103,7 +103,7 @@ def asks(**kinds: type) -> Callable[[F], F]:
             said: dict[str, dict[str, object]] = {name: {} for name in kinds}
             for name, each, how in asked:
                 value = given.pop(named(each, how))
-                if how.older and given.pop(how.older.replace("-", "_")) and not _outweighed(named(each, how)):
+                if how.older and given.pop(how.older.replace("-", "_")) and not is_flag(named(each, how)):
                     value = "off"
                 said[name][each.name] = value == "on" if _is_switch(each) else value
             made = {name: partial(kind, **said[name]) for name, kind in kinds.items()}
@@ -151,8 +151,8 @@ def _is_switch(each: Field[object]) -> bool:
     return each.type == "bool" and each.default is True
 
 
-def _outweighed(name: str) -> bool:
-    """Whether *name* is said on the command line, and so counts before its older name, which may be a variable."""
+def is_flag(name: str) -> bool:
+    """Whether the option *name* is said on the command line, and not by a variable or a file, which count for less."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 

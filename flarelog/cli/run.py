@@ -12,7 +12,7 @@ from functools import partial
 import click
 from click.core import ParameterSource
 
-from flarelog.cli.options import Access, asks, complete_file, option, tls_options
+from flarelog.cli.options import Access, asks, complete_file, is_flag, option, tls_options
 from flarelog.cli.running import checked, sentence, stdout_is_closed
 from flarelog.errors import USAGE, FlarelogError
 from flarelog.names import receiver_address
@@ -88,14 +88,14 @@ def command(
         checked(partial(receiver_address, address))
     context = click.get_current_context()
     outer = environment.outer(env)
-    if outer and not _goes_its_own_way(context, env, run):
+    if outer and not _goes_its_own_way(env, run):
         receivers = ()
         if not_taken := _not_taken(context):
             say(
                 f"{', '.join(not_taken)}: not taken, because the flarelog run around this one sends the output"
                 " as its own options say; name --receiver, or another --run, to send it apart"
             )
-    if outer and not receivers and context.get_parameter_source("spool") is not ParameterSource.COMMANDLINE:
+    if outer and not receivers and not is_flag("spool"):
         options = replace(options, spool=None)  # the variable is the outer command's
     if receivers or not outer:
         _demand(redact, site_policy, access, env.get("FLARELOG_ZONE", ""))
@@ -157,20 +157,12 @@ def _demand(redact: tuple[str, ...], site_policy: tuple[str, ...], access: Acces
 def _not_taken(context: click.Context) -> list[str]:
     """The options that were given to a command whose output another one sends, and that only who sends could follow."""
     taken = {"receivers", "run_id", "command", *RunOptions.__dataclass_fields__}
-    return [
-        param.opts[0]
-        for param in context.command.params
-        if param.name not in taken and context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-    ]
+    return [param.opts[0] for param in context.command.params if param.name not in taken and is_flag(str(param.name))]
 
 
-def _goes_its_own_way(context: click.Context, env: Mapping[str, str], run: str) -> bool:
+def _goes_its_own_way(env: Mapping[str, str], run: str) -> bool:
     """Whether a command below another one sends for itself: it names a receiver, or another run than the outer one."""
-
-    def is_named(name: str) -> bool:
-        return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-    return is_named("receivers") or (is_named("run_id") and env.get("FLARELOG_RUN", run) != run)
+    return is_flag("receivers") or (is_flag("run_id") and env.get("FLARELOG_RUN", run) != run)
 
 
 def _place(options: RunOptions, outer: str | None, run: str, site: str, log: str, *, own: bool) -> names.Place | None:

@@ -11,9 +11,8 @@ from functools import partial
 from typing import TypeVar
 
 import click
-from click.core import ParameterSource
 
-from flarelog.cli.options import Access, asks, option, tls_options
+from flarelog.cli.options import Access, asks, is_flag, option, tls_options
 from flarelog.cli.running import checked, run
 from flarelog.cli.sending import Sender, exit_code, receivers_option, site_option, site_policy_option, until_stopped
 from flarelog.cli.tuning import more_descriptors, tune_memory
@@ -96,7 +95,7 @@ def command(
         given = source.keywords
         hidden = (*given.get("exclude", ()), ".*")
         source = partial(source, include=given.get("include") or ("**",), exclude=hidden)
-        as_json = as_json and _is_flag("as_json")
+        as_json = as_json and is_flag("as_json")
     consents = checked(lambda: in_force(*site_policy))
     for consent in consents:
         checked(consent.demand)
@@ -145,14 +144,9 @@ def _tell(logs: SourceOptions) -> None:
     click.echo(json.dumps(left_out(logs) if logs.sites else []))
 
 
-def _is_flag(name: str) -> bool:
-    """Whether the option *name* was given on the command line."""
-    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
 def _flags_alone(options: partial[T]) -> partial[T]:
     """*options* without those that variables and configuration files set for sidecars of other directories."""
-    said = {name: value for name, value in options.keywords.items() if name not in _ELSEWHERE or _is_flag(name)}
+    said = {name: value for name, value in options.keywords.items() if name not in _ELSEWHERE or is_flag(name)}
     return partial(options.func, **said)
 
 
