@@ -7,12 +7,12 @@ import json
 import re
 from collections import Counter
 
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from flarelog.lifecycle import RunState
 from flarelog.model import OTHERS, State, StreamId, StreamInfo, unnamed
 from flarelog.viewers.web.overview import run_record
-from integration.harness.places import SITE, Place, Receiver, append
+from integration.harness.places import SITE, Place, Receiver, append, until
 from integration.web.browsing import Tab, Web, comes_true, filled, held, numbered, tab_of
 from tests.certificates import Authority
 
@@ -114,6 +114,7 @@ def test_the_newest_wish_for_an_error_wins(tab: Tab) -> None:
     waiting: list[Route] = []
     page.route("**/api/window", lambda route: waiting.append(route) if asks_for_errors(route) else route.continue_())
     page.keyboard.press("e")
+    comes(page, waiting)  # a question that is given up at once may never leave
     page.keyboard.press("E")
     expect(page).to_have_url(re.compile("/berlin/train.log#bytes="))
     address = page.url
@@ -122,6 +123,24 @@ def test_the_newest_wish_for_an_error_wins(tab: Tab) -> None:
     route.fulfill(body=line, content_type="application/json")
     page.evaluate("fetch('/api/me').then((answer) => answer.text())")  # whose answer comes behind that one
     expect(page).to_have_url(address)
+
+
+def test_a_wish_for_the_next_error_that_waits_for_its_place_gives_way_to_the_first_error(tab: Tab) -> None:
+    page = tab.show("/run/run-1/lyon/long.log")
+    places: list[Route] = []
+    firsts: list[Route] = []
+    page.route("**/api/window", lambda route: places.append(route) if not asks_for_errors(route) else route.continue_())
+    page.route("**/api/first-error?*", lambda route: firsts.append(route))
+    page.keyboard.press("g")
+    comes(page, places)
+    page.keyboard.press("e")
+    page.keyboard.press("E")
+    comes(page, firsts)
+    with page.expect_response("**/api/window"):
+        places[0].continue_()
+    page.evaluate("fetch('/api/me').then((answer) => new Promise(requestAnimationFrame))")  # the place is drawn by then
+    firsts[0].continue_()
+    expect(page).to_have_url(re.compile("/berlin/train.log#bytes="))
 
 
 def test_a_browser_stays_logged_in_at_two_pages_of_one_host(browser: Browser, place: Place) -> None:
@@ -150,6 +169,16 @@ def test_a_login_address_is_taken_in_a_tab_that_asks_for_a_login(browser: Browse
     expect(page.get_by_role("link", name="kyoto")).to_be_visible()
     assert page.evaluate("location.hash") == ""
     context.close()
+
+
+def comes(page: Page, waiting: list[Route]) -> None:
+    """Wait until a question of the page is held in *waiting*."""
+
+    def came() -> bool:
+        page.wait_for_timeout(20)
+        return bool(waiting)
+
+    until(came, "the page asks")
 
 
 def asks_for_errors(route: Route) -> bool:

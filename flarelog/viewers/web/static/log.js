@@ -234,6 +234,7 @@ export class LogPage extends Choosing {
   }
 
   async firstError() {
+    this.stay.held.length = 0; // older keys, which still wait for their place
     try {
       const { found, looking } = await ask(`/api/first-error?${query({ run: this.run })}`, undefined, { signal: this.looks() });
       if (found) this.show({ ...found.stream, offset: found.offset, end: found.end });
