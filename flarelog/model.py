@@ -379,9 +379,7 @@ class StreamInfo:
     @property
     def count(self) -> int:
         """How many logs this tells of: 1, but of files without a name as many as their site said."""
-        said = self.unstored.removeprefix(CANNOT_BE_READ.lstrip()).partition(", ")[0].replace(",", "")
-        known = self.about == OTHERS and len(said) <= _DIGITS and said.isascii() and said.isdecimal()
-        return int(said) if known else 1
+        return (self.about == OTHERS and count_of(self.unstored)) or 1
 
     @property
     def is_partly(self) -> bool:
@@ -411,6 +409,12 @@ class StreamInfo:
 def unnamed(count: int) -> str:
     """Why so many files without a name cannot be had (see ``OTHERS``)."""
     return f"{CANNOT_BE_READ.lstrip()}{count:,}, which the sidecar's log names (--log-level debug)"
+
+
+def count_of(why: str) -> int:
+    """What ``unnamed`` was told; 0: it did not say *why*."""
+    said = why.removeprefix(CANNOT_BE_READ.lstrip()).partition(", ")[0].replace(",", "")
+    return int(said) if len(said) <= _DIGITS and said.isascii() and said.isdecimal() else 0
 
 
 def is_unread(why: str) -> bool:

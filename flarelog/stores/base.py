@@ -35,6 +35,7 @@ from flarelog.errors import InvalidName, NotFound, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.model import (
     MAX_OFFSET,
+    OTHERS,
     REST,
     Buffer,
     Mark,
@@ -43,7 +44,9 @@ from flarelog.model import (
     RunInfo,
     StreamId,
     StreamInfo,
+    count_of,
     is_unread,
+    unnamed,
 )
 from flarelog.names import stand_in
 from flarelog.records import commands_of
@@ -278,7 +281,7 @@ class Store(Reader, Protocol):
         run.
 
         Of what a site cannot read any name may be told: that of a file which no log can have, that of a directory with
-        a "/" behind it, and OTHERS for files without a name.
+        a "/" behind it, and OTHERS for files without a name: of those, how many each place has adds up.
         """
 
     async def readable(self, run: str, site: str, place: str, but: Collection[str]) -> None:
@@ -366,8 +369,18 @@ def lengths_at(growth: Iterable[tuple[int, int]], times: Sequence[int]) -> tuple
     return tuple(longest[bisect_right(points, (at, MAX_OFFSET))] for at in times)
 
 
+Told = tuple[str, str]
+"""What stores remember something under that ``never_stored`` was told: its name, and of files without a name the place
+that has them.
+"""
+
+
+def key_of(what: str, place: str) -> Told:
+    return what, place if what == OTHERS else ""
+
+
 def never_stored(
-    run: str, site: str, logs: Mapping[str, tuple[str, str]], held: Callable[[StreamId], int | None]
+    run: str, site: str, logs: Mapping[Told, tuple[str, str]], held: Callable[[StreamId], int | None]
 ) -> Iterator[StreamInfo]:
     """What is told of *logs* of *site*, each with why nothing of it was ever stored, and whose word that is. *held*:
     the bytes of a stream; None: there is none.
@@ -376,8 +389,8 @@ def never_stored(
     place will say when it can. Else, if it has bytes, the rest is what cannot be had. That, and a file or a directory
     whose name is none of a log, is told under a name beside it that no log of the site has.
     """
-    used = set[str]()
-    for what, (why, place) in sorted(logs.items()):
+    used, names = set[str](), {what for what, _ in logs}
+    for what, why, place in sorted(_added_up(logs)):
         stream, size = None, None
         with suppress(InvalidName):
             stream = StreamId(run, site, what)
@@ -387,11 +400,23 @@ def never_stored(
         about = what if stream is None or size else ""
         if stream is None or size:
             name = stand_in(f"{what}{REST}" if size else what)
-            while name in used or name in logs or held(StreamId(run, site, name)) is not None:
+            while name in used or name in names or held(StreamId(run, site, name)) is not None:
                 name = stand_in(f"{name}-")
             used.add(name)
             stream = StreamId(run, site, name)
         yield StreamInfo(stream, 0, 0, EMPTY_DIGEST, False, unstored=why, about=about)
+
+
+def _added_up(logs: Mapping[Told, tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """What is not stored, why, and whose word that is; of files without a name, how many all places have."""
+    count = 0
+    for (what, _), (why, place) in logs.items():
+        if what == OTHERS and (some := count_of(why)):
+            count += some
+        else:
+            yield what, why, place
+    if count:
+        yield OTHERS, unnamed(count), ""
 
 
 def beside(found: Sequence[StreamInfo], unstored: Sequence[StreamInfo]) -> list[StreamInfo]:

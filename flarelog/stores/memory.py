@@ -29,8 +29,10 @@ from flarelog.stores.base import (
     Evidence,
     Extent,
     RunRecord,
+    Told,
     absent,
     in_use,
+    key_of,
     lengths_at,
     names_of,
     never_stored,
@@ -156,7 +158,7 @@ class MemoryStore:
         self._footprints: dict[tuple[str, str], Footprint] = {}
         self._notes: dict[str, bytes] = {}
         self._findings: dict[tuple[str, str], bytes] = {}
-        self._unstored: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}  # by log: why, and the place
+        self._unstored: dict[tuple[str, str], dict[Told, tuple[str, str]]] = {}  # each with why, and the place
         self._leaving: set[tuple[str, str]] = set()
         self._entered = False
 
@@ -351,8 +353,8 @@ class MemoryStore:
     async def never_stored(self, run: str, site: str, found: Mapping[str, str], place: str = "") -> bool:
         there = run_name(run) in self._runs or bool(self._of(run, ""))
         if there:
-            told = self._unstored.setdefault((run, site_name(site)), {})
-            told.update((log, (why, place)) for log, why in found.items())
+            known = self._unstored.setdefault((run, site_name(site)), {})
+            known.update((key_of(log, place), (why, place)) for log, why in found.items())
         return there
 
     async def readable(self, run: str, site: str, place: str, but: Collection[str]) -> None:
@@ -362,10 +364,10 @@ class MemoryStore:
         self._forget(run, site, place, but, unread=False)
 
     def _forget(self, run: str, site: str, place: str, but: Collection[str], *, unread: bool) -> None:
-        told = self._unstored.get((run, site), {})
-        for log, (why, whose) in list(told.items()):
-            if (whose, is_unread(why)) == (place, unread) and log not in but:
-                del told[log]
+        known = self._unstored.get((run, site), {})
+        for one, (why, whose) in list(known.items()):
+            if (whose, is_unread(why)) == (place, unread) and one[0] not in but:
+                del known[one]
 
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
         if self._of(run_name(run), site_name(site)):

@@ -26,6 +26,7 @@ from flarelog.model import (
     Redaction,
     Removed,
     StreamId,
+    unnamed,
 )
 from flarelog.names import stand_in
 from flarelog.stores.base import Appender, Extent, RunRecord, Store, among, beside, pieces
@@ -736,6 +737,24 @@ async def what_cannot_be_read_is_told_under_a_name_that_no_log_of_the_site_has(s
     assert {info.rest_of for info in found} == {STREAM, others[0], None}
     await store.readable(run, site, "here", ("c d.log", OTHERS))
     assert {info.about for info in await store.unstored(run)} == {"c d.log", OTHERS}
+
+
+@fact
+async def files_without_a_name_add_up_over_the_places_that_have_them(store: Store) -> None:
+    async def told() -> list[str]:
+        return [info.unstored for info in await store.unstored("run-1") if info.about == OTHERS]
+
+    await store.set_run("run-1", RunState.RUNNING)
+    for place, count, every in (("here", 200, 200), ("there", 300, 500), ("here", 1000, 1300), ("here", 250, 550)):
+        assert await store.never_stored("run-1", "site-1", {OTHERS: unnamed(count)}, place)
+        assert await told() == [unnamed(every)]
+    assert [info.count for info in await store.unstored("run-1")] == [550]
+    await store.readable("run-1", "site-1", "here", (OTHERS,))
+    assert await told() == [unnamed(550)]
+    await store.readable("run-1", "site-1", "here", ())
+    assert await told() == [unnamed(300)]
+    await store.readable("run-1", "site-1", "there", ())
+    assert await told() == []
 
 
 @fact

@@ -131,6 +131,28 @@ def test_files_of_any_name_and_directories_and_how_many_more_there_are_are_told(
     play(tmp_path, act)
 
 
+def test_files_without_a_name_of_two_sidecars_of_a_site_add_up_over_a_restart_of_the_receiver(tmp_path: Path) -> None:
+    those = tuple((f"{n:03}.log", WHY) for n in range(NAMED_UNREAD))
+
+    def said(place: str, more: int) -> News:
+        return News(0, 0, health=Health(), place=place, whole=not more, unread=those if more else (), more=more)
+
+    for news, count in (
+        (said("here", 200), 200),
+        (said("there", 1300), 1500),
+        (said("here", 100), 1400),
+        (said("there", 0), 100),
+    ):
+
+        async def act(server: Server, news: News = news, count: int = count) -> None:
+            await pushed(server, OPEN, CHUNK)
+            server.intake.told(OPEN.stream, OPEN.producer, news)
+            found = await server.happenings.unstored("run-1", lambda run, site: True)
+            assert sum(info.count for info in found if info.about == "*") == count
+
+        play(tmp_path, act)
+
+
 def test_a_log_that_cannot_be_read_and_was_opened_to_say_so_is_told_once(tmp_path: Path) -> None:
     async def act(server: Server) -> None:
         await pushed(server, OPEN)

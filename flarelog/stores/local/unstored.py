@@ -5,20 +5,21 @@
 A log that the receiver refused is none of them any more once it is stored, whatever the record says, or when the place
 that had it says that it has no others that were refused. One that cannot be read is none any more when the place that
 said so says that it can read all others; of one that is stored, the rest is what cannot be read. The record is never
-longer than LIMIT: then it names fewer logs, and that there are others.
+longer than LIMIT: then it names fewer logs, and that there are others. How many files without a name a place has is
+told apart from those of other places, which earlier versions did not do: theirs is the last word of all places.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from flarelog.model import LONGEST_REASON, OTHERS, StreamId, StreamInfo, is_unread
-from flarelog.stores.base import names_of, never_stored
+from flarelog.stores.base import Told, key_of, names_of, never_stored
 from flarelog.stores.directory import unless_gone
 from flarelog.stores.local import chronicle, lines
 from flarelog.stores.local.layout import Layout
@@ -39,41 +40,47 @@ def name_of(site: str) -> str:
     return f".{site}{SUFFIX}"
 
 
-def _lines(found: Mapping[str, Reason]) -> Iterator[bytes]:
-    for reason, group in groupby(sorted(found, key=lambda log: (found[log], log)), found.__getitem__):
+def _lines(found: Mapping[Told, Reason]) -> Iterator[bytes]:
+    for reason, group in groupby(sorted(found, key=lambda one: (found[one], one)), found.__getitem__):
         said: dict[str, Any] = {"t": "unstored", "why": reason.why[:LONGEST_REASON]}
         if reason.place:
             said["place"] = reason.place
-        yield from _each(said, group)
+        yield from _each(said, [what for what, _ in group])
 
 
-def _each(said: dict[str, Any], logs: Iterable[str]) -> Iterator[bytes]:
-    every = list(logs)
+def _each(said: dict[str, Any], every: Sequence[str]) -> Iterator[bytes]:
+    """*said* of *every*: of files without a name it is said of those of its place alone."""
+    if OTHERS in every:
+        yield lines.line({**said, "logs": [OTHERS], "apart": True})
+        every = [one for one in every if one != OTHERS]
     for at in range(0, len(every), A_LINE):
         yield lines.line({**said, "logs": every[at : at + A_LINE]})
 
 
-def recorded(raw: bytes) -> dict[str, Reason]:
-    """The logs that *raw* names, each with its latest reason; what makes no sense is left out."""
-    found: dict[str, Reason] = {}
+def recorded(raw: bytes) -> dict[Told, Reason]:
+    """What *raw* names, each with its latest reason; what makes no sense is left out."""
+    found: dict[Told, Reason] = {}
     for record in lines.records(raw):
-        if record is None:
+        if record is None or record.get("t") not in ("unstored", "readable"):
             continue
         with suppress(KeyError, TypeError, ValueError):
-            match record.get("t"):
-                case "unstored":
-                    reason = Reason(lines.text(record["why"]), lines.text(record.get("place", "")))
-                    found |= dict.fromkeys(map(lines.text, record["logs"]), reason)
-                case "readable":
-                    for log in map(lines.text, record["logs"]):
-                        found.pop(log, None)
+            place, logs = lines.text(record.get("place", "")), [*map(lines.text, record["logs"])]
+            if OTHERS in logs and not record.get("apart"):
+                for one in [one for one in found if one[0] == OTHERS]:
+                    del found[one]
+            keys = [key_of(log, place) for log in logs]
+            if record["t"] == "unstored":
+                found |= dict.fromkeys(keys, Reason(lines.text(record["why"]), place))
+            else:
+                for key in keys:
+                    found.pop(key, None)
     return found
 
 
 def write(layout: Layout, run: str, site: str, found: Mapping[str, str], place: str) -> None:
     """Add *found* of *place* to the record: logs, and why. Raises as ``chronicle.write``."""
     known = recorded(layout.raw((run,), name_of(site)))
-    reasons = {log: Reason(why[:LONGEST_REASON], place) for log, why in found.items()}
+    reasons = {key_of(log, place): Reason(why[:LONGEST_REASON], place) for log, why in found.items()}
     new = {log: reason for log, reason in reasons.items() if known.get(log) != reason}
     if new:
         chronicle.add(layout.root, run, name_of(site), b"".join(_lines(new)), LIMIT, shortened)
@@ -84,20 +91,24 @@ def forget(layout: Layout, run: str, site: str, place: str, but: Collection[str]
     those. Raises as ``chronicle.write``.
     """
     known = recorded(layout.raw((run,), name_of(site)))
-    of_place = [log for log, said in known.items() if said.place == place and is_unread(said.why) == unread]
+    of_place = [log for (log, _), said in known.items() if said.place == place and is_unread(said.why) == unread]
     over = [log for log in of_place if log not in but]
     if over:
-        chronicle.add(layout.root, run, name_of(site), b"".join(_each({"t": "readable"}, over)), LIMIT, shortened)
+        said = {"t": "readable", "place": place}
+        chronicle.add(layout.root, run, name_of(site), b"".join(_each(said, over)), LIMIT, shortened)
 
 
 def shortened(raw: bytes) -> bytes:
     """*raw* with each log once, in half of the room; one entry stands for those that it has no room for."""
-    every, size = list(_lines(recorded(raw))), 0
+    found, size = recorded(raw), 0
+    every = list(_lines(found))
     for number, one in enumerate(every):
         size += len(one)
         if size > LIMIT // 2:
             reason = next(iter(recorded(one).values()))
-            return b"".join([*every[:number], *_lines({OTHERS: reason})])
+            kept = b"".join(every[:number])
+            others = key_of(OTHERS, reason.place)
+            return kept if others in recorded(kept) else kept + b"".join(_lines({others: reason}))
     return b"".join(every)
 
 
