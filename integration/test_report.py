@@ -87,6 +87,30 @@ def test_a_run_with_a_gap_an_exit_record_and_a_silent_site(place: Place, tmp_pat
         assert len(files[0].read_bytes()) < 100_000
 
 
+def test_a_site_that_was_killed_with_its_receiver_while_it_waited_stands_as_status_says(place: Place) -> None:
+    receiver = place.serve("--max-site-bytes", "1000")
+    append(place.root / "log.txt", b"a line of a log\n" * 10_000)
+    sidecar = place.sidecar(receiver)
+    receiver.program.says("--max-site-bytes")
+    until(lambda: b'"paused"' in content(receiver.store / RUN / f".{SITE}.events"), "the pause is written down")
+
+    def stands() -> str:
+        made = place.call("report", RUN, "--receiver", receiver.address, "-o", "-", "--format", "md")
+        assert made.ends() == 0, made.talk()
+        return " ".join(re.findall("paused|lost link", made.printed.split("##")[0]))
+
+    def status() -> str:
+        return place.call("status", RUN, "--receiver", receiver.address).printed
+
+    assert stands() == "paused"
+    assert "1 site: 1 paused" in status()
+    sidecar.kill()
+    receiver.program.kill()
+    receiver = receiver.again("--max-site-bytes", "1000")
+    assert "1 site: 1 lost link" in status()
+    assert stands() == "lost link"
+
+
 def test_bad_input_is_a_sentence_and_an_exit_code(place: Place, tmp_path: Path) -> None:
     receiver = place.serve()
     append(place.root / "log.txt", b"one\n")

@@ -25,6 +25,7 @@ from flarelog.errors import NotFound
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import RunState
 from flarelog.model import Attributes, Gap, Generation, Health, Receipt, StreamId, unnamed
+from flarelog.receiver.phases import Phase, Standing
 from flarelog.render.levels import Level
 from flarelog.render.zones import Stamps
 from flarelog.stores.local.store import LocalStore
@@ -105,6 +106,11 @@ VERDICTS = [
         id="paused-and-why",
     ),
     pytest.param(
+        report(SiteFacts("a", 1, stands=Stands.LOST), SiteFacts("b", 1, stands=Stands.PAUSED, why="the disk is full")),
+        "0 of 2 sites complete; a lost link; b paused: the disk is full",
+        id="since-when-was-not-written-down",
+    ),
+    pytest.param(
         report(SiteFacts("a", 1, stands=Stands.PAUSED, since=BEGIN, why=LIMIT)),
         f"0 of 1 site complete; a paused from 14:13: {LIMIT}",
         id="an-option-at-the-end-of-a-reason",
@@ -172,7 +178,31 @@ STANDS = [
 
 @pytest.mark.parametrize(("facts", "own", "over", "stands"), STANDS)
 def test_how_a_site_stands(facts: SiteFacts, own: Lane | None, over: bool, stands: Stands) -> None:
-    assert placed(facts, own, over=over)[0] is stands
+    assert placed(facts, own, None, over=over)[0] is stands
+
+
+PAUSED = Stretch(BEGIN + 5000, BEGIN + HOUR, "paused", "full")
+AWAY, WAITS = Standing(Phase.LOST, 3.0), Standing(Phase.PAUSED, why="too many")
+
+
+@pytest.mark.parametrize(
+    ("latest", "now", "expected"),
+    [
+        pytest.param(PAUSED, WAITS, (Stands.PAUSED, PAUSED.begin, "full"), id="since-then"),
+        pytest.param(PAUSED, AWAY, (Stands.LOST, 0, ""), id="killed-with-its-receiver-while-it-waited"),
+        pytest.param(Stretch(BEGIN, 0, "open"), AWAY, (Stands.LOST, 0, ""), id="killed-with-its-receiver"),
+        pytest.param(Stretch(BEGIN, 0, "open"), WAITS, (Stands.PAUSED, 0, "too many"), id="it-was-not-written-down"),
+        pytest.param(LOST, AWAY, (Stands.LOST, LOST.begin, "gone"), id="lost-since-then"),
+        pytest.param(LOST, Standing(Phase.LIVE), (Stands.SENDING, 0, ""), id="back-just-now"),
+        pytest.param(PAUSED, Standing(Phase.ENDED, 60.0, "timeout"), (Stands.CLOSED, 0, ""), id="nobody-came-back"),
+        pytest.param(None, AWAY, (Stands.CLOSED, 0, ""), id="closed-before-the-receiver-was-killed"),
+    ],
+)
+def test_a_site_stands_as_its_receiver_says(
+    latest: Stretch | None, now: Standing, expected: tuple[Stands, int, str]
+) -> None:
+    own = lane("a", over=latest is None, now=latest)
+    assert placed(SiteFacts("a", 1), own, now, over=False) == expected
 
 
 # --- hostile texts

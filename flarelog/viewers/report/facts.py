@@ -11,7 +11,7 @@ from statistics import median
 from flarelog.detect.base import Finding
 from flarelog.model import StreamId
 from flarelog.placeholders import look_at
-from flarelog.receiver.phases import spoken
+from flarelog.receiver.phases import Phase, Standing, spoken
 from flarelog.text import several
 from flarelog.values import frozen
 from flarelog.viewers.lanes import Lane, Lanes
@@ -174,7 +174,7 @@ class Report:
             case Stands.SENDING:
                 return "has not ended"
         why = f": {_cut(one.why)}" if one.why and one.stands is Stands.PAUSED else ""
-        return f"{one.stands} from {self.clock(one.since)}{why}"
+        return f"{one.stands}{f' from {self.clock(one.since)}' if one.since else ''}{why}"
 
     def _more(self, stands: Stands, those: Sequence[SiteFacts]) -> str:
         have = "has" if len(those) == 1 else "have"
@@ -245,8 +245,10 @@ def sized(count: int) -> str:
     return f"{count:,} B"
 
 
-def placed(facts: SiteFacts, lane: Lane | None, *, over: bool) -> tuple[Stands, int, str]:
-    """How the site stands, since when and why."""
+def placed(facts: SiteFacts, lane: Lane | None, now: Standing | None, *, over: bool) -> tuple[Stands, int, str]:
+    """How the site stands, since when (0: nobody wrote it down) and why. *now*: what its receiver calls it, as
+    ``flarelog status`` says; None: only a store was asked.
+    """
     if facts.gaps:
         return Stands.GAP, 0, ""
     if any(not one.well for one in facts.endings):
@@ -258,14 +260,20 @@ def placed(facts: SiteFacts, lane: Lane | None, *, over: bool) -> tuple[Stands, 
     if facts.logs and facts.agreed == facts.logs and not facts.unstored:
         return Stands.COMPLETE, 0, ""
     latest = lane.now if lane is not None and not lane.over else None
+    what = latest.what if latest is not None else ""
+    if now is not None and not (lane is not None and lane.over):
+        what = now.phase.value  # a receiver that was killed wrote the end of nothing
     for stands in (Stands.SILENT, Stands.LOST, Stands.PAUSED):
-        if lane is not None and latest is not None and latest.what == stands.value:
+        if what != stands.value:
+            continue
+        if lane is not None and latest is not None and latest.what == what:
             same = [one.begin for one in lane.stretches if one.what == latest.what and one.end >= latest.begin]
             begin = min((latest.begin, *same))
             earlier = [one for one in lane.stretches if one.what == Stands.SILENT.value]
             if stands is Stands.LOST and earlier and earlier[-1].end >= begin - 1000:
                 return Stands.SILENT, earlier[-1].begin, latest.why
             return stands, begin, latest.why
-    if over or (lane is not None and lane.over):
+        return stands, 0, now.why if now is not None else ""
+    if over or (lane is not None and lane.over) or what == Phase.ENDED.value:
         return Stands.CLOSED, 0, ""
     return Stands.SENDING, 0, ""

@@ -20,7 +20,7 @@ from flarelog.detect.table import Table
 from flarelog.errors import FlarelogError
 from flarelog.lifecycle import RunState
 from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
-from flarelog.receiver.phases import Phase, standing
+from flarelog.receiver.phases import Phase, Standing, sites, standing
 from flarelog.records import ordered, unknown_ends, unstored_sentences
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
@@ -259,8 +259,10 @@ def _sites(
     every = list(infos)
     clocks.learn(info for info in every if not info.unstored)
     by_site = {lane.site: lane for lane in lanes.lanes}
+    live = any(info.state is not None and info.state.linked is not None for info in every)
+    now = {site: one for (_, site), one in sites(every).items()} if live else {}
     return tuple(
-        _site(site, list(group), by_site.get(site), ends.get(site, _Ends(0)), clocks, unread, over=over)
+        _site(site, list(group), by_site.get(site), now.get(site), ends.get(site, _Ends(0)), clocks, unread, over=over)
         for site, group in groupby(every, lambda info: info.stream.site)
     )
 
@@ -269,6 +271,7 @@ def _site(
     site: str,
     every: Sequence[StreamInfo],
     lane: Lane | None,
+    now: Standing | None,
     ends: _Ends,
     clocks: Clocks,
     unread: Collection[StreamId],
@@ -309,7 +312,7 @@ def _site(
         refused=legible(refused[0].unstored) if refused else "",
         partly=any(info.is_partly for info in refused),
     )
-    stands, since, why = placed(facts, lane, over=over)
+    stands, since, why = placed(facts, lane, now, over=over)
     return replace(facts, stands=stands, since=since, why=why)
 
 

@@ -284,7 +284,8 @@ def words(report: Report, one: SiteFacts) -> str:
             rest = "" if one.agreed == one.logs else f"; {_have(one.logs - one.agreed, one.logs, 'log')} not ended"
             return f"{several(one.lost, 'byte')} lost{rest}"
         case Stands.SILENT | Stands.LOST | Stands.PAUSED:
-            return f"from {report.clock(one.since)}{f': {one.why}' if one.why else ''}"
+            since = f"from {report.clock(one.since)}" if one.since else ""
+            return ": ".join(filter(None, (since, one.why)))
     return ""
 
 
