@@ -93,6 +93,7 @@ def test_commands_at_the_same_time_lose_nothing(place: Place) -> None:
         pytest.param(["create", "serve--web", "--store", "s"], 2, "flarelog serve --web", id="the-pages-own"),
         pytest.param(["create", "wall", "--store", "s", "--role", "site"], 2, "site", id="a-site"),
         pytest.param(["create", "wall", "--store", "s", "--runs", "a/b"], 2, "'a/b'", id="runs-that-cannot-be"),
+        pytest.param(["create", "wall", "--store", "s", "--runs", "a["], 78, "'a['", id="a-glob-that-is-none"),
         pytest.param(["create", "wall", "--store", "s", "--expires", "never"], 2, "30d", id="for-ever"),
         pytest.param(["create", "wall", "--store", "s", "--expires", "9999d"], 2, "3650 days", id="for-long"),
         pytest.param(["create", "wall", "--store", "FILE"], 2, "FILE", id="into-a-file"),

@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from flarelog import globs
 from flarelog.contents import contents
 from flarelog.errors import InvalidFile, InvalidOption, NotAllowed, NotFound
 from flarelog.policy import Identity, Role, run_patterns
@@ -156,6 +157,7 @@ class Tokens:
         if not 0 < lifetime <= MAX_LIFETIME:
             raise InvalidOption(f"a token must live for one second to {MAX_LIFETIME // 86400} days")
         patterns = run_patterns(runs, "the token's runs")
+        globs.check(patterns)
         secret = PREFIX + secrets.token_urlsafe(32)
         with self._changing() as tokens:
             taken = {token.id for token in tokens}

@@ -151,6 +151,7 @@ def test_a_file_that_is_another_users_lets_nobody_in(tmp_path: Path, caplog: pyt
         pytest.param({"role": Role.SITE}, "a site needs a certificate", id="a-site"),
         pytest.param({"runs": []}, "needs runs", id="no-runs"),
         pytest.param({"runs": ["a/b"]}, "no run can have the name 'a/b'", id="runs-that-cannot-be"),
+        pytest.param({"runs": ["job-*", "a["]}, r"'a\['.* has a '\['", id="a-bracket-that-is-not-closed"),
         pytest.param({"lifetime": 0}, "for one second to", id="no-time"),
         pytest.param({"lifetime": 3651 * DAY}, "3650 days", id="for-ever"),
     ],
