@@ -324,10 +324,35 @@ def test_where_an_option_is_wrong_nothing_is_started(
     assert err.count(b"\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        pytest.param('ranks = "maybe"', "line 4: ranks: 'maybe' is not", id="a-word"),
+        pytest.param('exclude = ["a["]', "line 4: exclude: the pattern 'a['", id="a-glob"),
+        pytest.param('zone = "Mars/Olympus"', "zone 'Mars/Olympus' is unknown", id="a-zone"),
+        pytest.param('site-policy = "none.toml"', "none.toml", id="a-file"),
+        pytest.param('tls-cert = "x"', "TLS needs --tls-ca, --tls-cert and --tls-key", id="half"),
+        pytest.param("nonsense = 1", "line 4: flarelog sidecar has no option 'nonsense'", id="a-key"),
+    ],
+)
+def test_where_the_sidecars_table_of_a_file_is_wrong_nothing_is_started(tmp_path: Path, table: str, said: str) -> None:
+    address = free_address()
+    (tmp_path / "conf.toml").write_text(f'[run]\nreceiver = ["{address}"]\n[sidecar]\n{table}\n')
+    ran = Ran(tmp_path, "--config", "conf.toml", command=["touch", "started"])
+    code, out, err = ran.ends()
+    assert (code, out, (tmp_path / "started").exists(), ran.spool.exists()) == (2, b"", False, False), err
+    assert said in err.decode()
+    assert err.count(b"\n") == 1, err.decode()
+
+
 def test_a_certificate_that_has_expired_fails_no_command(tmp_path: Path) -> None:
     pair = Authority.new(tmp_path / "certs").issue("site-1", days=(-10, -1))
-    ran = Ran(tmp_path, "--receiver", free_address(), "--linger", "0.2", *pair.arguments(), command=["echo", "hi"])
-    assert ran.ends()[:2] == (0, b"hi\n")
+    words = pair.arguments()
+    table = "".join(f'{name[2:]} = "{value}"\n' for name, value in zip(words[::2], words[1::2], strict=True))
+    (tmp_path / "conf.toml").write_text(f"[sidecar]\n{table}")
+    for said in (words, ("--config", "conf.toml")):
+        ran = Ran(tmp_path, "--receiver", free_address(), "--linger", "0.2", *said, command=["echo", "hi"])
+        assert ran.ends()[:2] == (0, b"hi\n")
 
 
 def test_a_site_that_lets_nothing_go_is_no_receiver_that_refuses(place: Place) -> None:

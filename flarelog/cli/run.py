@@ -99,6 +99,8 @@ def command(
         options = replace(options, spool=None)  # the variable is the outer command's
     if receivers or not outer:
         _demand(redact, site_policy, access, env.get("FLARELOG_ZONE", ""))
+    if receivers:
+        _demand_table(_asked(context, receivers, run, where, "."), context.meta.get("flarelog.config"))
     place = _place(options, outer, run, where, log, own=bool(receivers))
     sending = None
     if place is not None and receivers:
@@ -154,6 +156,31 @@ def _demand(redact: tuple[str, ...], site_policy: tuple[str, ...], access: Acces
         sys.exit(USAGE)
 
 
+def _demand_table(asked: list[str], path: str | None) -> None:
+    """End with USAGE where the sidecar, which is *asked* this, could make nothing of its table of the file at *path*,
+    or of its own file. It finds out itself, in a process of its own: this one does without what a sidecar needs.
+    """
+    from flarelog.cli.config_file import chosen, read
+
+    if (path := chosen(path, "sidecar")) is None:
+        return
+    try:
+        code = 0
+        if "sidecar" in read(path).tables:
+            import subprocess
+
+            argv = [*python(), "--log-level", "warning", *asked, "--only-check"]
+            argv += ["--drain-timeout", "1"]  # which is not its own
+            code = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False).returncode  # noqa: S603
+    except FlarelogError as error:
+        say(sentence(error))
+        code = USAGE
+    except OSError:  # the sidecar will not start either, which is told then, and is no fault of the file
+        return
+    if code > 1:
+        sys.exit(USAGE)
+
+
 def _not_taken(context: click.Context) -> list[str]:
     """The options that were given to a command whose output another one sends, and that only who sends could follow."""
     taken = {"receivers", "run_id", "command", *RunOptions.__dataclass_fields__}
@@ -201,8 +228,20 @@ def _sending(
     options: RunOptions,
     place: names.Place,
 ) -> Sending:
-    """The sidecar of *place*: it gets what was said here and is meant for it; the rest it finds in the environment."""
-    asked = ["sidecar", "--run", run, "--site", site, "--root", place.root, "--all-files"]
+    """The sidecar of *place*."""
+    import shlex
+
+    asked = _asked(context, receivers, run, site, place.root)
+    later = shlex.join(["flarelog", *asked, "--once"])
+    argv = [*python(), "--log-level", "warning", *asked, "--until-stdin-ends"]
+    argv += ["--drain-timeout", str(max(options.linger, 0.1))]
+    meant_for_it = {name: value for name, value in env.items() if name not in _SERVICES}
+    return Sending(argv, meant_for_it, place, later, say)
+
+
+def _asked(context: click.Context, receivers: tuple[str, ...], run: str, site: str, root: str) -> list[str]:
+    """What the sidecar of *root* gets: what was said here and is meant for it; the rest it finds in the environment."""
+    asked = ["sidecar", "--run", run, "--site", site, "--root", root, "--all-files"]
     for address in receivers:
         asked += ["--receiver", address]
     for param in context.command.params:
@@ -211,12 +250,6 @@ def _sending(
         said = context.params.get(str(param.name), ())
         for value in said if isinstance(said, tuple) else (said,):
             asked += [param.opts[0], str(value)]
-    import shlex
-
     if path := context.meta.get("flarelog.config"):
         asked += ["--config", path]
-    later = shlex.join(["flarelog", *asked, "--once"])
-    argv = [*python(), "--log-level", "warning", *asked, "--until-stdin-ends"]
-    argv += ["--drain-timeout", str(max(options.linger, 0.1))]
-    meant_for_it = {name: value for name, value in env.items() if name not in _SERVICES}
-    return Sending(argv, meant_for_it, place, later, say)
+    return asked

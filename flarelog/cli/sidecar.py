@@ -49,6 +49,7 @@ _ELSEWHERE = ("include", "exclude", "start_at", "ignore_older", "once", "state",
 @asks(sidecar=SidecarOptions)
 @tls_options
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Drain when stdin ends, as flarelog run wants it.")
+@click.option("--only-check", is_flag=True, hidden=True, help="End before anything is sent, as flarelog run wants it.")
 @option(
     "--json",
     "as_json",
@@ -66,6 +67,7 @@ def command(
     sidecar: partial[SidecarOptions],
     access: Access,
     until_stdin_ends: bool,
+    only_check: bool,
     as_json: bool,
 ) -> None:
     """Send every log under a directory to a receiver, live, until SIGTERM; then drain and end.
@@ -99,13 +101,17 @@ def command(
     consents = checked(lambda: in_force(*site_policy))
     for consent in consents:
         checked(consent.demand)
-    tune_memory()
-    more_descriptors()
     logs = checked(lambda: source(root, sites=consents))
     tls = checked(access.tls)
     targets = checked(
         lambda: [sidecar(address, run_id, site, logs, tls=tls, others=len(receivers) > 1) for address in receivers]
     )
+    if only_check:
+        if tls is not None:
+            checked(tls.demand)
+        return
+    tune_memory()
+    more_descriptors()
     made: list[Sending] = []
 
     def make() -> list[Sender[Outcome]]:
