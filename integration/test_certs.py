@@ -47,8 +47,9 @@ def test_a_ca_from_nothing_to_a_list(place: Place) -> None:
         assert done(issued) == [f"certs/{stem}.crt", f"certs/{stem}.key"]
         assert f"--tls-cert {'certs/' if stem == 'server' else ''}{stem}.crt" in issued.said
     table = [line.split() for line in done(place.call("certs", "list"))]
-    assert table[0] == ["NAME", "ROLE", "SERIAL", "NOT", "AFTER", "DAYS", "LEFT", "STATE"]
-    assert [row[-1] for row in table[1:]] == ["valid", "soon", "valid", "valid"]
+    assert table[0] == ["NAME", "ROLE", "SERIAL", "NOT", "AFTER", "DAYS", "LEFT", "STATE", "FILE"]
+    assert [row[-2] for row in table[1:]] == ["valid", "soon", "valid", "valid"]
+    assert [row[-1] for row in table[1:]] == ["ca.crt", "anna.crt", "server.crt", "site-1.crt"]
     listed = place.call("certs", "list", FLARELOG_DIR=str(place.directory / "certs"), FLARELOG_JSON="1")
     assert done(listed)
     assert {(one["name"], one["role"], one["days_left"], one["state"]) for one in listed.records()[1:]} == {

@@ -15,6 +15,7 @@ import click
 
 from flarelog.cli.options import Whole, option
 from flarelog.cli.running import aligned, checked
+from flarelog.text import legible
 
 if TYPE_CHECKING:
     from flarelog.security.authority import Issued
@@ -112,7 +113,10 @@ def reader(name: str, directory: Path, days: int) -> None:
 @click.argument("name")
 @_directory
 def revoke(name: str, directory: Path) -> None:
-    """Put the certificate NAME on the CA's revocation list, ca.crl, which receivers read with --tls-crl."""
+    """Put the certificate NAME on the CA's revocation list, ca.crl, which receivers read with --tls-crl.
+
+    NAME may also be the path of a certificate that was moved to another place.
+    """
     authority, now = _authority()
     one, path = checked(lambda: authority.revoke(directory, name, now=now))
     click.echo(os.fsencode(path))
@@ -168,8 +172,9 @@ def _options(one: Issued, directory: Path) -> str:
 
 
 def _table(found: list[Issued], now: datetime) -> list[str]:
-    rows = [("NAME", "ROLE", "SERIAL", "NOT AFTER", "DAYS LEFT", "STATE")]
+    rows = [("NAME", "ROLE", "SERIAL", "NOT AFTER", "DAYS LEFT", "STATE", "FILE")]
     for one in found:
         role, end = one.role.value if one.role else "", f"{one.not_after:%Y-%m-%d %H:%M}Z"
-        rows.append((one.name, role, f"{one.serial:X}", end, str(one.days_left(now)), one.state(now)))
+        file = legible(one.certificate.name)
+        rows.append((one.name, role, f"{one.serial:X}", end, str(one.days_left(now)), one.state(now), file))
     return aligned(rows, {4})

@@ -172,21 +172,20 @@ def issued(directory: Path) -> tuple[list[Issued], list[Path]]:
 def revoke(directory: Path, name: str, *, now: datetime) -> tuple[Issued, Path]:
     """Put the certificate *name* on the CA's revocation list, ``ca.crl``, which is good for as long as the CA: what
     was revoked, and that file, which takes the place of the one that was there. *name*: of its file without ``.crt``,
-    or, where there is no such file, as the list shows it. Harmless when repeated.
+    or, where there is no such file, as the list shows it, or a path, of a pair that was moved away. Harmless when
+    repeated.
 
     Raises NotFound, NotAllowed.
     """
     with at_work(directory):
         ca, ca_key = _load_ca(directory, now)
-        path = directory / f"{name}.crt"
-        if name == "ca":
+        path = _file(directory, name)
+        one = _issued(path, _read_certificate(path, directory), ca)
+        if one.serial == ca.serial_number and one.by_this_ca:
             raise NotAllowed(
                 f"the CA {path} cannot revoke itself: name a certificate that it signed, or"
                 " give receivers and sites another CA (--tls-ca)"
             )
-        if os.sep in name or not path.exists():
-            path = _named(directory, name)
-        one = _issued(path, _read_certificate(path, directory), ca)
         if not one.by_this_ca:
             raise NotAllowed(f"{path} was not signed by this CA: revoke it with its own CA")
         there = list(_revoked(directory, ca) or ())
@@ -196,12 +195,21 @@ def revoke(directory: Path, name: str, *, now: datetime) -> tuple[Issued, Path]:
     return replace(one, revoked=True), listed
 
 
-def _named(directory: Path, name: str) -> Path:
-    """The file of the certificate that the list calls *name*. Raises NotFound, NotAllowed."""
+def _file(directory: Path, name: str) -> Path:
+    """The file of the certificate *name*, as of ``revoke``. Raises NotFound, NotAllowed."""
+    path = directory / f"{name}.crt"
+    if os.sep not in name and path.exists():
+        return path
     found = [one.certificate for one in issued(directory)[0] if one.name == name and one.role is not Role.CA]
     if not found:
-        path = directory / f"{name}.crt"
-        raise NotFound(f"there is no certificate {path}; flarelog certs list shows the existing ones")
+        named = [Path(name)] if os.sep in name else [directory / name, Path(name)]
+        for file in named:
+            if file.is_file():
+                return file
+        raise NotFound(
+            f"there is no certificate {path}; flarelog certs list shows the existing ones; give the path of a"
+            " certificate that is not there any more"
+        )
     if len(found) > 1:
         files = ", ".join(path.stem for path in found)
         raise NotAllowed(f"{len(found)} certificates have the name {name}: revoke them by their files' names: {files}")
@@ -413,7 +421,8 @@ def _read_certificate(path: Path, directory: Path) -> x509.Certificate:
     except OSError as error:
         raise NotAllowed(f"{path} cannot be read: {error.strerror}") from error
     except ValueError:
-        raise NotAllowed(f"{path} holds no certificate in PEM: restore the CA's own") from None
+        what = "restore the CA's own" if path.parent == directory else "give the file of a certificate"
+        raise NotAllowed(f"{path} holds no certificate in PEM: {what}") from None
 
 
 def _issued(path: Path, certificate: x509.Certificate, ca: x509.Certificate | None) -> Issued:

@@ -112,5 +112,5 @@ def _there_already(path: Path) -> NotAllowed:
         )
     return NotAllowed(
         f"{path} exists: use it; for a new pair move it and its other half away, after flarelog certs revoke"
-        f" {path.stem} if another could have its key: the CA finds what it revokes by this file alone"
+        f" {path.stem} if another could have its key: only who has this file can revoke it"
     )

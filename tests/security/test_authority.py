@@ -535,6 +535,36 @@ def test_each_certificate_is_revoked_by_the_name_that_the_list_shows(tmp_path: P
         authority.revoke(tmp_path, "flarelog CA", now=NOW)
 
 
+def test_a_certificate_that_was_moved_is_revoked_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, other = tmp_path / "certs", tmp_path / "other"
+    for directory in (here, other):
+        authority.init(directory, now=NOW)
+        authority.issue(directory, Role.SITE, "site-1", now=NOW)
+    old = authority.issued(here)[0][1]
+    (tmp_path / "old").mkdir()
+    for path in (old.certificate, old.key):
+        path.rename(tmp_path / "old" / path.name)
+    new = authority.issue(here, Role.SITE, "site-1", now=NOW)
+    monkeypatch.chdir(tmp_path)
+    for name in (tmp_path / "old" / "site-1.crt", "old/site-1.crt"):
+        assert authority.revoke(here, str(name), now=NOW)[0].serial == old.serial
+    crl = x509.load_pem_x509_crl((here / "ca.crl").read_bytes())
+    assert [one.serial_number for one in crl] == [old.serial]
+    assert [one.state(NOW) for one in authority.issued(here)[0]] == ["valid", "valid"]
+    (tmp_path / "no.crt").write_text("none")
+    for name, why in (
+        ("other/site-1.crt", "was not signed by this CA"),
+        ("certs/ca.crt", "cannot revoke itself"),
+        ("ca.crt", "cannot revoke itself"),
+        ("no.crt", "no.crt holds no certificate in PEM: give the file of a certificate"),
+    ):
+        with pytest.raises(NotAllowed, match=why):
+            authority.revoke(here, name, now=NOW)
+    with pytest.raises(NotFound, match=r"there is no certificate .* give the path of a certificate"):
+        authority.revoke(here, "old/site-2.crt", now=NOW)
+    assert authority.revoke(here, "site-1.crt", now=NOW)[0].serial == new.serial, "as the list shows its file"
+
+
 def test_what_is_revoked_is_on_the_list_and_receivers_believe_it(ca: Path) -> None:
     directory = ca
     pair = {name: authority.issue(directory, Role.SITE, name, now=NOW) for name in ("site-2", "site-3")}
