@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -24,6 +25,7 @@ from flarelog.sources.process.sending import Sending
 
 _SERVICES = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")  # to systemd the command speaks, if it does
 _SAID = (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP)  # what the sidecar does not find by itself
+_CHECKED = 10  # seconds in which a sidecar's table is checked
 _OWN = ("receivers", "run_id", "site", "command", *(RunOptions.__dataclass_fields__))
 
 
@@ -171,7 +173,9 @@ def _demand_table(asked: list[str], path: str | None) -> None:
 
             argv = [*python(), "--log-level", "warning", *asked, "--only-check"]
             argv += ["--drain-timeout", "1"]  # which is not its own
-            code = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False).returncode  # noqa: S603
+            nothing = subprocess.DEVNULL
+            with suppress(subprocess.TimeoutExpired):  # no command waits for a check that hangs
+                code = subprocess.run(argv, stdin=nothing, stdout=nothing, timeout=_CHECKED, check=False).returncode  # noqa: S603
     except FlarelogError as error:
         say(sentence(error))
         code = USAGE
