@@ -219,6 +219,15 @@ def test_without_globs_everything_is_sent_that_does_not_look_like_something_else
     assert sorted(receiver.streams()) == [f"{SITE}/log.txt", f"{SITE}/metrics.jsonl", f"{SITE}/stdout"]
 
 
+def test_all_files_are_sent_but_hidden_ones_and_those_in_hidden_directories(place: Place) -> None:
+    for name in ("model.pt", "a/old.log.gz", ".netrc", "a/.env", ".ssh/id_rsa", "a/.git/b/config"):
+        (place.root / name).parent.mkdir(parents=True, exist_ok=True)
+        append(place.root / name, HEAD)
+    receiver = place.serve()
+    assert place.once(receiver, "--all-files").ends() == 0
+    assert sorted(receiver.streams()) == [f"{SITE}/a/old.log.gz", f"{SITE}/model.pt"]
+
+
 def test_three_hundred_files_that_appear_at_once_all_arrive(place: Place) -> None:
     receiver = place.serve("--durability", "memory")
     sidecar = place.sidecar(receiver)

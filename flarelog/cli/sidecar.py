@@ -22,7 +22,7 @@ from flarelog.sender.ending import Sending
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome, StreamOutcome
 from flarelog.sources.consent import in_force
-from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.patterns import HIDDEN, SourceOptions
 from flarelog.sources.files.unmatched import left_out
 
 T = TypeVar("T")
@@ -95,8 +95,8 @@ def command(
     if all_files:
         source, sidecar = _flags_alone(source), _flags_alone(sidecar)
         given = source.keywords
-        hidden = (*given.get("exclude", ()), ".*")
-        source = partial(source, include=given.get("include") or ("**",), exclude=hidden)
+        exclude = (*given.get("exclude", ()), *HIDDEN)
+        source = partial(source, include=given.get("include") or ("**",), exclude=exclude)
         as_json = as_json and is_flag("as_json")
     consents = checked(lambda: in_force(*site_policy))
     for consent in consents:

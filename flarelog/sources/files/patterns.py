@@ -18,11 +18,12 @@ from flarelog.sources.redaction.mask import Rules
 from flarelog.sources.spool import log_of
 from flarelog.values import frozen
 
+HIDDEN = (".*", ".*/**", "**/.*/**")  # files, and whatever is in directories, of which nobody expects that they leave
 NOT_LOGS = (
     *("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.tar", "*.tgz"),
     *("*.pt", "*.pth", "*.ckpt", "*.safetensors", "*.onnx", "*.h5", "*.bin", "*.pkl", "*.pickle"),
     *("*.npy", "*.npz", "*.parquet", "*.arrow", "events.out.tfevents.*", "*.py", "*.pyc", "*.so"),
-    *("*.swp", "*~", "*.tmp", ".*", ".*/**", "**/.*/**", "*.crt", "*.key", "*.pem"),
+    *("*.swp", "*~", "*.tmp", *HIDDEN, "*.crt", "*.key", "*.pem"),
 )
 """What is left out when no include pattern says otherwise: names that say that a file is something else than a log."""
 expect(NOT_LOGS)
