@@ -401,6 +401,31 @@ def test_a_log_that_was_refused_for_its_name_is_sent_under_another_one(
     assert len(receiver.streams()) == 3
 
 
+@pytest.mark.parametrize(
+    "name", ["a b.log", f"{LOG}/inner.log", "shut.log"], ids=["unsendable", "refused", "unreadable"]
+)
+@pytest.mark.parametrize("alone", [False, True], ids=["beside-a-log", "alone"])
+def test_a_receiver_that_is_killed_right_behind_a_sidecar_still_knows_what_is_not_stored(
+    place: Place, nobody: tuple[str, ...], name: str, alone: bool
+) -> None:
+    receiver = place.serve()
+    elsewhere = place.directory / "elsewhere"
+    elsewhere.mkdir()
+    append(elsewhere / LOG, lines(10))
+    assert place.sidecar(receiver, "--once", root=elsewhere).ends() == 0
+    path = place.root / name
+    path.parent.mkdir(exist_ok=True)
+    append(path, lines(10))
+    path.chmod(0 if name == "shut.log" else 0o644)
+    if not alone:
+        append(place.root / "other.log", lines(10))
+
+    assert place.sidecar(receiver, "--once", plain=nobody).ends() in (1, 5)
+    receiver.program.kill()
+    again = place.serve(store=receiver.store)
+    assert standing_of(place, again)[:2] == ("idle", 7)
+
+
 @pytest.mark.parametrize("gone", ["removed", "excluded", "removed-while-it-runs"])
 def test_a_file_that_could_not_be_read_is_missing_until_it_is_gone_or_excluded(
     place: Place, nobody: tuple[str, ...], gone: str

@@ -198,10 +198,14 @@ class Happenings:
                         log.debug("%s/%s: what is missing no more could not be recorded: %s", *key[:2], error)
                         waiting.setdefault(key, but)
 
-    async def unstored(self, run: str, wanted: Callable[[str, str], bool]) -> Sequence[StreamInfo]:
-        """As the store's, with what waits to be written: else two readers in one second are told two things."""
+    async def written(self) -> None:
+        """What of the logs of which nothing was stored is new has been written, if it can be."""
         if self._told or self._writing.locked():
             await self.write_unstored()
+
+    async def unstored(self, run: str, wanted: Callable[[str, str], bool]) -> Sequence[StreamInfo]:
+        """As the store's, with what waits to be written: else two readers in one second are told two things."""
+        await self.written()
         return await self._store.unstored(run, wanted)
 
     async def _write_unstored(self) -> None:

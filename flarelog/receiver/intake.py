@@ -225,6 +225,9 @@ class Intake:
     def is_ending(self, run: str) -> bool:
         return self._runs.state(run) in (RunState.ENDING, RunState.ENDED)
 
+    async def written(self) -> None:
+        await self.happenings.written()
+
     def held(self, session: Session, why: str) -> None:
         self.states.held(session.stream, session.producer, why)
         self.happenings.hold(session.stream, why, session.place, opened=session.reception.receiver is not None)

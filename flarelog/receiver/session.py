@@ -102,6 +102,9 @@ class House(Protocol):
     def refused(self, session: Session, why: str) -> None:
         """The producer is told that no such log can be."""
 
+    async def written(self) -> None:
+        """What was heard of logs that nothing is stored of is in the store, or cannot be written."""
+
     def left(self, session: Session, sealed: bool) -> None: ...
     def wrong(self, where: object, bug: Exception) -> Refused: ...
 
@@ -321,6 +324,8 @@ class Session:
                 await self.house.ending.begins(self.line.peer)
                 self.house.ending.ends(self.line.peer)  # thousands may end in the same moment, with their connection
                 await self._settle()
+            self._note_refusal()
+            await self.house.written()  # what has its last word relies on that
             self._say_last_word()
         except Exception as bug:
             self.house.wrong(self.stream, bug)
@@ -335,6 +340,7 @@ class Session:
         try:
             await self.appender.sync()
             if self.reception.state is State.SEALING and isinstance(self.reception.receipt, Receipt):
+                await self.house.written()  # who sees the receipt, and no log that is missing, takes all for stored
                 await self.appender.seal(self.reception.receipt)
                 self.reception.sealed()
                 self.house.ends(self.stream)
@@ -343,6 +349,15 @@ class Session:
         except Exception as bug:
             self.failed(bug)
 
+    def _note_refusal(self) -> None:
+        reception, error = self.reception, self.reception.refusal
+        if error is None:
+            return
+        if reception.last_word is Code.PAUSE:
+            self.house.held(self, str(error))
+        elif reception.receiver is None and isinstance(error, InvalidName):  # who may not send it is refused before
+            self.house.refused(self, str(error))
+
     def _say_last_word(self) -> None:
         reception, error = self.reception, self.reception.refusal
         if error is None and reception.receiver is None and not self._news_only:
@@ -350,10 +365,6 @@ class Session:
         reply = self.reply(reception.last_word, str(error) if error is not None else "")
         reception.committed()
         if error is not None:
-            if reply.code is Code.PAUSE:
-                self.house.held(self, str(error))
-            elif reception.receiver is None and isinstance(error, InvalidName):  # who may not send it is refused before
-                self.house.refused(self, str(error))
             self.line.tell(self.stream, reply, error)
         self.line.last_word(reply)
 
