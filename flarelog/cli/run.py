@@ -252,8 +252,8 @@ def _asked(context: click.Context, receivers: tuple[str, ...], run: str, site: s
         if param.name in _OWN or context.get_parameter_source(str(param.name)) not in _SAID:
             continue
         said = context.params.get(str(param.name), ())
-        for value in said if isinstance(said, tuple) else (said,):
-            asked += [param.opts[0], str(value)]
+        for value in said if isinstance(said, tuple) else (said,):  # somebody may send the rest from elsewhere
+            asked += [param.opts[0], os.path.abspath(value) if isinstance(param.type, click.Path) else str(value)]
     if path := context.meta.get("flarelog.config"):
-        asked += ["--config", path]
+        asked += ["--config", os.path.abspath(path)]
     return asked
