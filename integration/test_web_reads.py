@@ -290,6 +290,7 @@ def test_logs_are_merged_by_arrival_and_shown_over_time(place: Place, receiver: 
     (other / LOG).write_bytes(b"from two\n")
     place.sidecar(receiver, root=other, site="site-2")
     receiver.gets(b"from two\n", site="site-2")
+    until(lambda: receiver.streams()[f"site-2/{LOG}"]["committed"], "it has arrived: its time is that of its commit")
     append(place.log, b"one again\n")
     receiver.gets(b"from one\none again\n")
     client = Page(place, "--receiver", receiver.address).browser()
