@@ -109,7 +109,7 @@ _SAID = late(
     rf"(?i:(?<![\w-])(?:level|levelname|severity|lvl)\"?\s?[=:]\s?\"?(?P<value>{_WORD})\b)"
     r"|\"level\":\s?(?P<number>[1-6]0)\b|\"severityNumber\":\s?(?P<severity>[1-9]\d?)\b"
     r"|\[(?P<bracketed>error)\]"
-    r"|(?i:(?:^|\d:\s|\]:\s?)(?P<said>warning|error|fatal(?=\serror)|fatal|warn(?=:)|info(?=:)|debug(?=:)"
+    r"|(?i:(?:^|\d:\s|\]:\s{0,2})(?P<said>warning|error|fatal(?=\serror)|fatal|warn(?=:)|info(?=:)|notice(?=:)|debug(?=:)"
     rf"|panic(?=:)):?\s(?!{_FIGURE}))"
     r"|(?i:(?:^|\d:\s|\]:\s?|:\d\d(?:[.,]\d{1,9})?(?:Z|\s?[+-]\d\d:?\d\d)?\]?:?\s{1,4})"  # behind a time
     r"(?:[a-z][\w.+/-]{0,60}(?:\[\d{1,10}\])?:\s)?"  # and a program
@@ -139,7 +139,14 @@ def _may_say(head: str) -> bool:
         or "anic" in head
         or (
             ":" in head
-            and ("arn:" in head or "ritical:" in head or "nfo:" in head or "bug:" in head or "EVERE" in head)
+            and (
+                "arn:" in head
+                or "ritical:" in head
+                or "nfo:" in head
+                or "bug:" in head
+                or "EVERE" in head
+                or "otice:" in head
+            )
         )
     )
 

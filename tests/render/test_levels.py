@@ -136,6 +136,7 @@ NAMED = {
     "2026-11-25 10:00:00 [warning  ] slow   step=1": Level.WARNING,
     "[Wed Nov 25 10:00:00.000000 2026] [core:error] [pid 1] x": Level.ERROR,
     "[Wed Nov 25 10:00:00.000000 2026] [mpm_event:notice] [pid 1] x": Level.INFO,
+    "Jun 27 15:59:42 node-1 crmd[26675]:  notice: State transition S_IDLE": Level.INFO,
     "thread 'main' panicked at src/main.rs:2:5:": Level.FATAL,
     "thread '<unnamed>' (71) panicked at 'boom', src/main.rs:2:5": Level.FATAL,
     "<11>Nov 25 10:00:00 n1 app: no ERROR": Level.ERROR,
