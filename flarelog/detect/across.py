@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from flarelog.detect import collective, general, network
-from flarelog.detect.base import Finding, Role
+from flarelog.detect.base import WENT_ON, Finding, Role
 from flarelog.detect.desync import desync
 from flarelog.detect.tracebacks import only_reports
 from flarelog.exit_marks import CERTAIN, LIKELY, Exit, end_of
@@ -21,6 +21,9 @@ SLACK = 2 * SECOND  # by which clocks of sites that are compared may still diffe
 BEHIND = 64 << 10  # bytes of a log behind which what may have ended its program has not
 ENDS = ("exit.code", "exit.signal", "crash.signal")  # they tell that a program ended, not why
 LATE = (*ENDS, "process.exit", "process.signal")  # so do these, mostly in the words of the program's parent
+OUTCOMES = frozenset(
+    ("job.failed", "launcher.ends", *LATE, *(each.id for each in collective.SIGNATURES))
+)  # they tell that something failed, and nothing of what it was
 LINKS = frozenset(("python.traceback", *(each.id for each in (*collective.SIGNATURES, *network.SIGNATURES))))
 NAMING = ("log.error", "program.failed")  # what any program says of a failure, in words of its own
 HEADING = "step.failed"  # above or below what a program says of a failure
@@ -59,7 +62,7 @@ def judged(
             for time, each in placed
         ]
     else:
-        out = _without_a_root([each for _, each in placed], words)
+        out = _named_better(_without_a_root([each for _, each in placed], words))
     for each in desync(out):
         own = next(n for n, other in enumerate(out) if (other.stream, other.offset) == (each.stream, each.offset))
         out.insert(own, each)
@@ -183,6 +186,30 @@ def _without_a_root(found: Sequence[Finding], words: Words) -> list[Finding]:
         rooted |= {site} if root and each.signature not in ENDS else set()
         out[number] = replace(each, role="root" if root else "symptom")
     return out
+
+
+def _named_better(found: Sequence[Finding]) -> list[Finding]:
+    """*found*, where the first root is an outcome: what had been said shortly before it was its cause, though the
+    program had gone on behind that.
+    """
+    root = first_root(found)
+    if root is None or root.signature not in OUTCOMES:
+        return [*found]
+    near = [
+        each
+        for each in found
+        if WENT_ON in each.facts
+        and each.stream == root.stream
+        and 0 < root.offset - each.offset <= MOMENT
+        and each.signature not in OUTCOMES
+    ]
+    if not near:
+        return [*found]
+    cause = max(near, key=lambda each: each.offset)
+    return [
+        replace(each, role="root") if each is cause else replace(each, role="symptom") if each is root else each
+        for each in found
+    ]
 
 
 def _is_end(each: Finding) -> bool:

@@ -21,6 +21,7 @@ from flarelog.values import frozen
 LOOKED = TAIL  # characters of a line in which anything is looked for, at each of its ends
 SHOWN = 500  # of its text in a finding
 FACT = 120  # of a fact's
+WENT_ON = "then"  # a fact of what was no cause, because the program went on behind it
 
 PIECES = (
     *("rror", "RRO", "xception", "raceback", "ailed", "ailur", "atal", "FATA", "RITICAL", "nvalid", "_E"),

@@ -15,18 +15,23 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
 
-from flarelog.detect.base import FACT, LOOKED, SHOWN, Fact, Finding, Role, Signature, ends, signature
+from flarelog.detect import network
+from flarelog.detect.base import FACT, LOOKED, SHOWN, WENT_ON, Fact, Finding, Role, Signature, ends, signature
 from flarelog.detect.going_on import (
-    MAY_BE_BACK,
     begun_test,
     does_without,
     ended_well,
+    ends_well,
     gets_over,
     is_back,
     is_put_down,
+    is_routine,
+    is_well,
+    is_well_again,
     may_be_back,
     revives,
     serves_others,
+    shape_of,
 )
 from flarelog.detect.going_on import shows as goes_further
 from flarelog.detect.speaking import denied, goes_on, is_message, is_retried, only_speaks, without_nothing
@@ -43,9 +48,14 @@ from flarelog.text import legible
 
 BEFORE, AFTER = 20, TRACEBACK  # lines around one that has a piece
 NEAR = 5  # lines behind trouble in which a program says that it gets over it
+ROUTINE = 200  # shapes of lines that a program is known to print
+ON = 3  # lines that show that the program goes on, behind what may have come of another one's end
+ON_LINKS = 2  # and behind a connection that failed
 MOST = 1000  # findings of one log
 STATES, ROWS = 8, WINDOW  # of a row that is drawn again and again; such rows at once
 _OURS = frozenset(each.id for each in SIGNATURES)  # rules of somebody's own are taken at their word
+_CASCADES = frozenset(each.id for each in SIGNATURES if each.role == "cascade")
+_LINKS = _CASCADES & frozenset(each.id for each in network.SIGNATURES)
 _QUOTED = re.compile(r'"[^"]*"|`[^`]*`|(?<!\w)\'[^\']*\'(?!\w)')
 _STATUS = ("status': ", 'status": ')  # before what is so, and no text
 _WARNS = "warnings.warn("  # Python shows the line that warned, behind what it says
@@ -57,6 +67,7 @@ TRACEBACK_ROOT = signature(
     "The last line of the traceback is the exception, the frame above it the place.",
 )  # fmt: skip
 _DIED = next(each for each in SIGNATURES if each.id == "process.died")
+_MAY_BE_CAUSES = ("root", "cascade", "fallback")
 _WARNED_OF = frozenset(
     (
         "torch.rendezvous",
@@ -75,11 +86,11 @@ _WARNED_OF = frozenset(
 """What a program that only warns of it tries again or does without: others say at a low level how a job ended."""
 _GOT_OVER = _WARNED_OF | {"container.start"}  # what no cause is where the next lines go on
 _ENDED = ("ray.died", "process.died")  # it may be tried again, or be the end
-_AT_ANY_LEVEL = ("job.failed", "nccl.warning")  # told of what ended, at whatever level
+_AT_ANY_LEVEL = frozenset(("job.failed", "nccl.warning", "flower.failures"))  # told of what ended, at whatever level
 _PUT_DOWN = ("process.exit", "process.died", "process.signal", "torchrun.failed")  # it may be what was to be
 _BOX = ("\u2502 ", "\u2570\u2500> ")  # of pip, around the sum of what its child said
+_COUNTED = _CASCADES - _AT_ANY_LEVEL | {"loss.nan"}  # no cause, if more lines than one show that the program goes on
 _BARE = re.compile(r"(?:\w{1,60}\.){0,8}[A-Z]\w{0,80}(?:Exception|Error)(?::|\s*$)")
-_RAISED = re.compile(r"(?:[a-z_]\w{0,60}\.){2,8}[A-Z]\w{0,80}(?:Exception|Error)\b")  # of Java
 _THROWN = re.compile(r"throwing an instance of '([^']{1,150})'")
 _ENDED_WELL = "ended well"  # behind the key of what only commands said that had ended well before it was said again
 _BETWEEN = "multiprocessing/"  # in its files a connection is one between processes of this machine
@@ -124,6 +135,8 @@ class Settled(NamedTuple):
     found: Mapping[Key, Finding]
     more: int  # findings that were too many
     left: int = 0  # lines behind it in which may stand that the program went on behind what may be its end
+    on: int = 0  # lines before it that showed that, since the latest of what was found
+    routine: frozenset[int] = frozenset()  # the shapes of lines that stood before what was found
 
 
 class Detector:
@@ -147,7 +160,8 @@ class Detector:
         self._found: dict[Key, Finding] = dict(known.found) if known is not None else {}
         self._settled: Settled | None = None  # when the first of the tracebacks that are open began
         self._tracebacks = Tracebacks()
-        self._left = known.left if known is not None else 0
+        self._left, self._on = (known.left, known.on) if known is not None else (0, 0)
+        self._routine = known.routine if known is not None else frozenset[int]()
         self._before: deque[_Said] = deque(maxlen=BEFORE)
         self._states: dict[int, list[str]] = {}  # of rows that are not final, by their offsets: those with a piece
         self._seen: dict[int, tuple[int, Line]] = {}  # by number of absence: when its text was last there, and where
@@ -164,7 +178,7 @@ class Detector:
         """From where on another one may go on with what was found before; *end*: of all that was fed."""
         if self._tracebacks and self._settled is not None:
             return self._settled
-        return Settled(end, dict(self._found), self.more, self._left)
+        return Settled(end, dict(self._found), self.more, self._left, self._on, self._routine)
 
     def recall(self, lines: Iterable[Line]) -> None:
         """Take *lines*, which stand before those that are fed, and which another one has looked at."""
@@ -259,7 +273,7 @@ class Detector:
         if begins and last is not None and level_of(before) is Level.WARNING:
             self._went_on(_OURS, last.line.offset)  # that it warns of
         if begins and not self._tracebacks:
-            self._settled = Settled(line.offset, dict(self._found), self.more, self._left)
+            self._settled = Settled(line.offset, dict(self._found), self.more, self._left, self._on, self._routine)
         inside, whole = self._tracebacks.feed(line, text, before, time) if self._tracebacks or hit else (False, [])
         for each in whole:
             self._traceback(each, new)
@@ -276,7 +290,7 @@ class Detector:
                     kind = self._doubted(found[0], text, before)
                     self._add(kind, found[1], line, line.end, found[2], said, new)
         if self._left:
-            self._pass((text,) if goes_on(text) or not (inside or known) else (), 1)
+            self._pass((text,) if goes_on(text) or ends_well(text) or not (inside or known) else (), 1)
         self._before.append(said)
 
     def _is_message(self, text: str, each: Signature) -> bool:
@@ -287,22 +301,17 @@ class Detector:
         """*each*, of which the lines behind *text* may tell that it is a symptom; or one already, if the program had
         said before that it came to a good end, or if *text* goes on with a warning.
         """
-        if each.role in ("root", "cascade") and each.id in _OURS and _RAISED.match(text) and self._is_told(before):
-            each = replace(each, role="fallback")
-        if each.id == "program.exception" and level_of(before) is Level.WARNING and _BARE.match(text) is not None:
-            each = replace(each, role="fallback")
+        if each.role == "cascade" and level_of(before) is Level.WARNING and _BARE.match(text) is not None:
+            each = replace(each, role="fallback")  # it is what the line before warns of
         if each.id == "process.exit" and text.lstrip().startswith(_BOX):
             return replace(each, role="symptom")
         if each.id in _PUT_DOWN and is_put_down(text, (said.text for said in self._before)):
             return replace(each, role="symptom")
-        if each.role in ("root", "cascade") and each.id in _OURS:
-            self._left = max(self._left, AFTER + NEAR + 2 if each.id in MAY_BE_BACK else NEAR + 1)
         if each.role != "fallback":
             return each
         warned = level_of(before) is Level.WARNING and level_of(text) is None
         if warned or any(ended_well(said.text) for said in self._before):
             return replace(each, role="symptom")
-        self._left = AFTER + NEAR + 2
         return each
 
     def _pass(self, texts: Sequence[str], count: int) -> None:
@@ -311,19 +320,22 @@ class Detector:
         for number, text in enumerate(texts[:left]):
             if number >= left:
                 break
-            doubted = left - number > NEAR + 1  # whether it may be a fallback's; else its next lines are enough
             if number < NEAR and gets_over(text):
                 recent = [said.line.offset for said in self._before][number - NEAR :]
-                also = (*_GOT_OVER, "log.fatal") if revives(text) else _GOT_OVER
+                also = _GOT_OVER | _CASCADES if revives(text) else _GOT_OVER
                 self._went_on(also, recent[0] if recent else MAX_OFFSET, mild=goes_on(text))
-                left = left if doubted else number
             if test := begun_test(text):
                 self._passed(test, texts[max(0, number - BEFORE) : number])
-            if doubted and may_be_back(text):
+            if may_be_back(text) or is_well(text):
                 self._came_back(text)
-            if doubted and goes_further(text):
-                self._went_on()
-                left = left if self._awaits() else number + NEAR
+            if ends_well(text):
+                self._went_on(_OURS)
+            elif goes_further(text) or is_routine(text, self._routine):
+                self._on += 1
+                self._went_on(_COUNTED if self._on >= ON else _LINKS if self._on >= ON_LINKS else ())
+            else:
+                continue
+            left = left if self._awaits() else min(left, number + NEAR)
         self._left = max(0, left - count)
 
     def _passed(self, begin: str, since: Sequence[str]) -> None:
@@ -343,14 +355,14 @@ class Detector:
         *mild*: after what it warned of too.
         """
         for key, each in self._found.items():
-            if each.offset < since or each.role not in ("root", "cascade", "fallback"):
+            if each.offset < since or each.role not in _MAY_BE_CAUSES:
                 continue
             if (
                 each.role == "fallback"
                 or each.signature in also
                 or (mild and each.signature in _OURS and level_of(each.text) is Level.WARNING)
             ):
-                self._found[key] = replace(each, role="symptom")
+                self._found[key] = _gone_on(each)
 
     def _no_heading(self, offset: int) -> None:
         """What stands right before *offset* is the heading of what was no cause."""
@@ -359,14 +371,18 @@ class Detector:
                 self._found[key] = replace(each, role="symptom")
 
     def _awaits(self) -> bool:
-        """Whether something was found of which a later line may say that it is back."""
-        return any(each.role in ("root", "cascade") and each.signature in MAY_BE_BACK for each in self._found.values())
+        """Whether something was found that later lines may tell to be no cause."""
+        return any(each.role in _MAY_BE_CAUSES and each.signature in _OURS for each in self._found.values())
 
     def _came_back(self, text: str) -> None:
-        """What was lost is no cause where the line *text* says that it is back."""
+        """What was lost is no cause where the line *text* says that it is back, or well again."""
         for key, each in self._found.items():
-            if each.role in ("root", "cascade") and is_back(text, each.signature, each.text):
-                self._found[key] = replace(each, role="symptom")
+            if (
+                each.role in _MAY_BE_CAUSES
+                and each.signature in _OURS
+                and (is_back(text, each.signature, each.text) or is_well_again(text, each.text))
+            ):
+                self._found[key] = _gone_on(each)
 
     def _known(self, text: str) -> tuple[Signature, dict[str, Fact], str] | None:
         """The signature that the line *text* is one of, its facts, and where in the line it was found."""
@@ -465,6 +481,8 @@ class Detector:
         *,
         key: tuple[str, ...] = (),
     ) -> None:
+        if each.role in _MAY_BE_CAUSES and each.id in _OURS:
+            self._doubt(line)
         rank = self._rank(line)
         if rank is None and isinstance(facts.get("rank"), int):
             rank = int(facts["rank"])
@@ -486,6 +504,15 @@ class Detector:
                 {name: value for name, value in facts.items() if name != "rank"}, count, line.offset,
             )  # fmt: skip
             new += [found] if first else []
+
+    def _doubt(self, line: Line) -> None:
+        """The lines behind *line* may tell that what was found there is no cause. Those before it are its routine."""
+        if not self._left or len(self._routine) > ROUTINE:
+            self._routine = frozenset()
+        self._routine |= {
+            shape for said in self._before if said.line.offset < line.offset and (shape := shape_of(said.text))
+        }
+        self._left, self._on = AFTER + 1, 0
 
     def _ended_well(self, found: Finding, before: int) -> bool:
         """Whether the command that said *found* first had ended with 0 before an offset: then it was no cause, and may
@@ -560,6 +587,11 @@ class Detector:
         self._add(
             absence.signature, {"seconds": seconds}, last, last.end, text, self._told(last, plain(last.text)), new
         )
+
+
+def _gone_on(each: Finding) -> Finding:
+    """*each*, which was no cause, because the program went on behind it."""
+    return replace(each, role="symptom", facts={**each.facts, WENT_ON: "the program went on"})
 
 
 def _warned(before: str, after: str) -> bool:

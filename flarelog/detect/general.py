@@ -355,7 +355,7 @@ SIGNATURES = (
         r"|.{0,40}?: \[E\] \w|.{0,40}?\[E:\w{1,40}:|^Error termination\b"
         r"|\s{0,40}(?:Ooops?, )?[Aa]n? (?:\w{1,20} )?error (?:\(\w{1,60}\) )?(?:has "
         r"|was )?(?:occurred|encountered|raised)\b"
-        r"|Error (?:in|from) .{1,200}? ?:(?: |$)|Error (?:using|while|during|when|at|[a-z]{2,20}ing)\b"
+        r"|\s{0,20}Error (?:in|from) .{1,200}? ?:(?: |$)|\{?Error (?:using|while|during|when|at|[a-z]{2,20}ing)\b"
         r"|.{0,20}\[\w{1,20} E \d{4}-\d\d-\d\d |.{0,160}?\b(?:critical|serious"
         r"|severe|unrecoverable|internal|unknown|system"
         r"|remote I/O) error\b)"

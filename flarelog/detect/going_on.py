@@ -7,7 +7,8 @@ itself, or within a traceback, shows nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from zlib import crc32
 
 from flarelog.detect.base import LOOKED
 from flarelog.detect.speaking import goes_on
@@ -21,6 +22,7 @@ _STEP = late(
     r"(?i:\b(?:epochs?|(?:global_?)?steps?|iter(?:ation)?s?|rounds?|episodes?|batch(?:es)?|trials?)"
     r"\b['\"]?[\s:=#\[(|]{1,4}\d"
     rf"|(?:\b|_)(?:loss|acc|accuracy|auc|f1|perplexity|ppl|mse|mae|reward|learning_rate|lr){_FIGURE})"
+    r"|(?<![Rr]etry )(?<![Aa]ttempt )(?<![Tt]ry )(?<!ank )\b\d{1,9} of \d{1,9}\b"
     r"|\d{1,12}/(?:\d{1,12}|\?) \[|\d{1,3}%\||\d\s?(?:it/s|s/it|samples/s|tokens/s|examples/s)\b"
 )
 _WELL = late(
@@ -32,8 +34,9 @@ _WELL = late(
     r"|\b(?:training|run|job|experiment|epoch|round|workflow|simulation|federation)\b.{0,40}\b(?:finished|done|ended"
     r"|complete)\b(?!.{0,20}\b(?:with|fail|err))|\b(?:saved|saving|wrote) (?:\w{1,20} ){0,3}(?:checkpoint|model"
     r"|weights)\b"
-    r"|\bcheckpoint (?:saved|complete)\b|\bmodel saved\b)"
-    r"|(?:^|[:.\s])done\.?$|\bEND_RUN fired|\bStarted container\b|\bSynced \d|max_\w{1,10}=\d{1,12}` reached"
+    r"|\bcheckpoint (?:saved|complete)\b|\bmodel saved\b|(?<!not )(?<!n't )\bready (?:for|to accept)\b)"
+    r"|(?:^|[:.\s])done\.?$|(?<!not )(?<!to )\b[Cc]omplete(?:[.!]?$|! | after \d)"
+    r"|\bEND_RUN fired|\bStarted container\b|\bSynced \d|max_\w{1,10}=\d{1,12}` reached"
     r"|exits? successfully|\bexit(?:ed)? with (?:code|status) 0\b|exit code:? 0\b"
     r"|\"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) \S{1,300} HTTP/\d(?:\.\d)?\" [23]\d\d\b"  # a server answers
 )
@@ -42,7 +45,9 @@ _TRIED = ("-- Performing Test ", "-- Looking for ")
 # A tracker sums up, whatever end its run came to.
 _SUMMARY = ("wandb:",)
 _BEGINS = late(
-    r"(?i:^\W{0,4}(?:start(?:ed|ing)|begin(?:ning)?|generating|creating|building|downloading|loading|using|importing)\b"
+    r"^(?=\w|\W{1,4}[A-Z])\W{0,4}(?!(?i:missing|nothing|something|everything|during|warning|string|according|following|remaining|reverting"
+    r"|rolling|halting|bailing|leaving|reporting|uploading|collecting)\b)[A-Za-z][a-z]{1,14}ing\b(?! (?:failed|error))"
+    r"|(?i:^\W{0,4}(?:start(?:ed|ing)|begin(?:ning)?)\b"
     r"|\b(?:connected|listening|registered|assigned|allocated)\b)"
 )
 # What is said soon behind trouble that was got over. A step is not: it may be another rank's.
@@ -124,8 +129,10 @@ def gets_over(text: str) -> bool:
 
 
 def revives(text: str) -> bool:
-    """Whether the line *text*, of those that get over something, says it also of what a program calls fatal."""
-    return goes_on(text) or "ready to accept connections" in text
+    """Whether the line *text*, of those that get over something, says it also of what a program calls fatal, or of what
+    may come of another one's end.
+    """
+    return goes_on(text, after=True) or text.startswith("...ignoring") or "ready to accept connections" in text
 
 
 def does_without(text: str, end: int) -> bool:
@@ -149,6 +156,40 @@ def is_back(text: str, signature: str, said: str) -> bool:
 def may_be_back(text: str) -> bool:
     """Whether ``is_back`` may be so of *text*, in a tenth of the time."""
     return any(word in text for word in _BACK_WORDS)
+
+
+def is_well(text: str) -> bool:
+    """Whether the line *text* says of anything that it is well."""
+    head = text[:HEAD]
+    return _IS_WELL.search(head) is not None and _IS_NOT.search(head) is None
+
+
+def is_well_again(text: str, said: str) -> bool:
+    """Whether the line *text* says that something is well, of which the line *said* told trouble: most of what its
+    message names.
+    """
+    named = _names(said[begun.end() :] if (begun := _HEADING.match(said)) is not None else said)
+    return bool(named) and 2 * len(named & _names(text)) >= len(named) and is_well(text)
+
+
+def shape_of(text: str) -> int | None:
+    """The same of lines that differ in their digits alone, as a program's routine does. None of a line without digits,
+    and of one that goes on with another.
+    """
+    if len(text) < 8 or text.startswith(("  ", "\t")) or not _DIGITS.search(text, 0, HEAD):
+        return None
+    return crc32(_DIGITS.sub("0", text[:HEAD]).encode(errors="replace"))
+
+
+def is_routine(text: str, shapes: Container[int | None]) -> bool:
+    """Whether the line *text* is one of *shapes*, and does not say that something ends."""
+    return shape_of(text) in shapes and _ENDING.search(text[:HEAD]) is None
+
+
+def _names(text: str) -> set[str]:
+    """What *text* names that may have a name of its own: words with a digit or a mark within."""
+    words = (word.strip(".:-") for word in _NAME.findall(text[:HEAD]))
+    return {word for word in words if len(word) > 2 and _NAMED.search(word) is not None}
 
 
 def begun_test(text: str) -> str:
@@ -185,6 +226,39 @@ def ended_well(text: str) -> bool:
     return _ENDED.search(text[:HEAD]) is not None
 
 
+def ends_well(text: str) -> bool:
+    """Whether the line *text* is a last word: that the run came to a good end, or that no test of it failed."""
+    head = text[:HEAD]
+    return any(word in head for word in _CLOSING) and _CLOSED.search(head) is not None
+
+
+_CLOSING = ("SUCC", "ucce", "alue 0", "tus=0", "pass", "PASS", "ok=")
+# Of the whole: what a part of it came to, a task or a worker, tells nothing of the others.
+_CLOSED = late(
+    r"\bBUILD SUCCESS(?:FUL)?\b|\(success\)|\breturn value 0\b|\bExit_status=0\b"
+    r"|(?i:\b(?:run|job|training|experiment|workflow|pipeline|flow|build|simulation|federation|app(?:lication)?)\b"
+    r"(?:(?!\b(?:(?:sub)?tasks?|steps?|stages?|clients?|workers?)\b)[^.;]){0,60}?"
+    r"\b(?:status|state|result)\b['\"]?(?: is)?\s{0,3}[:=]?\s{0,3}['\"]?(?:success(?:ful)?|succeeded)\b)"
+    r"|(?i:(?:^[\W\d]{0,40}|\b(?:run|job|training|experiment|workflow|pipeline|flow|build|simulation|federation)"
+    r" (?:was |has |is )?)(?:completed|finished|ended) successfully\b)"
+    # counts, of which none is of what failed
+    r"|^(?!.{0,399}?(?:\b[1-9]\d{0,6} (?:tests? )?(?:fail|err)|\b(?i:fail\w{0,4}|errors?|unreachable)\s?[:=]?\s?[1-9]))"
+    r".{0,300}?(?:\b[1-9]\d{0,6} (?:tests? )?passed\b|\bPASS(?:ED)?[ =:]{1,3}[1-9]|\bpassed[=:] ?[1-9]"
+    r"|\bsucceeded[ =:]{1,3}[1-9]"
+    r"|\bok=[1-9]|\ball tests passed\b|\b100% tests passed\b)"
+)
+_IS_WELL = late(
+    r"(?i:\b(?:up|ok|restored|recovered|re-?connected|resumed|restarted|successfully|succeeded|success|online|healthy"
+    r"|ready|plugged)\b)"
+)
+_IS_NOT = late(
+    r"(?i:fail|error|not |n't|unsuccess|down|lost|shut|stop|abort|clean|remov|retry|wait|exit|kill|denied|unplugged"
+    r"|(?:start|set|give|back|speed|clean) up|up to\b|\bif\b)"
+)
+_HEADING = late(r".{0,200}\]:? (?=.)|.{0,80}?\b(?:ERROR|FATAL|CRITICAL|WARN(?:ING)?|INFO)\b\W{1,4}")
+_NAME = late(r"[\w./:@-]*[A-Za-z][\w./:@-]*")
+_NAMED = late(r"[\d./_-]")
+_DIGITS = late(r"\d+")
 _BACK_WORDS = ("estor", "esum", " OK", " 0 failures", "Job executing")
 _RESUMED = late(
     r"\bJob executing on host\b|\bRestor(?:ing|ed) (?:all )?states from\b"
@@ -199,7 +273,6 @@ _BACK = {
     "flower.failures": late(r"\b(\w{1,40}: )received [1-9]\d{0,5} results and 0 failures"),
     **dict.fromkeys(("slurm.preempted", "slurm.node", "job.preempted", "k8s.evicted", "process.stopped"), _RESUMED),
 }
-MAY_BE_BACK = frozenset(_BACK)
 _PASSED = late(r"\[ {7}OK \] (?P<gtest>\S{1,200})|\s{0,40}--- PASS: (?P<go>\S{1,200})|test result: (?P<rust>ok)\. ")
 _SERVICE = late(
     r"(?:.{0,60}? )?(?:sshd(?:-session)?|postfix/\w{1,20}|chronyd|ntpd|dhclient|avahi-daemon|dbus-daemon|polkitd"

@@ -239,7 +239,9 @@ def _look(
     if stamps.doubted:  # some lines cannot tell such times: it is looked at with those of all lines
         seen = yield from _seen(progress, info, read, around, stamps.beginning(), force=force, timed=True)
     if seen.form is not None and (force or seen.open_from is None or seen.settled.at <= seen.open_from):
-        progress.at, progress.settled, progress.settled_more, progress.left = seen.settled
+        progress.at, progress.settled, progress.settled_more, progress.left, progress.on, progress.routine = (
+            seen.settled
+        )
         progress.plain = seen.form
     progress.late = {key: each for key, each in seen.found.found.items() if progress.settled.get(key) is not each}
     progress.more = seen.found.more
@@ -274,7 +276,7 @@ def _seen(
         _TABLE,
         rank=lambda line: ranks.rank(str(stream), line.offset, plain(line.text)),
         stamped=stamps.time,
-        known=Settled(start, progress.settled, progress.settled_more, progress.left),
+        known=Settled(start, progress.settled, progress.settled_more, progress.left, progress.on, progress.routine),
         ends=info.exits,
     )
     sieved = bool(progress.plain) and not around.length and not progress.left and _is_short(around.data)

@@ -34,6 +34,8 @@ class Progress:
     settled: Mapping[Key, Finding] = field(default_factory=dict)
     settled_more: int = 0  # findings that were too many to keep
     left: int = 0  # lines behind *at* in which may stand that the program went on
+    on: int = 0  # lines before *at* that showed that, since the latest of what was found
+    routine: frozenset[int] = frozenset()  # the shapes of lines that stood before what was found
     late: Mapping[Key, Finding] = field(default_factory=dict)  # what changes by the lines behind *at*
     more: int = 0  # as *settled_more*, of all lines
     barren: int = 0  # no line ends between *at* and here; not kept
@@ -88,6 +90,8 @@ class Progress:
             "plain": self.plain,
             "told": self.told,
             "left": self.left,
+            "on": self.on,
+            "routine": sorted(self.routine),
             "more": [self.settled_more, self.more],
             "found": [[list(key), kept_record(each)] for key, each in self.settled.items()],
             "late": [[list(key), kept_record(each)] for key, each in self.late.items()],
@@ -97,12 +101,19 @@ class Progress:
     def of(cls, stream: StreamId, said: Mapping[str, Any]) -> Progress:
         """What ``record`` said. Raises ValueError, TypeError, KeyError."""
         settled, late = ({(*key,): finding_of(stream, each) for key, each in said[name]} for name in ("found", "late"))
-        numbers = [said[name] for name in ("begun", "at", "seen", "marks", "told", "left")] + [*said["more"]]
-        if any(type(number) is not int or number < 0 for number in numbers) or said["plain"] not in (None, False, True):
+        numbers = [said[name] for name in ("begun", "at", "seen", "marks", "told", "left", "on")] + [*said["more"]]
+        routine = frozenset(said["routine"])
+        if any(type(number) is not int or number < 0 for number in (*numbers, *routine)) or said["plain"] not in (
+            None,
+            False,
+            True,
+        ):
             raise ValueError("a number is none")
-        begun, at, seen, marks, digest, left, settled_more, more = numbers
+        begun, at, seen, marks, digest, left, on, settled_more, more = numbers
         sealed = said["sealed"] is True
-        return cls(begun, at, seen, marks, sealed, said["plain"], digest, settled, settled_more, left, late, more)
+        return cls(
+            begun, at, seen, marks, sealed, said["plain"], digest, settled, settled_more, left, on, routine, late, more
+        )
 
 
 def digest_of(info: StreamInfo, found: Sequence[Finding]) -> int:

@@ -114,7 +114,8 @@ _TREATED = late(
 _AGAIN = (
     r"(?<![\w-])(?<!\bnot )(?<!longer )(?<!while )(?<!when )(?<!after )(?<!before )(?<!by )(?<!stopped )(?<!up )"
     r"(?:[Rr]etrying|[Tt]rying again|[Ww]ill (?:be retried|retry|try again|reconnect)|[Ff]alling back|[Bb]acking off"
-    r"|[Aa]ttempting to recover|[Tt]rying to (?:resume|reconnect|recover)|[Pp]roceeding (?:\w{{1,20}} ){{0,6}}anyway"
+    r"|[Aa]ttempting to recover|[Tt]rying to (?:resume|reconnect|recover|restart)"
+    r"|[Pp]roceeding (?:\w{{1,20}} ){{0,6}}anyway"
     r"|[Ww]ill (?:attempt to )?(?:run|start|connect|be attempted) again|UP_FOR_RETRY|(?<!to be )[Rr]equeu(?:ed|e?ing)"
     r"|[Tt]rying (?:port \d{{1,5}}|another|(?:the )?next"
     r"|an? (?:different|other|alternative))"

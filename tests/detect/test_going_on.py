@@ -7,11 +7,12 @@ import time
 import pytest
 
 from flarelog.detect.across import BEHIND, judged
-from flarelog.detect.base import LOOKED
-from flarelog.detect.detector import AFTER, NEAR
-from flarelog.detect.going_on import does_without, ended_well, gets_over, shows
+from flarelog.detect.base import LOOKED, WENT_ON
+from flarelog.detect.detector import AFTER, NEAR, ON, ON_LINKS, Detector
+from flarelog.detect.going_on import does_without, ended_well, ends_well, gets_over, is_well_again, shape_of, shows
 from flarelog.model import StreamInfo
-from tests.detect.cases import STREAM, searched
+from flarelog.viewers.findings import drawn
+from tests.detect.cases import STREAM, TABLE, searched
 
 ERROR = "ERROR the shards do not add up\n"
 LINES = "a line of its own\n"
@@ -96,6 +97,58 @@ def test_what_they_do_not_get_over_is_one(text: str) -> None:
     assert "root" in roles(text)
 
 
+RAISED = "ERROR app: ValueError: two shards overlap\n"
+FULL = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+DOWN = "[811.1] mlx5_core 0000:3b:00.0 ib0: Link down\n"
+NAN = "epoch 3 loss nan\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(RAISED + "INFO round 4\n" * (ON - 1), ["root"], id="an-exception-and-few-lines"),
+        pytest.param(RAISED + "INFO round 4\n" * ON, ["symptom"], id="an-exception-and-more"),
+        pytest.param(RAISED + "INFO round 4\n" * ON + RAISED, ["root"], id="an-exception-again"),
+        pytest.param(REFUSED + "step 5\n" * (ON_LINKS - 1), ["root"], id="a-connection-and-few-lines"),
+        pytest.param(REFUSED + "step 5\n" * ON_LINKS, ["symptom"], id="a-connection-and-more"),
+        pytest.param(FULL + "step 5\n" * 99, ["root"], id="a-cause-by-itself"),
+        pytest.param(NAN + "epoch 4 loss 0.3\n" * ON, ["symptom"], id="a-loss-that-is-a-number-again"),
+        pytest.param(NAN * 9, ["root"], id="a-loss-that-stays"),
+        pytest.param("a 12 b\nvalue 7 here\n" + ERROR + "value 8 here\n", ["symptom"], id="the-routine"),
+        pytest.param("value 7 here\n" + ERROR + "word 8 here\n", ["root"], id="another-line"),
+        pytest.param("stopping 7\n" + ERROR + "stopping 8\n", ["root"], id="the-routine-of-an-end"),
+        pytest.param(FULL + "[INFO] BUILD SUCCESS\n", ["symptom"], id="a-good-end-of-the-whole"),
+        pytest.param(FULL + "task 7: status success\n", ["root"], id="a-good-end-of-a-part"),
+        pytest.param(FULL + "==== 41 passed, 2 skipped in 3 s ====\n", ["symptom"], id="tests-that-passed"),
+        pytest.param(FULL + "==== 1 failed, 41 passed in 3 s ====\n", ["root"], id="one-that-did-not"),
+        pytest.param(DOWN + "[819.1] mlx5_core 0000:3b:00.0 ib0: Link up\n", ["symptom"], id="well-again"),
+        pytest.param(DOWN + "[819.1] mlx5_core 0000:5e:00.0 ib1: Link up\n", ["root"], id="another-one"),
+    ],
+)
+def test_what_goes_on_for_long_or_ends_well_tells_of_what_may_be_a_cause_by_itself(
+    text: str, expected: list[str]
+) -> None:
+    assert roles(text) == expected
+
+
+def test_an_outcome_makes_what_the_program_went_on_behind_a_cause_again() -> None:
+    found = judged(searched((ERROR + "INFO round 4\nINFO job 7 failed\n").encode()))
+    assert [(each.signature, each.role) for each in found] == [("log.error", "root"), ("job.failed", "symptom")]
+    assert WENT_ON in found[0].facts
+
+
+@pytest.mark.parametrize("text", [RAISED + "INFO round 4\n" * ON, "value 7 here\n" + ERROR + "value 8 here\n"])
+def test_another_detector_knows_what_had_shown_that_the_program_goes_on(text: str) -> None:
+    renderer = drawn(TABLE)()
+    lines = [each for each in (*renderer.feed(text.encode()), *renderer.close()) if each is not None]
+    detector, found = Detector(STREAM, TABLE), searched(text.encode())
+    for number, line in enumerate(lines):
+        detector.feed(lines[number : number + 1])
+        detector = Detector(STREAM, TABLE, known=detector.settled(line.end))
+        detector.recall(lines[: number + 1])
+    assert [each.role for each in detector.findings] == [each.role for each in found] == ["symptom"]
+
+
 LOST_CLIENT = "INFO :  aggregate_fit: received 7 results and 1 failures\n"
 
 
@@ -141,10 +194,14 @@ def test_a_log_that_goes_on_long_behind_it_went_on() -> None:
         "using the ",
         "job 1",
         "snapshot a",
+        "run a ",
+        "a.b-1 ok ",
+        "] a",
     ],
 )
 def test_a_hostile_line_takes_a_bounded_time(part: str) -> None:
     text = (part * LOOKED)[:LOOKED]
     begin = time.process_time()
-    shows(text), gets_over(text), ended_well(text), does_without(text, 0)
+    shows(text), gets_over(text), ended_well(text), does_without(text, 0), ends_well(text), shape_of(text)
+    is_well_again(text, text)
     assert time.process_time() - begin < 0.25
