@@ -49,7 +49,7 @@ from flarelog.text import legible
 BEFORE, AFTER = 20, TRACEBACK  # lines around one that has a piece
 NEAR = 5  # lines behind trouble in which a program says that it gets over it
 ROUTINE = 200  # shapes of lines that a program is known to print
-ON = 3  # lines that show that the program goes on, behind what may have come of another one's end
+ON = 10  # lines that show that the program goes on, behind what may have come of another one's end
 ON_LINKS = 2  # and behind a connection that failed
 MOST = 1000  # findings of one log
 STATES, ROWS = 8, WINDOW  # of a row that is drawn again and again; such rows at once
