@@ -248,6 +248,23 @@ for n in range(8):
 """
 
 
+SECRETS = """
+key = [('MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC%06d' % n).ljust(64, 'A') for n in range(30)]
+for n in range(120):
+    print('%06d login of all password=hunter2-SECRET%06d' % (n, n))
+    print('-----BEGIN PRIVATE KEY-----', *key, '-----END PRIVATE KEY-----', sep=chr(10), flush=True)
+"""
+
+
+def test_redaction_masks_what_crosses_the_ends_of_parts_and_nothing_else(place: Place) -> None:
+    receiver = place.serve()
+    code, out, _ = Ran(place.directory, *sent(receiver), "--redact", "all", "--spool-max", "2000000",
+                       command=python(SECRETS)).ends()  # fmt: skip
+    assert code == 0
+    secrets = re.compile(rb"(?<=password=)\S+|^MII.*", re.MULTILINE)
+    receiver.holds(secrets.sub(lambda found: b"*" * len(found[0]), out), "stdout.log", SITE, RUN)
+
+
 @pytest.mark.parametrize("policy", ['exclude = ["stderr.log"]', 'include = ["stdout.log"]'])
 def test_no_part_of_a_log_that_the_sites_policy_leaves_out_is_sent(place: Place, policy: str) -> None:
     receiver = place.serve()

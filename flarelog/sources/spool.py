@@ -6,14 +6,18 @@ command's output at which the segment begins. So whoever read the segment before
 more line says which process the command is, and a last one how it ended, once all that it said is spooled.
 
 A generation's notes carry the same as ``spool:TOKEN:BASE``: the receiver's record tells it to the next sidecar.
+
+``.NAME.lead`` has the last bytes of the segments that the spool let go: what is masked in the next one depends on them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -21,7 +25,9 @@ from flarelog.exit_marks import Exit
 from flarelog.extents import Spooled, spooled
 from flarelog.values import frozen
 
+LEAD = 160 << 10  # bytes before a segment that are kept
 _MOST = 1 << 20  # bytes of such a file that are read
+_LINE = 1 << 10  # bytes
 _SEGMENT = re.compile(r"(.+)\.\d{8}")
 
 
@@ -71,6 +77,50 @@ def segments(path: str) -> list[Segment]:
         if one.base >= 0 and spooled(one.note) == Spooled(one.token, one.base):
             found.append(one)
     return found
+
+
+def log_path(record: str) -> str:
+    """The path of the log of which *record* tells."""
+    directory, name = os.path.split(record)
+    return os.path.join(directory, name[1:].removesuffix(".spool"))
+
+
+@contextlib.contextmanager
+def opened(record: str, segment: Segment) -> Iterator[int]:
+    """A descriptor of the file of *segment*. Raises OSError, also where it is gone."""
+    newest = log_path(record)
+    for path in (f"{newest}.{segment.number:08d}", newest):
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            continue
+        try:
+            if os.fstat(fd).st_ino == segment.inode:
+                yield fd
+                return
+        finally:
+            os.close(fd)
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), newest)
+
+
+def lead_path(record: str) -> str:
+    return f"{record.removesuffix('.spool')}.lead"
+
+
+def lead_line(token: str, end: int) -> bytes:
+    """What stands before the bytes in such a file: they are those before *end* of the command's output."""
+    return json.dumps({"lead": token, "end": end}).encode() + b"\n"
+
+
+def lead(record: str, token: str, end: int) -> bytes:
+    """The last bytes before *end* of the output of the command *token*, as they are kept; none where they are not."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        fd = os.open(lead_path(record), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(fd, "rb") as file:
+            said = json.loads(file.readline(_LINE))
+            if (said["lead"], said["end"]) == (token, end):
+                return file.read(LEAD)
+    return b""
 
 
 def command_line(token: str, pid: int, started: int) -> bytes:

@@ -51,6 +51,7 @@ class Descriptors:
         file.lacks = (*lacks(file.fd, file.identity), *(["no-inotify"] if unwatched else []))
         if self.rules:
             file.lacks = (*file.lacks, self.rules.note)
+            file.look_around()
         return file
 
     def scarce(self, file: SourceFile) -> bool:

@@ -17,12 +17,15 @@ from flarelog.model import Activity
 from flarelog.sources import spool
 from flarelog.sources.files.identity import HEAD, Sight, head, identity_of, opened
 from flarelog.sources.files.lineage import Age
+from flarelog.sources.redaction.around import Around
 from flarelog.sources.redaction.mask import UNREDACTED, Rules
 
 MARKER = 256  # bytes before the position that are compared before each read
 _READ = 1 << 20
 _FEW = 16 << 10  # bytes
 _FORMER = 16
+
+Last = list[tuple[int, bytes]]
 _PAGE = 4096
 
 
@@ -68,6 +71,7 @@ class SourceFile:
     limit: int | None = None  # while draining: where to stop
     graced: bool = False  # while draining: the one read behind the limit was granted
     rules: Rules = UNREDACTED  # what is masked of it
+    around: Around | None = None  # what stands beside it, of a part of a command's output that is masked
     told: bool = False  # it was said that it had been sent with others
 
     @classmethod
@@ -208,6 +212,42 @@ class SourceFile:
     def raw(self, begin: int, end: int) -> bytes:
         """Its bytes as they are, whatever is shown of them."""
         return os.pread(self.fd, end - begin, begin)
+
+    def look_around(self) -> None:
+        """Find out what stands beside it, of a part of a command's output, if that is not known."""
+        if self.spool and self.around is None:
+            self.around = Around.of(self.beside, self.is_of[1])
+
+    def decided(self, rules: Rules, position: int, size: int) -> int:
+        """Up to where of its *size* bytes it is decided what *rules* show, those up to *position* being shown."""
+        if self.around is None:
+            return rules.decided(self.raw, position, size)
+        base, end = self.around.part.base, self.around.end(size)
+        return min(rules.decided(self.around.fetch(self.raw, size), base + position, end) - base, size)
+
+    def show(
+        self, rules: Rules, offset: int, length: int, end: int, *, ended: bool, last: Last | None = None
+    ) -> tuple[bytes, int, int]:
+        """What *rules* show of the *length* bytes at *offset*, as ``Rules.show``. *end*: its size, or, *ended*, where
+        it counts as ended, whatever stands behind. *last* takes what was fetched last, and from where.
+        """
+        around = self.around
+        base = around.part.base if around is not None else 0
+        whole = base + end if around is None or ended else around.end(end)
+        fetch = self.raw if around is None else around.fetch(self.raw, end)
+
+        def noted(begin: int, until: int) -> bytes:
+            raw = fetch(begin, until)
+            if last is not None:
+                last[:] = [(begin - base, raw)]
+            return raw
+
+        length = min(length, end - offset)
+        return rules.show(noted, base + offset, length, whole, around.torn if around is not None else -1)
+
+    def awaits(self) -> bool:
+        """Whether it is the output's next part that will tell how its last line is shown."""
+        return False
 
     def masked(self, matches: int, count: int) -> None:
         """So much of what was read was masked."""

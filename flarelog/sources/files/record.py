@@ -109,10 +109,12 @@ def settled_on(file: SourceFile, piece: Piece) -> Settled | None:
         return None
     found = None
     # A line that was not finished when a sidecar drained was shown as if it ended there.
-    if not rules or end <= rules.decided(file.raw, 0, size):
+    if rules:
+        file.look_around()
+    if not rules or end <= file.decided(rules, 0, size):
         found = _settled_on(file, piece, rules, size)
     if found is None and rules:
-        found = _settled_on(file, piece, rules, end)
+        found = _settled_on(file, piece, rules, end, ended=True)
         found = replace(found, goes_on=False) if found is not None else None
     if found is not None and rules != file.rules:
         _tell(file, f"was sent with another redaction up to offset {end}, and keeps it; its rest is sent %s")
@@ -128,8 +130,8 @@ def _tell(file: SourceFile, what: str) -> None:
         )
 
 
-def _settled_on(file: SourceFile, piece: Piece, rules: Rules, ends: int) -> Settled | None:
-    """The same, for what is shown by *rules* of a file that *ends* there."""
+def _settled_on(file: SourceFile, piece: Piece, rules: Rules, ends: int, *, ended: bool = False) -> Settled | None:
+    """The same, for what is shown by *rules* of a file that *ends* there, whatever stands behind where it *ended*."""
     digest, at = piece.begin.digest, piece.begin.source_offset
     crc, before_marker = 0, max(0, piece.source_end - MARKER)
     begin, matches, masked = min(at, before_marker), 0, 0
@@ -137,7 +139,7 @@ def _settled_on(file: SourceFile, piece: Piece, rules: Rules, ends: int) -> Sett
         length = min(_READ, piece.source_end - at)
         raw = data = file.raw(at, at + length)
         if rules:
-            data, more_matches, more = rules.show(file.raw, at, length, ends)
+            data, more_matches, more = file.show(rules, at, length, ends, ended=ended)
             matches, masked = matches + more_matches, masked + more
         if not data or len(data) != len(raw):
             return None

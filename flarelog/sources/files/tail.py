@@ -210,6 +210,8 @@ class Tail:
                     self._begin(file, now)
                     return None
                 return ready
+        if self._spooled is not None and any(one.awaits() for one in self.files if one.begun):
+            return None
         following = self._following(now)
         if following is None and self._may_end:
             self._tell_ending(self._spooled, now)

@@ -1,8 +1,9 @@
 """The files of one log's spool, from the side of its writer.
 
 ``NAME`` is written; it is closed and renamed to ``NAME.00000007`` when it is full, and the oldest go when all of them
-together have more bytes than are granted. Bytes are moved from the pipe by the kernel (splice): a spooler that is
-killed leaves in the pipe what it did not write.
+together have more bytes than are granted. Of those that go the last bytes are kept: what is masked behind them depends
+on them. Bytes are moved from the pipe by the kernel (splice): a spooler that is killed leaves in the pipe what it did
+not write.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ import re
 from flarelog.exit_marks import Exit
 from flarelog.replace import make_directory
 from flarelog.sources.process.shared import Shared
-from flarelog.sources.spool import Segment, beside, command_line, ending_line, segments
+from flarelog.sources.spool import (
+    LEAD,
+    Segment,
+    beside,
+    command_line,
+    ending_line,
+    lead,
+    lead_line,
+    lead_path,
+    segments,
+)
 
 SHARE = 8  # a segment's part of all bytes that are granted
 LARGEST = 64 << 20  # bytes of a segment
@@ -37,16 +48,20 @@ class Segments:
         self._room = max(SMALLEST, min(LARGEST, most // SHARE))
         self._null = -1
         self._splices = True
+        self._known: dict[int, Segment] = {}  # by number
+        self._lead = ("", -1, b"")  # the command, up to where of its output, and what was kept last
 
     def begin(self) -> None:
         """Begin the first segment of a command's output, behind what an earlier one left. Raises OSError."""
         make_directory(os.path.dirname(self.path), 0o700)
-        known = [number for number, _ in self._renamed()] + [one.number for one in segments(beside(self.path))]
+        self._known = {one.number: one for one in segments(beside(self.path))}
+        known = [*(number for number, _ in self._renamed()), *self._known]
         self._next(max(known, default=-1) + 2)  # the one between is that of what is there
 
     def adopt(self) -> None:
         """Go on where a spooler was killed. Raises OSError."""
-        mine = [one for one in segments(beside(self.path)) if one.token == self.token]
+        self._known = {one.number: one for one in segments(beside(self.path))}
+        mine = [one for one in self._known.values() if one.token == self.token]
         last = mine[-1] if mine else None
         with contextlib.suppress(FileNotFoundError):
             fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -121,7 +136,7 @@ class Segments:
         """Nothing is spooled: take back what was begun, unless it stands behind another one's output."""
         with contextlib.suppress(OSError):
             if not self._renamed() and not (os.path.lexists(self.path) and os.stat(self.path).st_size):
-                for path in (self.path, beside(self.path)):
+                for path in (self.path, beside(self.path), lead_path(beside(self.path))):
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(path)
 
@@ -167,7 +182,8 @@ class Segments:
             os.unlink(new)
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            self._write_down(Segment(self.token, number, self.shared.taken, os.fstat(fd).st_ino).line())
+            segment = Segment(self.token, number, self.shared.taken, os.fstat(fd).st_ino)
+            self._write_down(segment.line())
             with contextlib.suppress(FileNotFoundError):
                 os.rename(self.path, f"{self.path}.{number - 1:08d}")
             os.rename(new, self.path)
@@ -176,7 +192,7 @@ class Segments:
             with contextlib.suppress(OSError):
                 os.unlink(new)
             raise
-        self.fd, self._size, self.shared.segment = fd, 0, number
+        self.fd, self._size, self.shared.segment, self._known[number] = fd, 0, number, segment
         self._trim()
 
     def _write_down(self, said: bytes) -> None:
@@ -200,14 +216,34 @@ class Segments:
             return sorted((int(match[1]), one.path) for one in entries if (match := pattern.fullmatch(one.name)))
 
     def _trim(self) -> None:
-        older = [(path, os.stat(path).st_size) for _, path in self._renamed()]
-        kept = sum(size for _, size in older) + self._room
-        for path, size in older:
+        older = [(number, path, os.stat(path).st_size) for number, path in self._renamed()]
+        kept = sum(size for _, _, size in older) + self._room
+        for number, path, size in older:
             if kept <= self.most:
                 break
+            if (gone := self._known.pop(number, None)) is not None:
+                self._keep_lead(gone, path, size)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
             kept -= size
+
+    def _keep_lead(self, gone: Segment, path: str, size: int) -> None:
+        """Keep the last bytes up to the end of the segment *gone*; where that fails, more is masked behind it."""
+        token, end, before = self._lead
+        if (token, end) != (gone.token, gone.base):
+            before = lead(beside(self.path), gone.token, gone.base)
+        with contextlib.suppress(OSError):
+            with open(path, "rb") as file:
+                file.seek(max(0, size - LEAD))
+                data = (before + file.read(LEAD))[-LEAD:]
+            self._lead = gone.token, gone.base + size, data
+            kept, new = lead_path(beside(self.path)), self.path_of(".lead.new")
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(new)
+            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with open(fd, "wb") as file:  # no command waits until it is on the disk
+                file.write(lead_line(gone.token, gone.base + size) + data)
+            os.rename(new, kept)
 
 
 def _read(pipe: int, most: int) -> bytes:

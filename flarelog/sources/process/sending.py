@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from flarelog.errors import CONFIGURATION, GAPS, NOT_ALLOWED, OK, USAGE
 from flarelog.sources.process.names import Place, discard
-from flarelog.sources.spool import beside, log_of
+from flarelog.sources.spool import beside, lead_path, log_of
 from flarelog.text import legible
 
 _FIRST, _LONGEST = 0.5, 30.0  # seconds before it is started again
@@ -153,7 +153,8 @@ class Sending:
             discard(self._place)
             return
         paths = {os.path.join(self._root, path) for path in kept}
-        paths |= {beside(path) for path in paths}
+        records = {beside(path) for path in paths}
+        paths |= records | {lead_path(path) for path in records}
         for directory, _, names in os.walk(self._root, topdown=False):
             for name in names:
                 if (path := os.path.join(directory, name)) not in paths:

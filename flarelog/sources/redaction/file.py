@@ -7,10 +7,10 @@ only this process compares (the marker, the CRC of what was read) is of the byte
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flarelog.checksum import extend
-from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.file import Last, SourceFile
 
 
 @dataclass(eq=False, slots=True)
@@ -25,8 +25,8 @@ class RedactedFile(SourceFile):
     _counted: int = 0  # up to here
     _begun_at: int = -1  # its last Generation mark
     _finished: int = -1  # its size when nobody wrote to it any more
-    _decided: tuple[int, int, int] = (-1, -1, 0)  # for this size and position it is decided up to there
-    _last: tuple[int, bytes] = (0, b"")  # what was fetched last, and from where
+    _decided: tuple[int, int, int] = (-1, -1, 0)  # for this end and position it is decided up to there
+    _last: Last = field(default_factory=list)  # what was fetched last, and from where
     _masked: tuple[int, int] = (0, 0)  # matches and bytes in what was read last
 
     def shown(self, size: int) -> int:
@@ -36,8 +36,9 @@ class RedactedFile(SourceFile):
         cut = self._cut_behind(position)
         if cut is not None:
             return min(cut, size)
-        if self._decided[:2] != (size, position):
-            self._decided = size, position, self.rules.decided(self.raw, position, size)
+        end = size if self.around is None else self.around.end(size)
+        if self._decided[:2] != (end, position):
+            self._decided = end, position, self.decided(self.rules, position, size)
         decided = self._decided[2]
         if decided > position or (self.limit is None and self._finished != size):
             return decided
@@ -51,12 +52,14 @@ class RedactedFile(SourceFile):
     def holds_back(self) -> bool:
         return self._cut_behind(self.position) is None and os.fstat(self.fd).st_size > self.position
 
+    def awaits(self) -> bool:
+        if self.around is None or self.limit is not None or not self.holds_back():
+            return False
+        size = os.fstat(self.fd).st_size
+        return self._finished != size and self.around.goes_on(size) and self.shown(size) <= self.position
+
     def finish(self) -> None:
         self._finished = os.fstat(self.fd).st_size
-
-    def _fetch(self, begin: int, end: int) -> bytes:
-        self._last = begin, self.raw(begin, end)
-        return self._last[1]
 
     def added(self, room: int, now: float) -> bytes:
         return b""  # how much of it may be shown takes a closer look
@@ -66,16 +69,16 @@ class RedactedFile(SourceFile):
         cut = self._cut_behind(offset)
         if cut is not None:
             length = min(length, cut - offset)
-        data, *masked = self.rules.show(self._fetch, offset, length, cut or os.fstat(self.fd).st_size)
+        end, ended = (cut, True) if cut is not None else (os.fstat(self.fd).st_size, False)
+        data, *masked = self.show(self.rules, offset, length, end, ended=ended, last=self._last)
         self._masked = masked[0], masked[1]
         if offset != self.position:
-            self._last = 0, b""
+            self._last.clear()
         return data
 
     def advance(self, data: bytes) -> None:
         """*data* is what was read last."""
-        begin, raw = self._last
-        self._last = 0, b""
+        begin, raw = self._last.pop() if self._last else (0, b"")
         if self.position >= self._counted:  # what is read again was counted
             self.masked(*self._masked)
         at = self.position - begin
@@ -93,8 +96,9 @@ class RedactedFile(SourceFile):
     def fingerprint(self, length: int) -> tuple[int, int]:
         size = os.fstat(self.fd).st_size
         cut = self._cut_behind(0)
-        shown = self.rules.decided(self.raw, 0, size) if cut is None else cut
-        data = self.rules.show(self.raw, 0, min(length, shown), size if cut is None else cut)[0]
+        shown = self.decided(self.rules, 0, size) if cut is None else cut
+        end = size if cut is None else cut
+        data = self.show(self.rules, 0, min(length, shown), end, ended=cut is not None)[0]
         return len(data), extend(0, data)
 
     def breaks(self) -> int:

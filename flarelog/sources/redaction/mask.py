@@ -35,11 +35,15 @@ KEY_BLOCK = 16 << 10  # bytes behind the first line of a private key that are ma
 RULES = 4  # the version of what is masked: another one shows other bytes
 
 _LOOK = 4 << 10  # bytes around what is asked for that are read first: most lines are shorter
-_MARGIN = 128  # bytes that the first line of a private key has at most
+MARGIN = 128  # bytes that the first line of a private key has at most
 
 # The hyphens behind the one may be those before the other, so that they are looked at and not consumed.
 _KEY_BEGIN = re.compile(rb"-{4,5} ?BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?(?=( ?-{4,5}))")
 _KEY_END = re.compile(rb"-{4,5} ?END [A-Z0-9 ]{0,32}PRIVATE KEY")
+# A line of a key: base64 (the last line may be short), a word before the first of them, or nothing.
+_KEY_BODY = re.compile(
+    rb"[A-Za-z0-9+/=]{24}|\A[ \t]*[A-Za-z0-9+/=]*[ \t]*[\r\n]*\Z|Proc-Type:|DEK-Info:|Version:|Comment:"
+)
 _SHOWN = re.compile(rb"[^\r\n]")
 
 
@@ -97,18 +101,20 @@ class Rules:
             end = max(end, window)
         return max(position, end)
 
-    def show(self, fetch: Fetch, offset: int, length: int, end: int) -> tuple[bytes, int, int]:
+    def show(self, fetch: Fetch, offset: int, length: int, end: int, torn: int = -1) -> tuple[bytes, int, int]:
         """(what is shown of the *length* bytes at *offset*, how many matches begin there, how many bytes are masked).
 
         *end*: where the file ends, or counts as ended. A line that is unfinished there is shown as if it ended, but
         for its last word, which may be the beginning of a secret; where there are own patterns, nothing is shown of it.
-        Empty when the file has become shorter meanwhile.
+        Empty when the file has become shorter meanwhile. *torn*: where the text begins whose beginning is not known:
+        what may be the rest of a secret is masked there.
         """
         last = min(offset + length, end)
         if last <= offset:
             return b"", 0, 0
+        rest = self._rest(fetch(torn, min(end, torn + KEY_BLOCK))) if torn >= 0 and offset < torn + KEY_BLOCK else 0
         begin = _piece_begin(fetch, offset)
-        left = max(0, begin - max(OVERLAP, KEY_BLOCK + _MARGIN))
+        left = max(0, begin - max(OVERLAP, KEY_BLOCK + MARGIN))
         for more in (_LOOK, 2 * WINDOW + OVERLAP):
             right = min(end, last + more)
             raw = fetch(left, right)
@@ -117,7 +123,7 @@ class Rules:
             text = _Text(raw, left, begin, right == end)
             if text.knows(last - 1):
                 break
-        spans = _merged([*self._spans(text, last), *self._keys(text)])
+        spans = _merged([*self._spans(text, last), *self._keys(text), *([(torn, torn + rest)] if rest else [])])
         matches = masked = 0
         if not spans:
             return raw[offset - left : last - left], matches, masked
@@ -161,7 +167,7 @@ class Rules:
         begins, ends = set[int](), set[int]()
         at = -1
         while (at := text.raw.find(b"VATE KEY", at + 1)) >= 0:
-            around = max(0, at - _MARGIN), at + _MARGIN
+            around = max(0, at - MARGIN), at + MARGIN
             # Of others that are near, this part of the text may show a part only.
             begins.update(m.end(1) for m in _KEY_BEGIN.finditer(text.raw, *around) if m.start() <= at < m.end())
             ends.update(m.start() for m in _KEY_END.finditer(text.raw, *around) if m.start() <= at < m.end())
@@ -171,6 +177,18 @@ class Rules:
             shown = _SHOWN.search(text.raw, begin, stop)  # where nothing but line ends follows yet, nothing is masked
             if shown is not None:
                 yield text.left + shown.start(), text.left + stop
+
+    def _rest(self, head: bytes) -> int:
+        """How many bytes of *head*, with which a text goes on of which nobody knows what was before, may be the rest of
+        a secret: a line's, and those of a key behind it.
+        """
+        at = min(_line_behind(head, 0), OVERLAP)
+        while "keys" in self.names and at < len(head):
+            line = head[at : (behind := _line_behind(head, at))]
+            if _KEY_END.search(line) or not _KEY_BODY.search(line):
+                break
+            at = behind
+        return at
 
 
 UNREDACTED = Rules()
@@ -241,6 +259,12 @@ def _line_end(raw: bytes, begin: int, end: int) -> int:
     """The place behind the last end of a line in that range; 0 if there is none."""
     found = raw.rfind(b"\n", begin, end)
     return max(found, raw.rfind(b"\r", max(found, begin), end)) + 1
+
+
+def _line_behind(raw: bytes, at: int) -> int:
+    """Where the line ends that begins at *at*."""
+    ends = [end + 1 for end in (raw.find(b"\n", at), raw.find(b"\r", at)) if end >= 0]
+    return min(ends, default=len(raw))
 
 
 def _piece_begin(fetch: Fetch, offset: int) -> int:

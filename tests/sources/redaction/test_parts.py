@@ -1,0 +1,241 @@
+"""A command's output in the parts of a spool: what is shown of a byte is what is shown of it in the whole output."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flarelog import sources
+from flarelog.model import Ended, Gap, Generation
+from flarelog.sources.process import segments
+from flarelog.sources.process.segments import SMALLEST, Segments
+from flarelog.sources.process.shared import Shared
+from flarelog.sources.redaction import around, mask
+from flarelog.sources.redaction.mask import Rules
+from flarelog.sources.spool import LEAD
+from tests.often import often
+from tests.sources.files.tailing import Site
+from tests.sources.redaction.test_redact import FILES, RULES, reference, small
+
+LINE = b"%06d login password=hunter2andmore%06d-SECRET done\n"
+PADDED = b"x" * 50 + b"\n"
+BODY = [(b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC%06d" % n).ljust(64, b"A") + b"\n" for n in range(60)]
+KEY = b"-----BEGIN PRIVATE KEY-----\n" + b"".join(BODY) + b"-----END PRIVATE KEY-----\n"
+
+
+class Spooled:
+    """A command's output, spooled below a site's root, and what is stored of it."""
+
+    def __init__(self, root: Path, most: int = 1 << 20, **options: object) -> None:
+        self.said = b""
+        self.segments = Segments(str(root / "out.log"), most, "0123456789abcdef", Shared())
+        self.segments.begin()
+        self.site = Site(root, **options)
+        self._out, self._into = os.pipe()
+        os.set_blocking(self._out, False)
+
+    def say(self, data: bytes) -> None:
+        self.said += data
+        while data:
+            os.write(self._into, data[:4096])
+            piece, data = data[:4096], data[4096:]
+            while piece:
+                piece = piece[self.segments.take(self._out) :]
+
+    @property
+    def stored(self) -> bytes:
+        return self.site.content("out.log")
+
+    def drain(self) -> None:
+        self.site.settle()
+        self.site.discovery.drain(self.site.now)
+        more = 1
+        while more:
+            more = self.site.pump()
+            for name in list(self.site.discovery.tails):
+                self.site.arrive(name)
+        assert all(tail.drained(self.site.now) for tail in self.site.discovery.tails.values())
+
+    def close(self) -> None:
+        self.segments.close()
+        self.site.close()
+        os.close(self._out)
+        os.close(self._into)
+
+
+@contextmanager
+def spooled(*, most: int = 1 << 20, part: int = 0, **options: object) -> Iterator[Spooled]:
+    """Parts of *part* bytes."""
+    with tempfile.TemporaryDirectory() as root, mock.patch.object(segments, "SMALLEST", part or SMALLEST):
+        spool = Spooled(Path(root), most, **options)
+        spool.segments._room = part or SMALLEST
+        yield spool
+        spool.close()
+
+
+def masked(text: bytes, *names: str) -> bytes:
+    return Rules(names or ("all",)).show(lambda begin, end: text[begin:end], 0, len(text), len(text))[0]
+
+
+@pytest.mark.parametrize("own", [(), ("patient-\\d+",)], ids=["known", "own"])
+@pytest.mark.parametrize("live", [True, False], ids=["live", "later"])
+def test_a_secret_that_crosses_the_end_of_a_part_is_masked_and_nothing_else(
+    live: bool, own: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = Rules(("all",), own)
+    monkeypatch.setattr("flarelog.sources.files.patterns.SourceOptions.rules", lambda _: rules)
+    with spooled() as spool:
+        for n in range(300):
+            spool.say(LINE % (n, n) + b"patient-12 of 7\n")
+            if live and n % 7 == 0:
+                spool.site.settle()
+        spool.drain()
+        text = spool.said
+        assert spool.stored == rules.show(lambda begin, end: text[begin:end], 0, len(text), len(text))[0]
+        assert b"SECRET" not in spool.stored
+        assert len([mark for mark in spool.site.stored["out.log"].marks if isinstance(mark, Generation)]) > 3
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["live", "later"])
+def test_a_private_key_that_crosses_the_end_of_a_part_is_masked_to_its_last_line(live: bool) -> None:
+    with spooled(redact=("all",)) as spool:
+        for n in range(12):
+            spool.say(b"starting %d\n" % n + KEY)
+            if live:
+                spool.site.settle()
+        spool.drain()
+        assert spool.stored == masked(spool.said)
+        assert b"MII" not in spool.stored
+
+
+def test_a_part_waits_for_the_end_of_its_last_line_and_the_next_part_for_it() -> None:
+    with spooled(redact=("all",)) as spool:
+        spool.say(b"x\n" * (SMALLEST // 2 - 5) + b"password=hun")
+        spool.say(b"ter2")
+        spool.site.settle()
+        assert spool.stored == b"x\n" * (SMALLEST // 2 - 5)
+        spool.say(b" done\n")
+        spool.site.settle()
+        assert spool.stored == masked(spool.said)
+
+
+@pytest.mark.parametrize("at", range(0, 64, 3))
+def test_a_sidecar_that_is_killed_anywhere_around_the_end_of_a_part_sends_no_byte_twice(at: int) -> None:
+    with spooled(redact=("all",)) as spool:
+        spool.say(
+            b"x\n" * (SMALLEST // 2 - 20) + b"1 password=hunter2SECRET and\n2 password=hunter2SECRET and more\nend\n"
+        )
+        spool.site.look()
+        for name in ("out.log",):
+            spool.site.pump(room=SMALLEST - 40, limit=2)
+            spool.site.arrive(name)
+            spool.site.pump(room=at + 1, limit=3)
+            spool.site.arrive(name)
+        spool.site.restart()
+        spool.drain()
+        assert spool.stored == masked(spool.said)
+        assert not [mark for mark in spool.site.stored["out.log"].marks if isinstance(mark, Gap)]
+
+
+@settings(max_examples=often(60, 400), deadline=None)
+@given(FILES, RULES, st.integers(40, 400), st.lists(st.tuples(st.integers(1, 120), st.integers(0, 5)), max_size=30))
+def test_what_is_shown_of_the_parts_is_what_is_shown_of_the_whole(
+    data: bytes, rules: Rules, part: int, steps: list[tuple[int, int]]
+) -> None:
+    data += b"\n"
+    sizes = mock.patch.object(around, "LEAD", 346), mock.patch.object(segments, "LEAD", 346)
+    ruled = mock.patch("flarelog.sources.files.patterns.SourceOptions.rules", return_value=rules)
+    with small(), sizes[0], sizes[1], ruled, mock.patch.object(sources.spool, "LEAD", 346), spooled(part=part) as spool:
+        left = data
+        for count, what in steps:
+            spool.say(left[:count])
+            left = left[count:]
+            if what == 1:
+                spool.site.restart()
+            elif what == 2:
+                spool.site.look()
+                spool.site.pump(room=count)
+                spool.site.arrive("out.log", 2)
+            elif what == 3:
+                spool.site.settle()
+            elif what == 4:
+                spool.site.cut()
+        spool.say(left)
+        spool.drain()
+        assert spool.stored == reference(data, rules)
+        marks = spool.site.stored["out.log"].marks
+        assert not [mark for mark in marks if isinstance(mark, Gap) or mark == Ended(mark.offset, 0, "truncated")]
+
+
+def test_of_parts_that_the_spool_let_go_their_last_bytes_are_still_known() -> None:
+    with spooled(most=8 * SMALLEST, redact=("all",)) as spool:
+        for n in range(400):
+            spool.say(LINE % (n, n))
+        spool.say(KEY * 9)
+        spool.drain()
+        whole = masked(spool.said)
+        assert len(spool.stored) >= 6 * SMALLEST
+        assert spool.stored == whole[-len(spool.stored) :]
+        assert b"SECRET" not in spool.stored
+        assert b"MII" not in spool.stored
+
+
+@pytest.mark.parametrize("sent", [10, 100, 3000])
+def test_a_part_that_is_sent_in_part_goes_on_when_those_before_it_were_let_go(sent: int) -> None:
+    with spooled(most=8 * SMALLEST, redact=("all",)) as spool:
+        spool.say(KEY * 2)
+        spool.site.settle()
+        spool.site.look()
+        spool.site.pump(room=sent, limit=4)
+        spool.site.arrive("out.log")
+        spool.say(KEY * 7)
+        spool.site.restart()
+        spool.say(KEY)
+        spool.drain()
+        marks = spool.site.stored["out.log"].marks
+        assert not [mark for mark in marks if isinstance(mark, Ended) and mark.reason == "truncated"]
+        assert b"MII" not in spool.stored
+
+
+def test_where_nobody_knows_what_was_before_a_part_the_rest_of_a_line_and_of_a_key_is_masked() -> None:
+    with spooled(most=8 * SMALLEST, redact=("all",)) as spool:
+        spool.say(KEY * 12 + b"an end\n")
+        (spool.site.root / ".out.log.lead").unlink()
+        spool.drain()
+        first = re.search(rb"[^*\r\n]", spool.stored)
+        assert first is not None
+        assert b"MII" not in spool.stored
+        assert spool.stored.endswith(b"an end\n")
+
+
+def test_what_was_passed_over_on_a_full_disk_may_hold_the_beginning_of_a_secret() -> None:
+    with spooled(redact=("all",)) as spool:
+        spool.say(b"one\n")
+        spool.segments.shared.trouble = 28
+        spool.say(b"password=hun")
+        spool.segments.retry()
+        spool.say(b"ter2SECRET\nmore of it\nMIIE\n" + BODY[0] + b"two\n")
+        spool.drain()
+        assert spool.stored == b"one\n**********\nmore of it\nMIIE\n" + BODY[0] + b"two\n"
+        spool.segments.shared.trouble = 28
+        spool.say(b"-----BEGIN PRIVATE KEY-----\n" + BODY[0][:20])
+        spool.segments.retry()
+        spool.say(BODY[0][20:] + BODY[1] + b"AA==\n-----END PRIVATE KEY-----\nthree\n")
+        spool.drain()
+        assert spool.stored.endswith(
+            b"two\n" + b"*" * 44 + b"\n" + b"*" * 64 + b"\n****\n-----END PRIVATE KEY-----\nthree\n"
+        )
+
+
+def test_no_mask_depends_on_more_than_is_kept_of_what_is_before_a_part_and_behind_it() -> None:
+    assert 2 * mask.WINDOW + mask.KEY_BLOCK + mask.MARGIN <= LEAD
+    assert 2 * mask.WINDOW + mask.OVERLAP <= LEAD
