@@ -668,6 +668,20 @@ def test_a_full_spool_keeps_the_newest_and_the_receiver_is_told_what_is_missing(
     assert 0 <= begun <= out.count(b"[flarelog: ")
 
 
+def test_what_a_later_command_displaces_is_missing_and_its_end_is_told(place: Place) -> None:
+    named = ("--receiver", free_address(), "--run", RUN, "--site", SITE, "--linger", "0.2", "--capture", "stdout")
+    _, first, _ = Ran(place.directory, *named, command=["sh", "-c", "seq 1 2000; exit 9"]).ends()
+    _, second, _ = Ran(place.directory, *named, "--spool-max", "32768", command=["seq", "2001", "8200"]).ends()
+    receiver = place.serve()
+    code, third, _ = Ran(place.directory, *sent(receiver), "--capture", "stdout", command=["echo", "end"]).ends()
+    assert code == 0
+    (stream,) = shown(place, receiver)
+    kept = receiver.stored("stdout.log", SITE, RUN)
+    assert (first + second + third).endswith(kept)
+    assert sum(gap["length"] for gap in stream["gaps"]) + len(kept) == len(first + second + third)
+    assert [end["code"] for end in stream["exits"]] == [9, 0, 0]
+
+
 def test_a_spool_that_cannot_be_made_is_said_and_the_command_runs(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     ran = Ran(tmp_path, "--spool", str(tmp_path / "file" / "below"), command=["sh", "-c", "echo hi; exit 5"])

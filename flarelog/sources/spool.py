@@ -3,7 +3,8 @@
 A spool is a row of files, its segments: ``NAME`` is the newest, ``NAME.00000007`` are older. ``.NAME.spool`` has a line
 of JSON for each, which is there before the segment is: the command's *token*, the inode, and *base*, the place in the
 command's output at which the segment begins. So whoever read the segment before knows how many bytes are missing. One
-more line says which process the command is, and a last one how it ended, once all that it said is spooled.
+more line says which process the command is, and a last one how it ended, once all that it said is spooled. Where the
+spool let the last segment of an earlier command go, a line says how long that one's output was.
 
 A generation's notes carry the same as ``spool:TOKEN:BASE``: the receiver's record tells it to the next sidecar.
 
@@ -26,7 +27,8 @@ from flarelog.extents import Spooled, spooled
 from flarelog.values import frozen
 
 LEAD = 160 << 10  # bytes before a segment that are kept
-_MOST = 1 << 20  # bytes of such a file that are read
+_MOST = 1 << 20  # bytes of such a file that are read for its segments
+_MOST_LINES = 64 << 20  # the same for what it says once a command: there may be very many segments behind it
 _LINE = 1 << 10  # bytes
 _SEGMENT = re.compile(r"(.+)\.\d{8}")
 
@@ -79,6 +81,29 @@ def segments(path: str) -> list[Segment]:
     return found
 
 
+@frozen
+class Command:
+    """A command whose output is, or was, in a spool."""
+
+    token: str
+    length: int = -1  # bytes that it had said, where the last segment of them is gone; -1: it is there
+
+
+def dropped_line(last: Segment, length: int) -> bytes:
+    """What is written for ``commands`` to read: *last*, with which the command's *length* bytes ended, was let go."""
+    return json.dumps({"dropped": last.token, "last": last.number, "length": length}).encode() + b"\n"
+
+
+def commands(path: str) -> list[Command]:
+    """The commands that the file at *path* tells of, the earliest first."""
+    numbers, lengths = {one.token: one.number for one in segments(path)}, dict[str, int]()
+    for said in _lines(path, b'"dropped"'):
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            token, number, length = str(said["dropped"]), int(said["last"]), int(said["length"])
+            numbers[token], lengths[token] = number, length
+    return [Command(token, lengths.get(token, -1)) for token in sorted(numbers, key=numbers.__getitem__)]
+
+
 def log_path(record: str) -> str:
     """The path of the log of which *record* tells."""
     directory, name = os.path.split(record)
@@ -89,7 +114,8 @@ def log_path(record: str) -> str:
 def opened(record: str, segment: Segment) -> Iterator[int]:
     """A descriptor of the file of *segment*. Raises OSError, also where it is gone."""
     newest = log_path(record)
-    for path in (f"{newest}.{segment.number:08d}", newest):
+    # The last one of a command gets the next number when another command begins.
+    for path in (f"{newest}.{segment.number:08d}", f"{newest}.{segment.number + 1:08d}", newest):
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
@@ -133,7 +159,7 @@ def command(path: str, note: str) -> tuple[int, int] | None:
     None where it does not.
     """
     of = spooled(note)
-    for said in reversed(_lines(path)):
+    for said in reversed(_lines(path, b'"command"')):
         if of is not None and isinstance(said, dict) and said.get("command") == of.token:
             pid, started = said.get("pid"), said.get("started")
             return (pid, started) if isinstance(pid, int) and isinstance(started, int) else None
@@ -142,7 +168,7 @@ def command(path: str, note: str) -> tuple[int, int] | None:
 
 def ending(path: str, token: str) -> Exit | None:
     """How the command *token* ended, as the file at *path* says; None while it does not."""
-    for said in _lines(path):
+    for said in _lines(path, b'"exit"'):
         if isinstance(said, dict) and said.get("exit") == token:
             try:
                 return Exit(**{**said["how"], "offset": 0, "digest": 0, "process": token})
@@ -157,20 +183,24 @@ def ending_line(how: Exit) -> bytes:
     return json.dumps({"exit": how.process, "how": said}).encode() + b"\n"
 
 
-def _lines(path: str) -> list[Any]:
+def _lines(path: str, word: bytes = b"") -> list[Any]:
+    """What the lines of the file at *path* say in which *word* stands; the last ones, where none is given."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return []
     try:
         size = os.fstat(fd).st_size
-        text = os.pread(fd, _MOST, max(0, size - _MOST))
+        most = _MOST_LINES if word else _MOST
+        text = os.pread(fd, most, max(0, size - most))
     except OSError:
         return []
     finally:
         os.close(fd)
     found = []
-    for line in text.split(b"\n"):
+    for line in text.split(b"\n") if word in text else ():
+        if word not in line:
+            continue
         with contextlib.suppress(ValueError, RecursionError):  # half of a line, or of something else
             found.append(json.loads(line))
     return found

@@ -28,7 +28,13 @@ class Endings:
         """What is to be said, in a log of *marks* that ends at *end*, of the command that *file* is the output of, or
         else of the process that somebody saw end.
         """
-        found = self._written_down(file) or self.said
+        return self._due(self._written_down(file) or self.said, marks, end)
+
+    def earlier(self, file: SourceFile, token: str, marks: Sequence[Mark], end: int) -> Exit | None:
+        """The same of the command *token*, whose output was in the spool of *file*."""
+        return self._due(ending(file.beside, token), marks, end)
+
+    def _due(self, found: Exit | None, marks: Sequence[Mark], end: int) -> Exit | None:
         if found is None or any(isinstance(one, Exit) and one.process == found.process for one in marks):
             return None
         if not self.taken:
@@ -37,16 +43,15 @@ class Endings:
         return replace(found, offset=end)
 
     def _written_down(self, file: SourceFile | None) -> Exit | None:
-        segment = spooled(file.spool) if file is not None and file.spool else None
-        if file is None or segment is None:
+        if file is None or not file.command:
             return None
         try:
             there = os.stat(file.beside)
         except OSError:
             return None
-        read = file.beside, segment.token, there.st_size, there.st_mtime_ns
+        read = file.beside, file.command, there.st_size, there.st_mtime_ns
         if read != self._read:
-            self._read, self._found = read, ending(file.beside, segment.token)
+            self._read, self._found = read, ending(file.beside, file.command)
         return self._found
 
 
@@ -62,5 +67,4 @@ def ended_at(marks: Iterable[Mark], begin: Generation) -> int | None:
 
 def of_one(one: SourceFile, other: SourceFile) -> bool:
     """Whether both are parts of one command's output."""
-    mine, its = spooled(one.spool), spooled(other.spool)
-    return mine is not None and its is not None and mine.token == its.token
+    return bool(one.command) and one.command == other.command

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 
 from flarelog.checksum import extend
+from flarelog.extents import spooled
 from flarelog.model import Activity
 from flarelog.sources import spool
 from flarelog.sources.files.identity import HEAD, Sight, head, identity_of, opened
@@ -99,6 +100,12 @@ class SourceFile:
     def age(self) -> Age:
         """What decides its place among the generations of its log."""
         return Age(self.born, self.called or self.path, self.renamed)
+
+    @property
+    def command(self) -> str:
+        """Of whose output it is a part; empty where it is none."""
+        part = spooled(self.spool)
+        return part.token if part is not None else ""
 
     def sight(self) -> Sight:
         """What a look at it would show."""

@@ -1,4 +1,4 @@
-"""How many bytes of a command's output are missing between what a log has of it and the segment that comes next."""
+"""How many bytes of commands' outputs are missing between what a log has of them and the segment that comes next."""
 
 from __future__ import annotations
 
@@ -6,20 +6,37 @@ from collections.abc import Sequence
 
 from flarelog.extents import spooled
 from flarelog.model import Ended, Gap, Generation, Mark
+from flarelog.sources.spool import Command
 
 
-def missing(marks: Sequence[Mark], end: int, notes: str, position: int) -> int:
-    """Before the byte at *position* of the file that *notes* tell of, in a log of *marks* that ends at *end*; those of
-    which a gap tells already do not count.
+def missing(
+    marks: Sequence[Mark], end: int, notes: str, position: int, commands: Sequence[Command] = ()
+) -> list[tuple[str, int]]:
+    """(command, bytes) before the byte at *position* of the file that *notes* tell of, in a log of *marks* that ends at
+    *end*; bytes of which a gap tells already do not count.
+
+    *commands* are those of the spool. Of those whose segments are gone, all that the log does not have is missing; the
+    last command is that of *notes*.
     """
     comes = spooled(notes)
     if comes is None:
-        return 0
-    had = told = 0
+        return []
+    had, last, told = dict[str, int](), "", 0
     for at, mark in enumerate(marks):
         if isinstance(mark, Gap):
             told += mark.length
-        elif isinstance(mark, Generation) and (one := spooled(mark.notes)) is not None and one.token == comes.token:
+        elif isinstance(mark, Generation) and (one := spooled(mark.notes)) is not None:
             behind = next((m.offset for m in marks[at + 1 :] if isinstance(m, Generation | Ended)), end)
-            had, told = max(had, one.base + mark.source_offset + behind - mark.offset), 0
-    return max(0, comes.base + position - had - told)
+            reached = one.base + mark.source_offset + behind - mark.offset
+            had[one.token], last, told = max(had.get(one.token, 0), reached), one.token, 0
+    tokens = [one.token for one in commands]
+    # What was missing before the command that was read last was told before it.
+    since = tokens.index(last) if last in tokens else 0
+    until = tokens.index(comes.token) if comes.token in tokens else 0
+    wanted = [(one.token, one.length) for one in commands[since:until] if one.length >= 0 or one.token == last]
+    found = []
+    for token, length in [*wanted, (comes.token, comes.base + position)]:
+        lost = max(0, length - had.get(token, 0))
+        found.append((token, max(0, lost - told)))
+        told = max(0, told - lost)
+    return found

@@ -24,6 +24,7 @@ from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.gaps import missing
 from flarelog.sources.files.lineage import birth_note, born_of, compare
 from flarelog.sources.files.record import settled_on, shipped
+from flarelog.sources.spool import Command, commands
 from flarelog.values import frozen
 
 ROTATION_GRACE = 1.0  # seconds that a rotated file that nobody has closed may hold up its successor
@@ -271,13 +272,15 @@ class Tail:
             # It was truncated before a byte of it was read: while the receiver was still to come, say.
             file.begin_anew(0, file.seen)
         self._gap(file)
+        for token, lost in missing(self.marks, self.end, file.spool, file.position, self._commands(file)):
+            if lost:
+                why = "the command's output was not spooled, or the full spool dropped it before it was sent"
+                self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
+            if token != file.command and (how := self.endings.earlier(file, token, self.marks, self.end)) is not None:
+                self.marks.append(how)
         if self._spooled is not None and not of_one(self._spooled, file):
             self._tell_ending(self._spooled, now)
         self._spooled = file if file.spool else self._spooled
-        lost = missing(self.marks, self.end, file.spool, file.position)
-        if lost:
-            why = "the command's output was not spooled, or the full spool dropped it before it was sent"
-            self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
         hole = min(file.hole(), file.size(now) - file.position)
         if hole > HOLE:
             # A writer that goes on at its place in a truncated file leaves a hole where its earlier bytes were. Those
@@ -305,6 +308,11 @@ class Tail:
         self._current, file.begun, self._held_since = file, True, None
         self._attributes = ""
         self._tell(file)
+
+    def _commands(self, file: SourceFile) -> list[Command]:
+        """Those whose output is, or was, in the spool of *file*: another one than that which was read last may come."""
+        same = self._spooled is not None and of_one(self._spooled, file)
+        return commands(file.beside) if file.spool and not same else []
 
     def _tell(self, file: SourceFile) -> None:
         """Say what is known of who writes *file*, the current one, if that was not said yet."""

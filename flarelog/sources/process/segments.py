@@ -21,6 +21,7 @@ from flarelog.sources.spool import (
     Segment,
     beside,
     command_line,
+    dropped_line,
     ending_line,
     lead,
     lead_line,
@@ -221,11 +222,38 @@ class Segments:
         for number, path, size in older:
             if kept <= self.most:
                 break
-            if (gone := self._known.pop(number, None)) is not None:
+            gone = self._segment(number, path)
+            told = gone is None or self._tell_gone(gone, size)
+            if gone is not None:
                 self._keep_lead(gone, path, size)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
+            if gone is not None:
+                if not told:  # the disk was full
+                    self._tell_gone(gone, size)
+                del self._known[gone.number]
             kept -= size
+
+    def _segment(self, number: int, path: str) -> Segment | None:
+        """The segment at *path*, which was renamed to *number*."""
+        with contextlib.suppress(FileNotFoundError):
+            inode = os.stat(path).st_ino
+            for known in (number, number - 1):  # the last one of a command got the next number
+                if (one := self._known.get(known)) is not None and one.inode == inode:
+                    return one
+        return None
+
+    def _tell_gone(self, gone: Segment, size: int) -> bool:
+        """Write down that *gone*, of *size* bytes, is let go, where no later segment of its command tells of it; False
+        where that failed.
+        """
+        following = self._known.get(gone.number + 1)
+        if following is not None and following.token == gone.token:
+            return True
+        with contextlib.suppress(OSError):
+            self._write_down(dropped_line(gone, gone.base + size))
+            return True
+        return False
 
     def _keep_lead(self, gone: Segment, path: str, size: int) -> None:
         """Keep the last bytes up to the end of the segment *gone*; where that fails, more is masked behind it."""

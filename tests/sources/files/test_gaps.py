@@ -6,6 +6,7 @@ import pytest
 
 from flarelog.model import Ended, Gap, Generation, Mark
 from flarelog.sources.files.gaps import missing
+from flarelog.sources.spool import Command
 
 A, B = "spool:aa:", "spool:bb:"
 
@@ -47,4 +48,25 @@ def gap(offset: int, length: int) -> Gap:
     ],
 )
 def test_missing(marks: list[Mark], end: int, notes: str, position: int, is_: int) -> None:
-    assert missing(marks, end, notes, position) == is_
+    assert sum(lost for _, lost in missing(marks, end, notes, position)) == is_
+
+
+GONE = [Command("aa", 50), Command("bb", 70), Command("cc", 20), Command("dd")]
+
+
+@pytest.mark.parametrize(
+    ("marks", "end", "is_"),
+    [
+        pytest.param([], 0, {"aa": 50, "bb": 70, "cc": 20, "dd": 5}, id="nothing-was-sent"),
+        pytest.param([generation(0, f"{A}0")], 30, {"aa": 20, "bb": 70, "cc": 20, "dd": 5}, id="one-was-begun"),
+        pytest.param([generation(0, f"{A}0")], 50, {"aa": 0, "bb": 70, "cc": 20, "dd": 5}, id="one-was-sent"),
+        pytest.param([generation(0, f"{B}0")], 70, {"bb": 0, "cc": 20, "dd": 5}, id="what-was-before-was-told"),
+        pytest.param([gap(0, 50), generation(0, f"{B}0")], 60, {"bb": 10, "cc": 20, "dd": 5}, id="by-a-gap"),
+        pytest.param([gap(0, 60)], 0, {"aa": 0, "bb": 60, "cc": 20, "dd": 5}, id="told-in-part"),
+        pytest.param([gap(0, 50), gap(0, 70), gap(0, 20)], 0, {"aa": 0, "bb": 0, "cc": 0, "dd": 5}, id="told"),
+        pytest.param([generation(0, "spool:ee:0")], 9, {"aa": 50, "bb": 70, "cc": 20, "dd": 5}, id="another-spool"),
+        pytest.param([generation(0, "spool:dd:0")], 5, {"dd": 0}, id="it-goes-on"),
+    ],
+)
+def test_what_is_missing_of_commands_whose_parts_are_all_gone(marks: list[Mark], end: int, is_: dict[str, int]) -> None:
+    assert dict(missing(marks, end, "spool:dd:5", 0, GONE)) == is_

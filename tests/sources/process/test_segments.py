@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from flarelog.exit_marks import Exit
 from flarelog.extents import spooled
+from flarelog.model import Gap
 from flarelog.sources.process.segments import SMALLEST, Segments
 from flarelog.sources.process.shared import Shared
-from flarelog.sources.spool import beside, note, segments
+from flarelog.sources.spool import beside, ending, note, segments
+from tests.sources.files.tailing import Site
 
 TOKEN = "0123456789abcdef"
 MOST = 8 * SMALLEST
@@ -180,3 +184,62 @@ def test_what_a_full_disk_cost_at_the_end_is_told_by_an_empty_file_behind_it(spo
     last = segments(beside(str(spool.path)))[-1]
     assert (last.base, os.stat(spool.path).st_ino) == (len(b"kept" + b"lost at the end"), last.inode)
     assert (spool.path.read_bytes(), spool.kept()) == (b"", b"kept")
+
+
+def ended(token: str, status: int) -> Exit:
+    return Exit(0, 0, token, status)
+
+
+@pytest.mark.parametrize("sent", [0, 1, 2, 3], ids=["none", "a-part", "a-command", "two"])
+@pytest.mark.parametrize("full", [False, True], ids=["disk-has-room", "disk-is-full"])
+def test_of_earlier_commands_that_a_later_one_displaced_each_byte_is_a_gap_and_each_end_is_told(
+    tmp_path: Path, sent: int, full: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, said = Site(tmp_path), [b"".join(pieces(n)) for n in (9, 17, 5, 60)]
+    for n, text in enumerate(said):
+        one = Spool(tmp_path / "out.log", token=f"{n:016x}")
+        if n == 3 and full:
+            monkeypatch.setattr("flarelog.sources.process.segments.Segments._write_down", full_once())
+        for at in range(0, len(text), 1000):
+            one.say(text[at : at + 1000])
+        one.segments.end(ended(one.segments.token, n))
+        one.segments.close()
+        if sent == n + 1:
+            site.look()
+            for tail in site.discovery.tails.values():
+                tail.takes_exits(True)
+            site.pump(limit=4 if sent == 1 else 1 << 20)
+            site.arrive("out.log")
+            site.restart()
+    site.look()
+    for tail in site.discovery.tails.values():
+        tail.takes_exits(True)
+    site.settle()
+    marks = site.stored["out.log"].marks
+    lost = sum(mark.length for mark in marks if isinstance(mark, Gap))
+    assert lost + len(site.content("out.log")) == sum(map(len, said))
+    assert [mark.status for mark in marks if isinstance(mark, Exit)] == [0, 1, 2, 3]
+    site.close()
+
+
+def full_once() -> Callable[[Segments, bytes], None]:
+    """A disk that is full when it is written down what is gone."""
+    write, tried = Segments._write_down, set[bytes]()
+
+    def write_down(self: Segments, said: bytes) -> None:
+        if b'"dropped"' in said and said not in tried:
+            tried.add(said)
+            raise OSError(errno.ENOSPC, "full")
+        write(self, said)
+
+    return write_down
+
+
+def test_the_end_of_a_command_is_known_however_many_parts_stand_behind_it(spool: Spool) -> None:
+    spool.segments.end(ended(TOKEN, 7))
+    line = segments(beside(str(spool.path)))[0].line()
+    with open(beside(str(spool.path)), "ab") as file:
+        file.write(line * 30_000)
+    how = ending(beside(str(spool.path)), TOKEN)
+    assert how is not None
+    assert how.status == 7

@@ -239,3 +239,19 @@ def test_what_was_passed_over_on_a_full_disk_may_hold_the_beginning_of_a_secret(
 def test_no_mask_depends_on_more_than_is_kept_of_what_is_before_a_part_and_behind_it() -> None:
     assert 2 * mask.WINDOW + mask.KEY_BLOCK + mask.MARGIN <= LEAD
     assert 2 * mask.WINDOW + mask.OVERLAP <= LEAD
+
+
+@pytest.mark.parametrize("sent", [True, False], ids=["sent", "not-sent"])
+def test_the_last_part_of_a_command_is_known_when_another_command_has_begun(*, sent: bool) -> None:
+    with spooled(redact=("all",)) as spool:
+        first = b"x\n" * (SMALLEST // 2 - 10) + b"the first password=hunter2SECRET\n"
+        spool.say(first)
+        if sent:
+            spool.site.settle()
+        spool.segments.close()
+        spool.segments = Segments(str(spool.site.root / "out.log"), 1 << 20, "fedcba9876543210", Shared())
+        spool.segments.begin()
+        spool.say(b"the second password=hunter2SECRET\n")
+        spool.site.restart()
+        spool.drain()
+        assert spool.stored == masked(first) + masked(spool.said[len(first) :])
