@@ -115,6 +115,8 @@ class Copies:
 
         gzip ends with the CRC-32 and the length of what it holds, so that only what looks like a copy need be unpacked.
         """
+        if file.spool:  # what a command says is sent as it is, whatever it looks like
+            return False
         named = file.path.endswith(_COPY_NAMES)
         if not named and not _GZIP.match(file.raw(0, 4)):
             return False
@@ -137,7 +139,7 @@ class Copies:
 
     def is_opaque(self, file: SourceFile) -> bool | None:
         """Whether *file* is compressed, so that it cannot be masked; None while too little is there to tell."""
-        if not file.rules:
+        if not file.rules or file.spool:
             return False
         begin = file.raw(0, 6)
         if file.path.endswith(_COMPRESSED_NAMES) or begin.startswith(_COMPRESSED):

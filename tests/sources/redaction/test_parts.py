@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import tempfile
@@ -35,9 +36,9 @@ KEY = b"-----BEGIN PRIVATE KEY-----\n" + b"".join(BODY) + b"-----END PRIVATE KEY
 class Spooled:
     """A command's output, spooled below a site's root, and what is stored of it."""
 
-    def __init__(self, root: Path, most: int = 1 << 20, **options: object) -> None:
+    def __init__(self, root: Path, most: int = 1 << 20, name: str = "out.log", **options: object) -> None:
         self.said = b""
-        self.segments = Segments(str(root / "out.log"), most, "0123456789abcdef", Shared())
+        self.segments = Segments(str(root / name), most, "0123456789abcdef", Shared())
         self.segments.begin()
         self.site = Site(root, **options)
         self._out, self._into = os.pipe()
@@ -73,10 +74,10 @@ class Spooled:
 
 
 @contextmanager
-def spooled(*, most: int = 1 << 20, part: int = 0, **options: object) -> Iterator[Spooled]:
+def spooled(*, most: int = 1 << 20, part: int = 0, name: str = "out.log", **options: object) -> Iterator[Spooled]:
     """Parts of *part* bytes."""
     with tempfile.TemporaryDirectory() as root, mock.patch.object(segments, "SMALLEST", part or SMALLEST):
-        spool = Spooled(Path(root), most, **options)
+        spool = Spooled(Path(root), most, name, **options)
         spool.segments._room = part or SMALLEST
         yield spool
         spool.close()
@@ -255,3 +256,20 @@ def test_the_last_part_of_a_command_is_known_when_another_command_has_begun(*, s
         spool.site.restart()
         spool.drain()
         assert spool.stored == masked(first) + masked(spool.said[len(first) :])
+
+
+@pytest.mark.parametrize("redact", [(), ("all",)], ids=["plain", "redacted"])
+@pytest.mark.parametrize("name", ["out.log", "out.zst", "out.log.gz", "out.zip"])
+def test_no_output_is_taken_for_compressed_whatever_its_name_and_its_first_bytes_are(
+    name: str, redact: tuple[str, ...]
+) -> None:
+    with spooled(redact=redact, include=("**",), exclude=(".*",), name=name) as spool:
+        spool.say(gzip.compress(b"password=hunter2SECRET", mtime=0) + b"\n" * SMALLEST)
+        for begin in (b"BZh", b"PK\x03\x04", b"\x1f\x8b\x08\0", b"\x28\xb5\x2f\xfd", b"\x1f", b""):
+            text = begin + b" part\n" + LINE % (1, 1)
+            spool.say(b"\n" * (-len(spool.said) % SMALLEST) + text)
+            spool.site.settle()
+        spool.drain()
+        text = spool.said
+        assert spool.site.content(name) == (masked(text) if redact else text)
+        assert not spool.site.discovery.troubles
