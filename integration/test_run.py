@@ -469,15 +469,18 @@ def test_what_is_sent_within_a_moment_is_waited_for_also_when_flarelog_is_told_t
     assert list(ran.spool.iterdir()) == []
 
 
-def test_the_command_that_is_told_sends_what_is_left_and_removes_it(place: Place) -> None:
+@pytest.mark.parametrize("count", [1, 20_000], ids=["whole", "with-a-gap"])
+def test_the_command_that_is_told_sends_what_is_left_and_removes_it(place: Place, count: int) -> None:
     address = free_address()
-    named = ("--receiver", address, "--run", RUN, "--site", SITE, "--linger", "0.5")
-    first = Ran(place.directory, *named, command=["echo", "first"])
+    named = ("--receiver", address, "--run", RUN, "--site", SITE, "--linger", "0.5", "--spool-max", "32768")
+    first = Ran(place.directory, *named, command=["seq", "-f", "first %.0f", str(count)])
     told = first.ends()[2].decode().rpartition(" this command sends and removes it: flarelog ")[2]
     assert told
     receiver = place.serve(listen=address)
     subprocess.run(f"{shlex.join(FLARELOG)} {told}", shell=True, check=True, env=environment(), timeout=PATIENCE)
-    receiver.gets(b"first\n", "stdout.log", SITE, RUN)
+    record = receiver.streams(RUN)[f"{SITE}/stdout.log"]
+    assert receiver.stored("stdout.log", SITE, RUN).endswith(b"first %d\n" % count)
+    assert (record["sealed"], bool(record["gaps"])) == (True, count > 1)
     assert not (first.spool / RUN / SITE / "run").exists()
 
 

@@ -16,6 +16,7 @@ from flarelog.cli.options import Access, asks, is_flag, option, tls_options
 from flarelog.cli.running import checked, run
 from flarelog.cli.sending import Sender, exit_code, receivers_option, site_option, site_policy_option, until_stopped
 from flarelog.cli.tuning import more_descriptors, tune_memory
+from flarelog.errors import GAPS, OK
 from flarelog.model import Receipt
 from flarelog.sender import unmatched
 from flarelog.sender.ending import Sending
@@ -45,6 +46,7 @@ _ELSEWHERE = ("include", "exclude", "start_at", "ignore_older", "once", "state",
     is_flag=True,
     help="Send all files but hidden ones. Patterns, --start-at and the like count only as flags.",
 )
+@option("--accept-gaps", is_flag=True, help="End with 0 instead of 6 where gaps record lost bytes.")
 @site_policy_option
 @asks(sidecar=SidecarOptions)
 @tls_options
@@ -63,6 +65,7 @@ def command(
     root: str,
     source: partial[SourceOptions],
     all_files: bool,
+    accept_gaps: bool,
     site_policy: tuple[str, ...],
     sidecar: partial[SidecarOptions],
     access: Access,
@@ -132,7 +135,8 @@ def command(
             for sentence in outcome.troubles:
                 whose = {"receiver": target.receiver, "run": run_id, "site": site}
                 click.echo(json.dumps({**whose, "log": None, "error": sentence}))
-    sys.exit(exit_code(outcome.exit_code for outcome in outcomes))
+    code = exit_code(outcome.exit_code for outcome in outcomes)
+    sys.exit(OK if accept_gaps and code == GAPS else code)
 
 
 def _speak_to(guard: int, sending: list[Sending]) -> None:

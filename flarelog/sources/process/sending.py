@@ -116,7 +116,8 @@ class Sending:
         kept = self._left_out()
         later = f"sends it: {self._later}"
         if kept == []:
-            later = f"sends and removes it: {self._later} && {shlex.join(['rm', '-r', self._root])}"
+            # What is lost already keeps nobody from removing the rest once it is stored.
+            later = f"sends and removes it: {self._later} --accept-gaps && {shlex.join(['rm', '-r', self._root])}"
         if left:
             self._say(
                 f"the sidecar continues to send it from {self._root} for as long as a receiver answers; when the output"
