@@ -27,12 +27,12 @@ nvflare: .venv/developing
 mutations: .venv/developing
 	$(BIN)/python -m tests.mutations
 
-# Random faults against a model, each round with a new seed; all that the tests try less often each time; then both ends
-# killed at each of their I/O calls: make soak SECONDS=600
+# What make test leaves out: random faults against a model, each round with a new seed; all tests with the mark soak, and
+# all that is tried less often each time; then both ends killed at each of their I/O calls: make soak SECONDS=600
 SECONDS ?= 300
 soak: .venv/developing
-	FLARELOG_SOAK=$(SECONDS) $(BIN)/python -m pytest -s tests -k soak
-	FLARELOG_SOAK=$(SECONDS) $(BIN)/python -m pytest tests -n 2 -k "not soak"
+	FLARELOG_SOAK=$(SECONDS) $(BIN)/python -m pytest -s tests/joined/test_stateful.py::test_soak
+	FLARELOG_SOAK=$(SECONDS) $(BIN)/python -m pytest tests -n 2 -m "" -k "not test_soak"
 	$(BIN)/python -m pytest integration -n 2 -m soak --ignore integration/nvflare
 	$(BIN)/python -m integration.test_storms --seconds $(SECONDS)
 	$(BIN)/python -m integration.harness.sweep

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections.abc import Iterable
+from typing import Any
 
+import pytest
+from _pytest.mark.structures import ParameterSet
 from hypothesis import HealthCheck, settings
 
 SOAK = "FLARELOG_SOAK" in os.environ
@@ -19,3 +24,39 @@ def tried(usual: int, soak: int) -> settings:
     count = often(usual, soak)
     checks = list(HealthCheck)
     return settings(deadline=None, database=None, derandomize=True, max_examples=count, suppress_health_check=checks)
+
+
+def rarely(*values: Any) -> list[ParameterSet]:
+    """Values of a test, or a pytest.param each, that ``make soak`` alone tries."""
+    return [
+        pytest.param(*one.values, id=one.id, marks=pytest.mark.soak)
+        if isinstance(one, ParameterSet)
+        else pytest.param(one, marks=pytest.mark.soak)
+        for one in values
+    ]
+
+
+def each(values: Iterable[Any], *usual: Any) -> list[ParameterSet]:
+    """All *values* of a test: *usual* are tried each time, and the others by ``make soak``."""
+    return [pytest.param(one, marks=() if one in usual else pytest.mark.soak) for one in values]
+
+
+def table(*axes: Iterable[Any] | dict[str, Any]) -> list[ParameterSet]:
+    """The cells of a table of several axes; a dict has an id for each value.
+
+    Each value is in one cell at least that is tried each time; ``make soak`` tries the others.
+    """
+    known = [
+        [pytest.param(one, id=name) for name, one in axis.items()]
+        if isinstance(axis, dict)
+        else [one if isinstance(one, ParameterSet) else pytest.param(one) for one in axis]
+        for axis in axes
+    ]
+    usual = {tuple(n % len(axis) for axis in known) for n in range(max(map(len, known)))}
+    cells = []
+    for places in itertools.product(*(range(len(axis)) for axis in known)):
+        parts = [axis[place] for axis, place in zip(known, places, strict=True)]
+        names = [str(part.id if part.id is not None else part.values[0]) for part in parts]
+        marks = [mark for part in parts for mark in part.marks] + [pytest.mark.soak] * (places not in usual)
+        cells.append(pytest.param(*(value for part in parts for value in part.values), id="-".join(names), marks=marks))
+    return cells
