@@ -13,7 +13,7 @@ from tests.sources.files.tailing import Site
 
 # How long an example takes says more of what else the machine does.
 settings.register_profile(
-    "flarelog", deadline=None, max_examples=often(40, 100), suppress_health_check=[HealthCheck.too_slow]
+    "flarelog", deadline=None, max_examples=often(25, 100), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("flarelog")
 

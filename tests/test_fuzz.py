@@ -13,8 +13,8 @@ from fuzz.targets import SEEDS, TARGETS
 from tests.often import often
 
 # Whole processes but for their sockets take a while, and so does what is hostile.
-EXECUTIONS = {"session": often(30, 150), "sidecar": often(20, 100), "hostile": often(60, 500)}
-USUALLY = often(100, 500)
+EXECUTIONS = {"session": often(15, 150), "sidecar": often(10, 100), "hostile": often(25, 500)}
+USUALLY = often(50, 500)
 
 
 @pytest.fixture(autouse=True)

@@ -150,6 +150,7 @@ def test_in_any_order_nothing_is_lost_repeated_or_reordered() -> None:
     assert Machine.steps >= often(350, 2_000)
 
 
+@pytest.mark.soak
 def test_a_run_that_fails_prints_a_program_that_fails_alike(tmp_path: Path) -> None:
     class Failing(Machine):
         @rule()

@@ -59,7 +59,7 @@ def test_where_little_output_is_left_a_line_is_cut_to_that(unit: bytes, count: i
     assert shown <= 60 * count * len(unit)
 
 
-@tried(4, 40)
+@tried(2, 40)
 @given(STREAMS, st.booleans(), st.sampled_from(["auto", "plain"]))
 @example([b"\x1b[2Jx" * often(15_000, 30_000)], True, "plain")
 @example([b"x\x1b[2K" * often(15_000, 30_000)], False, "plain")
@@ -148,7 +148,7 @@ def test_a_line_that_is_split_is_shown_to_its_end_however_long_it_is(style: byte
 
 
 def test_an_endless_line_that_is_split_takes_bounded_memory() -> None:
-    screen, count, pieces = Screen(overlong="split"), 0, often(150, 320)
+    screen, count, pieces = Screen(overlong="split"), 0, often(100, 320)
     tracemalloc.start()
     for _ in range(pieces):
         count += sum(len(line.text) for line in screen.feed(b"x" * 65536))

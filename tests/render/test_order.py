@@ -129,7 +129,7 @@ def judge(program: Program, shown: Sequence[Line]) -> None:
             assert not before or seen >= before[-1], (line, seen)
 
 
-@tried(120, 1000)
+@tried(50, 1000)
 @given(PROGRAMS, st.booleans())
 def test_no_bar_overtakes_text(program: Program, steps: bool) -> None:
     screen = Screen(steps=steps)
@@ -142,7 +142,7 @@ def test_no_bar_overtakes_text(program: Program, steps: bool) -> None:
     assert all(text in rows for line in ordinary if (text := plain(line.text).rstrip()))
 
 
-@tried(120, 1000)
+@tried(50, 1000)
 @given(PROGRAMS, st.booleans(), st.lists(st.integers(0, 4000), max_size=12))
 def test_no_bar_overtakes_text_while_it_is_followed(program: Program, steps: bool, looks: list[int]) -> None:
     """What is complete is given out now and then, as a reader does when nothing more comes for a while."""
@@ -153,7 +153,7 @@ def test_no_bar_overtakes_text_while_it_is_followed(program: Program, steps: boo
     judge(program, shown + screen.close())
 
 
-@tried(80, 400)
+@tried(40, 400)
 @given(PROGRAMS, st.lists(st.integers(0, 4000), max_size=12), st.data())
 def test_nor_the_text_of_the_other_stream_of_a_container(
     program: Program, looks: list[int], data: st.DataObject
@@ -178,7 +178,7 @@ def test_nor_the_text_of_the_other_stream_of_a_container(
             assert all(other.end > line.end for other in shown[at:] if other.stream == "stdout")
 
 
-@tried(80, 400)
+@tried(40, 400)
 @given(BYTES)
 def test_the_ordinary_lines_are_those_that_there_are_without_steps(data: bytes) -> None:
     def lines(*, steps: bool) -> list[Line]:
@@ -310,7 +310,7 @@ def bars_together(texts: Sequence[str]) -> list[list[str]]:
     return [sorted(group) for _, group in groupby(texts, key=lambda text: "|" in text or text)]
 
 
-@tried(120, 2000)
+@tried(50, 2000)
 @given(
     st.sampled_from(["first", "last", "below"]),
     st.integers(1, 4),

@@ -65,7 +65,7 @@ DIRT += ["\u202e\x9b1A\x85".encode(), b"\x1b]0;er\x07", b"\x1b[3C", b"\r\n", b"\
 texts = st.lists(st.sampled_from(WORDS * 3 + DIRT + [b"\n"] * 20), max_size=120).map(b"".join)
 
 
-@tried(80, 400)
+@tried(30, 400)
 @given(
     texts,
     st.sampled_from(["error", "(?i)ERROR", "loss|rror", r"\berror\b|step \d", "(?i)or k", "er+or", "é"]),
@@ -225,7 +225,7 @@ PATTERNS = st.recursive(
 )
 
 
-@tried(60, 300)
+@tried(30, 300)
 @given(PATTERNS, st.data())
 def test_every_match_holds_one_of_the_texts(pattern: str, data: st.DataObject) -> None:
     try:

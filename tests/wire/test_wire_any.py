@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flarelog.errors import InvalidName
@@ -39,6 +39,7 @@ from flarelog.wire.codec.push import decode_request, encode_request
 from flarelog.wire.codec.reads import Wanted, decode_piece, decode_read, encode_piece, encode_read, read_request
 from flarelog.wire.codec.replies import decode_reply, encode_reply
 from flarelog.wire.codec.runs import decode_run, encode_run
+from tests.often import tried
 
 offsets = st.integers(0, MAX_OFFSET)
 numbers = st.integers(0, 2**64 - 1)
@@ -140,14 +141,13 @@ MESSAGES: dict[str, Coded] = {
 LATER = b"\x98\x06\x07"  # field 99, which no version has yet
 
 any_message = pytest.mark.parametrize(("values", "encode", "decode"), MESSAGES.values(), ids=MESSAGES)
-often = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
 
 @any_message
 def test_what_was_said_is_heard_and_what_a_later_version_says_besides_is_passed_over(
     values: st.SearchStrategy[Any], encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]
 ) -> None:
-    @often
+    @tried(25, 60)
     @given(values)
     def holds(value: Any) -> None:
         raw = encode(value)
@@ -162,7 +162,7 @@ def test_what_was_said_is_heard_and_what_a_later_version_says_besides_is_passed_
 def test_a_part_of_a_message_or_one_that_is_spoilt_is_heard_or_refused(
     values: st.SearchStrategy[Any], encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]
 ) -> None:
-    @often
+    @tried(25, 60)
     @given(values, st.integers(0, 300), st.binary(max_size=5))
     def holds(value: Any, at: int, spoilt: bytes) -> None:
         raw = encode(value)

@@ -12,6 +12,18 @@ from tests.often import often
 from tests.sources.files.storms import LOG, Storm
 
 SEEDS = range(often(2, 8))
+WAYS = [(told, born) for told in ("inotify", "poll") for born in ("births", "no-births")]
+KINDS = {
+    "numbers-out-of-the-patterns": ("numbers", LOG),
+    "numbers": ("numbers", f"{LOG}*"),
+    "dates-out-of-the-patterns": ("dates", LOG),
+    "dates": ("dates", f"{LOG}*"),
+    "dates-within-the-name-out-of-the-patterns": ("inner-dates", LOG),
+    "dates-within-the-name": ("inner-dates", "log*.txt"),
+    "another-directory": ("olddir", LOG),
+    "copies-out-of-the-patterns": ("copytruncate", LOG),
+    "copies": ("copytruncate", f"{LOG}*"),
+}
 
 
 def play(root: Path, seed: int, *, names: str, include: str, inotify: bool, restarts: int = 6) -> str:
@@ -41,22 +53,19 @@ def births(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    "births", [pytest.param(True, id="births"), pytest.param(False, id="no-births")], indirect=True
-)
-@pytest.mark.parametrize("inotify", [pytest.param(True, id="inotify"), pytest.param(False, id="poll")])
-@pytest.mark.parametrize(
-    ("names", "include"),
+    ("names", "include", "inotify", "births"),
     [
-        pytest.param("numbers", LOG, id="numbers-out-of-the-patterns"),
-        pytest.param("numbers", f"{LOG}*", id="numbers"),
-        pytest.param("dates", LOG, id="dates-out-of-the-patterns"),
-        pytest.param("dates", f"{LOG}*", id="dates"),
-        pytest.param("inner-dates", LOG, id="dates-within-the-name-out-of-the-patterns"),
-        pytest.param("inner-dates", "log*.txt", id="dates-within-the-name"),
-        pytest.param("olddir", LOG, id="another-directory"),
-        pytest.param("copytruncate", LOG, id="copies-out-of-the-patterns"),
-        pytest.param("copytruncate", f"{LOG}*", id="copies"),
+        pytest.param(
+            *KINDS[kind],
+            told == "inotify",
+            born == "births",
+            id=f"{kind}-{told}-{born}",
+            marks=() if number % len(WAYS) == way else pytest.mark.soak,  # each kind in one of the ways
+        )
+        for number, kind in enumerate(KINDS)
+        for way, (told, born) in enumerate(WAYS)
     ],
+    indirect=["births"],
 )
 @pytest.mark.usefixtures("births")
 def test_generations_are_stored_in_the_order_of_their_births_and_once(
@@ -71,8 +80,15 @@ def test_generations_are_stored_in_the_order_of_their_births_and_once(
     assert wrong == {}
 
 
-@pytest.mark.parametrize("inotify", [pytest.param(True, id="inotify"), pytest.param(False, id="poll")])
-@pytest.mark.parametrize("include", [LOG, f"{LOG}*"])
+@pytest.mark.parametrize(
+    ("include", "inotify"),
+    [
+        pytest.param(LOG, True, id="inotify-out-of-the-patterns"),
+        pytest.param(f"{LOG}*", False, id="poll"),
+        pytest.param(LOG, False, id="poll-out-of-the-patterns", marks=pytest.mark.soak),
+        pytest.param(f"{LOG}*", True, id="inotify", marks=pytest.mark.soak),
+    ],
+)
 def test_generations_that_are_deleted_meanwhile_disturb_no_others(tmp_path: Path, include: str, inotify: bool) -> None:
     wrong = {
         seed: found for seed in SEEDS if (found := play(tmp_path, seed, names="kept", include=include, inotify=inotify))

@@ -349,7 +349,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=often(40, 150), deadline=None)
+@settings(max_examples=often(20, 150), deadline=None)
 @given(STEPS, st.booleans())
 def test_whatever_happens_each_generation_shows_its_file_as_it_is_or_as_it_was_cut(
     steps: list[tuple[str, object]], own: bool

@@ -33,6 +33,7 @@ from flarelog.stores.local.journal import (
 )
 from flarelog.stores.local.lines import records
 from flarelog.stores.local.runs import run_line
+from tests.often import often
 
 STREAM = StreamId("run-1", "site-1", "rank-0/log.txt")
 MARKS: list[Mark] = [
@@ -80,7 +81,7 @@ def test_a_seal_says_what_was_masked_and_compacting_keeps_it() -> None:
         assert (journal.sealed, journal.redacted, journal.damaged) == (False, None, 1)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(often(8, 20)))
 def test_a_journal_that_grows_is_read_on_as_if_it_were_read_anew(seed: int, tmp_path: Path) -> None:
     """Whatever happens to it between two looks: lines, halves of lines, a rewriting in place or by another file."""
     rng = random.Random(seed)
