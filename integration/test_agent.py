@@ -63,6 +63,7 @@ def test_runs_begin_and_end_by_themselves_over_one_connection(place: Place) -> N
     assert program.complaints() == []
 
 
+@pytest.mark.soak
 def test_a_log_of_a_resumed_run_that_grows_after_another_one_is_sent(place: Place) -> None:
     """The run is resumed by its first byte, when the receiver has all of the other log."""
     receiver = place.serve()
@@ -143,6 +144,7 @@ def test_a_run_of_which_a_directory_is_closed_is_not_said_to_be_whole(place: Pla
     assert receiver.stored("log.txt", run="job-1") == b"one\n"
 
 
+@pytest.mark.soak
 def test_runs_wait_for_a_receiver_that_is_late(place: Place) -> None:
     address = free_address()
     data = wrote(place, "job", b"one\n")
@@ -189,6 +191,7 @@ def test_sigterm_sends_what_is_there(place: Place) -> None:
     sealed(receiver, "new", logs["new"])
 
 
+@pytest.mark.soak
 def test_what_another_agent_took_over_and_sealed_is_taken_up_again(place: Place) -> None:
     receiver = place.serve()
     wrote(place, "job", b"one\n")

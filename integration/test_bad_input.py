@@ -39,6 +39,7 @@ from integration.harness.places import (
     new_place,
     until,
 )
+from tests.often import table
 
 DATA = lines(100)
 
@@ -130,9 +131,16 @@ def test_a_command_that_cannot_begin_says_why_in_one_sentence(
 
 SIDECAR = {"--receiver": "127.0.0.1:1", "--run": RUN, "--site": SITE, "--root": "."}
 LONG = "x" * 129
+
+
+def mark_of(kind: str, *usual: str) -> Any:
+    """The mark of a kind of name, whose rule has tests without processes as well."""
+    return () if kind in usual else pytest.mark.soak
+
+
 BAD_SIDECARS = [
     *(
-        pytest.param({option: name}, 2, id=f"{option[2:]}-{kind}")
+        pytest.param({option: name}, 2, id=f"{option[2:]}-{kind}", marks=mark_of(kind, "empty", "upwards", "newline"))
         for option in ("--run", "--site")
         for kind, name in {
             "empty": "",
@@ -150,7 +158,9 @@ BAD_SIDECARS = [
         }.items()
     ),
     *(
-        pytest.param({"--receiver": address}, 2, id=f"receiver-{kind}")
+        pytest.param(
+            {"--receiver": address}, 2, id=f"receiver-{kind}", marks=mark_of(kind, "no-port", "port-too-large")
+        )
         for kind, address in {
             "empty": "",
             "no-port": "localhost",
@@ -182,8 +192,7 @@ def test_a_sidecar_that_cannot_begin_says_why_in_one_sentence(place: Place, opti
     program.sentence()
 
 
-@pytest.mark.parametrize("name", ["../x", LONG, "a b"])
-@pytest.mark.parametrize("command", ["run-start", "run-end", "streams"])
+@pytest.mark.parametrize(("name", "command"), table(["../x", LONG, "a b"], ["run-start", "run-end", "streams"]))
 def test_a_receiver_is_not_troubled_by_a_bad_run(served: Receiver, place: Place, command: str, name: str) -> None:
     program = place.call(command, name, "--receiver", served.address)
     assert program.ends() == 2
@@ -259,7 +268,16 @@ def test_somebody_else_at_the_address_is_no_receiver(place: Place) -> None:
         sidecar.sentence()
 
 
-@pytest.mark.parametrize("command", [("logs", RUN), ("follow", RUN), ("status", "--watch"), ("runs",)], ids="-".join)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("logs", RUN),
+        pytest.param(("follow", RUN), marks=pytest.mark.soak),
+        ("status", "--watch"),
+        pytest.param(("runs",), marks=pytest.mark.soak),
+    ],
+    ids="-".join,
+)
 def test_a_reader_of_a_web_server_ends_at_once(place: Place, command: tuple[str, ...]) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -378,7 +396,14 @@ def test_a_directory_that_cannot_be_listed_is_said_once_and_the_others_go_on(pla
 
 @pytest.mark.parametrize(
     "name",
-    [b"two words.log", b"gr\xc3\xb6\xc3\x9fe.log", b"no-text-\xff.log", b"new\nline.log", b"a+b.log", b"x" * 201],
+    [
+        pytest.param(b"two words.log", marks=pytest.mark.soak),
+        pytest.param(b"gr\xc3\xb6\xc3\x9fe.log", marks=pytest.mark.soak),
+        b"no-text-\xff.log",
+        b"new\nline.log",
+        pytest.param(b"a+b.log", marks=pytest.mark.soak),
+        b"x" * 201,
+    ],
 )
 def test_a_name_that_no_log_can_have_is_said_once_and_the_others_go_on(place: Place, name: bytes) -> None:
     append(place.log, DATA)
@@ -574,7 +599,7 @@ BAD_OPENINGS = [
     pytest.param(opening(producer=b"short"), "producer", id="producer-too-short"),
     pytest.param(opening(producer=b"x" * 65), "producer", id="producer-too-long"),
     *(
-        pytest.param(opening(**{part: name}), part, id=f"{part}-{kind}")  # type: ignore[arg-type]  # never the major
+        pytest.param(opening(**{part: name}), part, id=f"{part}-{kind}", marks=mark_of(kind, "empty", "upwards"))  # type: ignore[arg-type]  # never the major
         for part in ("run", "site", "log")
         for kind, name in {
             "empty": "",
@@ -627,7 +652,7 @@ def test_an_older_producer_is_fenced_by_a_newer_one(served: Receiver) -> None:
     served.holds(b"0123456789", "f.log")
 
 
-@pytest.mark.parametrize("size", [400, 900_000], ids=["many", "large"])
+@pytest.mark.parametrize("size", [pytest.param(400, marks=pytest.mark.soak), 900_000], ids=["many", "large"])
 def test_marks_that_are_more_than_a_message_holds_hide_no_other_stream(place: Place, size: int) -> None:
     receiver = place.serve()
     marks = [gap(number, 0, b"", "x" * size) for number in range((5 << 20) // size)]
@@ -637,7 +662,16 @@ def test_marks_that_are_more_than_a_message_holds_hide_no_other_stream(place: Pl
     receiver.holds(DATA)
 
 
-@pytest.mark.parametrize("call", ["Push", "Read", "List", "StartRun", "EndRun"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "Push",
+        "Read",
+        pytest.param("List", marks=pytest.mark.soak),
+        "StartRun",
+        pytest.param("EndRun", marks=pytest.mark.soak),
+    ],
+)
 def test_garbage_ends_its_own_call_and_no_more(served: Receiver, call: str) -> None:
     with contextlib.suppress(grpc.RpcError):
         replies = ask(served.address, f"flarelog.v1.LogService/{call}", b"\xff\xff garbage")
@@ -727,7 +761,7 @@ def test_a_start_that_fails_leaves_no_ready_file(place: Place, taken: str) -> No
     assert not list(place.directory.glob("ready*"))
 
 
-@pytest.mark.parametrize("command", ["serve", "serve --workers 2", "web"])
+@pytest.mark.parametrize("command", [pytest.param("serve", marks=pytest.mark.soak), "serve --workers 2", "web"])
 def test_a_second_server_leaves_the_ready_file_of_one_that_lives(place: Place, command: str) -> None:
     ready, listen = place.directory / "ready", ("--listen", "127.0.0.1:0")
     first = place.start("serve", "--store", str(place.directory / "store"), *listen, "--ready-file", str(ready))
@@ -743,7 +777,7 @@ def test_a_second_server_leaves_the_ready_file_of_one_that_lives(place: Place, c
     assert not ready.exists()
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.soak), "2"])
 def test_a_ready_file_goes_with_its_receiver_unless_it_is_anothers_by_now(place: Place, workers: str) -> None:
     ready = place.directory / "ready"
     for others in (False, True):
@@ -775,11 +809,11 @@ FULL = 'exec "$@" {}/dev/full'
     "command",
     [
         pytest.param(("status", "--store", "."), id="status"),
-        pytest.param(("doctor", "--root", "."), id="doctor"),
-        pytest.param(("completion", "bash"), id="completion"),
-        pytest.param(("token", "list", "--store", "."), id="token"),
+        pytest.param(("doctor", "--root", "."), id="doctor", marks=pytest.mark.soak),
+        pytest.param(("completion", "bash"), id="completion", marks=pytest.mark.soak),
+        pytest.param(("token", "list", "--store", "."), id="token", marks=pytest.mark.soak),
         pytest.param(("--help",), id="help"),
-        pytest.param(("serve", "--help"), id="help-of-a-command"),
+        pytest.param(("serve", "--help"), id="help-of-a-command", marks=pytest.mark.soak),
     ],
 )
 def test_a_command_whose_output_goes_to_a_full_disk_says_so(place: Place, command: tuple[str, ...]) -> None:
@@ -797,7 +831,13 @@ def test_both_ends_do_their_work_though_what_they_say_goes_to_a_full_disk(place:
     assert receiver.stop() == 0
 
 
-COMMANDS = ["serve", "sidecar", "streams", "run-start", "run-end"]
+COMMANDS = [
+    "serve",
+    "sidecar",
+    pytest.param("streams", marks=pytest.mark.soak),
+    pytest.param("run-start", marks=pytest.mark.soak),
+    pytest.param("run-end", marks=pytest.mark.soak),
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from integration.harness.places import RUN, Place, Receiver, append, until
 
 HOSTILE = b"\x1b[2Jx\x1b[64;1024Hy\x1b[1;1H\a\n\b\n" * 100_000  # some MB, of which each costs what it may
@@ -68,6 +70,7 @@ def test_who_follows_sees_the_other_sites_lines_while_a_hostile_log_takes_its_ti
     follower.ends()
 
 
+@pytest.mark.soak
 def test_logs_shows_an_honest_site_before_the_rest_of_a_hostile_one(place: Place) -> None:
     receiver = two_sites(place)
     append(place.directory / "honest" / "log.txt", b"".join(b"honest line %d\n" % number for number in range(2000)))

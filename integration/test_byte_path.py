@@ -32,9 +32,10 @@ from integration.harness.places import (
     noise,
     until,
 )
+from tests.often import table
 
 HEAD, TAIL, AFTER, NEXT = lines(300), lines(40, 300), lines(40, 340), lines(200, 1000)
-DURABILITY = pytest.mark.parametrize("durability", ["disk", "memory"])
+DURABILITY = pytest.mark.parametrize("durability", ["disk", pytest.param("memory", marks=pytest.mark.soak)])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -108,7 +109,9 @@ def test_a_renamed_file_keeps_its_tail_and_what_is_written_to_it_later(place: Pl
     assert list(receiver.streams()) == [f"{SITE}/{LOG}"]
 
 
-@pytest.mark.parametrize("grown_past", [False, True], ids=["shorter", "longer-than-before"])
+@pytest.mark.parametrize(
+    "grown_past", [pytest.param(False, marks=pytest.mark.soak), True], ids=["shorter", "longer-than-before"]
+)
 def test_a_truncated_file_begins_anew(place: Place, grown_past: bool) -> None:
     receiver = place.serve()
     sidecar = place.sidecar(receiver)
@@ -425,8 +428,9 @@ def test_sigterm_ends_a_sidecar_whose_root_never_appeared(place: Place) -> None:
 # --- the producer fails
 
 
-@pytest.mark.parametrize("rotated", [False, True], ids=["as-it-was", "rotated-meanwhile"])
-@pytest.mark.parametrize("state", ["none", "kept", "damaged"])
+@pytest.mark.parametrize(
+    ("rotated", "state"), table({"as-it-was": False, "rotated-meanwhile": True}, ["none", "kept", "damaged"])
+)
 def test_a_sidecar_that_was_killed_goes_on_where_it_was(place: Place, state: str, rotated: bool) -> None:
     receiver = place.serve()
     directory = place.directory / "state"
@@ -470,7 +474,7 @@ def test_a_sidecar_with_include_finds_the_file_that_was_rotated_out_of_it_meanwh
     receiver.holds(HEAD + TAIL + NEXT)
 
 
-@pytest.mark.parametrize("how", ["truncated", "replaced", "removed"])
+@pytest.mark.parametrize("how", ["truncated", "replaced", pytest.param("removed", marks=pytest.mark.soak)])
 def test_a_sidecar_that_was_killed_meets_another_file_under_the_name(place: Place, how: str) -> None:
     receiver = place.serve()
     sidecar = place.sidecar(receiver)

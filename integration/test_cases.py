@@ -38,7 +38,10 @@ def data_of(value: Any) -> bytes:
 
 def cases() -> list[Any]:
     found = json.loads(CASES.read_text())
-    return [pytest.param(case, id=f"{case['id']}-{case['name']}") for case in found]
+    return [  # half of them each time: others show each of their kinds as well
+        pytest.param(case, id=f"{case['id']}-{case['name']}", marks=pytest.mark.soak if number % 2 else ())
+        for number, case in enumerate(found)
+    ]
 
 
 class Stage:

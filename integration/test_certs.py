@@ -17,6 +17,7 @@ import pytest
 from flarelog.security import authority
 from flarelog.security.authority import Role
 from integration.harness.places import PATIENCE, Place, Program, until
+from tests.often import table
 
 
 @pytest.fixture
@@ -72,17 +73,21 @@ def test_keys_are_their_owners_alone(ca: Path) -> None:
     ("args", "code", "says"),
     [
         pytest.param("init", 5, "certs/ca.key exists", id="ca-twice"),
-        pytest.param("site site-1", 5, "certs/site-1.key exists", id="site-twice"),
-        pytest.param("server localhost", 5, "certs/server.key exists", id="server-twice"),
+        pytest.param("site site-1", 5, "certs/site-1.key exists", id="site-twice", marks=pytest.mark.soak),
+        pytest.param("server localhost", 5, "certs/server.key exists", id="server-twice", marks=pytest.mark.soak),
         pytest.param("site a/b", 2, "'a/b'", id="site-with-a-bad-name"),
-        pytest.param("reader ca", 2, "'ca'", id="reader-called-ca"),
-        pytest.param("server localhost:4721", 2, "localhost:4721", id="server-with-a-port"),
-        pytest.param("server", 2, "HOST...", id="server-of-nothing"),
+        pytest.param("reader ca", 2, "'ca'", id="reader-called-ca", marks=pytest.mark.soak),
+        pytest.param("server localhost:4721", 2, "localhost:4721", id="server-with-a-port", marks=pytest.mark.soak),
+        pytest.param("server", 2, "HOST...", id="server-of-nothing", marks=pytest.mark.soak),
         pytest.param("site site-3 --days 0", 2, "1 to 3650", id="no-days"),
-        pytest.param("site site-3 --dir none", 3, "flarelog certs init --dir none", id="no-directory"),
-        pytest.param("list --dir none", 3, "flarelog certs init --dir none", id="list-of-nothing"),
+        pytest.param(
+            "site site-3 --dir none", 3, "flarelog certs init --dir none", id="no-directory", marks=pytest.mark.soak
+        ),
+        pytest.param(
+            "list --dir none", 3, "flarelog certs init --dir none", id="list-of-nothing", marks=pytest.mark.soak
+        ),
         pytest.param("init --dir FILE", 5, "FILE", id="directory-is-a-file"),
-        pytest.param("list --dir FILE", 3, "FILE", id="list-of-a-file"),
+        pytest.param("list --dir FILE", 3, "FILE", id="list-of-a-file", marks=pytest.mark.soak),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(place: Place, ca: Path, args: str, code: int, says: str) -> None:
@@ -94,7 +99,16 @@ def test_what_cannot_be_done_is_said_in_one_sentence(place: Place, ca: Path, arg
     assert {path.name: path.read_bytes() for path in ca.iterdir()} == before
 
 
-@pytest.mark.parametrize("command", ["init", "server", "site", "reader", "list"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param("init", marks=pytest.mark.soak),
+        "server",
+        pytest.param("site", marks=pytest.mark.soak),
+        pytest.param("reader", marks=pytest.mark.soak),
+        pytest.param("list", marks=pytest.mark.soak),
+    ],
+)
 def test_every_option_names_its_variable(place: Place, command: str) -> None:
     text = " ".join(place.call("certs", command, "--help", COLUMNS="400").printed.split())
     options = set(re.findall(r"(?<= )--([a-z-]+)(?= [A-Z])", text.split("Options:", 1)[1])) - {"help"}
@@ -173,10 +187,16 @@ def ask(host: str, port: int, trusted: Path, pair: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "role", "san"),
-    [("site-1", b"site", [b"site-1"]), ("site_2", b"site", []), ("anna", b"reader", [b"anna"])],
+    ("name", "role", "san", "host"),
+    table(
+        [
+            pytest.param("site-1", b"site", [b"site-1"]),
+            pytest.param("site_2", b"site", []),
+            pytest.param("anna", b"reader", [b"anna"]),
+        ],
+        ["localhost", "127.0.0.1"],
+    ),
 )
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 def test_grpc_tells_who_calls(
     ca: Path, receiver: tuple[Whoami, int], host: str, name: str, role: bytes, san: list[bytes]
 ) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from flarelog.client import Client
 from integration.harness.places import PATIENCE, Place, Receiver, free_address
+from tests.often import rarely
 
 PROMPT = b"READY> "
 
@@ -139,7 +140,7 @@ def test_bash_completes_files_where_a_command_takes_them(place: Place, receiver:
         at.shows(b"-of-training.txt ")
 
 
-@pytest.mark.parametrize("name", ["follow", "logs"])
+@pytest.mark.parametrize("name", [pytest.param("follow", marks=pytest.mark.soak), "logs"])
 def test_bash_completes_what_is_read(place: Place, receiver: Receiver, name: str) -> None:
     with bash(place, FLARELOG_RECEIVER=receiver.address) as at:
         at.type(f"flarelog {name} tr\t")
@@ -148,6 +149,7 @@ def test_bash_completes_what_is_read(place: Place, receiver: Receiver, name: str
         at.shows(b"ospital-a ")
 
 
+@pytest.mark.soak
 def test_a_receiver_of_many_logs_is_asked_for_its_sites_alone(place: Place) -> None:
     receiver = place.serve()
     root = place.directory / "many"
@@ -174,20 +176,31 @@ def test_bash_completes_runs_of_a_store(place: Place, receiver: Receiver) -> Non
         at.shows(b"ob-1 ")
 
 
-def test_where_nobody_answers_nothing_is_said_and_nobody_waits(place: Place) -> None:
-    for env in ({"FLARELOG_RECEIVER": free_address()}, {"FLARELOG_RECEIVER": "no address"}, {},
-                {"FLARELOG_RECEIVER": "127.0.0.1:1", "FLARELOG_TLS_CA": "/nowhere"},
-                {"FLARELOG_STORE": "/nowhere"}):  # fmt: skip
-        with bash(place, **env) as at:
-            at.type("flarelog status jo\t")
-            at.shows(b"status jo")
-            at.type("XX\n")
-            at.shows(b"\r\n")
-            line = at.shown.split(b"\r\n")[0]
-            assert b"Traceback" not in line
-            at.shows(PROMPT)
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"FLARELOG_RECEIVER": free_address()},
+        {"FLARELOG_STORE": "/nowhere"},
+        *rarely(
+            {},
+            {"FLARELOG_RECEIVER": "no address"},
+            {"FLARELOG_RECEIVER": "127.0.0.1:1", "FLARELOG_TLS_CA": "/nowhere"},
+        ),
+    ],
+    ids=["nobody", "no-store", "nowhere", "no-address", "no-ca"],
+)
+def test_where_nobody_answers_nothing_is_said_and_nobody_waits(place: Place, env: dict[str, str]) -> None:
+    with bash(place, **env) as at:
+        at.type("flarelog status jo\t")
+        at.shows(b"status jo")
+        at.type("XX\n")
+        at.shows(b"\r\n")
+        line = at.shown.split(b"\r\n")[0]
+        assert b"Traceback" not in line
+        at.shows(PROMPT)
 
 
+@pytest.mark.soak
 def test_a_receiver_that_does_not_answer_holds_nobody_up(place: Place, receiver: Receiver) -> None:
     receiver.program.tell(signal.SIGSTOP)
     program = place.start(

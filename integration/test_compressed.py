@@ -57,7 +57,9 @@ class Writer:
             subprocess.run(["gzip", str(wanted)], check=True)
 
 
-@pytest.mark.parametrize("delayed", [True, False], ids=["delaycompress", "compress"])
+@pytest.mark.parametrize(
+    "delayed", [pytest.param(True, marks=pytest.mark.soak), False], ids=["delaycompress", "compress"]
+)
 def test_kills_while_generations_are_compressed(place: Place, delayed: bool) -> None:
     storm(place, 107, delayed, kills=4)
 

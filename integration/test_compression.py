@@ -78,6 +78,7 @@ def test_on_loopback_nothing_is_compressed_unless_it_is_wanted(place: Place) -> 
     receiver.holds(TRAINING)
 
 
+@pytest.mark.soak
 def test_both_ends_are_killed_again_and_again(place: Place) -> None:
     receiver, written, data = place.serve(), b"", training(20 << 20, 3)
     sidecar = place.sidecar(receiver, "--compression", "on")
@@ -182,7 +183,7 @@ def test_an_older_producer_is_served_as_ever(place: Place) -> None:
     receiver.holds(data)
 
 
-@pytest.mark.parametrize("where", ["option", "variable"])
+@pytest.mark.parametrize("where", ["option", pytest.param("variable", marks=pytest.mark.soak)])
 def test_a_receiver_that_is_told_to_take_none(place: Place, where: str) -> None:
     receiver = place.serve("--no-compression") if where == "option" else place.serve(FLARELOG_NO_COMPRESSION="1")
     append(place.log, TRAINING)

@@ -103,7 +103,7 @@ def test_a_drain_in_the_middle_of_a_line_and_what_goes_on_with_it(place: Place) 
     assert record["gaps"] == []
 
 
-@pytest.mark.parametrize("once", [True, False], ids=["once", "until-sigterm"])
+@pytest.mark.parametrize("once", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["once", "until-sigterm"])
 def test_compressed_files_are_named_and_not_everything_was_sent(place: Place, once: bool) -> None:
     receiver = place.serve()
     names = [f"{name}.log.1" for name in ("a", "b")] + ["c.gz"]
@@ -175,7 +175,7 @@ def silent_address() -> tuple[str, list[socket.socket], socket.socket]:
     return f"127.0.0.1:{listening.getsockname()[1]}", met, listening
 
 
-@pytest.mark.parametrize("how", ["option", "variable", "both"])
+@pytest.mark.parametrize("how", ["option", "variable", pytest.param("both", marks=pytest.mark.soak)])
 def test_a_site_that_says_no_connects_to_nobody_and_ends_once_with_5(place: Place, how: str) -> None:
     append(place.log, secrets(10))
     no = policy(place, "allow_log_streaming = false\n")
@@ -195,10 +195,10 @@ def test_a_site_that_says_no_connects_to_nobody_and_ends_once_with_5(place: Plac
     ("text", "sentence"),
     [
         ("allow_logs = false", "the key 'allow_logs' is unknown"),
-        ("allow_log_streaming = 1", "must be true or false"),
+        pytest.param("allow_log_streaming = 1", "must be true or false", marks=pytest.mark.soak),
         ("redact = ['everything']", "the redaction 'everything' is unknown"),
-        (r"redact_patterns = ['(a)\1']", "no lookaround and no backreferences"),
-        ("include = ['/var/log/*']", "remove the '/' before it"),
+        pytest.param(r"redact_patterns = ['(a)\1']", "no lookaround and no backreferences", marks=pytest.mark.soak),
+        pytest.param("include = ['/var/log/*']", "remove the '/' before it", marks=pytest.mark.soak),
         ("[", "is not valid TOML"),
         (None, "cannot be read (No such file or directory)"),
     ],
@@ -231,7 +231,7 @@ def test_only_what_site_and_asker_both_name_is_sent_and_masked_as_either_wants(p
     [
         ("allow_log_streaming = false\n", 5, "now says allow_log_streaming = false: sending stops"),
         ("exclude = ['app.log']\n", 1, "was changed: sending stops"),
-        ("allow_log_streaming = fals\n", 78, "sending stops"),
+        pytest.param("allow_log_streaming = fals\n", 78, "sending stops", marks=pytest.mark.soak),
         (None, 78, "sending stops"),
     ],
     ids=["false", "less", "wrong", "gone"],
@@ -294,7 +294,9 @@ def test_an_embedded_producer_obeys_the_policy_and_says_so(
     until(lambda: receiver.stored(run="run-2") == b"password=***\n", "what is redacted comes")
 
 
-@pytest.mark.parametrize("new", ["allow_log_streaming = false", "include = ['*.csv']", "nonsense"])
+@pytest.mark.parametrize(
+    "new", ["allow_log_streaming = false", "include = ['*.csv']", pytest.param("nonsense", marks=pytest.mark.soak)]
+)
 def test_the_end_of_a_run_waits_for_no_log_that_the_site_has_kept_back(place: Place, new: str) -> None:
     append(place.log, b"one\n")
     bus, path = Bus(), policy(place, "")
@@ -312,6 +314,7 @@ def test_the_end_of_a_run_waits_for_no_log_that_the_site_has_kept_back(place: Pl
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.soak
 def test_a_receiver_that_takes_a_file_for_the_log_does_not_get_it_under_a_name_that_the_site_keeps(
     place: Place,
 ) -> None:

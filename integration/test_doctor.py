@@ -62,6 +62,7 @@ def test_each_trouble_has_its_row_and_its_cure(place: Place) -> None:
     assert place.call("doctor").ends() == 2
 
 
+@pytest.mark.soak
 def test_what_is_no_flarelog(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
@@ -105,7 +106,7 @@ def test_a_wrong_option_is_no_trouble_of_the_receivers(
     assert [name for name, row in found.items() if row[0] != "ok"] == [check]
 
 
-@pytest.mark.parametrize("option", ["--root", "--store"])
+@pytest.mark.parametrize("option", ["--root", pytest.param("--store", marks=pytest.mark.soak)])
 def test_a_directory_that_is_closed_has_its_row(place: Place, option: str) -> None:
     closed = place.directory / "closed"
     closed.mkdir(mode=0)
@@ -127,6 +128,7 @@ def test_a_run_that_is_not_announced(place: Place) -> None:
     assert rows(place.call(*arguments), 0)["round trip"][0] == "ok"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "limit",
     [

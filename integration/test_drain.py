@@ -35,6 +35,7 @@ def test_what_is_sent_slowly_is_sent_to_its_end(place: Place) -> None:
     assert [each["sealed"] for each in receiver.streams().values()] == [True] * 3 * len(written)
 
 
+@pytest.mark.soak
 def test_a_limit_is_one_whatever_moves(place: Place) -> None:
     filled(place, 14, 1 << 20)
     receiver = place.serve(*SLOW)

@@ -307,7 +307,11 @@ def test_asking_for_a_placeholder_raises_nothing(tmp_path: Path, job: Path) -> N
 
 @pytest.mark.parametrize(
     ("command", "sentence"),
-    [("kill -9 $$", "killed by SIGKILL"), ("exit 3", "exit code 3"), ("exit 0", "exit code 0")],
+    [
+        ("kill -9 $$", "killed by SIGKILL"),
+        ("exit 3", "exit code 3"),
+        pytest.param("exit 0", "exit code 0", marks=pytest.mark.soak),
+    ],
 )
 def test_how_a_child_process_ended_is_told_behind_its_logs(
     tmp_path: Path, job: Path, command: str, sentence: str

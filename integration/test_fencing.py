@@ -89,7 +89,7 @@ def goes_on(receiver: Receiver, program: Program, before: bytes, log: str = LOG)
 # --- two at once
 
 
-@pytest.mark.parametrize("logs", [1, 50])
+@pytest.mark.parametrize("logs", [pytest.param(1, marks=pytest.mark.soak), 50])
 def test_of_two_sidecars_that_start_together_one_stays_and_one_ends(place: Place, logs: int) -> None:
     receiver = place.serve("--durability", "memory")
     names = [f"{n}.log" for n in range(logs)]
@@ -169,13 +169,13 @@ MOMENTS: dict[str, Callable[[Receiver, Program], object]] = {
 @pytest.mark.parametrize(
     ("moment", "wakes"),
     [
-        ("opening", "successor-goes-on"),
+        pytest.param("opening", "successor-goes-on", marks=pytest.mark.soak),
         ("opening", "receiver-restarted"),
         ("sending", "sealed"),
-        ("sending", "receiver-restarted"),
+        pytest.param("sending", "receiver-restarted", marks=pytest.mark.soak),
         ("idle", "successor-goes-on"),
-        ("idle", "successor-killed"),
-        ("draining", "sealed"),
+        pytest.param("idle", "successor-killed", marks=pytest.mark.soak),
+        pytest.param("draining", "sealed", marks=pytest.mark.soak),
         ("draining", "successor-killed"),
     ],
 )
@@ -234,6 +234,7 @@ def test_a_sidecar_that_wakes_up_does_not_take_a_log_that_its_successor_began(pl
     assert newer.stop() == 0, newer.talk()
 
 
+@pytest.mark.soak
 def test_fifty_logs_that_are_fenced_are_one_sentence(place: Place) -> None:
     receiver = place.serve("--durability", "memory")
     names = [f"{n}.log" for n in range(50)]
@@ -254,7 +255,11 @@ def test_fifty_logs_that_are_fenced_are_one_sentence(place: Place) -> None:
 # --- the network between
 
 
-@pytest.mark.parametrize("ways", [("up",), ("down",), ("up", "down")], ids=" ".join)
+@pytest.mark.parametrize(
+    "ways",
+    [pytest.param(("up",), marks=pytest.mark.soak), pytest.param(("down",), marks=pytest.mark.soak), ("up", "down")],
+    ids=" ".join,
+)
 def test_a_connection_that_hangs_does_not_keep_the_stream_from_a_newer_sidecar(
     place: Place, ways: tuple[str, ...]
 ) -> None:

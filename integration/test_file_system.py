@@ -19,6 +19,7 @@ import pytest
 from flarelog.model import NAMED_UNREAD
 from flarelog.names import stand_in
 from integration.harness.places import FLARELOG, LOG, RUN, SITE, Place, Receiver, append, lines, until
+from tests.often import table
 
 NOBODY = 65534
 # It becomes nobody by itself: nobody may not be able to read the interpreter, which may lie in somebody's home.
@@ -57,7 +58,7 @@ def tree(root: Path) -> dict[str, tuple[int, ...]]:
 # --- a sidecar that may read, and nothing else
 
 
-@pytest.mark.parametrize("once", [(), ("--once", "--json")])
+@pytest.mark.parametrize("once", [pytest.param((), marks=pytest.mark.soak), ("--once", "--json")])
 def test_a_site_whose_only_log_cannot_be_read_is_seen_and_told(
     place: Place, nobody: tuple[str, ...], once: tuple[str, ...]
 ) -> None:
@@ -98,7 +99,7 @@ def standing_of(place: Place, receiver: Receiver, *of: str) -> tuple[str, int, s
     return status, exits, place.call("runs", RUN, *at, "--json").records()[0]["state"]
 
 
-@pytest.mark.parametrize("rotated", [True, False], ids=["rotated", "grown"])
+@pytest.mark.parametrize("rotated", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["rotated", "grown"])
 def test_a_log_of_which_a_part_is_stored_is_not_complete_while_its_site_cannot_read_the_rest(
     place: Place, nobody: tuple[str, ...], rotated: bool
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_log_of_which_a_part_is_stored_is_not_complete_while_its_site_cannot_r
     receiver.holds(data + more)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("count", [12, NAMED_UNREAD + 20])
 def test_no_log_is_complete_while_its_site_has_files_that_it_cannot_read_and_however_many(
     place: Place, nobody: tuple[str, ...], count: int
@@ -262,7 +264,16 @@ def test_a_log_that_was_refused_for_its_name_is_stored_when_the_log_that_had_it_
     receiver.holds(data, f"{LOG}/inner.log")
 
 
-@pytest.mark.parametrize("gone", ["removed", "excluded", "renamed", "not-allowed", "removed-while-it-runs"])
+@pytest.mark.parametrize(
+    "gone",
+    [
+        pytest.param("removed", marks=pytest.mark.soak),
+        "excluded",
+        pytest.param("renamed", marks=pytest.mark.soak),
+        pytest.param("not-allowed", marks=pytest.mark.soak),
+        "removed-while-it-runs",
+    ],
+)
 def test_a_log_that_was_refused_for_its_name_is_missing_until_it_is_gone_or_excluded(place: Place, gone: str) -> None:
     receiver = place.serve()
     elsewhere = place.directory / "elsewhere"
@@ -304,8 +315,7 @@ def test_a_log_that_was_refused_for_its_name_is_missing_until_it_is_gone_or_excl
     assert standing_of(place, receiver) == ("sealed", 0, "sealed")
 
 
-@pytest.mark.parametrize("end", ["drained", "run-end"])
-@pytest.mark.parametrize("gone", ["renamed", "removed"])
+@pytest.mark.parametrize(("end", "gone"), table(["drained", "run-end"], ["renamed", "removed"]))
 def test_a_sidecar_that_ends_tells_that_a_refused_log_is_gone(place: Place, gone: str, end: str) -> None:
     receiver = place.serve()
     append(place.log, lines(10))
@@ -329,6 +339,7 @@ def test_a_sidecar_that_ends_tells_that_a_refused_log_is_gone(place: Place, gone
         receiver.holds(data, "other/inner.log")
 
 
+@pytest.mark.soak
 def test_a_sidecar_whose_logs_are_all_refused_tells_what_it_cannot_read(place: Place, nobody: tuple[str, ...]) -> None:
     receiver = place.serve()
     append(place.log, lines(10))
@@ -342,6 +353,7 @@ def test_a_sidecar_whose_logs_are_all_refused_tells_what_it_cannot_read(place: P
     assert "shut.log cannot be read" in place.call("status", RUN, "--receiver", receiver.address).printed
 
 
+@pytest.mark.soak
 def test_two_sidecars_that_share_a_directory_take_nothing_back_of_what_the_other_has(
     place: Place, nobody: tuple[str, ...]
 ) -> None:
@@ -370,7 +382,10 @@ def test_two_sidecars_that_share_a_directory_take_nothing_back_of_what_the_other
 
 @pytest.mark.parametrize(
     ("old", "new", "log"),
-    [(f"{LOG}/inner.log", "inner.log", "inner.log"), (LOG, "moved", "moved/inner.log")],
+    [
+        pytest.param(f"{LOG}/inner.log", "inner.log", "inner.log", marks=pytest.mark.soak),
+        (LOG, "moved", "moved/inner.log"),
+    ],
     ids=["a-file", "its-directory"],
 )
 def test_a_log_that_was_refused_for_its_name_is_sent_under_another_one(
@@ -402,9 +417,12 @@ def test_a_log_that_was_refused_for_its_name_is_sent_under_another_one(
 
 
 @pytest.mark.parametrize(
-    "name", ["a b.log", f"{LOG}/inner.log", "shut.log"], ids=["unsendable", "refused", "unreadable"]
+    ("name", "alone"),
+    table(
+        {"unsendable": "a b.log", "refused": f"{LOG}/inner.log", "unreadable": "shut.log"},
+        {"beside-a-log": False, "alone": True},
+    ),
 )
-@pytest.mark.parametrize("alone", [False, True], ids=["beside-a-log", "alone"])
 def test_a_receiver_that_is_killed_right_behind_a_sidecar_still_knows_what_is_not_stored(
     place: Place, nobody: tuple[str, ...], name: str, alone: bool
 ) -> None:
@@ -426,7 +444,14 @@ def test_a_receiver_that_is_killed_right_behind_a_sidecar_still_knows_what_is_no
     assert standing_of(place, again)[:2] == ("idle", 7)
 
 
-@pytest.mark.parametrize("gone", ["removed", "excluded", "removed-while-it-runs"])
+@pytest.mark.parametrize(
+    "gone",
+    [
+        pytest.param("removed", marks=pytest.mark.soak),
+        "excluded",
+        pytest.param("removed-while-it-runs", marks=pytest.mark.soak),
+    ],
+)
 def test_a_file_that_could_not_be_read_is_missing_until_it_is_gone_or_excluded(
     place: Place, nobody: tuple[str, ...], gone: str
 ) -> None:
@@ -457,7 +482,14 @@ def test_a_file_that_could_not_be_read_is_missing_until_it_is_gone_or_excluded(
     assert standing_of(place, receiver) == ("sealed", 0, "sealed")
 
 
-@pytest.mark.parametrize("gone", ["removed", "excluded", "renamed-while-it-runs"])
+@pytest.mark.parametrize(
+    "gone",
+    [
+        pytest.param("removed", marks=pytest.mark.soak),
+        pytest.param("excluded", marks=pytest.mark.soak),
+        "renamed-while-it-runs",
+    ],
+)
 def test_a_file_whose_name_no_log_can_have_is_missing_until_it_is_gone_or_excluded(place: Place, gone: str) -> None:
     data = append(place.log, lines(100))
     named = place.root / "a b\x1b.log"
@@ -526,9 +558,12 @@ def test_a_site_whose_only_file_has_a_name_that_no_log_can_have_is_seen_until_th
     receiver.holds(data)
 
 
-@pytest.mark.parametrize("gone", ["removed", "excluded", "removed-while-it-runs"])
 @pytest.mark.parametrize(
-    "name", ["a b.log", f"{LOG}/inner.log", "shut.log"], ids=["unsendable", "refused", "unreadable"]
+    ("gone", "name"),
+    table(
+        ["removed", "excluded", "removed-while-it-runs"],
+        {"unsendable": "a b.log", "refused": f"{LOG}/inner.log", "unreadable": "shut.log"},
+    ),
 )
 def test_a_sidecar_that_has_no_log_left_tells_that_none_is_missing(
     place: Place, nobody: tuple[str, ...], name: str, gone: str
@@ -716,7 +751,9 @@ def append_to(path: Path) -> Path:
 # --- a receiver that is nobody
 
 
-@pytest.mark.parametrize(("umask", "file", "directory"), [("000", 0o640, 0o750), ("077", 0o600, 0o700)])
+@pytest.mark.parametrize(
+    ("umask", "file", "directory"), [pytest.param("000", 0o640, 0o750, marks=pytest.mark.soak), ("077", 0o600, 0o700)]
+)
 def test_a_receiver_that_is_another_user_needs_nothing_but_its_store(
     place: Place, nobody: tuple[str, ...], umask: str, file: int, directory: int
 ) -> None:
@@ -744,7 +781,15 @@ def test_a_receiver_without_capabilities_stores_what_comes(place: Place) -> None
     assert receiver.stop() == 0, receiver.program.talk()
 
 
-@pytest.mark.parametrize("where", [RUN, f"{RUN}/{SITE}", f"{RUN}/{SITE}/{LOG}", f"{RUN}/{SITE}/.{LOG}.journal"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        RUN,
+        pytest.param(f"{RUN}/{SITE}", marks=pytest.mark.soak),
+        pytest.param(f"{RUN}/{SITE}/{LOG}", marks=pytest.mark.soak),
+        f"{RUN}/{SITE}/.{LOG}.journal",
+    ],
+)
 def test_a_link_that_was_planted_in_the_store_holds_its_streams_until_it_is_gone(place: Place, where: str) -> None:
     """Nothing is read or written at its other end, other sites go on, and no byte is lost."""
     data = append(place.log, lines(100))

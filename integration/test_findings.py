@@ -12,6 +12,7 @@ import pytest
 from flarelog.errors import CONFIGURATION, NOT_FOUND, OK
 from integration.harness.mounts import tmpfs
 from integration.harness.places import RUN, Place, Program, append
+from tests.often import each
 
 PYTHON = sys.executable
 SEGFAULT = f"{PYTHON} -X faulthandler -c 'import ctypes; print(1, flush=True); ctypes.string_at(0)'"
@@ -58,7 +59,7 @@ def findings(place: Place, address: str, *more: str, run: str = RUN) -> tuple[Pr
     return program, [json.loads(line) for line in program.printed.splitlines()]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", each(PROGRAMS, "segfault", "shell"))
 def test_a_program_that_fails_is_found(place: Place, name: str) -> None:
     command, signature = PROGRAMS[name]
     address = ran(place, command)
@@ -163,7 +164,7 @@ def test_the_first_error_is_the_earliest_cause(place: Place) -> None:
     assert "the earliest finding that may be the cause: log.error" in one.said  # where there is no better one
 
 
-@pytest.mark.parametrize("command", [("findings",), ("logs", "--first-error")])
+@pytest.mark.parametrize("command", [("findings",), pytest.param(("logs", "--first-error"), marks=pytest.mark.soak)])
 def test_who_searches_for_long_says_what_it_waits_for(place: Place, command: tuple[str, ...]) -> None:
     append(place.log, b"".join(b"2026-11-20 08:00:00 ERROR step %d failed\n" % n for n in range(40_000)))
     receiver = place.serve("--findings", "off")

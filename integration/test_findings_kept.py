@@ -130,6 +130,7 @@ def test_a_receiver_that_is_killed_counts_nothing_twice(place: Place) -> None:
     assert found == asked(place, "--receiver", receiver.address, "--rescan")
 
 
+@pytest.mark.soak
 def test_an_old_store_is_caught_up_with_and_stays_as_old_as_it_is(place: Place) -> None:
     receiver = place.serve("--findings", "off")
     sent(place, receiver, SITE, {"log.txt": STEP * 50_000 + FULL})
@@ -154,6 +155,7 @@ def test_an_old_store_is_caught_up_with_and_stays_as_old_as_it_is(place: Place) 
     assert counts(receiver, f"{SITE}/log.txt") == []
 
 
+@pytest.mark.soak
 def test_each_worker_tells_of_its_sites(place: Place) -> None:
     receiver = place.serve("--workers", "2")
     for n in range(4):
@@ -164,7 +166,9 @@ def test_each_worker_tells_of_its_sites(place: Place) -> None:
     until(lambda: len(known(receiver) or {}) == 4, "all workers tell")
 
 
-@pytest.mark.parametrize("more", [("--rules",), ("--zone", "UTC"), ("--rank-map", "site-1/log.txt=7")])
+@pytest.mark.parametrize(
+    "more", [("--rules",), ("--zone", "UTC"), pytest.param(("--rank-map", "site-1/log.txt=7"), marks=pytest.mark.soak)]
+)
 def test_a_question_of_ones_own_is_answered_by_a_search(place: Place, tmp_path: Path, more: tuple[str, ...]) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text('[[rule]]\nid = "step"\nliteral = "INFO step"\n')
@@ -175,6 +179,7 @@ def test_a_question_of_ones_own_is_answered_by_a_search(place: Place, tmp_path: 
     assert [each.get("rank") for each in found][-1] == (7 if more[0] == "--rank-map" else None)
 
 
+@pytest.mark.soak
 def test_what_the_receiver_found_is_what_the_report_and_the_first_error_show(place: Place, tmp_path: Path) -> None:
     receiver = place.serve()
     sent(place, receiver, SITE, {"log.txt": STEP * 20 + FULL, "other.txt": STEP * 20 + TRACEBACK})

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from integration.harness.places import FLARELOG, RUN, Place, Program, Proxy, Receiver, append, until
+from tests.often import table
 
 SITES = ("site-1", "site-2")
 BAR = b"".join(b"\rtrain: %3d%%|##|" % percent for percent in range(0, 101, 5)) + b"\n"
@@ -60,7 +61,7 @@ def shows(program: Program, text: str) -> None:
     until(lambda: text in program.printed, lambda: f"{text!r} is shown; {program.talk()}")
 
 
-@pytest.mark.parametrize("how", ["receiver", "store"])
+@pytest.mark.parametrize("how", ["receiver", pytest.param("store", marks=pytest.mark.soak)])
 def test_a_run_is_followed_from_its_beginning_to_its_end(place: Place, how: str) -> None:
     receiver = place.serve()
     reader = place.start("follow", RUN, *where(receiver, how))
@@ -132,8 +133,7 @@ def told(place: Place, receiver: Receiver, how: str, *arguments: str) -> list[st
     return program.printed.splitlines()
 
 
-@pytest.mark.parametrize("how", ["receiver", "store"])
-@pytest.mark.parametrize("command", ["logs", "follow"])
+@pytest.mark.parametrize(("how", "command"), table(["receiver", "store"], ["logs", "follow"]))
 def test_what_is_there(place: Place, ended: Receiver, how: str, command: str) -> None:
     def lines(*arguments: str) -> list[str]:
         return told(place, ended, how, command, "--no-notes", *arguments)
@@ -156,8 +156,7 @@ def test_what_is_there(place: Place, ended: Receiver, how: str, command: str) ->
     assert raw.printed.encode() == ended.stored("log.txt", "site-1")
 
 
-@pytest.mark.parametrize("command", ["logs", "follow"])
-@pytest.mark.parametrize("how", ["receiver", "store"])
+@pytest.mark.parametrize(("command", "how"), table(["logs", "follow"], ["receiver", "store"]))
 def test_the_first_error_of_all_sites(place: Place, ended: Receiver, how: str, command: str) -> None:
     first = place.call(command, RUN, *where(ended, how), "--first-error")
     assert "this is the earliest finding that may be the cause: python.traceback" in first.said
@@ -204,6 +203,7 @@ def test_what_cannot_match_does_not_travel(place: Place) -> None:
         assert proxy.carried < 2 << 20
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("how", ["receiver", pytest.param("store", marks=pytest.mark.soak)])
 def test_a_long_log_needs_no_more_memory_than_a_short_one(place: Place, how: str) -> None:
     receiver = place.serve("--durability", "memory")
@@ -245,20 +245,52 @@ def test_exit_status_tells_of_what_is_missing(place: Place, ended: Receiver) -> 
     [
         pytest.param(["logs", RUN], 2, "no place was given", id="nowhere"),
         pytest.param(
-            ["logs", RUN, "--store", ".", "--receiver", "127.0.0.1:1"], 2, "two places were given", id="in-two-places"
+            ["logs", RUN, "--store", ".", "--receiver", "127.0.0.1:1"],
+            2,
+            "two places were given",
+            id="in-two-places",
+            marks=pytest.mark.soak,
         ),
         pytest.param(["logs", RUN, "--store", "nowhere"], 3, "there is no store at nowhere", id="no-store"),
         pytest.param(["logs", RUN, "--store", "."], 3, ". has no run run-1", id="no-run"),
         pytest.param(["logs", "..", "--store", "."], 2, "the run's name", id="a-name"),
-        pytest.param(["logs", RUN, "--store", ".", "--from", "x:1"], 2, "give SITE/LOG:OFFSET", id="a-place"),
+        pytest.param(
+            ["logs", RUN, "--store", ".", "--from", "x:1"],
+            2,
+            "give SITE/LOG:OFFSET",
+            id="a-place",
+            marks=pytest.mark.soak,
+        ),
         pytest.param(["follow", RUN, "--store", ".", "-i", "("], 2, "is not a regular expression", id="a-pattern"),
-        pytest.param(["follow", RUN, "--store", ".", "--format", "{x}"], 2, "has the field 'x'", id="a-format"),
+        pytest.param(
+            ["follow", RUN, "--store", ".", "--format", "{x}"],
+            2,
+            "has the field 'x'",
+            id="a-format",
+            marks=pytest.mark.soak,
+        ),
         pytest.param(["follow", RUN, "--store", ".", "--format", "{"], 2, "is not a format", id="a-brace"),
         pytest.param(
-            ["logs", RUN, "--store", ".", "--format", "{text:{site}}"], 2, "a field inside", id="a-nested-field"
+            ["logs", RUN, "--store", ".", "--format", "{text:{site}}"],
+            2,
+            "a field inside",
+            id="a-nested-field",
+            marks=pytest.mark.soak,
         ),
-        pytest.param(["follow", RUN, "--store", ".", "--tz", "Mars"], 2, "is not a time zone", id="a-zone"),
-        pytest.param(["follow", RUN, "--store", ".", "-o", "raw", "-t"], 2, "-o raw writes the exact bytes", id="raw"),
+        pytest.param(
+            ["follow", RUN, "--store", ".", "--tz", "Mars"],
+            2,
+            "is not a time zone",
+            id="a-zone",
+            marks=pytest.mark.soak,
+        ),
+        pytest.param(
+            ["follow", RUN, "--store", ".", "-o", "raw", "-t"],
+            2,
+            "-o raw writes the exact bytes",
+            id="raw",
+            marks=pytest.mark.soak,
+        ),
         pytest.param(["follow", RUN, "--receiver", "x"], 2, "'x' is not an address", id="an-address"),
     ],
 )
@@ -294,7 +326,7 @@ def test_a_slow_reader_of_a_pipe_gets_every_line(place: Place) -> None:
     assert reader.returncode == 0
 
 
-@pytest.mark.parametrize("command", ["follow", "logs"])
+@pytest.mark.parametrize("command", ["follow", pytest.param("logs", marks=pytest.mark.soak)])
 def test_a_reader_that_has_seen_enough_ends_it(place: Place, command: str) -> None:
     receiver = place.serve()
     append(place.log, b"line\n" * 200_000 if command == "logs" else b"line\n")
@@ -384,6 +416,7 @@ def test_a_terminal_shows_the_state_of_the_sites_below_and_bars_that_move(place:
     end(place, receiver, programs)
 
 
+@pytest.mark.soak
 def test_a_terminal_that_vanishes_without_a_signal_ends_it_though_nothing_comes_any_more(place: Place) -> None:
     receiver = place.serve()
     append(place.log, b"one\n")
@@ -416,7 +449,7 @@ def interrupted(terminal: Terminal) -> list[str]:
     return command
 
 
-@pytest.mark.parametrize("chosen", [("--site", "site-*"), ()])
+@pytest.mark.parametrize("chosen", [("--site", "site-*"), pytest.param((), marks=pytest.mark.soak)])
 def test_ctrl_c_on_a_terminal_tells_how_to_go_on(place: Place, chosen: tuple[str, ...]) -> None:
     receiver = place.serve()
     programs = sites(place, receiver, site1=b"one\ntwo\nhalf of a line", site2=b"")
@@ -439,8 +472,7 @@ def test_ctrl_c_on_a_terminal_tells_how_to_go_on(place: Place, chosen: tuple[str
     assert "a log that begins later\n" in again.printed
 
 
-@pytest.mark.parametrize("count", [3, 30])
-@pytest.mark.parametrize("order", ["arrival", "time"])
+@pytest.mark.parametrize(("count", "order"), table([3, 30], ["arrival", "time"]))
 def test_what_comes_after_ctrl_c_is_shown_however_old_its_times_are_and_however_many_logs_there_are(
     place: Place, count: int, order: str
 ) -> None:
@@ -503,6 +535,7 @@ def test_logs_on_a_terminal_are_in_a_pager(place: Place, ended: Receiver) -> Non
     assert b"08:00:01 a1\r\n" in without.seen
 
 
+@pytest.mark.soak
 def test_a_terminal_that_is_too_slow_skips_and_says_so(place: Place) -> None:
     receiver = place.serve("--durability", "memory")
     append(place.log, b"first\n")
@@ -524,7 +557,7 @@ def test_a_terminal_that_is_too_slow_skips_and_says_so(place: Place) -> None:
     assert terminal.ended() == 130
 
 
-@pytest.mark.parametrize("how", ["receiver", "store"])
+@pytest.mark.parametrize("how", ["receiver", pytest.param("store", marks=pytest.mark.soak)])
 def test_a_crash_is_the_first_error_though_nothing_comes_behind_it(place: Place, how: str) -> None:
     receiver = place.serve()
     trace = b'Traceback (most recent call last):\n  File "train.py", line 3\nValueError: boom\n'

@@ -78,6 +78,7 @@ def test_what_the_gpus_of_a_site_do_is_shown(place: Place, gpus: Gpus) -> None:
     until(lambda: not Path(f"/proc/{asking}").exists(), "the process that asked ended with it")
 
 
+@pytest.mark.soak  # it waits for a library that hangs
 def test_a_library_that_hangs_costs_the_gpus_and_nothing_else(place: Place, gpus: Gpus) -> None:
     gpus.say()
     receiver = place.serve()
@@ -93,6 +94,7 @@ def test_a_library_that_hangs_costs_the_gpus_and_nothing_else(place: Place, gpus
     assert sidecar.complaints() == []
 
 
+@pytest.mark.soak  # processes are looked at every 15 seconds
 def test_who_computes_on_a_gpu_is_busy_without_a_core(place: Place, gpus: Gpus) -> None:
     """Two programs sleep, and a GPU computes for one of them."""
     receiver = place.serve()

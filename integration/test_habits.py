@@ -59,7 +59,7 @@ UNKNOWN = (
 )
 
 
-@pytest.mark.parametrize("store", [False, True], ids=["receiver", "store"])
+@pytest.mark.parametrize("store", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["receiver", "store"])
 def test_a_name_that_was_meant_otherwise(held: Receiver, store: bool) -> None:
     where = str(held.store) if store else held.address
     for args, sentence in (
@@ -80,7 +80,7 @@ def test_a_name_that_was_meant_otherwise(held: Receiver, store: bool) -> None:
     reader.says(f"{where} has no run exp-24 yet: waiting (did you mean exp-42?)")
 
 
-@pytest.mark.parametrize("store", [False, True], ids=["receiver", "store"])
+@pytest.mark.parametrize("store", [pytest.param(False, marks=pytest.mark.soak), True], ids=["receiver", "store"])
 def test_a_run_without_its_name(held: Receiver, store: bool) -> None:
     program = shown(held, "logs", store=store)
     assert program.ends() == 2
@@ -128,7 +128,7 @@ def screen(columns: int, *args: str, **variables: str) -> list[str]:
     return found.decode().replace("\r\n", "\n").splitlines()
 
 
-@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize("columns", [40, pytest.param(80, marks=pytest.mark.soak), 200])
 def test_the_table_of_states_fits_its_terminal(held: Receiver, columns: int) -> None:
     _, head, *rows = screen(columns, "status", "exp-42", "--receiver", held.address)
     assert (head.split()[:3], head.split()[-1]) == (["SITE", "LOG", "STATE"], "GAPS")

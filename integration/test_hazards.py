@@ -23,6 +23,7 @@ from flarelog import Receiver as EmbeddedReceiver
 from flarelog.errors import InvalidOption
 from flarelog.integrations import background as _background
 from integration.harness.places import PATIENCE, Place, free_address, until
+from tests.often import each, rarely
 
 BEGIN = """
 import gc, json, logging, multiprocessing, os, signal, sys, threading, time
@@ -162,7 +163,11 @@ CHILDREN = {
 }
 
 
-@pytest.mark.parametrize("what", CHILDREN, ids=[f"children that {what}" for what in CHILDREN])
+@pytest.mark.parametrize(
+    "what",
+    each(CHILDREN, "end at once", "exec", "leave them as a context does"),
+    ids=[f"children that {what}" for what in CHILDREN],
+)
 def test_a_program_may_fork_while_it_streams(play: Play, what: str) -> None:
     """From several threads at once; the children neither hang nor crash nor say anything."""
     forks = f"""
@@ -263,7 +268,10 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize(
+    "method",
+    ["fork", pytest.param("forkserver", marks=pytest.mark.soak), pytest.param("spawn", marks=pytest.mark.soak)],
+)
 def test_a_data_loader_s_workers_come_and_go_each_epoch(play: Play, method: str) -> None:
     silent(play(LOADER.format(main=textwrap.indent(streaming(f"epochs({method!r})"), "    "))))
 
@@ -284,7 +292,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize("end", ["stops", "is killed"])
+@pytest.mark.parametrize("end", [pytest.param("stops", marks=pytest.mark.soak), "is killed"])
 def test_a_child_that_outlives_a_receiver_holds_neither_its_store_nor_its_port(place: Place, end: str) -> None:
     address, program = free_address(), place.directory / "program.py"
     program.write_text(BEGIN + LONG_LIVING)
@@ -328,7 +336,9 @@ ENDS = {
 EXIT_TIMEOUT = 1.0
 
 
-@pytest.mark.parametrize("how", ENDS, ids=[f"a program that {how}" for how in ENDS])
+@pytest.mark.parametrize(
+    "how", each(ENDS, "falls off its end", "is interrupted"), ids=[f"a program that {how}" for how in ENDS]
+)
 def test_what_is_written_when_a_program_ends_is_sent(play: Play, place: Place, how: str) -> None:
     """Without END_RUN, without stop()."""
     end, code, last = ENDS[how]
@@ -340,7 +350,11 @@ def test_what_is_written_when_a_program_ends_is_sent(play: Play, place: Place, h
 
 @pytest.mark.parametrize(
     ("receiver", "how"),
-    [*(("is gone", how) for how in ENDS), ("hangs", "calls sys.exit")],
+    [
+        ("is gone", "falls off its end"),
+        ("hangs", "calls sys.exit"),
+        *rarely(*(pytest.param("is gone", how) for how in [*ENDS][1:])),
+    ],
     ids=lambda text: text.replace(" ", "-"),
 )
 def test_a_receiver_that_does_not_take_it_holds_up_the_end_no_longer_than_the_bound(
@@ -446,7 +460,14 @@ def goes_on(both: Both, run: str = "run") -> None:
     log.unlink()
 
 
-@pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(RuntimeError, marks=pytest.mark.soak),
+        SystemExit,
+        pytest.param(KeyboardInterrupt, marks=pytest.mark.soak),
+    ],
+)
 def test_a_handler_that_raises_is_told_of_the_next_notice_all_the_same(
     both: Both, error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -466,7 +487,7 @@ def test_a_handler_that_raises_is_told_of_the_next_notice_all_the_same(
 @pytest.mark.parametrize(
     ("stop", "seconds"),
     [
-        pytest.param("producer.stop(); receiver.stop()", 5, id="a program that stops flarelog"),
+        pytest.param("producer.stop(); receiver.stop()", 5, id="a program that stops flarelog", marks=pytest.mark.soak),
         pytest.param("", 1, id="a program that just ends"),
     ],
 )
@@ -510,7 +531,11 @@ def test_notices_that_wait_for_a_slow_handler_are_bounded(caplog: pytest.LogCapt
         background.stop()
 
 
-@pytest.mark.parametrize("event", [Event.STREAM_ENDED, Event.START_RUN, Event.END_RUN], ids=lambda event: event.name)
+@pytest.mark.parametrize(
+    "event",
+    [Event.STREAM_ENDED, pytest.param(Event.START_RUN, marks=pytest.mark.soak), Event.END_RUN],
+    ids=lambda event: event.name,
+)
 def test_a_handler_may_stop_everything(both: Both, event: Event) -> None:
     receiver, producer, bus, here = both
     stopped = threading.Event()
@@ -548,6 +573,7 @@ def test_a_handler_may_publish_what_comes_next(both: Both) -> None:
 # --- many runs
 
 
+@pytest.mark.soak  # starting and stopping often shows most of what is left behind
 def test_hundreds_of_runs_in_one_process_leave_nothing_behind(play: Play) -> None:
     """Descriptors, threads and tasks exactly; memory within 4 MiB after the first 60 runs.
 
@@ -784,11 +810,19 @@ def test_a_program_that_ends_does_not_wait_for_a_peer_that_takes_nothing(play: P
 @pytest.mark.parametrize(
     "events",
     [
-        pytest.param([Event.END_RUN], id="END_RUN alone"),
+        pytest.param([Event.END_RUN], id="END_RUN alone", marks=pytest.mark.soak),
         pytest.param([Event.ABOUT_TO_END_RUN, Event.END_RUN, Event.END_RUN], id="an end without a beginning, twice"),
-        pytest.param([Event.START_RUN, Event.ABOUT_TO_START_RUN, Event.START_RUN], id="a beginning again and again"),
+        pytest.param(
+            [Event.START_RUN, Event.ABOUT_TO_START_RUN, Event.START_RUN],
+            id="a beginning again and again",
+            marks=pytest.mark.soak,
+        ),
         pytest.param([Event.START_RUN, Event.END_RUN, Event.START_RUN], id="a run that begins again"),
-        pytest.param([Event.SYSTEM_END, Event.FINDING, Event.SYSTEM_START], id="events that are none of a run's"),
+        pytest.param(
+            [Event.SYSTEM_END, Event.FINDING, Event.SYSTEM_START],
+            id="events that are none of a run's",
+            marks=pytest.mark.soak,
+        ),
     ],
 )
 def test_events_in_any_order_do_no_harm(both: Both, events: list[Event], caplog: pytest.LogCaptureFixture) -> None:

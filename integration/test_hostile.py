@@ -21,9 +21,10 @@ import pytest
 
 from integration.harness.hostile import ATTACKS
 from integration.harness.places import PATIENCE, Program, Receiver, append, new_place
+from tests.often import each
 
 # What is tried each time: one of each kind. The others are tried by make soak.
-USUAL = {"opens_at_once", "fat_marks", "half_open", "readers", "too_large"}
+USUAL = {"half_open", "readers"}
 RUN, SITE, LOG = "honest-run", "honest-site", "app.log"
 SECONDS = 2.0  # that an attack lasts
 EVERY = 0.01  # seconds between two lines
@@ -129,9 +130,7 @@ def beside() -> Iterator[Honest]:
         yield Honest(place.serve())
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in USUAL else pytest.mark.soak) for name in sorted(ATTACKS)]
-)
+@pytest.mark.parametrize("name", each(sorted(ATTACKS), *USUAL))
 def test_an_honest_site_is_served_while_a_hostile_peer(honest: Honest, beside: Honest, name: str) -> None:
     for _ in range(TRIES):
         quiet = p99([honest.line() for _ in range(LINES)])

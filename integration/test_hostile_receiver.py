@@ -22,6 +22,7 @@ import pytest
 
 from flarelog.v1 import log_pb2 as pb
 from integration.harness.places import LOG, RUN, SITE, Place, Program, append, lines, until
+from tests.often import each
 
 DATA = lines(2000)
 TOP = (1 << 64) - 1
@@ -186,7 +187,14 @@ def is_said(program: Program) -> None:
     assert len(program.said.splitlines()) < 200, program.said[:4000]
 
 
-@pytest.mark.parametrize("name", sorted(PUSHES))
+@pytest.mark.parametrize(
+    "name",
+    each(
+        sorted(PUSHES),
+        *("pause-for-ever", "acknowledges-what-was-never-sent", "as-much-as-can-be", "garbage-after-open"),
+        *("open-and-nothing", "replies-without-end", "elsewhere-for-ever"),
+    ),
+)
 def test_a_sidecar_bears_a_receiver_that_answers(place: Place, name: str) -> None:
     append(place.log, DATA)
     with HostileReceiver(PUSHES[name]) as receiver:
@@ -199,7 +207,7 @@ def test_a_sidecar_bears_a_receiver_that_answers(place: Place, name: str) -> Non
     assert place.log.read_bytes() == DATA
 
 
-@pytest.mark.parametrize("name", sorted(LISTS))
+@pytest.mark.parametrize("name", each(sorted(LISTS), "marks-without-end", "bad-names", "marks-that-lie"))
 def test_a_sidecar_bears_a_receiver_that_lists(place: Place, name: str) -> None:
     append(place.log, DATA)
     with HostileReceiver(always(reply(epoch=1)), LISTS[name]) as receiver:

@@ -18,6 +18,7 @@ import pytest
 
 from flarelog.sources.files.identity import witness
 from integration.harness.places import LOG, Place, Program, Receiver, append, lines, until
+from tests.often import table
 
 ONE, TWO, THREE, FOUR = (lines(40, 40 * n) for n in range(4))
 
@@ -86,8 +87,13 @@ def site(place: Place) -> Callable[..., Site]:
 # --- an inode number that is used again
 
 
-@pytest.mark.parametrize("down", [pytest.param(False, id="while-it-runs"), pytest.param(True, id="while-it-is-down")])
-@pytest.mark.parametrize("data", [pytest.param(TWO, id="other-bytes"), pytest.param(ONE, id="the-same-bytes")])
+@pytest.mark.parametrize(
+    ("down", "data"),
+    table(
+        [pytest.param(False, id="while-it-runs"), pytest.param(True, id="while-it-is-down")],
+        [pytest.param(TWO, id="other-bytes"), pytest.param(ONE, id="the-same-bytes")],
+    ),
+)
 def test_an_inode_number_that_is_used_again_is_another_file(
     place: Place, site: Callable[..., Site], data: bytes, down: bool
 ) -> None:
@@ -127,7 +133,9 @@ def overlay(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(merged)], check=True)
 
 
-@pytest.mark.parametrize("down", [pytest.param(False, id="while-it-runs"), pytest.param(True, id="while-it-is-down")])
+@pytest.mark.parametrize(
+    "down", [pytest.param(False, id="while-it-runs", marks=pytest.mark.soak), pytest.param(True, id="while-it-is-down")]
+)
 def test_without_file_handles_the_birth_time_tells_and_streams_says_so(place: Place, overlay: Path, down: bool) -> None:
     log, receiver = overlay / LOG, place.serve()
     append(log, ONE)
@@ -173,13 +181,15 @@ def test_two_names_of_one_file_are_one_log(place: Place, site: Callable[..., Sit
 
 
 @pytest.mark.parametrize(
-    ("targets", "logs"),
-    [
-        pytest.param("site", {"run-1.log": ONE + THREE, "run-2.log": TWO + FOUR}, id="each-under-its-own-name"),
-        pytest.param("elsewhere", {"current.log": None}, id="both-under-the-links-where-the-files-are-not-sent"),
-    ],
+    ("targets", "logs", "kept"),
+    table(
+        [
+            pytest.param("site", {"run-1.log": ONE + THREE, "run-2.log": TWO + FOUR}, id="each-under-its-own-name"),
+            pytest.param("elsewhere", {"current.log": None}, id="both-under-the-links-where-the-files-are-not-sent"),
+        ],
+        [pytest.param(True, id="file-kept-open"), pytest.param(False, id="opened-each-time")],
+    ),
 )
-@pytest.mark.parametrize("kept", [pytest.param(True, id="file-kept-open"), pytest.param(False, id="opened-each-time")])
 def test_a_link_is_repointed_and_both_targets_go_on_growing(
     place: Place, site: Callable[..., Site], targets: str, logs: dict[str, bytes | None], kept: bool
 ) -> None:
@@ -296,7 +306,7 @@ def test_late_bytes_of_a_file_that_was_rotated_out_of_the_patterns(place: Place,
 @pytest.mark.parametrize(
     ("include", "rotations"),
     [
-        pytest.param(LOG, 2, id="two-out-of-the-patterns"),
+        pytest.param(LOG, 2, id="two-out-of-the-patterns", marks=pytest.mark.soak),
         pytest.param(LOG, 4, id="four-out-of-the-patterns"),
         pytest.param(f"{LOG}*", 2, id="two-within-the-patterns"),
     ],
@@ -328,7 +338,7 @@ def test_rotations_while_it_was_down(place: Place, site: Callable[..., Site], in
     ("down", "kept"),
     [
         pytest.param(False, True, id="while-it-runs"),
-        pytest.param(True, True, id="while-it-is-down"),
+        pytest.param(True, True, id="while-it-is-down", marks=pytest.mark.soak),
         pytest.param(True, False, id="while-it-is-down-and-the-source-deleted"),
     ],
 )
@@ -361,8 +371,9 @@ def test_a_compressed_copy_is_not_sent_and_what_is_none_is(
     assert it.logs() == sorted([LOG, *foreign])
 
 
-@pytest.mark.parametrize("killed", [True, False], ids=["killed", "stopped"])
-@pytest.mark.parametrize("copytruncate", [True, False], ids=["copytruncate", "rename"])
+@pytest.mark.parametrize(
+    ("killed", "copytruncate"), table({"killed": True, "stopped": False}, {"copytruncate": True, "rename": False})
+)
 def test_what_only_a_compressed_copy_has_of_a_generation_is_a_gap(
     place: Place, site: Callable[..., Site], killed: bool, copytruncate: bool
 ) -> None:
@@ -394,10 +405,10 @@ def test_what_only_a_compressed_copy_has_of_a_generation_is_a_gap(
 @pytest.mark.parametrize(
     ("anew", "copy_sent", "down"),
     [
-        pytest.param(TWO[:100], True, False, id="seen-by-its-size-while-it-runs"),
+        pytest.param(TWO[:100], True, False, id="seen-by-its-size-while-it-runs", marks=pytest.mark.soak),
         pytest.param(TWO + THREE, False, False, id="seen-by-its-bytes-while-it-runs-and-the-copy-not-sent"),
         pytest.param(TWO[:100], False, True, id="seen-by-its-size-while-it-is-down-and-the-copy-not-sent"),
-        pytest.param(TWO + THREE, True, True, id="seen-by-its-bytes-while-it-is-down"),
+        pytest.param(TWO + THREE, True, True, id="seen-by-its-bytes-while-it-is-down", marks=pytest.mark.soak),
     ],
 )
 def test_a_file_that_is_copied_and_truncated(
@@ -423,7 +434,9 @@ def test_a_file_that_is_copied_and_truncated(
     assert it.logs() == ([LOG, f"{LOG}.1"] if copy_sent else [LOG])
 
 
-@pytest.mark.parametrize("size", [pytest.param(36, id="within-a-page"), pytest.param(1_000_000, id="many-pages")])
+@pytest.mark.parametrize(
+    "size", [pytest.param(36, id="within-a-page", marks=pytest.mark.soak), pytest.param(1_000_000, id="many-pages")]
+)
 def test_a_truncation_under_a_writer_that_goes_on_at_its_offset_leaves_nuls_and_a_note(
     place: Place, site: Callable[..., Site], size: int
 ) -> None:
@@ -465,9 +478,12 @@ def test_a_hole_of_a_terabyte_is_a_gap_and_not_a_terabyte_of_nuls(place: Place, 
 # --- editors
 
 
-@pytest.mark.parametrize("down", [pytest.param(False, id="while-it-runs"), pytest.param(True, id="while-it-is-down")])
 @pytest.mark.parametrize(
-    "in_place", [pytest.param(True, id="rewritten-in-place"), pytest.param(False, id="written-anew-and-renamed")]
+    ("down", "in_place"),
+    table(
+        [pytest.param(False, id="while-it-runs"), pytest.param(True, id="while-it-is-down")],
+        [pytest.param(True, id="rewritten-in-place"), pytest.param(False, id="written-anew-and-renamed")],
+    ),
 )
 def test_a_line_that_an_editor_removes_leaves_the_old_bytes_stored_and_sends_the_new(
     place: Place, site: Callable[..., Site], in_place: bool, down: bool

@@ -73,7 +73,17 @@ def test_a_reader_of_a_receiver(place: Place, command: Sequence[str], late: set[
     assert found & (STANDARD | OTHERS | late) == set()
 
 
-@pytest.mark.parametrize("command", ["status", "streams", "logs", "follow", "runs", "findings"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "status",
+        pytest.param("streams", marks=pytest.mark.soak),
+        "logs",
+        "follow",
+        pytest.param("runs", marks=pytest.mark.soak),
+        pytest.param("findings", marks=pytest.mark.soak),
+    ],
+)
 def test_a_reader_of_a_store_needs_no_grpc(place: Place, command: str) -> None:
     receiver = place.serve()
     append(place.log, b"2026-11-20 08:00:00 INFO one\nRuntimeError: CUDA out of memory.\n")

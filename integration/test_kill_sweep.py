@@ -11,7 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from integration.harness.failpoints import Moment
 from integration.harness.sweep import Lanes, by_turns, sweep
+
+BOTH: tuple[Moment, ...] = ("before", "within")
 
 
 @pytest.fixture(scope="module")
@@ -21,27 +24,32 @@ def lanes() -> Iterator[Lanes]:
 
 
 @pytest.mark.parametrize(
-    ("story", "at_least"),
+    ("story", "aimed", "at_least"),
     [
-        pytest.param("sidecar-state", 60, id="the-sidecar-with-its-checkpoint"),
-        pytest.param("receiver", 110, id="the-receiver-with-its-journals"),
+        pytest.param("sidecar-state", ("before",), 30, id="the-sidecar-with-its-checkpoint"),
+        pytest.param("receiver", ("within",), 50, id="the-receiver-with-its-journals"),
+        pytest.param("sidecar-state", BOTH, 60, id="all-of-the-sidecar", marks=pytest.mark.soak),
+        pytest.param("receiver", BOTH, 110, id="all-of-the-receiver", marks=pytest.mark.soak),
     ],
 )
-def test_a_kill_before_and_within_each_call_site_costs_no_byte(lanes: Lanes, story: str, at_least: int) -> None:
+def test_a_kill_before_and_within_each_call_site_costs_no_byte(
+    lanes: Lanes, story: str, aimed: tuple[Moment, ...], at_least: int
+) -> None:
     """What a kill behind a call leaves on the disk is what one before the next call does: some are tried as well."""
-    swept = sweep(lanes, story, every=40, aimed=("before", "within"))
+    swept = sweep(lanes, story, every=40, aimed=aimed)
     print(swept)
     assert swept.missed == []
     assert swept.kills >= at_least
 
 
+@pytest.mark.soak  # what dies by turns at random dies there as well
 @pytest.mark.parametrize(
     "story",
     [
         pytest.param("sidecar-names-move", id="the-sidecar-whose-log-is-rotated-while-it-is-dead"),
-        pytest.param("sidecar-at-end", marks=pytest.mark.soak, id="the-sidecar-that-starts-at-the-end"),
-        pytest.param("receiver-memory", marks=pytest.mark.soak, id="the-receiver-without-fdatasync"),
-        pytest.param("both-by-sidecar", marks=pytest.mark.soak, id="both-ends-at-a-call-of-the-sidecar"),
+        pytest.param("sidecar-at-end", id="the-sidecar-that-starts-at-the-end"),
+        pytest.param("receiver-memory", id="the-receiver-without-fdatasync"),
+        pytest.param("both-by-sidecar", id="both-ends-at-a-call-of-the-sidecar"),
         pytest.param("both-by-receiver", id="both-ends-at-a-call-of-the-receiver"),
     ],
 )
@@ -51,7 +59,8 @@ def test_a_kill_at_one_call_in_some_costs_no_byte(lanes: Lanes, story: str) -> N
     assert swept.kills >= 10
 
 
-def test_both_ends_that_die_by_turns_at_random_cost_no_byte(lanes: Lanes) -> None:
+@pytest.mark.parametrize("plays", [2, pytest.param(4, marks=pytest.mark.soak)])
+def test_both_ends_that_die_by_turns_at_random_cost_no_byte(lanes: Lanes, plays: int) -> None:
     seed = random.randrange(1 << 32)
-    print(f"again: python -m integration.harness.sweep random --plays 4 --seed {seed}")
-    assert by_turns(lanes, seed, plays=4) >= 60
+    print(f"again: python -m integration.harness.sweep random --plays {plays} --seed {seed}")
+    assert by_turns(lanes, seed, plays=plays) >= 15 * plays

@@ -65,6 +65,7 @@ def test_a_sidecar_of_today_sends_to_an_older_receiver(place: Place, older: tupl
     holds(receiver, written)
 
 
+@pytest.mark.soak
 def test_a_receiver_may_be_older_and_newer_again_while_a_sidecar_sends(place: Place, older: tuple[str, ...]) -> None:
     written, receiver = filled(place), place.serve()
     sidecar = place.sidecar(receiver)

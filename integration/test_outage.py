@@ -50,7 +50,9 @@ def terminals() -> Iterator[list[Terminal]]:
         each.end()
 
 
-@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize(
+    "columns", [40, pytest.param(80, marks=pytest.mark.soak), pytest.param(200, marks=pytest.mark.soak)]
+)
 def test_an_outage_shows(place: Place, terminals: list[Terminal], columns: int) -> None:
     receiver = place.serve(listen=free_address())
     place.sidecar(receiver)

@@ -68,10 +68,10 @@ def test_a_bug_in_one_log_is_said_once_and_the_others_are_sent_to_their_end(plac
     [
         pytest.param(NEXT, A_BUG, 1, id="reading"),
         pytest.param(LOOK, A_BUG, 1, id="looking"),
-        pytest.param(LOOK, THE_DISK, 0, id="looking-at-a-disk-that-fails"),
+        pytest.param(LOOK, THE_DISK, 0, id="looking-at-a-disk-that-fails", marks=pytest.mark.soak),
         pytest.param(MEET, A_BUG, 1, id="meeting"),
         pytest.param(RESUME, A_BUG, 1, id="taking-up"),
-        pytest.param(RESUME, THE_DISK, 1, id="taking-up-from-a-disk-that-fails"),
+        pytest.param(RESUME, THE_DISK, 1, id="taking-up-from-a-disk-that-fails", marks=pytest.mark.soak),
     ],
 )
 def test_a_log_with_trouble_of_its_own_holds_no_other_up(

@@ -13,6 +13,7 @@ import pytest
 
 from flarelog.receiver.options import LISTEN
 from integration.harness.places import PATIENCE, free_address
+from tests.often import each
 
 TREE = Path(__file__).parent.parent
 PAGES = (
@@ -57,7 +58,7 @@ def run(script: str, place: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(script, shell.returncode, said, talk)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", each(PAGES, "README.md", "docs/reading.md", "docs/run.md", "docs/operating.md"))
 def test_a_pages_blocks_print_what_it_shows(page: str, tmp_path: Path) -> None:
     (tmp_path / "tests").symlink_to(TREE / "tests")
     scripts = blocks(page)

@@ -27,6 +27,7 @@ def rows(done: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.soak  # make poc plays it
 def test_by_default_three_sites_survive_a_late_receiver_and_rotation(tmp_path: Path) -> None:
     done = poc("--json", "--bytes", "1000000", "--keep", str(tmp_path))
     assert done.returncode == 0, done.stderr
@@ -56,6 +57,7 @@ def test_every_fault_once_and_every_byte_is_stored_or_a_gap() -> None:
     assert all(row["written"] == int(str(row["stored"])) + int(str(row["lost"])) for row in found)
 
 
+@pytest.mark.soak  # CI plays it as a command of its own
 def test_over_tls_certificates_change_on_the_way_and_intruders_are_refused(tmp_path: Path) -> None:
     done = poc("--tls", "--json", "--bytes", "1000000", "--sites", "2", "--keep", str(tmp_path))
     assert done.returncode == 0, done.stderr
@@ -111,6 +113,7 @@ def test_without_cryptography_it_says_what_to_install(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.soak
 def test_what_a_fault_can_do_to_no_replayed_file_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_bytes(b"line\n" * 50_000)
     done = poc(
@@ -128,6 +131,7 @@ def test_a_changed_bit_in_the_store_fails_it() -> None:
     assert "the stored bytes differ from the written bytes" in done.stderr
 
 
+@pytest.mark.soak  # tests/poc shows it without processes
 def test_it_replays_logs_that_it_is_given(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "odd.log").write_bytes(b"a torn \xe2\x96 glyph\r\x00no end of line")
@@ -142,9 +146,9 @@ def test_it_replays_logs_that_it_is_given(tmp_path: Path) -> None:
     [
         pytest.param(["--fault", "earthquake"], 2, "there is no fault 'earthquake'", id="unknown-fault"),
         pytest.param(["--fault", "intruders"], 2, "add --tls", id="intruders-without-tls"),
-        pytest.param(["--sites", "0"], 2, "--sites must be", id="no-sites"),
-        pytest.param(["--seconds", "0"], 2, "--seconds must be from 1", id="no-time"),
-        pytest.param(["--logs", "/nowhere"], 2, "does not exist", id="no-logs"),
+        pytest.param(["--sites", "0"], 2, "--sites must be", id="no-sites", marks=pytest.mark.soak),
+        pytest.param(["--seconds", "0"], 2, "--seconds must be from 1", id="no-time", marks=pytest.mark.soak),
+        pytest.param(["--logs", "/nowhere"], 2, "does not exist", id="no-logs", marks=pytest.mark.soak),
         pytest.param(["--keep", "/proc/nowhere"], 2, "cannot be used", id="unusable-keep"),
     ],
 )

@@ -90,6 +90,7 @@ def test_the_ranks_of_those_who_write_are_stored_with_their_logs(place: Place, g
     learns(receiver, "a.log", rank(8, 0))
 
 
+@pytest.mark.soak
 def test_a_gang_that_is_restarted_is_resolved_anew(place: Place, gang: Gang) -> None:
     receiver = place.serve()
     place.sidecar(receiver)

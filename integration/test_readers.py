@@ -104,13 +104,24 @@ def test_both_addresses_are_told_and_who_reads_the_ready_file_reads_one_line(pla
     ("where", "args", "code", "sentence"),
     [
         pytest.param("reader", ["CA"], 5, "the token is missing, unknown or revoked: give --token-file", id="no-token"),
-        pytest.param("reader", ["TOKEN"], 2, "a token needs TLS: give --tls-ca", id="a-token-without-tls"),
+        pytest.param(
+            "reader", ["TOKEN"], 2, "a token needs TLS: give --tls-ca", id="a-token-without-tls", marks=pytest.mark.soak
+        ),
         pytest.param("main", ["CA", "TOKEN"], 5, "it requires a certificate: give --tls-cert", id="at-the-sites-port"),
-        pytest.param("main", ["CA"], 5, "or connect to its port for readers with a token", id="neither"),
+        pytest.param(
+            "main", ["CA"], 5, "or connect to its port for readers with a token", id="neither", marks=pytest.mark.soak
+        ),
         pytest.param("reader", [], 5, "it requires TLS: give --tls-ca", id="no-tls"),
         pytest.param("reader", ["OTHER-CA", "TOKEN"], 5, "its certificate is not trusted", id="another-ca"),
-        pytest.param("localhost", ["CA", "TOKEN"], 0, "", id="by-its-name"),
-        pytest.param("reader", ["CA", "--token-file", "nowhere"], 78, "nowhere cannot be read", id="no-file"),
+        pytest.param("localhost", ["CA", "TOKEN"], 0, "", id="by-its-name", marks=pytest.mark.soak),
+        pytest.param(
+            "reader",
+            ["CA", "--token-file", "nowhere"],
+            78,
+            "nowhere cannot be read",
+            id="no-file",
+            marks=pytest.mark.soak,
+        ),
         pytest.param("reader", ["CA", "--token-file", "open"], 5, "run chmod 600", id="a-file-for-all"),
     ],
 )
@@ -288,6 +299,7 @@ def test_a_hangup_ends_nothing_where_there_is_nothing_to_read_again(place: Place
 # --- strangers
 
 
+@pytest.mark.soak
 def test_strangers_wait_and_fill_no_log_while_everybody_else_is_served(place: Place, receiver: Receiver) -> None:
     wrong = place.directory / "wrong.token"
     wrong.touch(0o600)
@@ -325,6 +337,7 @@ def test_strangers_wait_and_fill_no_log_while_everybody_else_is_served(place: Pl
     assert "w" * 43 not in receiver.program.said
 
 
+@pytest.mark.soak
 def test_connections_that_come_to_no_call_are_counted(place: Place, ca: Authority, receiver: Receiver) -> None:
     host, _, port = receiver.address.rpartition(":")
     for _ in range(7):

@@ -65,6 +65,7 @@ def journal(receiver: Receiver, log: str = LOG) -> Path:
     return receiver.file(log).with_name(f".{log}.journal")
 
 
+@pytest.mark.soak
 def test_a_receiver_that_is_back_is_back_for_all_logs_at_once(place: Place) -> None:
     """Each log waits longer and longer while there is nobody; the first one that gets an answer tells the others."""
     receiver = place.serve()
@@ -109,6 +110,7 @@ def test_under_the_next_receiver_a_run_ends_when_everything_that_is_held_of_it_i
         until(lambda: asyncio.run(store.runs()) == {RUN: RunRecord(RunState.ENDED)}, "the run ends")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_run_that_is_ended_after_a_restart_ends_behind_the_last_lines_of_its_sites(
     place: Place, workers: str
@@ -161,7 +163,9 @@ def restored(receiver: Receiver, copy: Path) -> Receiver:
     return receiver.again()
 
 
-@pytest.mark.parametrize("rotated", [False, True], ids=["the-same-file", "rotated-meanwhile"])
+@pytest.mark.parametrize(
+    "rotated", [pytest.param(False, marks=pytest.mark.soak), True], ids=["the-same-file", "rotated-meanwhile"]
+)
 def test_what_an_older_copy_of_the_store_lacks_is_sent_again_and_said(place: Place, rotated: bool) -> None:
     receiver = place.serve(listen=free_address())
     sidecar = place.sidecar(receiver)
@@ -240,6 +244,7 @@ def test_a_copy_that_was_taken_while_the_receiver_wrote_is_good_for_what_it_hold
     receiver.holds(bytes(writer.written))
 
 
+@pytest.mark.soak
 def test_a_store_that_is_deleted_under_a_sidecar_with_rotated_files_gets_all_that_is_left(place: Place) -> None:
     receiver = place.serve(listen=free_address())
     sidecar = place.sidecar(receiver)
@@ -264,7 +269,7 @@ def test_a_store_that_is_deleted_under_a_sidecar_with_rotated_files_gets_all_tha
 @pytest.mark.parametrize(
     ("harm", "what"),
     [
-        pytest.param(lambda file: shutil.rmtree(file.parents[1]), " is gone", id="removed"),
+        pytest.param(lambda file: shutil.rmtree(file.parents[1]), " is gone", id="removed", marks=pytest.mark.soak),
         pytest.param(lambda file: os.truncate(file, 100), " ends at offset 100, but had ", id="truncated"),
     ],
 )
@@ -284,7 +289,11 @@ def test_what_was_taken_from_the_store_below_a_running_receiver_is_not_sealed_bu
     assert f"the receiver lost {len(data)} bytes that it had acknowledged" in sidecar.said
 
 
-@pytest.mark.parametrize("length", [1000, len(HEAD), len(HEAD) + 1000], ids=["shorter", "as-long", "longer"])
+@pytest.mark.parametrize(
+    "length",
+    [pytest.param(1000, marks=pytest.mark.soak), len(HEAD), pytest.param(len(HEAD) + 1000, marks=pytest.mark.soak)],
+    ids=["shorter", "as-long", "longer"],
+)
 def test_a_store_with_other_bytes_is_never_gone_on_with_as_if_they_were_these(place: Place, length: int) -> None:
     """The stream of another receiver: what is this site's is stored whole, behind what was found."""
     other = place.serve(store=place.directory / "other")
@@ -362,7 +371,9 @@ HANDS: dict[str, Callable[[Path, Path], object]] = {
 """By name of the log that it is done to."""
 
 
-@pytest.mark.parametrize("alive", [True, False], ids=["sidecar-alive", "sidecar-killed"])
+@pytest.mark.parametrize(
+    "alive", [pytest.param(True, marks=pytest.mark.soak), False], ids=["sidecar-alive", "sidecar-killed"]
+)
 def test_streams_that_were_changed_by_hand_or_by_a_power_cut_are_whole_again(place: Place, alive: bool) -> None:
     receiver = place.serve(listen=free_address())
     sidecar = place.sidecar(receiver)
@@ -467,7 +478,7 @@ def test_a_receiver_that_moved_is_gone_on_with_by_a_sidecar_that_is_told_where(p
     assert len(receiver.holds(data)["generations"]) == 1
 
 
-@pytest.mark.parametrize("durability", ["memory", "disk"])
+@pytest.mark.parametrize("durability", [pytest.param("memory", marks=pytest.mark.soak), "disk"])
 def test_both_ends_killed_at_once_again_and_again_lose_and_repeat_nothing(place: Place, durability: str) -> None:
     rng = random.Random()
     address = free_address()
@@ -574,7 +585,12 @@ def faketime() -> str:
     return found
 
 
-def test_clocks_that_jump_both_ways_at_both_ends_change_nothing(place: Place) -> None:
+@pytest.mark.parametrize(
+    "jumps",
+    [("+400d", "-10y", "+0"), pytest.param(("+400d", "-400d", "+20y", "-10y", "+0"), marks=pytest.mark.soak)],
+    ids=["few", "many"],
+)
+def test_clocks_that_jump_both_ways_at_both_ends_change_nothing(place: Place, jumps: tuple[str, ...]) -> None:
     clock = place.directory / "clock"
     clock.write_text("+0\n")
     env: dict[str, Any] = {
@@ -587,7 +603,7 @@ def test_clocks_that_jump_both_ways_at_both_ends_change_nothing(place: Place) ->
     sidecar = place.sidecar(receiver, "--ignore-older", "3600", **env)
     data = append(place.log, HEAD)
     receiver.gets(data)
-    for jump in ("+400d", "-400d", "+20y", "-10y", "+0"):
+    for jump in jumps:
         clock.write_text(f"{jump}\n")
         data += append(place.log, TAIL)
         receiver.gets(data)

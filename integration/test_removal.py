@@ -39,7 +39,7 @@ def runs(place: Place, receiver: Receiver) -> dict[str, dict[str, Any]]:
     return told[0]
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.soak), "2"])
 def test_a_run_goes_for_readers_and_writers_at_once_and_its_name_is_new(place: Place, workers: str) -> None:
     data = append(place.log, lines(100))
     receiver = place.serve("--workers", workers, "--max-runs", "2")
@@ -165,6 +165,7 @@ def test_a_store_tells_what_happened_and_when_after_both_ends_were_killed(place:
     assert record["generations"][0]["site_time"] is not None
 
 
+@pytest.mark.soak  # it waits until runs are old
 @pytest.mark.parametrize("site", SITES)
 def test_with_workers_a_run_goes_when_it_is_old_at_all_of_them_and_stays_while_one_has_a_log_of_it_open(
     place: Place, site: str

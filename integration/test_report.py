@@ -111,6 +111,7 @@ def test_a_site_that_was_killed_with_its_receiver_while_it_waited_stands_as_stat
     assert stands() == "lost link"
 
 
+@pytest.mark.soak
 def test_bad_input_is_a_sentence_and_an_exit_code(place: Place, tmp_path: Path) -> None:
     receiver = place.serve()
     append(place.root / "log.txt", b"one\n")
@@ -161,6 +162,7 @@ def test_a_pipe_or_a_device_gets_the_report_and_a_link_goes_on_to_its_file(place
     assert Path("/dev/full").is_char_device()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("sites", "logs", "most"), [(50, 4, 300_000), pytest.param(1000, 10, 1 << 20, marks=pytest.mark.soak)]
 )

@@ -344,7 +344,10 @@ def test_what_is_allowed_and_what_is_refused_is_an_audit_line(federation: Federa
     ("text", "sentence"),
     [
         pytest.param(
-            "[[grant]]\nidentity = 'x'\nrole = 'king'\n", "role must be site, reader, operator, not", id="a-role"
+            "[[grant]]\nidentity = 'x'\nrole = 'king'\n",
+            "role must be site, reader, operator, not",
+            id="a-role",
+            marks=pytest.mark.soak,
         ),
         pytest.param("[grant\n", "is not valid TOML", id="no-toml"),
         pytest.param(None, "cannot be read: No such file", id="no-file"),

@@ -34,6 +34,7 @@ from integration.harness.places import (
     until,
 )
 from tests.certificates import Authority
+from tests.often import each, table
 
 SITE, RUN = "site-1", "job-1"
 SPEAK = "import os, sys, time\n"
@@ -127,9 +128,9 @@ def shown(place: Place, receiver: Receiver) -> list[dict[str, Any]]:
 
 AWKWARD = [
     pytest.param(b"", id="nothing"),
-    pytest.param(b"no line end", id="no-line-end"),
+    pytest.param(b"no line end", id="no-line-end", marks=pytest.mark.soak),
     pytest.param(b"\0\xff\xfe\r\r\n\x1b[2K" * 1000, id="nuls-and-bad-utf-8"),
-    pytest.param(noise(5 << 20), id="five-mib"),
+    pytest.param(noise(5 << 20), id="five-mib", marks=pytest.mark.soak),
 ]
 
 
@@ -151,7 +152,7 @@ def test_merged_outputs_are_one_log_in_the_order_of_their_writes(tmp_path: Path)
     assert out == ran.spooled("train.log") == b"".join(b"%d\n" % n for n in range(500))
 
 
-@pytest.mark.parametrize("way", ["--merge", "--pty"])
+@pytest.mark.parametrize("way", ["--merge", pytest.param("--pty", marks=pytest.mark.soak)])
 def test_one_log_of_both_outputs_and_one_output_alone_are_refused_together(tmp_path: Path, way: str) -> None:
     code, out, err = Ran(tmp_path, way, "--capture", "stderr", command=["echo", "said"]).ends()
     assert (code, out) == (2, b"")
@@ -186,7 +187,10 @@ def test_everything_arrives_at_the_receiver_and_the_spool_is_gone(place: Place) 
     assert ran.spool.is_dir(), "the directory that was named is the user's"
 
 
-@pytest.mark.parametrize("named", ["flag", "variable", "relative"])
+@pytest.mark.parametrize(
+    "named",
+    [pytest.param("flag", marks=pytest.mark.soak), pytest.param("variable", marks=pytest.mark.soak), "relative"],
+)
 def test_where_a_configuration_file_tells_the_receiver_everything_arrives(place: Place, named: str) -> None:
     receiver = place.serve()
     file = place.directory / "conf.toml"
@@ -206,7 +210,7 @@ def test_where_a_configuration_file_tells_the_receiver_everything_arrives(place:
     assert list(ran.spool.rglob("*")) == []
 
 
-@pytest.mark.parametrize("how", ["variables", "file"])
+@pytest.mark.parametrize("how", [pytest.param("variables", marks=pytest.mark.soak), "file"])
 def test_what_other_sidecars_are_told_to_leave_out_is_sent_all_the_same(place: Place, how: str) -> None:
     receiver = place.serve()
     others = {"include": ["*.txt"], "exclude": ["stdout.log"], "start-at": "end", "ignore-older": 0.001, "once": True}
@@ -265,7 +269,9 @@ def test_redaction_masks_what_crosses_the_ends_of_parts_and_nothing_else(place: 
     receiver.holds(secrets.sub(lambda found: b"*" * len(found[0]), out), "stdout.log", SITE, RUN)
 
 
-@pytest.mark.parametrize("policy", ['exclude = ["stderr.log"]', 'include = ["stdout.log"]'])
+@pytest.mark.parametrize(
+    "policy", ['exclude = ["stderr.log"]', pytest.param('include = ["stdout.log"]', marks=pytest.mark.soak)]
+)
 def test_no_part_of_a_log_that_the_sites_policy_leaves_out_is_sent(place: Place, policy: str) -> None:
     receiver = place.serve()
     (place.directory / "policy.toml").write_text(policy)
@@ -291,7 +297,7 @@ def test_all_parts_of_a_log_that_the_sites_policy_lets_go_are_sent_later(place: 
     [
         pytest.param('include = ["train.log"]', ("stderr.log", "stdout.log"), id="all"),
         pytest.param('exclude = ["stderr.log"]', ("stderr.log",), id="one"),
-        pytest.param('include = ["*.log"]', (), id="none"),
+        pytest.param('include = ["*.log"]', (), id="none", marks=pytest.mark.soak),
     ],
 )
 def test_what_the_sites_policy_leaves_out_is_kept_and_told(
@@ -312,18 +318,22 @@ def test_what_the_sites_policy_leaves_out_is_kept_and_told(
     assert stored == [f"{SITE}/{log}" for log in sorted(texts) if log not in left_out]
 
 
-@pytest.mark.parametrize("way", ["flag", "variable"])
 @pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        pytest.param({"redact": "foo"}, "the redaction 'foo' is unknown", id="redact"),
-        pytest.param({"tls-ca": "none.crt"}, "none.crt cannot be read: No such file or directory", id="tls-file"),
-        pytest.param({"tls-cert": "x"}, "TLS needs --tls-ca, --tls-cert and --tls-key; missing: --tls-ca", id="half"),
-        pytest.param({"tls-ca": "policy.toml"}, "policy.toml holds no CA certificate in PEM", id="no-pem"),
-        pytest.param({"site-policy": "none.toml"}, "the site's policy /", id="no-policy"),
-        pytest.param({"site-policy": "policy.toml"}, "/policy.toml is not valid TOML", id="policy"),
-        pytest.param({"zone": "Mars/Olympus"}, "FLARELOG_ZONE: zone 'Mars/Olympus' is unknown", id="zone"),
-    ],
+    ("way", "options", "said"),
+    table(
+        ["flag", "variable"],
+        [
+            pytest.param({"redact": "foo"}, "the redaction 'foo' is unknown", id="redact"),
+            pytest.param({"tls-ca": "none.crt"}, "none.crt cannot be read: No such file or directory", id="tls-file"),
+            pytest.param(
+                {"tls-cert": "x"}, "TLS needs --tls-ca, --tls-cert and --tls-key; missing: --tls-ca", id="half"
+            ),
+            pytest.param({"tls-ca": "policy.toml"}, "policy.toml holds no CA certificate in PEM", id="no-pem"),
+            pytest.param({"site-policy": "none.toml"}, "the site's policy /", id="no-policy"),
+            pytest.param({"site-policy": "policy.toml"}, "/policy.toml is not valid TOML", id="policy"),
+            pytest.param({"zone": "Mars/Olympus"}, "FLARELOG_ZONE: zone 'Mars/Olympus' is unknown", id="zone"),
+        ],
+    ),
 )
 def test_where_an_option_is_wrong_nothing_is_started(
     tmp_path: Path, way: str, options: dict[str, str], said: str
@@ -344,11 +354,13 @@ def test_where_an_option_is_wrong_nothing_is_started(
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        pytest.param('ranks = "maybe"', "line 4: ranks: 'maybe' is not", id="a-word"),
+        pytest.param('ranks = "maybe"', "line 4: ranks: 'maybe' is not", id="a-word", marks=pytest.mark.soak),
         pytest.param('exclude = ["a["]', "line 4: exclude: the pattern 'a['", id="a-glob"),
-        pytest.param('zone = "Mars/Olympus"', "zone 'Mars/Olympus' is unknown", id="a-zone"),
+        pytest.param('zone = "Mars/Olympus"', "zone 'Mars/Olympus' is unknown", id="a-zone", marks=pytest.mark.soak),
         pytest.param('site-policy = "none.toml"', "none.toml", id="a-file"),
-        pytest.param('tls-cert = "x"', "TLS needs --tls-ca, --tls-cert and --tls-key", id="half"),
+        pytest.param(
+            'tls-cert = "x"', "TLS needs --tls-ca, --tls-cert and --tls-key", id="half", marks=pytest.mark.soak
+        ),
         pytest.param("nonsense = 1", "line 4: flarelog sidecar has no option 'nonsense'", id="a-key"),
     ],
 )
@@ -440,7 +452,9 @@ def test_a_receiver_is_needed_neither_to_start_nor_to_end_and_may_come_later(pla
     receiver.gets(b"first\nsecond\n", "stdout.log", SITE, RUN)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.soak), signal.SIGTERM], ids=lambda number: number.name
+)
 def test_nothing_is_said_behind_the_last_words(place: Place, number: signal.Signals) -> None:
     to_nobody = ("--receiver", free_address(), "--run", RUN, "--site", SITE)
     ran = Ran(place.directory, *to_nobody, "--linger", "3", command=["sh", "-c", "echo said; touch ended"])
@@ -494,7 +508,9 @@ def test_a_sidecar_beside_it_sends_what_it_says(place: Place) -> None:
     assert sidecar.stop() == 0
 
 
-@pytest.mark.parametrize("variable", [True, False], ids=["spool-in-a-variable", "spool-as-it-is"])
+@pytest.mark.parametrize(
+    "variable", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["spool-in-a-variable", "spool-as-it-is"]
+)
 def test_commands_below_each_other_send_through_the_outermost(place: Place, variable: bool) -> None:
     receiver = place.serve()
     ran = Ran(
@@ -525,7 +541,10 @@ def test_one_log_of_a_command_without_a_name_below_another_one_is_called_output(
     receiver.holds(b"in\n", "run-2/output.log", SITE, RUN)
 
 
-@pytest.mark.parametrize("first", ["--merge", "--pty", pytest.param("--copy=on", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "first",
+    [pytest.param("--merge", marks=pytest.mark.soak), "--pty", pytest.param("--copy=on", marks=pytest.mark.soak)],
+)
 def test_commands_below_another_one_have_names_that_can_be_beside_each_other(place: Place, first: str) -> None:
     receiver = place.serve()
     forms = (first, "--copy=on" if first != "--copy=on" else "--merge")
@@ -552,10 +571,10 @@ MANY, ONE = ("--log", "a"), ("--merge", "--log", "a/stdout.log")
 @pytest.mark.parametrize(
     ("begins", "waits", "log", "other"),
     [
-        pytest.param(MANY, ONE, "a/stdout.log", "a/stdout.log-2", id="a-file-of-the-other"),
+        pytest.param(MANY, ONE, "a/stdout.log", "a/stdout.log-2", id="a-file-of-the-other", marks=pytest.mark.soak),
         pytest.param(ONE, MANY, "a/stdout.log", "a-2/stdout.log", id="the-reverse"),
-        pytest.param(ONE, ONE, "a/stdout.log", "a/stdout.log-2", id="one-file"),
-        pytest.param(MANY, MANY, "a/stdout.log", "a-2/stdout.log", id="one-directory"),
+        pytest.param(ONE, ONE, "a/stdout.log", "a/stdout.log-2", id="one-file", marks=pytest.mark.soak),
+        pytest.param(MANY, MANY, "a/stdout.log", "a-2/stdout.log", id="one-directory", marks=pytest.mark.soak),
     ],
 )
 def test_two_commands_at_once_never_write_one_log(
@@ -745,7 +764,9 @@ def test_what_a_disk_that_stays_full_cost_is_a_gap_at_the_end(place: Place, smal
     assert [(gap["offset"], gap["length"]) for gap in record["gaps"]] == [(len(kept), lost)]
 
 
-@pytest.mark.parametrize("limits", ["size=64k", "size=1m,nr_inodes=5", "size=1m,nr_inodes=6"])
+@pytest.mark.parametrize(
+    "limits", ["size=64k", pytest.param("size=1m,nr_inodes=5", marks=pytest.mark.soak), "size=1m,nr_inodes=6"]
+)
 def test_where_the_disk_is_full_at_the_start_the_command_runs_and_nothing_is_waited_for(
     tmp_path: Path, limits: str
 ) -> None:
@@ -766,12 +787,36 @@ def test_where_the_disk_is_full_at_the_start_the_command_runs_and_nothing_is_wai
 # --- how it ends
 
 
-@pytest.mark.parametrize("code", [0, 1, 2, 42, 126, 127, 137, 255])
+@pytest.mark.parametrize(
+    "code",
+    [
+        0,
+        pytest.param(1, marks=pytest.mark.soak),
+        pytest.param(2, marks=pytest.mark.soak),
+        42,
+        pytest.param(126, marks=pytest.mark.soak),
+        127,
+        pytest.param(137, marks=pytest.mark.soak),
+        255,
+    ],
+)
 def test_the_exit_code_is_the_commands(tmp_path: Path, code: int) -> None:
     assert Ran(tmp_path, command=["sh", "-c", f"exit {code}"]).ends() == (code, b"", b"")
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 6, 9, 11, 13, 15])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(1, marks=pytest.mark.soak),
+        2,
+        pytest.param(3, marks=pytest.mark.soak),
+        pytest.param(6, marks=pytest.mark.soak),
+        9,
+        11,
+        pytest.param(13, marks=pytest.mark.soak),
+        15,
+    ],
+)
 def test_a_signal_that_kills_the_command_kills_flarelog(tmp_path: Path, number: int) -> None:
     command = ["sh", "-c", f"ulimit -c 0; echo before; kill -{number} $$"]
     assert Ran(tmp_path, command=command).ends() == (-number, b"before\n", b"")
@@ -788,8 +833,14 @@ def test_a_signal_that_kills_the_command_kills_flarelog(tmp_path: Path, number: 
             b"flarelog: ./my train.sh: Exec format error: begin the script with #!/bin/sh, or run sh './my train.sh'\n",
             id="a-script-without-a-first-line",
         ),
-        pytest.param(["./binary"], 126, b"flarelog: ./binary: Exec format error\n", id="of-another-machine"),
-        pytest.param(["/etc"], 126, b"Permission denied", id="a-directory"),
+        pytest.param(
+            ["./binary"],
+            126,
+            b"flarelog: ./binary: Exec format error\n",
+            id="of-another-machine",
+            marks=pytest.mark.soak,
+        ),
+        pytest.param(["/etc"], 126, b"Permission denied", id="a-directory", marks=pytest.mark.soak),
     ],
 )
 def test_a_command_that_cannot_be_started(tmp_path: Path, command: list[str], code: int, said: bytes) -> None:
@@ -807,8 +858,10 @@ def test_a_command_that_cannot_be_started(tmp_path: Path, command: list[str], co
     ("args", "command", "said"),
     [
         pytest.param([], [""], b"Error: the command is empty: name a program\n", id="command"),
-        pytest.param(["--run", ""], ["true"], b"flarelog: the run's name is empty\n", id="run"),
-        pytest.param(["--site", ""], ["true"], b"flarelog: the site's name is empty\n", id="site"),
+        pytest.param(["--run", ""], ["true"], b"flarelog: the run's name is empty\n", id="run", marks=pytest.mark.soak),
+        pytest.param(
+            ["--site", ""], ["true"], b"flarelog: the site's name is empty\n", id="site", marks=pytest.mark.soak
+        ),
     ],
 )
 def test_an_empty_word_is_a_wrong_one(tmp_path: Path, args: list[str], command: list[str], said: bytes) -> None:
@@ -817,7 +870,16 @@ def test_an_empty_word_is_a_wrong_one(tmp_path: Path, args: list[str], command: 
     assert err.endswith(said)
 
 
-@pytest.mark.parametrize("outputs", [(), ("--merge",), ("--pty",), ("--copy", "off"), ("--capture", "stdout")])
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        pytest.param((), marks=pytest.mark.soak),
+        pytest.param(("--merge",), marks=pytest.mark.soak),
+        ("--pty",),
+        pytest.param(("--copy", "off"), marks=pytest.mark.soak),
+        ("--capture", "stdout"),
+    ],
+)
 def test_that_a_command_cannot_be_started_is_told_at_the_receiver(place: Place, outputs: tuple[str, ...]) -> None:
     receiver = place.serve()
     to_it = ("--receiver", receiver.address, "--run", RUN, "--site", SITE, *outputs)
@@ -861,7 +923,9 @@ print(got, flush=True)
 CAUGHT = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH]
 
 
-@pytest.mark.parametrize("number", CAUGHT, ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number", each(CAUGHT, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1), ids=lambda number: number.name
+)
 def test_a_signal_reaches_the_command_once(tmp_path: Path, number: signal.Signals) -> None:
     ran = Ran(tmp_path, command=[sys.executable, "-c", COUNTS % ",".join(str(int(n)) for n in CAUGHT)])
     assert ran.process.stdout is not None
@@ -928,8 +992,10 @@ with open(sys.argv[1], "w") as file: file.write(repr(sorted(got)))
 """
 
 
-@pytest.mark.parametrize("leader", [True, False], ids=["leads its session", "is led"])
-@pytest.mark.parametrize("options", [(), ("--merge",), ("--pty",)], ids=" ".join)
+@pytest.mark.parametrize(
+    ("leader", "options"),
+    table({"leads its session": True, "is led": False}, {" ".join(one): one for one in [(), ("--merge",), ("--pty",)]}),
+)
 def test_a_terminal_that_goes_away_reaches_the_command_once(
     tmp_path: Path, options: tuple[str, ...], leader: bool
 ) -> None:
@@ -983,7 +1049,10 @@ def test_a_ctrl_c_before_the_command_begins_is_its_end(tmp_path: Path) -> None:
     assert ran.returncode == -signal.SIGINT
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed",
+    ["<&-", pytest.param(">&-", marks=pytest.mark.soak), pytest.param("2>&-", marks=pytest.mark.soak), "<&- >&- 2>&-"],
+)
 def test_descriptors_that_are_closed_are_no_trouble(tmp_path: Path, closed: str) -> None:
     before = ("sh", "-c", f'"$@" {closed}', "sh")
     assert Ran(tmp_path, command=["sh", "-c", "echo out; echo err >&2; exit 4"], before=before).ends()[0] == 4
@@ -993,7 +1062,7 @@ def test_descriptors_that_are_closed_are_no_trouble(tmp_path: Path, closed: str)
     ran.ends()
 
 
-@pytest.mark.parametrize("name", ["CHLD", "HUP", "USR1"])
+@pytest.mark.parametrize("name", ["CHLD", "HUP", pytest.param("USR1", marks=pytest.mark.soak)])
 def test_a_signal_that_was_ignored_stays_so_and_costs_no_status(tmp_path: Path, name: str) -> None:
     ignore = (
         f"import signal, os, sys; signal.signal(signal.SIG{name}, signal.SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])"
@@ -1063,6 +1132,7 @@ def test_as_pid_1_it_does_not_wait_for_what_outlives_the_command(tmp_path: Path)
     assert b"is still held open by" in err
 
 
+@pytest.mark.soak  # it waits ten seconds; a terminal shows the same in three
 def test_what_outlives_the_command_is_named_and_its_output_is_kept(tmp_path: Path) -> None:
     command = ["sh", "-c", "(sleep 10; echo late) & echo early"]
     with open(tmp_path / "out", "wb") as out, open(tmp_path / "err", "wb") as err:
@@ -1238,7 +1308,11 @@ def test_keys_that_the_command_does_not_read_hold_nothing_up(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("said", "size"),
-    [({}, "24 80"), ({"COLUMNS": "132", "LINES": "50"}, "50 132"), ({"COLUMNS": "wide", "LINES": "0"}, "24 80")],
+    [
+        ({}, "24 80"),
+        ({"COLUMNS": "132", "LINES": "50"}, "50 132"),
+        pytest.param({"COLUMNS": "wide", "LINES": "0"}, "24 80", marks=pytest.mark.soak),
+    ],
 )
 def test_a_terminal_where_flarelog_has_none_has_a_size(tmp_path: Path, said: dict[str, str], size: str) -> None:
     ran = Ran(tmp_path, "--pty", command=["sh", "-c", "stty size <&1"], env=said)
@@ -1325,6 +1399,7 @@ while True: signal.pause()
     assert end["code"] == 4
 
 
+@pytest.mark.soak
 def test_copiers_that_are_killed_cost_nothing_that_is_kept(tmp_path: Path) -> None:
     with open(tmp_path / "out", "wb") as out:
         ran = Ran(tmp_path, command=python(SPEAKS), stdout=out)
@@ -1389,9 +1464,9 @@ def sent(receiver: Receiver) -> tuple[str, ...]:
     ("command", "how"),
     [
         (["sh", "-c", "echo out; exit 3"], {"code": 3, "signal": None}),
-        (["true"], {"code": 0, "signal": None}),
+        pytest.param(["true"], {"code": 0, "signal": None}, marks=pytest.mark.soak),
         (["sh", "-c", "kill -9 $$"], {"code": None, "signal": 9, "oom": "none"}),
-        (["sh", "-c", "exit 137"], {"code": 137, "signal": None, "oom": "none"}),
+        pytest.param(["sh", "-c", "exit 137"], {"code": 137, "signal": None, "oom": "none"}, marks=pytest.mark.soak),
     ],
     ids=["code", "well", "killed", "137-is-no-signal"],
 )
@@ -1542,6 +1617,7 @@ with open(place + "/stdout.log", "wb", 0) as log:
 """
 
 
+@pytest.mark.soak
 def test_what_torchrun_keeps_of_a_rank_is_bounded_and_arrives(place: Place) -> None:
     receiver = place.serve("--durability", "memory")
     named = ("run", "--receiver", receiver.address, "--run", RUN, "--site", SITE, "--spool-max", str(1 << 20))

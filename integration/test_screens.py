@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from integration.harness.places import FLARELOG, new_place
+from tests.often import table
 
 KEPT = Path(__file__).parent.parent / "tests" / "data" / "screens"
 COMMANDS = {
@@ -86,8 +87,7 @@ def screen(directory: Path, command: str, columns: int) -> str:
     return f"{text}\n[{done.read_text().strip()}]\n"
 
 
-@pytest.mark.parametrize("columns", [40, 80, 200])
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(("name", "columns"), table(list(COMMANDS), [40, 80, 200]))
 def test_a_screen_is_as_it_was_kept(name: str, columns: int, stored: Path) -> None:
     kept = KEPT / f"{name}-{columns}.txt"
     found = screen(stored, COMMANDS[name], columns)

@@ -38,7 +38,7 @@ def silent(server: socket.socket) -> bool:
 @pytest.mark.parametrize(
     ("workers", "abstract"),
     [
-        pytest.param("1", False, id="1-file"),
+        pytest.param("1", False, id="1-file", marks=pytest.mark.soak),
         pytest.param("2", True, id="2-abstract"),
         pytest.param("1", True, id="1-abstract", marks=pytest.mark.soak),
         pytest.param("2", False, id="2-file", marks=pytest.mark.soak),

@@ -202,6 +202,7 @@ def plant(store: Path, stream: StreamId, data: bytes = b"") -> None:
     path.with_name(f".{path.name}.journal").write_bytes(journal.stream_line(stream, 1))
 
 
+@pytest.mark.soak
 def test_thousands_of_logs_of_one_site_leave_lists_to_others(place: Place) -> None:
     store = place.directory / "store"
     for number in range(LOGS):
@@ -267,6 +268,7 @@ def fingerprint(tls: Tls) -> str:
     return hashlib.sha256(ssl.PEM_cert_to_DER_cert(Path(tls.cert).read_text())).hexdigest()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("workers", ["2"])
 def test_workers_page_together_and_tell_who_called(place: Place, workers: str) -> None:
     store = place.directory / "store"

@@ -22,7 +22,10 @@ from tests.certificates import Authority, Named
 HEAD, TAIL = lines(300), lines(200, 300)
 HOSTS = ("localhost", "127.0.0.1")
 WITHIN = 15.0  # seconds: five are promised, on a machine that is not loaded
-WORKERS = [pytest.param((), id="one-process"), pytest.param(("--workers", "2"), id="two-workers")]
+WORKERS = [
+    pytest.param((), id="one-process", marks=pytest.mark.soak),
+    pytest.param(("--workers", "2"), id="two-workers"),
+]
 
 
 @pytest.fixture
@@ -39,13 +42,15 @@ def serve(place: Place, ca: Authority, *args: str) -> Receiver:
     [
         pytest.param("evil", [("dns", b"site-1\0evil")], id="a-dns-name-with-a-nul"),
         pytest.param("evil", [("email", b"site-1")], id="an-address-that-is-none"),
-        pytest.param("evil", [("email", b"site-1\0@evil.org")], id="an-address-with-a-nul"),
+        pytest.param("evil", [("email", b"site-1\0@evil.org")], id="an-address-with-a-nul", marks=pytest.mark.soak),
         pytest.param("evil", [("uri", b"site-1")], id="a-uri"),
-        pytest.param("", [("uri", b"site-1")], id="a-uri-alone"),
-        pytest.param("", [("email", b"site-1")], id="an-address-alone"),
+        pytest.param("", [("uri", b"site-1")], id="a-uri-alone", marks=pytest.mark.soak),
+        pytest.param("", [("email", b"site-1")], id="an-address-alone", marks=pytest.mark.soak),
         pytest.param("site-1\0.evil", [], id="a-common-name-with-a-nul"),
-        pytest.param("site-1\0.evil", [("dns", b"site-1")], id="a-nul-beside-the-right-name"),
-        pytest.param("site-1", [("dns", b"site-2")], id="a-common-name-beside-another-dns-name"),
+        pytest.param("site-1\0.evil", [("dns", b"site-1")], id="a-nul-beside-the-right-name", marks=pytest.mark.soak),
+        pytest.param(
+            "site-1", [("dns", b"site-2")], id="a-common-name-beside-another-dns-name", marks=pytest.mark.soak
+        ),
     ],
 )
 def test_a_name_of_another_kind_or_with_a_nul_pushes_nothing(
@@ -187,6 +192,7 @@ def test_a_new_ca_shuts_out_who_is_connected_until_it_has_a_certificate_of_the_n
     assert sidecar.stop() == 0, sidecar.talk()
 
 
+@pytest.mark.soak  # it waits until one has expired
 @pytest.mark.parametrize("workers", WORKERS)
 def test_a_certificate_that_expires_ends_its_calls_and_a_new_one_goes_on(
     place: Place, ca: Authority, workers: tuple[str, ...]
@@ -207,6 +213,7 @@ def test_a_certificate_that_expires_ends_its_calls_and_a_new_one_goes_on(
     assert sidecar.stop() == 0, sidecar.talk()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("workers", WORKERS)
 def test_an_old_connection_is_followed_by_a_new_one_without_a_word(
     place: Place, ca: Authority, workers: tuple[str, ...]

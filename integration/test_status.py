@@ -13,6 +13,8 @@ import sys
 import termios
 from typing import Any
 
+import pytest
+
 from flarelog.stores.local.healths import points
 from integration.harness.places import FLARELOG, LOG, Place, Receiver, Writer, append, noise, until
 
@@ -135,6 +137,7 @@ def test_how_a_site_fares_is_kept_by_the_minute(place: Place) -> None:
     assert not path.parent.exists()
 
 
+@pytest.mark.soak  # tests/receiver shows it without processes
 def test_lag_is_told_while_a_stream_is_slowed_down(place: Place) -> None:
     receiver = place.serve("--max-site-rate", "2000000")
     place.log.write_bytes(noise(60_000_000))
@@ -216,6 +219,7 @@ def test_watch_refreshes_in_place_and_ends_with_the_run(place: Place) -> None:
     assert "run-1 ended: 1 site: 1 ended" in last
 
 
+@pytest.mark.soak  # processes are looked at every 15 seconds
 def test_a_silent_log_is_told_apart_by_what_its_processes_do(place: Place) -> None:
     """Processes that compute, that do nothing, and that have ended; they are looked at every 15 seconds."""
     receiver = place.serve()

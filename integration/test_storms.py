@@ -128,11 +128,11 @@ def trouble(stored: bytes, wanted: bytes, seed: int) -> str:
 @pytest.mark.parametrize(
     ("names", "include", "old"),
     [
-        pytest.param("numbers", LOG, 0, id="numbers-out-of-the-patterns"),
+        pytest.param("numbers", LOG, 0, id="numbers-out-of-the-patterns", marks=pytest.mark.soak),
         pytest.param("numbers", LOG, 300, id="numbers-out-of-the-patterns-and-many-old-files"),
-        pytest.param("numbers", f"{LOG}*", 40, id="numbers"),
+        pytest.param("numbers", f"{LOG}*", 40, id="numbers", marks=pytest.mark.soak),
         pytest.param("dates", f"{LOG}*", 3, id="dates"),
-        pytest.param("olddir", LOG, 0, id="another-directory"),
+        pytest.param("olddir", LOG, 0, id="another-directory", marks=pytest.mark.soak),
     ],
 )
 def test_names_that_move_while_a_sidecar_starts(place: Place, names: str, include: str, old: int) -> None:

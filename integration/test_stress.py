@@ -66,10 +66,10 @@ class Rotated:
     ("total", "limit", "sequential"),
     [
         pytest.param(20, 10, False, id="C172-time-stamped-names"),
-        pytest.param(30, 10, False, id="C173-with-deletion"),
-        pytest.param(300, 100, False, id="C174-larger-files"),
+        pytest.param(30, 10, False, id="C173-with-deletion", marks=pytest.mark.soak),
+        pytest.param(300, 100, False, id="C174-larger-files", marks=pytest.mark.soak),
         pytest.param(20, 10, True, id="C176-numbered-names"),
-        pytest.param(3000, 10, True, id="three-hundred-rotations"),
+        pytest.param(3000, 10, True, id="three-hundred-rotations", marks=pytest.mark.soak),
     ],
 )
 def test_rotation_by_renaming_loses_and_repeats_no_line(place: Place, total: int, limit: int, sequential: bool) -> None:
@@ -94,7 +94,8 @@ def test_rotation_by_renaming_loses_and_repeats_no_line(place: Place, total: int
 
 
 @pytest.mark.parametrize(
-    ("total", "limit"), [pytest.param(30, 10, id="C181-with-rotation"), pytest.param(10, 10, id="C183-without")]
+    ("total", "limit"),
+    [pytest.param(30, 10, id="C181-with-rotation"), pytest.param(10, 10, id="C183-without", marks=pytest.mark.soak)],
 )
 def test_rotation_by_copying_repeats_nothing_and_says_what_it_loses(place: Place, total: int, limit: int) -> None:
     receiver, rng = place.serve(), random.Random(total)

@@ -99,7 +99,7 @@ def test_a_receiver_without_tls_is_not_spoken_to(place: Place, ca: Authority) ->
     assert "it does not speak TLS" in refused(place, receiver.address, *files(ca.issue("me")))
 
 
-@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("reset", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_a_connection_that_is_cut_before_tls_is_agreed_on_is_no_answer(
     place: Place, ca: Authority, reset: bool
 ) -> None:
@@ -158,6 +158,7 @@ def test_certificates_may_begin_with_a_byte_order_mark(place: Place, ca: Authori
     assert receiver.stored() == HEAD
 
 
+@pytest.mark.soak
 def test_a_receiver_whose_certificate_has_expired_meanwhile_is_not_believed_until_it_has_a_new_one(
     place: Place, ca: Authority
 ) -> None:

@@ -88,23 +88,55 @@ def test_commands_at_the_same_time_lose_nothing(place: Place) -> None:
     ("args", "code", "says"),
     [
         pytest.param(["create"], 2, "NAME", id="no-name"),
-        pytest.param(["create", "wall"], 2, "--store", id="nowhere"),
+        pytest.param(["create", "wall"], 2, "--store", id="nowhere", marks=pytest.mark.soak),
         pytest.param(["create", "a b", "--store", "s"], 2, "'a b'", id="a-name-that-is-none"),
-        pytest.param(["create", "serve--web", "--store", "s"], 2, "flarelog serve --web", id="the-pages-own"),
-        pytest.param(["create", "wall", "--store", "s", "--role", "site"], 2, "site", id="a-site"),
+        pytest.param(
+            ["create", "serve--web", "--store", "s"],
+            2,
+            "flarelog serve --web",
+            id="the-pages-own",
+            marks=pytest.mark.soak,
+        ),
+        pytest.param(
+            ["create", "wall", "--store", "s", "--role", "site"], 2, "site", id="a-site", marks=pytest.mark.soak
+        ),
         pytest.param(["create", "wall", "--store", "s", "--runs", "a/b"], 2, "'a/b'", id="runs-that-cannot-be"),
-        pytest.param(["create", "wall", "--store", "s", "--runs", "a["], 78, "'a['", id="a-glob-that-is-none"),
+        pytest.param(
+            ["create", "wall", "--store", "s", "--runs", "a["],
+            78,
+            "'a['",
+            id="a-glob-that-is-none",
+            marks=pytest.mark.soak,
+        ),
         pytest.param(["create", "wall", "--store", "s", "--expires", "never"], 2, "30d", id="for-ever"),
-        pytest.param(["create", "wall", "--store", "s", "--expires", "9999d"], 2, "3650 days", id="for-long"),
+        pytest.param(
+            ["create", "wall", "--store", "s", "--expires", "9999d"],
+            2,
+            "3650 days",
+            id="for-long",
+            marks=pytest.mark.soak,
+        ),
         pytest.param(["create", "wall", "--store", "FILE"], 2, "FILE", id="into-a-file"),
-        pytest.param(["create", "wall", "--store", "FILE/below"], 5, "FILE/below", id="below-a-file"),
+        pytest.param(
+            ["create", "wall", "--store", "FILE/below"], 5, "FILE/below", id="below-a-file", marks=pytest.mark.soak
+        ),
         pytest.param(["create", "wall", "--store", "BROKEN"], 78, "cannot be used", id="beside-what-is-broken"),
-        pytest.param(["list", "--store", "BROKEN"], 78, "cannot be used", id="a-list-of-what-is-broken"),
-        pytest.param(["revoke", "--store", "s"], 2, "ID", id="revoke-nothing"),
+        pytest.param(
+            ["list", "--store", "BROKEN"], 78, "cannot be used", id="a-list-of-what-is-broken", marks=pytest.mark.soak
+        ),
+        pytest.param(["revoke", "--store", "s"], 2, "ID", id="revoke-nothing", marks=pytest.mark.soak),
         pytest.param(["revoke", "00000000", "--store", "EMPTY"], 3, "EMPTY is no store", id="revoke-what-is-not-there"),
-        pytest.param(["revoke", "00000000", "--store", "s"], 3, "there is no store at s", id="revoke-nowhere"),
-        pytest.param(["list", "--store", "s"], 3, "there is no store at s", id="a-list-of-nowhere"),
-        pytest.param(["nonsense"], 2, "nonsense", id="no-such-command"),
+        pytest.param(
+            ["revoke", "00000000", "--store", "s"],
+            3,
+            "there is no store at s",
+            id="revoke-nowhere",
+            marks=pytest.mark.soak,
+        ),
+        pytest.param(
+            ["list", "--store", "s"], 3, "there is no store at s", id="a-list-of-nowhere", marks=pytest.mark.soak
+        ),
+        pytest.param(["nonsense"], 2, "nonsense", id="no-such-command", marks=pytest.mark.soak),
     ],
 )
 def test_a_command_that_cannot_says_why_in_one_sentence(place: Place, args: list[str], code: int, says: str) -> None:

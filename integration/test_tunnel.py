@@ -55,7 +55,11 @@ def messages(place: Place) -> Iterator[Messages]:
     messages.close()
 
 
-@pytest.mark.parametrize(("lost", "twice"), [(0, 0), (40, 0), (0, 30)], ids=["all-come", "some-are-lost", "some-twice"])
+@pytest.mark.parametrize(
+    ("lost", "twice"),
+    [pytest.param(0, 0, marks=pytest.mark.soak), (40, 0), (0, 30)],
+    ids=["all-come", "some-are-lost", "some-twice"],
+)
 def test_a_log_arrives_whole_whatever_happens_to_the_messages(
     place: Place, messages: Messages, lost: int, twice: int
 ) -> None:

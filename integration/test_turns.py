@@ -66,8 +66,11 @@ READS = [
 
 @pytest.mark.parametrize(
     ("size", "each"),
-    [(512 << 10, 1), pytest.param(1 << 20, 2, marks=pytest.mark.soak)],
-    ids=["once", "twice-as-much-twice"],
+    [
+        pytest.param(160 << 10, 1, id="little"),
+        pytest.param(512 << 10, 1, id="once", marks=pytest.mark.soak),
+        pytest.param(1 << 20, 2, id="twice-as-much-twice", marks=pytest.mark.soak),
+    ],
 )
 def test_no_turn_of_a_receivers_loop_is_long(
     place: Place, size: int, each: int, record_property: Callable[[str, object], None]

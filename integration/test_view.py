@@ -69,9 +69,11 @@ def in_order(names: list[str], *options: str) -> list[str]:
     "oldest_first",
     [
         pytest.param(["app.log.10", "app.log.2.gz", "app.log.1", "app.log"], id="counted"),
-        pytest.param(["app.log-20261119.gz", "app.log-20261120", "app.log"], id="dated"),
-        pytest.param(["0.log.20261119-235959.gz", "0.log.20261120-080000", "0.log"], id="of-a-container"),
-        pytest.param(["app.log.old", "app.log"], id="a-word"),
+        pytest.param(["app.log-20261119.gz", "app.log-20261120", "app.log"], id="dated", marks=pytest.mark.soak),
+        pytest.param(
+            ["0.log.20261119-235959.gz", "0.log.20261120-080000", "0.log"], id="of-a-container", marks=pytest.mark.soak
+        ),
+        pytest.param(["app.log.old", "app.log"], id="a-word", marks=pytest.mark.soak),
         pytest.param(["app.log.3", "app.log.2"], id="without-the-newest"),
     ],
 )
@@ -169,9 +171,17 @@ def test_other_encodings(tmp_path: Path) -> None:
         pytest.param(["nowhere.log"], 3, "nowhere.log: No such file", id="missing"),
         pytest.param(["/"], 1, "/: this is a directory: name a file", id="a-directory"),
         pytest.param(["-", "-i", "("], 2, "is not a regular expression", id="a-pattern"),
-        pytest.param(["-", "--since", "soon"], 2, "'soon' is not a time", id="a-time"),
-        pytest.param(["-", "--encoding", "morse"], 2, "Python has no encoding 'morse'", id="an-encoding"),
-        pytest.param(["-", "--encoding", "hex"], 2, "'hex' is not an encoding of text", id="no-encoding-of-text"),
+        pytest.param(["-", "--since", "soon"], 2, "'soon' is not a time", id="a-time", marks=pytest.mark.soak),
+        pytest.param(
+            ["-", "--encoding", "morse"], 2, "Python has no encoding 'morse'", id="an-encoding", marks=pytest.mark.soak
+        ),
+        pytest.param(
+            ["-", "--encoding", "hex"],
+            2,
+            "'hex' is not an encoding of text",
+            id="no-encoding-of-text",
+            marks=pytest.mark.soak,
+        ),
         pytest.param(["-", "-o", "raw", "-i", "x"], 2, "-o raw writes the exact bytes", id="raw-with-a-filter"),
     ],
 )
@@ -291,6 +301,7 @@ def test_no_color_on_a_terminal(tmp_path: Path) -> None:
     assert b"\x1b[31m" not in terminal.seen
 
 
+@pytest.mark.soak
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     """One endless line, and a bar without an end."""
     (tmp_path / "a.log").write_bytes(b"x" * (32 << 20) + b"\n" + b"\r50%|##|" * (1 << 20))

@@ -97,6 +97,7 @@ def test_a_revoked_token_ends_its_session_in_mid_stream_and_nobody_elses(place: 
     assert page.stranger().post("/api/login", json={"token": first}).status_code == 401
 
 
+@pytest.mark.soak
 def test_a_look_whether_a_login_still_holds_is_no_refusal_in_the_audit(place: Place, receiver: Receiver) -> None:
     own = place.token("page", "--runs", RUN)
     page = page_of(place, receiver, "--token-file", str(own))
@@ -148,9 +149,11 @@ def test_another_user_of_the_machine_has_no_key(place: Place) -> None:
     ("args", "code", "says"),
     [
         pytest.param(["--store", "s", "--listen", "0.0.0.0:0"], 2, "--trust-proxy", id="not-on-loopback"),
-        pytest.param(["--store", "s", "--trust-proxy"], 2, "--host", id="behind-a-proxy-without-a-name"),
+        pytest.param(
+            ["--store", "s", "--trust-proxy"], 2, "--host", id="behind-a-proxy-without-a-name", marks=pytest.mark.soak
+        ),
         pytest.param(["--store", "s"], 3, "there is no store at s", id="no-store"),
-        pytest.param([], 2, "no place was given", id="nowhere"),
+        pytest.param([], 2, "no place was given", id="nowhere", marks=pytest.mark.soak),
         pytest.param(["--store", "s", "--listen", "x"], 2, "HOST:PORT", id="no-address"),
     ],
 )
@@ -167,6 +170,7 @@ def test_two_pages_do_not_share_an_address(place: Place) -> None:
     page.browser()
 
 
+@pytest.mark.soak
 def test_many_windows_wait_and_many_tails_are_refused(place: Place) -> None:
     receiver = place.serve()
     append(place.log, lines(2000))
@@ -208,6 +212,7 @@ def test_a_receivers_own_page_begins_and_ends_with_it(place: Place) -> None:
     assert again.program.complaints() == []
 
 
+@pytest.mark.soak
 def test_the_page_of_a_receiver_with_tls_reads_with_a_token_that_ends_with_it(place: Place, receiver: Receiver) -> None:
     receiver.stop()
     address, args = free_address(), [str(one) for one in receiver.program.args]
@@ -232,6 +237,7 @@ def test_the_page_of_a_receiver_with_tls_reads_with_a_token_that_ends_with_it(pl
     assert named() == []
 
 
+@pytest.mark.soak
 def test_a_link_to_a_page_that_may_not_read_says_so(place: Place, receiver: Receiver) -> None:
     page = page_of(place, receiver)
     answer = page.stranger().post("/api/login", json={"secret": page.secret()})
@@ -258,7 +264,7 @@ def test_a_receiver_with_tls_wants_a_port_for_those_who_look(place: Place, recei
     assert (program.process.returncode, "--reader-listen" in program.sentence()) == (2, True)
 
 
-@pytest.mark.parametrize("port", ["main", "readers"])
+@pytest.mark.parametrize("port", ["main", pytest.param("readers", marks=pytest.mark.soak)])
 def test_a_page_with_a_certificate_lends_it_to_nobody_who_gives_a_token(
     place: Place, receiver: Receiver, port: str
 ) -> None:

@@ -52,7 +52,7 @@ def windowed(client: httpx.Client, **asked: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("way", ["receiver", "store"])
+@pytest.mark.parametrize("way", ["receiver", pytest.param("store", marks=pytest.mark.soak)])
 def test_what_is_there_is_shown_as_logs_shows_it(place: Place, receiver: Receiver, way: str) -> None:
     data = b"".join(path.read_bytes() for path in sorted(SAMPLES.glob("*.log"))) if SAMPLES.exists() else b""
     data += lines(2000) + b"\x1b[31mred\x1b[0m\nTraceback (most recent call last):\n  File x\nValueError: no\n"
@@ -149,7 +149,7 @@ def test_a_tail_goes_on_where_a_window_ended_and_gives_each_row_once(place: Plac
     assert tail.at[0] == len(receiver.stored())
 
 
-@pytest.mark.parametrize("dies", ["receiver", "page"])
+@pytest.mark.parametrize("dies", ["receiver", pytest.param("page", marks=pytest.mark.soak)])
 def test_what_dies_and_returns_costs_no_row_and_doubles_none(place: Place, receiver: Receiver, dies: str) -> None:
     append(place.log, numbered(0, 100))
     place.sidecar(receiver)
@@ -302,6 +302,7 @@ def test_logs_are_merged_by_arrival_and_shown_over_time(place: Place, receiver: 
     assert [sum(lane["density"]) for lane in lanes["lanes"]] == [19, 9]
 
 
+@pytest.mark.soak
 def test_a_tab_that_takes_nothing_holds_nobody_up(place: Place, receiver: Receiver) -> None:
     append(place.log, b"begin\n")
     place.sidecar(receiver)

@@ -89,6 +89,7 @@ def receiver(place: Place) -> Receiver:
 # --- all of it, from wherever
 
 
+@pytest.mark.soak  # the same as with one process
 def test_of_all_sites_logs_those_that_grow_are_told(place: Place, receiver: Receiver) -> None:
     where = roots(place)
     sidecars = [place.sidecar(receiver, root=root, site=site) for site, root in where.items()]
@@ -213,7 +214,7 @@ def _only_to(pid: int, program: Program, receiver: Receiver) -> bool:
     return connected_to(program, receiver) == {pid}
 
 
-@pytest.mark.parametrize("logs", [1, 20])
+@pytest.mark.parametrize("logs", [pytest.param(1, marks=pytest.mark.soak), 20])
 def test_a_sidecar_goes_to_the_worker_that_has_its_site(place: Place, receiver: Receiver, logs: int) -> None:
     where = roots(place)
     for root in where.values():
@@ -336,6 +337,7 @@ def test_who_calls_is_whom_its_certificate_names_and_not_who_it_says(place: Plac
     assert sum(line.get("more", 1) for line in allowed) == CONNECTIONS
 
 
+@pytest.mark.soak  # the same as with one process
 def test_a_call_of_a_token_is_its_token_s_at_every_worker(place: Place) -> None:
     ca = Authority.new(place.directory / "certs")
     site = ca.issue(OF[1])
@@ -350,6 +352,7 @@ def test_a_call_of_a_token_is_its_token_s_at_every_worker(place: Place) -> None:
         assert place.call("logs", "another", *asks).ends() != 0
 
 
+@pytest.mark.soak  # the same as with one process
 def test_a_hangup_has_every_worker_read_its_files_again(place: Place) -> None:
     ca = Authority.new(place.directory / "certs")
     policy = place.directory / "policy.toml"
@@ -386,7 +389,9 @@ def grows(receiver: Receiver, site: str, more: int) -> None:
     until(lambda: len(receiver.stored(site=site)) > before + more, f"{site} grows")
 
 
-@pytest.mark.parametrize("whom", ["a worker", "the process that looks after them"])
+@pytest.mark.parametrize(
+    "whom", ["a worker", pytest.param("the process that looks after them", marks=pytest.mark.soak)]
+)
 def test_a_process_that_is_killed_ends_all_and_costs_no_byte(place: Place, whom: str) -> None:
     address = free_address()
     receiver = place.serve(*WORKERS, listen=address)
@@ -414,6 +419,7 @@ def test_a_process_that_is_killed_ends_all_and_costs_no_byte(place: Place, whom:
     assert receiver.stop() == 0
 
 
+@pytest.mark.soak  # tests/stores has it without processes
 def test_the_store_goes_on_with_another_number_of_workers(place: Place) -> None:
     data = b""
     receiver = place.serve("--durability", "memory")
@@ -445,13 +451,14 @@ def test_no_other_receiver_gets_the_port_or_the_store(place: Place) -> None:
     assert "cannot listen on" in program.sentence()
 
 
-@pytest.mark.parametrize("count", ["0", "1000"])
+@pytest.mark.parametrize("count", ["0", pytest.param("1000", marks=pytest.mark.soak)])
 def test_a_number_of_workers_that_makes_no_sense(place: Place, count: str) -> None:
     program = place.start("serve", "--store", str(place.directory / "store"), "--workers", count)
     assert program.ends() == 2
     assert "--workers must be a number from 1 to 64" in program.sentence()
 
 
+@pytest.mark.soak  # it waits until no answer for seconds is a hang
 def test_a_worker_that_hangs_is_said_left_out_and_ended(place: Place, receiver: Receiver) -> None:
     where = roots(place)
     for site, root in where.items():

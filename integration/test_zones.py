@@ -30,7 +30,7 @@ def shows(place: Place, *args: str) -> str:
     return program.printed
 
 
-@pytest.mark.parametrize("variables", [ZONES, RULES], ids=["names", "rules"])
+@pytest.mark.parametrize("variables", [ZONES, pytest.param(RULES, marks=pytest.mark.soak)], ids=["names", "rules"])
 def test_three_sites_in_three_zones(place: Place, variables: dict[str, str]) -> None:
     receiver = place.serve()
     now = datetime.now(UTC)
@@ -66,6 +66,7 @@ def test_three_sites_in_three_zones(place: Place, variables: dict[str, str]) -> 
         assert (told - now).total_seconds() == pytest.approx(9 * 3600 - AGES[0], abs=1)
 
 
+@pytest.mark.soak
 def test_what_tells_no_time_goes_by_its_arrival(place: Place) -> None:
     receiver = place.serve()
     root = place.directory / "plain"

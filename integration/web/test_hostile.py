@@ -73,6 +73,7 @@ def test_nothing_turns_text_around_and_half_characters_are_signs(tab: Tab) -> No
     assert all(char >= " " or char in "\t\n" for text in held(page) for char in text)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("log", ["marks.log", "line.log"])
 def test_a_line_without_an_end_costs_no_more_than_others(tab: Tab, log: str) -> None:
     page = tab.show(f"/run/run-1/site-1/{log}")

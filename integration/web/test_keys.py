@@ -79,6 +79,7 @@ def test_the_next_error_is_gone_to_and_none_below_it_is_said(tab: Tab) -> None:
     expect(page.get_by_role("status").filter(has_text="no error below this place")).to_be_visible()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("opened", [False, True])
 def test_the_next_error_is_not_in_the_traceback_where_one_is(browser: Browser, place: Place, opened: bool) -> None:
     deep = b"".join(b'  File "train.py", line %d, in step\n    step()\n' % n for n in range(30))
@@ -123,7 +124,7 @@ def test_everything_is_reached_by_tab(tab: Tab) -> None:
     assert "Lines of berlin/train.log" in reached
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.soak), "dark"])
 def test_axe_finds_nothing(browser: Browser, stored: tuple[Place, Web], theme: Literal["light", "dark"]) -> None:
     axe = Axe()
     with tab_of(browser, stored[1], color_scheme=theme, reduced_motion="reduce") as tab:
@@ -145,6 +146,7 @@ def test_axe_finds_nothing(browser: Browser, stored: tuple[Place, Web], theme: L
         assert [one["id"] for one in axe.run(tab.page).response["violations"]] == []
 
 
+@pytest.mark.soak
 def test_at_two_hundred_percent_and_on_a_phone_nothing_is_wider_than_the_screen(
     browser: Browser, stored: tuple[Place, Web]
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_bar_moves_in_its_place(browser: Browser, growing: tuple[Place, Receiv
         tab.is_clean()
 
 
+@pytest.mark.soak
 def test_a_line_behind_bars_in_several_rows_has_its_number_live_as_later(
     browser: Browser, growing: tuple[Place, Receiver, Web]
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_line_behind_bars_in_several_rows_has_its_number_live_as_later(
         tab.is_clean()
 
 
+@pytest.mark.soak
 def test_a_third_tab_says_that_two_others_follow_logs_and_goes_on_when_one_is_closed(
     browser: Browser, growing: tuple[Place, Receiver, Web]
 ) -> None:
@@ -124,7 +126,9 @@ def test_a_third_tab_says_that_two_others_follow_logs_and_goes_on_when_one_is_cl
         expect(pages[2].locator(".trouble")).to_be_hidden()
 
 
-@pytest.mark.parametrize("killed", ["web", "receiver", "both"])
+@pytest.mark.parametrize(
+    "killed", [pytest.param("web", marks=pytest.mark.soak), pytest.param("receiver", marks=pytest.mark.soak), "both"]
+)
 def test_what_was_killed_comes_back_and_each_row_is_there_once(
     browser: Browser, growing: tuple[Place, Receiver, Web], killed: str
 ) -> None:
@@ -176,6 +180,7 @@ def test_a_receiver_that_is_gone_is_said_within_two_seconds_and_so_is_its_return
         assert tab.violations() == []  # the browser itself complains of answers that say that the receiver is gone
 
 
+@pytest.mark.soak
 def test_a_log_that_is_opened_while_its_receiver_is_away_is_shown_when_it_returns(
     browser: Browser, growing: tuple[Place, Receiver, Web]
 ) -> None:
@@ -190,6 +195,7 @@ def test_a_log_that_is_opened_while_its_receiver_is_away_is_shown_when_it_return
         assert tab.violations() == []
 
 
+@pytest.mark.soak
 def test_a_question_that_failed_late_is_no_word_on_the_others(
     browser: Browser, growing: tuple[Place, Receiver, Web]
 ) -> None:
@@ -239,6 +245,7 @@ def test_a_hidden_tab_lets_its_stream_go_and_takes_it_up_where_it_was(
         tab.is_clean()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("address", [LIVE, "/run/run-1?merged=arrival"], ids=["one-log", "merged"])
 def test_a_hidden_tab_does_not_go_on_with_another_log_that_took_the_name_meanwhile(
     browser: Browser, growing: tuple[Place, Receiver, Web], address: str
@@ -280,6 +287,7 @@ def test_the_end_of_a_log_is_a_note_and_nothing_is_followed_any_more(
         tab.is_clean()
 
 
+@pytest.mark.soak
 def test_many_rows_a_second_are_all_there_and_few_are_in_the_document(
     browser: Browser, growing: tuple[Place, Receiver, Web]
 ) -> None:
@@ -309,6 +317,7 @@ def test_many_rows_a_second_are_all_there_and_few_are_in_the_document(
         tab.is_clean()
 
 
+@pytest.mark.soak
 def test_two_tabs_look_at_two_places(browser: Browser, growing: tuple[Place, Receiver, Web]) -> None:
     place, _, web = growing
     with tab_of(browser, web) as tab:

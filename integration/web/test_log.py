@@ -272,6 +272,7 @@ ValueError: short
 """
 
 
+@pytest.mark.soak
 def test_a_traceback_is_folded_again_by_a_click_on_its_sign_though_text_is_selected(
     browser: Browser, place: Place
 ) -> None:
@@ -293,6 +294,7 @@ def test_a_traceback_is_folded_again_by_a_click_on_its_sign_though_text_is_selec
         tab.is_clean()
 
 
+@pytest.mark.soak
 def test_a_traceback_of_a_containers_stderr_is_folded_where_its_stdout_speaks_in_the_middle(
     browser: Browser, place: Place
 ) -> None:
@@ -330,6 +332,7 @@ def test_a_traceback_of_a_containers_stderr_is_folded_where_its_stdout_speaks_in
 LONG = "1,234 \u2192 " * 93_757  # 750,056 characters in 1.05 MB
 
 
+@pytest.mark.soak
 def test_a_long_line_that_is_copied_says_that_it_was_cut_and_where_all_of_it_is(browser: Browser, place: Place) -> None:
     data = f"before\n{LONG}\nafter\n".encode()
     receiver = filled(place, {"site-1/app.log": data})
@@ -391,6 +394,7 @@ def test_the_marked_lines_alone_are_downloaded_too(tab: Tab) -> None:
     assert download.value.path().read_bytes() == LOGS["berlin/train.log"][120:240]
 
 
+@pytest.mark.soak
 def test_a_place_behind_the_end_leads_to_the_end_and_is_said(tab: Tab) -> None:
     page = tab.show(BERLIN)
     for place, said in {
@@ -409,6 +413,7 @@ def test_a_place_behind_the_end_leads_to_the_end_and_is_said(tab: Tab) -> None:
         expect(page.locator(".told")).to_have_text(said)
 
 
+@pytest.mark.soak
 def test_a_line_that_was_guessed_is_gone_to_when_rows_around_it_tell_that_lines_are_counted(tab: Tab) -> None:
     asked: list[str] = []
 
@@ -450,7 +455,7 @@ def test_what_is_no_place_is_said(tab: Tab) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"all of 16 bytes.", "line 1 · byte 16 of 16 · 100 %"),
+        pytest.param(b"all of 16 bytes.", "line 1 · byte 16 of 16 · 100 %", marks=pytest.mark.soak),
         (numbered(100), "line 100 · byte 1,200 of 1,200 · 100 %"),
     ],
 )

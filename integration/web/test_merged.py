@@ -92,6 +92,7 @@ def test_the_errors_of_several_logs_are_all_there_and_the_last_on_the_screen(bro
         tab.is_clean()
 
 
+@pytest.mark.soak
 def test_it_is_said_how_far_a_level_is_looked_for(browser: Browser, two: Web) -> None:
     with tab_of(browser, two) as tab:
         page = tab.show(BY_TIME)
@@ -103,6 +104,7 @@ def test_it_is_said_how_far_a_level_is_looked_for(browser: Browser, two: Web) ->
         tab.is_clean()
 
 
+@pytest.mark.soak
 def test_rows_that_were_given_up_while_one_read_on_come_back(browser: Browser, two: Web) -> None:
     with tab_of(browser, two) as tab:
         page = tab.show(BY_TIME)
@@ -119,6 +121,7 @@ def test_rows_that_were_given_up_while_one_read_on_come_back(browser: Browser, t
         tab.is_clean()
 
 
+@pytest.mark.soak
 def test_a_site_of_more_logs_than_are_merged_shows_the_first_ones_and_says_so(browser: Browser, place: Place) -> None:
     logs = {f"kyoto/rank-{n}.log": b"a line of %d\n" % n for n in range(70)} | {"oslo/app.log": b"of another site\n"}
     with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
@@ -152,6 +155,7 @@ def test_lines_that_come_while_the_page_opens_its_stream_are_shown(browser: Brow
         assert [number(text) for text in held(page)][-10:] == [f"a {n}" for n in range(500, 510)]
 
 
+@pytest.mark.soak
 def test_a_mark_goes_on_over_the_lines_of_other_logs(browser: Browser, two: Web) -> None:
     with tab_of(browser, two) as tab:
         page = tab.show(BY_TIME)
@@ -202,6 +206,7 @@ def test_a_clock_that_differs_is_told_beside_logs_merged_by_time(tab: Tab) -> No
     expect(page.get_by_role("status").filter(has_text=f"{sentence}.")).to_be_visible()
 
 
+@pytest.mark.soak
 def test_a_page_that_is_loaded_anew_behind_another_run_of_its_name_shows_that_run(
     browser: Browser, place: Place
 ) -> None:
@@ -223,6 +228,7 @@ def test_a_page_that_is_loaded_anew_behind_another_run_of_its_name_shows_that_ru
         tab.complaints.clear()  # of the answer 404
 
 
+@pytest.mark.soak
 def test_a_log_that_is_not_there_is_shown_once_it_is(browser: Browser, place: Place) -> None:
     receiver = place.serve()
     with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:

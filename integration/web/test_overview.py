@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 
+import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from flarelog.lifecycle import RunState
@@ -70,6 +71,7 @@ def with_tokens(place: Place) -> tuple[Receiver, str]:
     return receiver, str(own.ca)
 
 
+@pytest.mark.soak
 def test_a_login_that_covers_no_stored_run_is_not_told_that_none_is_stored(browser: Browser, place: Place) -> None:
     receiver, ca = with_tokens(place)
     other = place.token("other", "--runs", "other-*")
@@ -87,6 +89,7 @@ def test_a_login_that_covers_no_stored_run_is_not_told_that_none_is_stored(brows
         tab.close()
 
 
+@pytest.mark.soak
 def test_a_store_without_runs_says_how_one_comes(browser: Browser, place: Place) -> None:
     with tab_of(browser, Web(place, "--receiver", place.serve().address)) as tab:
         expect(tab.page.locator(".empty")).to_have_text(
@@ -107,6 +110,7 @@ def test_the_first_error_of_all_sites_is_shown_and_one_key_goes_there(tab: Tab) 
     expect(page.locator(".row.marked").first).to_be_in_viewport()
 
 
+@pytest.mark.soak
 def test_the_newest_wish_for_an_error_wins(tab: Tab) -> None:
     page = tab.open("/run/run-1")
     expect(page.get_by_role("region", name="First error")).to_contain_text("berlin/train.log")
@@ -125,6 +129,7 @@ def test_the_newest_wish_for_an_error_wins(tab: Tab) -> None:
     expect(page).to_have_url(address)
 
 
+@pytest.mark.soak
 def test_a_wish_for_the_next_error_that_waits_for_its_place_gives_way_to_the_first_error(tab: Tab) -> None:
     page = tab.show("/run/run-1/lyon/long.log")
     places: list[Route] = []
@@ -143,6 +148,7 @@ def test_a_wish_for_the_next_error_that_waits_for_its_place_gives_way_to_the_fir
     expect(page).to_have_url(re.compile("/berlin/train.log#bytes="))
 
 
+@pytest.mark.soak
 def test_a_browser_stays_logged_in_at_two_pages_of_one_host(browser: Browser, place: Place) -> None:
     receiver = filled(place, {"kyoto/app.log": numbered(5)})
     first, second = (Web(place, "--receiver", receiver.address) for _ in range(2))
@@ -155,6 +161,7 @@ def test_a_browser_stays_logged_in_at_two_pages_of_one_host(browser: Browser, pl
             expect(tab.page.get_by_role("dialog")).to_have_count(0)
 
 
+@pytest.mark.soak
 def test_a_login_address_is_taken_in_a_tab_that_asks_for_a_login(browser: Browser, place: Place) -> None:
     web = Web(place, "--receiver", filled(place, {"kyoto/app.log": numbered(10)}).address)
     context = browser.new_context()
@@ -198,6 +205,7 @@ def test_how_the_sites_machines_fare_is_behind_a_summary(browser: Browser, place
         tab.is_clean()
 
 
+@pytest.mark.soak
 def test_logs_that_the_receiver_refused_are_told_of_a_run_and_in_the_list_of_runs(
     browser: Browser, place: Place
 ) -> None:
@@ -217,6 +225,7 @@ def test_logs_that_the_receiver_refused_are_told_of_a_run_and_in_the_list_of_run
         tab.is_clean()
 
 
+@pytest.mark.soak
 def test_findings_that_are_alike_are_told_once_with_all_their_places(browser: Browser, place: Place) -> None:
     oom = b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
     begun = b"2026-11-20 08:00:0%d INFO begins\n"  # which tells who was first
@@ -231,6 +240,7 @@ def test_findings_that_are_alike_are_told_once_with_all_their_places(browser: Br
         tab.is_clean()
 
 
+@pytest.mark.soak
 def test_a_long_name_before_a_row_keeps_both_its_ends(browser: Browser, place: Place) -> None:
     site = "a-very-long-name-of-a-site-in-the-north"
     logs = {f"{site}/rank-{rank}/stderr.log": b"2026-11-20 08:00:00 INFO begins\n" for rank in range(2)}
@@ -340,6 +350,7 @@ def test_merged_logs_bear_the_names_of_their_sites(tab: Tab) -> None:
     expect(page.locator("log-list .row", has_text="000000 step").first).to_be_in_viewport()
 
 
+@pytest.mark.soak
 def test_one_rank_of_each_site_is_read_as_one_log(browser: Browser, place: Place) -> None:
     names = {f"{site}/rank-{rank}.log": rank for site in ("kyoto", "oslo") for rank in (0, 1)}
     logs = {name: numbered(20, 0, f"of {name}") for name in names} | {"kyoto/other.log": b"of no rank\n"}
@@ -365,6 +376,7 @@ def test_many_sites_are_found_by_name(browser: Browser, place: Place) -> None:
         tab.is_clean()
 
 
+@pytest.mark.soak
 def test_a_page_that_is_left_asks_nothing_any_more(tab: Tab) -> None:
     page = tab.open("/run/run-1")
     expect(page.locator(".body .line").first).to_be_visible()
@@ -443,6 +455,7 @@ def test_the_labels_of_a_short_run_differ(tab: Tab) -> None:
     assert len(set(first)) == len(first) > 3, labels
 
 
+@pytest.mark.soak
 def test_a_rank_is_offered_where_a_log_has_it_and_another_one_is_a_sentence(tab: Tab) -> None:
     page = tab.open("/run/run-1")
     expect(page.get_by_role("link", name="All logs by time")).to_be_visible()
@@ -464,6 +477,7 @@ def test_an_address_of_no_page_is_told_to_a_person_on_a_page(tab: Tab) -> None:
     tab.complaints.clear()  # of the answer 404
 
 
+@pytest.mark.soak
 def test_a_run_that_was_removed_is_not_counted_any_more(browser: Browser, place: Place) -> None:
     receiver = filled(place, {"kyoto/app.log": numbered(5)})
     with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser
 
 from flarelog.model import StreamId
@@ -18,6 +19,7 @@ REASON = (
 A4 = 676  # CSS pixels between Chromium's margins
 
 
+@pytest.mark.soak
 def test_no_column_is_cut_off(browser: Browser, tmp_path: Path) -> None:
     sites = [
         SiteFacts(

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from integration.harness.places import PATIENCE, Place, Receiver, append, new_place
 from integration.web.browsing import Lines, Web, filled, numbered, tab_of
+from tests.often import each
 
 LOG = Lines(numbered(20_000))
 PATH = "/run/run-1/site-1/app.log"
@@ -73,10 +74,10 @@ def reads_on(page: Page, log: Lines, scroll: Callable[[Page, int], None], down: 
 @pytest.mark.parametrize(
     ("web", "place", "scroll"),
     [
-        pytest.param(web, place, scroll, marks=() if web in ("growing", only) else pytest.mark.soak)
+        pytest.param(web, place, scroll, marks=() if web == only else pytest.mark.soak)
         for place, scroll, only in (
             ("9001", wheel, ""),
-            (f"@{12 * 9000}", keys, "ended"),
+            (f"@{12 * 9000}", keys, ""),
             ("45%", bar, "store"),
             ("link", wheel, ""),
         )
@@ -99,6 +100,7 @@ def test_one_reads_on_both_ways_from_any_place(
         tab.is_clean()
 
 
+@pytest.mark.soak  # test_walk goes on in any order
 @pytest.mark.parametrize(
     "web", ["growing", *(pytest.param(web, marks=pytest.mark.soak) for web in ("ended", "store"))], indirect=True
 )
@@ -130,6 +132,7 @@ def grave() -> Iterator[tuple[Place, Receiver, Web]]:
         yield place, receiver, Web(place, "--receiver", receiver.address)
 
 
+@pytest.mark.soak  # those of several logs are shown in test_merged
 def test_the_last_errors_are_shown_however_far_they_are_with_their_numbers_and_so_are_new_ones(
     browser: Browser, grave: tuple[Place, Receiver, Web]
 ) -> None:
@@ -168,7 +171,7 @@ def test_the_button_shows_how_many_bytes_are_below_the_screen(browser: Browser, 
 
 
 @pytest.mark.parametrize("web", ["ended"], indirect=True)
-@pytest.mark.parametrize("between", [0, 30, 200])
+@pytest.mark.parametrize("between", each([0, 30, 200], 30))
 def test_keys_right_behind_a_place_act_there(browser: Browser, web: Web, between: int) -> None:
     """Also where the page does not know at once where the line is: it takes 120 ms to be told, several times."""
     with tab_of(browser, web) as tab:
@@ -192,6 +195,7 @@ def test_keys_right_behind_a_place_act_there(browser: Browser, web: Web, between
         tab.is_clean()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("web", ["ended"], indirect=True)
 def test_shares_of_a_log_up_to_its_end_and_beyond(browser: Browser, web: Web) -> None:
     with tab_of(browser, web) as tab:

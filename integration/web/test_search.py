@@ -55,6 +55,7 @@ def test_a_pattern_is_looked_for_in_the_whole_run_and_a_hit_is_shown_in_context(
     expect(page.locator('[aria-current="true"]')).to_contain_text("000004 of rank 1")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("regex", ["", r"needle(?=\d)"], ids=["text", "pattern that the browser judges"])
 def test_what_stands_far_behind_the_begin_of_a_line_is_found(browser: Browser, place: Place, regex: str) -> None:
     log = numbered(50) + b"x" * 20_000 + b" needle7 in the hay\n" + numbered(50, 50)
@@ -69,6 +70,7 @@ def test_what_stands_far_behind_the_begin_of_a_line_is_found(browser: Browser, p
         tab.is_clean()
 
 
+@pytest.mark.soak
 def test_a_pattern_is_looked_for_until_there_is_a_line_that_matches(browser: Browser, place: Place) -> None:
     log = numbered(5000, text="line of many")
     with tab_of(browser, Web(place, "--receiver", filled(place, {"kyoto/app.log": log}).address)) as tab:
@@ -147,6 +149,7 @@ def test_a_search_begins_where_one_reads_and_goes_on_both_ways_past_1000_hits(ta
     expect(marked).to_contain_text(re.compile("00319[89] step|0031[56]"))
 
 
+@pytest.mark.soak
 def test_enter_leaves_the_field_and_a_slash_leads_back_to_it(tab: Tab) -> None:
     page = tab.show(BERLIN)
     page.keyboard.press("g")
@@ -182,6 +185,7 @@ def pressed(page: Page, keys: str) -> None:
     )
 
 
+@pytest.mark.soak
 def test_each_press_counts_however_fast_they_come(tab: Tab) -> None:
     page = tab.show(BERLIN)
     marked = page.locator('[aria-current="true"] .text')
@@ -198,6 +202,7 @@ def test_each_press_counts_however_fast_they_come(tab: Tab) -> None:
     expect(marked).to_have_text("001022 step")
 
 
+@pytest.mark.soak
 def test_presses_while_a_search_is_under_way_wait_for_it(tab: Tab) -> None:
     tab.context.add_init_script(SLOW)
     page = tab.show(BERLIN)
@@ -210,6 +215,7 @@ def test_presses_while_a_search_is_under_way_wait_for_it(tab: Tab) -> None:
     expect(page.locator(".found")).to_have_text("Hit 3 of 11")
 
 
+@pytest.mark.soak
 def test_a_hit_has_a_number_only_where_all_before_it_are_known(tab: Tab) -> None:
     page = tab.show(f"{BERLIN}#bytes={len(LOGS['berlin/train.log']) - 12 * 3}-{len(LOGS['berlin/train.log'])}")
     found, marked = page.locator(".found"), page.locator('[aria-current="true"] .text')
@@ -233,6 +239,7 @@ def levelled(site: str) -> bytes:
     return "".join(lines).encode() + numbered(400)
 
 
+@pytest.mark.soak
 def test_the_hits_are_those_that_the_level_shows(browser: Browser, place: Place) -> None:
     web = Web(place, "--receiver", filled(place, {"a/log.txt": levelled("a")}).address)
     with tab_of(browser, web) as tab:
@@ -262,6 +269,7 @@ def test_the_hits_are_those_that_the_level_shows(browser: Browser, place: Place)
         tab.is_clean()
 
 
+@pytest.mark.soak
 def test_the_hits_of_a_search_over_several_logs_lead_from_log_to_log(browser: Browser, place: Place) -> None:
     logs = {f"{site}/log.txt": b"needle 1\nother\nneedle 2\n" for site in "abc"} | {"d/log.txt": b"nothing\n"}
     web = Web(place, "--receiver", filled(place, logs).address)

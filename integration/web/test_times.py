@@ -41,14 +41,16 @@ def go_to(page: Page, place: str) -> None:
     page.keyboard.press("Enter")
 
 
-@pytest.mark.parametrize("said", ["08:40:00", "2026-11-20 08:40", "2026-11-20T09:40:00+01:00"])
+@pytest.mark.parametrize(
+    "said", ["08:40:00", pytest.param("2026-11-20 08:40", marks=pytest.mark.soak), "2026-11-20T09:40:00+01:00"]
+)
 def test_a_time_of_a_log_is_gone_to(tab: Tab, said: str) -> None:
     page = tab.show("/run/run-1/berlin/train.log")
     go_to(page, said)
     expect(page.locator(".row", has_text="berlin is at 2400")).to_be_in_viewport()
 
 
-@pytest.mark.parametrize("order", ["time", "arrival"])
+@pytest.mark.parametrize("order", ["time", pytest.param("arrival", marks=pytest.mark.soak)])
 def test_a_time_behind_all_lines_is_the_end(tab: Tab, order: str) -> None:
     page = tab.show(f"/run/run-1?merged={order}")
     go_to(page, "2031-01-01 00:00")

@@ -43,6 +43,7 @@ from flarelog.viewers.follow import Follow, Order
 from flarelog.viewers.origin import Counts, Found, StoreOrigin
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
+from tests.often import table
 from tests.twice import BERLIN, twice
 
 RUN = "run-1"
@@ -164,20 +165,22 @@ LOG, TIMES = twice(4000, 1.8, lambda number: "k" if number % 450 == 449 else "st
 MIDDLE = list(TIMES)[3000]  # a line in the second hour
 
 
-@pytest.mark.parametrize("follow", [False, True], ids=["logs", "follow"])
 @pytest.mark.parametrize(
-    ("selection", "choice", "count"),
-    [
-        pytest.param(Selection(RUN), Choice(), 4000, id="all"),
-        pytest.param(Selection(RUN, starts={("a", "l"): MIDDLE}), Choice(), 1000, id="from"),
-        pytest.param(Selection(RUN, tail=3), Choice(), 3, id="the-last"),
-        pytest.param(Selection(RUN), Choice((re.compile("k"),)), 8, id="included"),
-        pytest.param(Selection(RUN, starts={("a", "l"): MIDDLE}), Choice((re.compile("k"),)), 2, id="some-from"),
-        pytest.param(Selection(RUN), Choice(since=TIMES[MIDDLE]), 1000, id="since"),
-        pytest.param(Selection(RUN), Choice((re.compile("k"),), until=TIMES[MIDDLE]), 6, id="until"),
-    ],
+    ("selection", "choice", "count", "follow", "size"),
+    table(
+        [
+            pytest.param(Selection(RUN), Choice(), 4000, id="all"),
+            pytest.param(Selection(RUN, starts={("a", "l"): MIDDLE}), Choice(), 1000, id="from"),
+            pytest.param(Selection(RUN, tail=3), Choice(), 3, id="the-last"),
+            pytest.param(Selection(RUN), Choice((re.compile("k"),)), 8, id="included"),
+            pytest.param(Selection(RUN, starts={("a", "l"): MIDDLE}), Choice((re.compile("k"),)), 2, id="some-from"),
+            pytest.param(Selection(RUN), Choice(since=TIMES[MIDDLE]), 1000, id="since"),
+            pytest.param(Selection(RUN), Choice((re.compile("k"),), until=TIMES[MIDDLE]), 6, id="until"),
+        ],
+        {"logs": False, "follow": True},
+        [1 << 17, 5000],
+    ),
 )
-@pytest.mark.parametrize("size", [5000, 1 << 17])
 def test_an_hour_that_a_clock_shows_twice_is_told_apart_whatever_is_read(
     selection: Selection, choice: Choice, count: int, follow: bool, size: int
 ) -> None:
