@@ -6,6 +6,7 @@ has a lock: a name is free, and a store is not written.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 
 
@@ -22,3 +23,22 @@ def take(file: int, *, shared: bool = False) -> bool | None:
     except OSError:
         return None
     return True
+
+
+def has_the_word(file: int) -> bool:
+    """Whether this process may speak: it has the lock of *file* from now on, also before others that were given the
+    same descriptor, until it ends or ``give_the_word``. Where nothing can be locked all may.
+    """
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def give_the_word(file: int) -> None:
+    """Let others speak."""
+    with contextlib.suppress(OSError):
+        fcntl.lockf(file, fcntl.LOCK_UN)

@@ -21,6 +21,7 @@ from typing import IO, Any
 
 import pytest
 
+from flarelog.locks import has_the_word
 from integration.harness.mounts import tmpfs
 from integration.harness.places import (
     FLARELOG,
@@ -483,10 +484,34 @@ def test_what_is_sent_within_a_moment_is_waited_for_also_when_flarelog_is_told_t
     assert list(ran.spool.iterdir()) == []
 
 
+def test_a_sidecar_is_silent_while_the_last_words_are_said() -> None:
+    """Whoever says those has the word until it ends."""
+    program = """if True:
+        import logging, os
+        from flarelog.cli.sidecar import speak_to
+        log = logging.getLogger("flarelog")
+        log.addHandler(logging.StreamHandler())
+        speak_to(os.getppid(), [])
+        log.warning("said")
+    """
+
+    def said() -> str:
+        command = [sys.executable, "-c", program]
+        return subprocess.run(command, stdout=paper, stderr=subprocess.PIPE, text=True, check=True).stderr
+
+    paper = os.memfd_create("said")
+    try:
+        assert said() == "said\n"
+        assert has_the_word(paper)
+        assert said() == ""
+    finally:
+        os.close(paper)
+
+
 @pytest.mark.parametrize("count", [1, 20_000], ids=["whole", "with-a-gap"])
 def test_the_command_that_is_told_sends_what_is_left_and_removes_it(place: Place, count: int) -> None:
     address = free_address()
-    named = ("--receiver", address, "--run", RUN, "--site", SITE, "--linger", "0.5", "--spool-max", "32768")
+    named = ("--receiver", address, "--run", RUN, "--site", SITE, "--linger", "3", "--spool-max", "32768")
     first = Ran(place.directory, *named, command=["seq", "-f", "first %.0f", str(count)])
     told = first.ends()[2].decode().rpartition(" this command sends and removes it: flarelog ")[2]
     assert told

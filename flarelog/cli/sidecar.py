@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from typing import TypeVar
@@ -17,6 +18,7 @@ from flarelog.cli.running import checked, run
 from flarelog.cli.sending import Sender, exit_code, receivers_option, site_option, site_policy_option, until_stopped
 from flarelog.cli.tuning import more_descriptors, tune_memory
 from flarelog.errors import GAPS, OK
+from flarelog.locks import give_the_word, has_the_word
 from flarelog.model import Receipt
 from flarelog.sender import unmatched
 from flarelog.sender.ending import Sending
@@ -27,6 +29,7 @@ from flarelog.sources.files.patterns import HIDDEN, SourceOptions
 from flarelog.sources.files.unmatched import left_out
 
 T = TypeVar("T")
+STDOUT = 1
 _ELSEWHERE = ("include", "exclude", "start_at", "ignore_older", "once", "state", "drain_limit")
 
 
@@ -122,7 +125,7 @@ def command(
         return [*made]
 
     if until_stdin_ends:
-        _speak_to(os.getppid(), made)
+        speak_to(os.getppid(), made)
         if not consents:
             _tell(logs)
     outcomes = run(until_stopped("sidecar", make, until_stdin_ends=until_stdin_ends))
@@ -139,14 +142,23 @@ def command(
     sys.exit(OK if accept_gaps and code == GAPS else code)
 
 
-def _speak_to(guard: int, sending: list[Sending]) -> None:
-    """Be silent once the process *guard*, flarelog run, has ended: nothing is said behind its last words. What the
-    policy leaves out it says itself at the end, with the place.
+def speak_to(guard: int, sending: list[Sending]) -> None:
+    """Be silent once the process *guard*, flarelog run, says its last words or has ended: nothing comes behind those.
+    What the policy leaves out it says itself at the end, with the place.
     """
     for handler in logging.getLogger("flarelog").handlers:
-        handler.addFilter(lambda _: os.getppid() == guard)
+        handler.emit = partial(_spoken, handler.emit, guard)  # type: ignore[method-assign]
     at_the_end = logging.getLogger(unmatched.__name__)
     at_the_end.addFilter(lambda _: not any(one.sidecar.draining for one in sending))
+
+
+def _spoken(emit: Callable[[logging.LogRecord], None], guard: int, record: logging.LogRecord) -> None:
+    if has_the_word(STDOUT):  # which the guard takes for its last words, and keeps
+        try:
+            if os.getppid() == guard:
+                emit(record)
+        finally:
+            give_the_word(STDOUT)
 
 
 def _tell(logs: SourceOptions) -> None:

@@ -17,12 +17,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from flarelog.errors import CONFIGURATION, GAPS, NOT_ALLOWED, OK, USAGE
+from flarelog.locks import has_the_word
 from flarelog.sources.process.names import Place, discard
 from flarelog.sources.spool import beside, lead_path, log_of
 from flarelog.text import legible
 
 _FIRST, _LONGEST = 0.5, 30.0  # seconds before it is started again
 _TRIES = 3  # once the command has ended
+_WORD = 0.5  # seconds that the last words wait for a line that the sidecar is saying
 _NAMED = 3  # logs that are named where some were left out
 _FINAL = (USAGE, NOT_ALLOWED, CONFIGURATION)
 
@@ -113,6 +115,7 @@ class Sending:
 
     def conclude(self, *, left: bool) -> None:
         """Remove what is stored; of the rest, say where it is. *left*: the spool is still written to."""
+        self._have_the_word()
         kept = self._left_out()
         later = f"sends it: {self._later}"
         if kept == []:
@@ -137,6 +140,12 @@ class Sending:
             logs = sorted({legible(log_of(self._root, path)) for path in kept})
             named = ", ".join(logs[:_NAMED]) + (f" and {len(logs) - _NAMED:,} more" if len(logs) > _NAMED else "")
             self._say(f"the site's policy leaves out {named}: {self._root} keeps what was not sent")
+
+    def _have_the_word(self) -> None:
+        """The sidecar, which asks for the word before each line, says nothing from now on."""
+        until = time.monotonic() + _WORD
+        while self._said >= 0 and not has_the_word(self._said) and time.monotonic() < until:
+            time.sleep(0.005)
 
     def _left_out(self) -> list[str] | None:
         """The files below the root that the site's policy leaves out; None where the sidecar has not said it."""
