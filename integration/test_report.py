@@ -191,4 +191,4 @@ def test_very_many_logs_make_no_large_report(place: Place, tmp_path: Path, sites
     assert made.ends(300) == 0, made.talk()
     print(f"{sites} sites with {logs} logs: {time.monotonic() - began:.1f} s, {out.stat().st_size:,} bytes")
     assert out.stat().st_size <= most
-    assert f"{sites - sites // 100 - (sites < 100)} of {sites} sites complete" in shown(out.read_bytes())
+    assert f"{sites - sites // 100 - (sites < 100)} of {sites:,} sites complete" in shown(out.read_bytes())
