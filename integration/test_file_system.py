@@ -416,6 +416,20 @@ def test_a_log_that_was_refused_for_its_name_is_sent_under_another_one(
     assert len(receiver.streams()) == 3
 
 
+def beside_a_stored_log(place: Place, name: str) -> tuple[Receiver, Path]:
+    """A receiver that has a log of the site, and a file *name* below the root, of which it gets nothing."""
+    receiver = place.serve()
+    elsewhere = place.directory / "elsewhere"
+    elsewhere.mkdir()
+    append(elsewhere / LOG, lines(10))
+    assert place.sidecar(receiver, "--once", root=elsewhere).ends() == 0
+    path = place.root / name
+    path.parent.mkdir(exist_ok=True)
+    append(path, lines(10))
+    path.chmod(0 if name == "shut.log" else 0o644)
+    return receiver, path
+
+
 @pytest.mark.parametrize(
     ("name", "alone"),
     table(
@@ -426,15 +440,7 @@ def test_a_log_that_was_refused_for_its_name_is_sent_under_another_one(
 def test_a_receiver_that_is_killed_right_behind_a_sidecar_still_knows_what_is_not_stored(
     place: Place, nobody: tuple[str, ...], name: str, alone: bool
 ) -> None:
-    receiver = place.serve()
-    elsewhere = place.directory / "elsewhere"
-    elsewhere.mkdir()
-    append(elsewhere / LOG, lines(10))
-    assert place.sidecar(receiver, "--once", root=elsewhere).ends() == 0
-    path = place.root / name
-    path.parent.mkdir(exist_ok=True)
-    append(path, lines(10))
-    path.chmod(0 if name == "shut.log" else 0o644)
+    receiver, _ = beside_a_stored_log(place, name)
     if not alone:
         append(place.root / "other.log", lines(10))
 
@@ -568,15 +574,7 @@ def test_a_site_whose_only_file_has_a_name_that_no_log_can_have_is_seen_until_th
 def test_a_sidecar_that_has_no_log_left_tells_that_none_is_missing(
     place: Place, nobody: tuple[str, ...], name: str, gone: str
 ) -> None:
-    receiver = place.serve()
-    elsewhere = place.directory / "elsewhere"
-    elsewhere.mkdir()
-    append(elsewhere / LOG, lines(10))
-    assert place.sidecar(receiver, "--once", root=elsewhere).ends() == 0
-    path = place.root / name
-    path.parent.mkdir(exist_ok=True)
-    append(path, lines(10))
-    path.chmod(0 if name == "shut.log" else 0o644)
+    receiver, path = beside_a_stored_log(place, name)
 
     running = gone == "removed-while-it-runs"
     sidecar = place.sidecar(receiver, *(() if running else ("--once",)), plain=nobody)

@@ -173,6 +173,7 @@ def _demand_table(asked: list[str], path: str | None) -> None:
 
             argv = [*python(), "--log-level", "warning", *asked, "--only-check"]
             argv += ["--drain-timeout", "1"]  # which is not its own
+            # S603: it is this program itself, without a shell.
             nothing = subprocess.DEVNULL
             with suppress(subprocess.TimeoutExpired):  # no command waits for a check that hangs
                 code = subprocess.run(argv, stdin=nothing, stdout=nothing, timeout=_CHECKED, check=False).returncode  # noqa: S603

@@ -146,6 +146,7 @@ def speak_to(guard: int, sending: list[Sending]) -> None:
     """Be silent once the process *guard*, flarelog run, says its last words or has ended: nothing comes behind those.
     What the policy leaves out it says itself at the end, with the place.
     """
+    # Of these handlers alone, whatever their class is. A filter would let go of the word before the line is said.
     for handler in logging.getLogger("flarelog").handlers:
         handler.emit = partial(_spoken, handler.emit, guard)  # type: ignore[method-assign]
     at_the_end = logging.getLogger(unmatched.__name__)
