@@ -19,8 +19,10 @@ from pathlib import Path
 from bench import bulk, processes, sites
 from bench.content import line
 from bench.results import Row
+from flarelog.detect.aftermath import AFTER
 from flarelog.detect.base import PIECES
-from flarelog.detect.detector import AFTER, BEFORE, Detector
+from flarelog.detect.before import BEFORE
+from flarelog.detect.detector import Detector
 from flarelog.detect.table import Table
 from flarelog.model import StreamId
 from flarelog.render.container import Renderer

@@ -6,8 +6,9 @@ not clean; what was looked at before makes no difference.
 
 from __future__ import annotations
 
+from flarelog.detect.aftermath import AFTER
 from flarelog.detect.base import PIECES
-from flarelog.detect.detector import AFTER, BEFORE
+from flarelog.detect.before import BEFORE
 from flarelog.late import late
 from flarelog.render.controls import CODED
 from flarelog.render.sieve import Sieve

@@ -18,9 +18,11 @@ from itertools import pairwise
 from typing import NamedTuple
 from zlib import crc32
 
+from flarelog.detect.aftermath import AFTER
 from flarelog.detect.base import PIECES
+from flarelog.detect.before import BEFORE
 from flarelog.detect.clean import SIEVE, is_clean
-from flarelog.detect.detector import AFTER, BEFORE, Detector, Settled
+from flarelog.detect.detector import Detector, Settled
 from flarelog.detect.going_on import shows
 from flarelog.detect.progress import Progress, digest_of
 from flarelog.detect.speaking import only_speaks

@@ -13,7 +13,7 @@ from typing import Any
 from zlib import crc32
 
 from flarelog.detect.base import Finding
-from flarelog.detect.detector import Key
+from flarelog.detect.found import Key
 from flarelog.detect.records import finding_of, kept_record
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.ranks import known

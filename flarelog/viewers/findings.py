@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from flarelog.detect.across import first_root, judged
+from flarelog.detect.aftermath import AFTER
 from flarelog.detect.base import Finding
-from flarelog.detect.detector import AFTER, BEFORE, Detector
+from flarelog.detect.before import BEFORE
+from flarelog.detect.detector import Detector
 from flarelog.detect.table import Table
 from flarelog.errors import InvalidOption
 from flarelog.exit_marks import Exit

@@ -12,8 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flarelog.detect.across import judged
+from flarelog.detect.aftermath import AFTER, NEAR
 from flarelog.detect.base import PIECES, Finding
-from flarelog.detect.detector import AFTER, BEFORE, MOST, NEAR, Detector
+from flarelog.detect.before import BEFORE
+from flarelog.detect.detector import Detector
+from flarelog.detect.found import MOST
 from flarelog.detect.table import Absence, Table
 from flarelog.exit_marks import Exit
 from flarelog.model import StreamInfo

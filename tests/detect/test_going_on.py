@@ -7,8 +7,9 @@ import time
 import pytest
 
 from flarelog.detect.across import BEHIND, judged
+from flarelog.detect.aftermath import AFTER, NEAR, ON, ON_LINKS
 from flarelog.detect.base import LOOKED, WENT_ON
-from flarelog.detect.detector import AFTER, NEAR, ON, ON_LINKS, Detector
+from flarelog.detect.detector import Detector
 from flarelog.detect.going_on import does_without, ended_well, ends_well, gets_over, is_well_again, shape_of, shows
 from flarelog.model import StreamInfo
 from flarelog.viewers.findings import drawn

@@ -1,0 +1,91 @@
+"""The lines behind a finding: whether they show that the program goes on, and the finding is no cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flarelog.detect import network
+from flarelog.detect.before import BEFORE, Before
+from flarelog.detect.found import Found
+from flarelog.detect.going_on import (
+    begun_test,
+    ends_well,
+    gets_over,
+    is_routine,
+    is_well,
+    may_be_back,
+    revives,
+    shape_of,
+)
+from flarelog.detect.going_on import shows as goes_further
+from flarelog.detect.meant import AT_ANY_LEVEL, WARNED_OF
+from flarelog.detect.speaking import goes_on
+from flarelog.detect.table import OURS, SIGNATURES
+from flarelog.detect.tracebacks import MOST as TRACEBACK
+from flarelog.model import MAX_OFFSET
+
+AFTER = TRACEBACK  # lines behind a finding that are looked at
+NEAR = 5  # lines behind trouble in which a program says that it gets over it
+ROUTINE = 200  # shapes of lines that a program is known to print
+ON = 10  # lines that show that the program goes on, behind what may have come of another one's end
+ON_LINKS = 2  # and behind a connection that failed
+_CASCADES = frozenset(each.id for each in SIGNATURES if each.role == "cascade")
+_LINKS = _CASCADES & frozenset(each.id for each in network.SIGNATURES)
+_GOT_OVER = WARNED_OF | {"container.start"}  # what no cause is where the next lines go on
+_COUNTED = _CASCADES - AT_ANY_LEVEL | {"loss.nan"}  # no cause, if more lines than one show that the program goes on
+
+
+class Aftermath:
+    """What the lines behind the latest finding show. *left*: how many are still looked at; *on*: how many showed that
+    the program goes on; *routine*: the shapes of the lines that stood before the finding.
+    """
+
+    def __init__(self, found: Found, before: Before, left: int, on: int, routine: frozenset[int]) -> None:
+        self.left, self.on, self.routine = left, on, routine
+        self._found, self._before = found, before
+
+    def doubt(self, offset: int) -> None:
+        """The lines behind *offset* may tell that what was found there is no cause. Those before it are its routine."""
+        if not self.left or len(self.routine) > ROUTINE:
+            self.routine = frozenset()
+        self.routine |= {shape for said in self._before if said.line.offset < offset and (shape := shape_of(said.text))}
+        self.left, self.on = AFTER + 1, 0
+
+    def read(self, texts: Sequence[str], count: int) -> None:
+        """Look whether *texts*, of the next *count* lines, show that the program goes on after what may be its end."""
+        left = self.left
+        if not left:
+            return
+        for number, text in enumerate(texts[:left]):
+            if number >= left:
+                break
+            if number < NEAR and gets_over(text):
+                recent = [said.line.offset for said in self._before][number - NEAR :]
+                also = _GOT_OVER | _CASCADES if revives(text) else _GOT_OVER
+                self._found.went_on(also, recent[0] if recent else MAX_OFFSET, mild=goes_on(text))
+            if test := begun_test(text):
+                self._passed(test, texts[max(0, number - BEFORE) : number])
+            if may_be_back(text) or is_well(text):
+                self._found.came_back(text)
+            if ends_well(text):
+                self._found.went_on(OURS)
+            elif goes_further(text) or is_routine(text, self.routine):
+                self.on += 1
+                self._found.went_on(_COUNTED if self.on >= ON else _LINKS if self.on >= ON_LINKS else ())
+            else:
+                continue
+            left = left if self._found.awaits() else min(left, number + NEAR)
+        self.left = max(0, left - count)
+
+    def _passed(self, begin: str, since: Sequence[str]) -> None:
+        """What was found behind the last line that begins with the words *begin* was one of a test, which went well.
+        *since*: the lines behind those before; none of them is a finding.
+        """
+        words = begin.split(" ")
+        if any(text.split(" ")[: len(words)] == words for text in since):
+            return
+        before = [*self._before]
+        for said in reversed(before[max(0, len(before) + len(since) - BEFORE) :]):
+            if said.text.split(" ")[: len(words)] == words:
+                self._found.went_on(OURS, said.line.offset)
+                return

@@ -1,0 +1,71 @@
+"""The lines before one, and when each was said."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from flarelog.render.rows import Line
+from flarelog.render.times import has_year, in_year_of
+
+BEFORE = 20  # lines that are kept
+
+
+@dataclass(slots=True)
+class Said:
+    """A line, and its time, once somebody wanted it."""
+
+    line: Line
+    text: str
+    time: int | None = None
+    read: bool = False  # the time was looked for
+    dated: int | None = None  # the time, if the line tells its year
+
+
+class Before:
+    """The latest ``BEFORE`` lines. *stamped* says the time of the line that is a text at an offset."""
+
+    def __init__(self, stamped: Callable[[str, int], int | None]) -> None:
+        self._stamped = stamped
+        self._lines: deque[Said] = deque(maxlen=BEFORE)
+
+    def __iter__(self) -> Iterator[Said]:
+        return iter(self._lines)
+
+    def __reversed__(self) -> Iterator[Said]:
+        return reversed(self._lines)
+
+    def append(self, said: Said) -> None:
+        self._lines.append(said)
+
+    def extend(self, said: Iterable[Said]) -> None:
+        self._lines.extend(said)
+
+    def clear(self) -> None:
+        self._lines.clear()
+
+    def told(self, line: Line, text: str) -> int | None:
+        """The time that *line* tells itself."""
+        return line.time if line.time is not None else self._stamped(text, line.offset)
+
+    def time(self, said: Said) -> int | None:
+        """When it was said: its own time, else that of the nearest line before it that tells one."""
+        lines = (said, *reversed(self._lines))
+        for number, each in enumerate(lines):
+            time = self._read(each).time
+            if time is None:
+                continue
+            if each.dated is not None:
+                return time
+            near = next((one.dated for one in lines[number + 1 :] if self._read(one).dated is not None), None)
+            return time if near is None else in_year_of(time, near)
+        return None
+
+    def _read(self, said: Said) -> Said:
+        """*said*, with its time."""
+        if not said.read:
+            said.read, said.time = True, self.told(said.line, said.text)
+            if said.time is not None and (said.line.time is not None or has_year(said.text)):
+                said.dated = said.time
+        return said

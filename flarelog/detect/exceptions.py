@@ -1,0 +1,100 @@
+"""What a Python traceback tells: the first exception of its chain that a signature knows, else that one was raised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from flarelog.detect.base import FACT, LOOKED, Fact, Role, Signature, signature
+from flarelog.detect.speaking import goes_on
+from flarelog.detect.table import SIGNATURES, Table
+from flarelog.detect.tracebacks import BEGINS, Traceback, only_reports
+from flarelog.render.levels import Level, level_of
+from flarelog.text import legible
+
+TRACEBACK_ROOT = signature(
+    "python.traceback", "root", Level.ERROR, BEGINS, "",
+    "A Python program ended with an exception, or reported one.",
+    "The last line of the traceback is the exception, the frame above it the place.",
+)  # fmt: skip
+_DIED = next(each for each in SIGNATURES if each.id == "process.died")
+_BETWEEN = "multiprocessing/"  # in its files a connection is one between processes of this machine
+_WARNS = "warnings.warn("  # Python shows the line that warned, behind what it says
+_IGNORED = ("Exception ignored in", "Error in atexit")
+_ROLES: Mapping[str, tuple[Role, str]] = {
+    "KeyboardInterrupt": ("symptom", "Somebody interrupted the program, by Ctrl-C or SIGINT."),
+    "SystemExit": ("symptom", "The program ended itself."),
+    "ChildFailedError": ("symptom", "A launcher reports that a worker failed."),
+    "ConnectionResetError": ("cascade", "The other end of a connection ended it."),
+    "ConnectionRefusedError": ("cascade", "Nobody listened at the other end of a connection."),
+    "ConnectionError": ("cascade", "A connection failed."),
+    "BrokenPipeError": ("cascade", "The process that reads from this one has ended."),
+    "EOFError": ("cascade", "Another process or a file ended before its time."),
+    "DistBackendError": ("cascade", "A collective failed, mostly because another rank did."),
+    "DistNetworkError": ("cascade", "The network between ranks failed."),
+    "DistStoreError": ("cascade", "The ranks' common store does not answer."),
+    "TimeoutError": ("cascade", "Something did not answer in time."),
+    "ActorDiedError": ("cascade", "A worker of Ray ended."),
+    "CancelledError": ("symptom", "A task was cancelled."),
+}
+"""What the exceptions mean that mostly come of something else, and their roles."""
+
+
+class Told(NamedTuple):
+    """What a traceback is one of."""
+
+    signature: Signature
+    facts: Mapping[str, Fact]
+    text: str
+    key: tuple[str, ...]  # facts by which findings are told apart, if not the signature's
+    reported: bool  # the program went on, or said so: no cause
+
+
+def told(found: Traceback, table: Table) -> Told:
+    """What the whole block *found*, in which something was raised, is one of by *table*."""
+    last, first, after = found.raised[-1], found.raised[0], found.after
+    facts: dict[str, Fact] = {"exception": legible(last.type, FACT)}
+    if len(found.raised) > 1 and first.type != last.type:
+        facts["cause"] = legible(first.type, FACT)
+    if found.frame is not None:
+        facts["at"] = legible(f"{found.frame[0]}:{found.frame[1]}", 200)
+    handled, went_on = _handled(found), _went_on(found.before, after, table)
+    for one in found.raised:
+        if (known := table.of(one.text, general=False)) is not None:
+            each, more = known
+            if each.id == "net.unreachable" and found.frame is not None and _BETWEEN in found.frame[0]:
+                each, more = _DIED, {}
+            if handled == "advice" or went_on:
+                each = replace(each, role="advice" if handled == "advice" else "symptom")
+            return Told(each, {**facts, **more}, one.text, (), bool(handled) or went_on)
+    each = TRACEBACK_ROOT
+    role = _ROLES.get(last.type.rpartition(".")[2])
+    if role and (len(found.raised) == 1 or first.type.rpartition(".")[2] in _ROLES):
+        each = replace(each, role=role[0], meaning=role[1])
+    elif only_reports(last.text):
+        each = replace(each, role="cascade", meaning="Another process failed; this exception does not say why.")
+    if handled or went_on:
+        each = replace(each, role=handled or "symptom", meaning="A program reported an exception, and went on.")
+    return Told(each, facts, last.text, ("exception", "at"), bool(handled) or went_on)
+
+
+def _handled(found: Traceback) -> Role | None:
+    """The role of what was reported and not raised: at a program's end, or as a warning."""
+    said = found.before[:LOOKED]
+    if any(text in said for text in _IGNORED):
+        return "advice"
+    return "symptom" if level_of(said) is Level.WARNING else None
+
+
+def _went_on(before: str, after: str, table: Table) -> bool:
+    """Whether the lines *before* and *after* a traceback say that the program went on after it."""
+    level, then = level_of(before), level_of(after)
+    warned = level is Level.WARNING and then is not None and then <= Level.WARNING
+    announced = level is not None and level <= Level.WARNING and goes_on(before)
+    return (
+        goes_on(after, after=True)
+        or (warned and then is Level.WARNING)
+        or (bool(after) and (announced or warned) and not table.has(after))
+        or after.lstrip().startswith(_WARNS)
+    )

@@ -1,0 +1,93 @@
+"""Whether a line means the trouble that a signature finds in it: it may only name it, quote it, or say that the program
+does without.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from flarelog.detect.base import Signature
+from flarelog.detect.going_on import does_without, ended_well, is_put_down, serves_others
+from flarelog.detect.speaking import denied, is_retried, only_speaks
+from flarelog.render.levels import Level, level_of
+
+WARNED_OF = frozenset(
+    (
+        "torch.rendezvous",
+        "net.dns",
+        "net.unreachable",
+        "net.offline",
+        "http.status",
+        "grpc.status",
+        "ray.died",
+        "k8s.volume",
+        "fs.denied",
+        "fs.missing",
+        "process.died",
+    )
+)
+"""What a program that only warns of it tries again or does without: others say at a low level how a job ended."""
+ENDED = ("ray.died", "process.died")  # it may be tried again, or be the end
+AT_ANY_LEVEL = frozenset(("job.failed", "nccl.warning", "flower.failures"))  # told of what ended, at whatever level
+_PUT_DOWN = ("process.exit", "process.died", "process.signal", "torchrun.failed")  # it may be what was to be
+_BOX = ("\u2502 ", "\u2570\u2500> ")  # of pip, around the sum of what its child said
+_BARE = re.compile(r"(?:\w{1,60}\.){0,8}[A-Z]\w{0,80}(?:Exception|Error)(?::|\s*$)")
+_QUOTED = re.compile(r'"[^"]*"|`[^`]*`|(?<!\w)\'[^\']*\'(?!\w)')
+_STATUS = ("status': ", 'status": ')  # before what is so, and no text
+
+
+def doubted(each: Signature, text: str, last: str, before: Sequence[str]) -> Signature:
+    """*each*, found in the line *text*, with the role that what stands around it leaves it: a fallback, of which the
+    lines behind may tell that it is a symptom, or a symptom already. *last*: the line before of the same stream;
+    *before*: those of the whole log, in their order.
+    """
+    warns = level_of(last) is Level.WARNING
+    if each.role == "cascade" and warns and _BARE.match(text) is not None:
+        each = replace(each, role="fallback")  # it is what the line before warns of
+    if each.id == "process.exit" and text.lstrip().startswith(_BOX):
+        return replace(each, role="symptom")
+    if each.id in _PUT_DOWN and is_put_down(text, before):
+        return replace(each, role="symptom")
+    if each.role != "fallback":
+        return each
+    if (warns and level_of(text) is None) or any(map(ended_well, before)):
+        return replace(each, role="symptom")
+    return each
+
+
+def is_meant(text: str, part: str, signature: Signature) -> bool:
+    """Whether *part* of the line *text* means the trouble that *signature* finds there, and does not only name it."""
+    if _quotes(text, part, signature):
+        return False
+    begin, end = signature.place(part)
+    return not (only_speaks(part, begin, end) if signature.role in ("root", "cascade") else denied(part, end))
+
+
+def is_handled(text: str, part: str, signature: Signature) -> bool:
+    """Whether *part* of the line *text* says of the trouble that *signature* finds there that the program goes on."""
+    if signature.role not in ("root", "cascade", "fallback"):
+        return False
+    begin, end = signature.place(part)
+    if signature.role == "fallback" and (
+        (signature.id not in AT_ANY_LEVEL and (level_of(part) or Level.ERROR) <= Level.WARNING)
+        or only_speaks(part, begin, end)
+        or does_without(part, begin)
+    ):
+        return True
+    if signature.id in WARNED_OF and (level := level_of(part)) is not None and level <= Level.WARNING:
+        return True
+    if (signature.role == "fallback" or signature.id in WARNED_OF) and serves_others(text):
+        return True
+    return is_retried(part, begin, end)
+
+
+def _quotes(text: str, part: str, signature: Signature) -> bool:
+    """Whether what *signature* finds in *part* of the line *text* stands in quotes there, in a prompt or a setting say.
+    A line that is a warning or worse, or has no level, quotes what went wrong. In JSON all texts are in quotes.
+    """
+    if text.lstrip().startswith("{") or (level := level_of(text)) is None or level >= Level.WARNING:
+        return False
+    said = _QUOTED.sub(lambda quoted: quoted[0] if part[: quoted.start()].endswith(_STATUS) else "", part)
+    return signature.facts(said) is None

@@ -1,0 +1,70 @@
+"""What is not there: a text that a rule says should come again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from flarelog.detect.table import Absence
+from flarelog.exit_marks import Exit
+from flarelog.model import MAX_OFFSET
+from flarelog.render.rows import Line
+
+
+class Lack(NamedTuple):
+    """The text of *absence* did not come for *seconds* behind the line *last*."""
+
+    absence: Absence
+    seconds: int
+    last: Line
+
+
+class Silence:
+    """For how long the texts of *absences* have not come. *ends*: of the commands whose output it is, in its order."""
+
+    def __init__(self, absences: Sequence[Absence], ends: Sequence[Exit]) -> None:
+        self._absences, self._ends = absences, ends
+        self._seen: dict[int, tuple[int, Line]] = {}  # by number of absence: when its text was last there, and where
+        self._missed: set[int] = set()
+        self._latest: tuple[int, Line] | None = None
+        self._past = 0  # ends that stand before the latest line
+
+    def line(self, line: Line, text: str, time: int | None) -> Iterator[Lack]:
+        """The next line, and its *time*, if it tells one."""
+        yield from self._ended(line.offset)
+        if time is not None:
+            yield from self._watch(time, line, text)
+
+    def close(self, now: int | None) -> Iterator[Lack]:
+        """Nothing more comes. *now*: ns since 1970 by the site's clock, of a log that may still grow."""
+        yield from self._ended(MAX_OFFSET)
+        if now is not None:
+            yield from self._end(now)
+
+    def _ended(self, offset: int) -> Iterator[Lack]:
+        """Silence lasts to the end of each command that ended up to *offset*, and of the next one it begins anew."""
+        while self._past < len(self._ends) and self._ends[self._past].offset <= offset:
+            end = self._ends[self._past]
+            self._past += 1
+            when = end.ended or end.clock  # what a sidecar sends hours later has the clock of that time
+            if when:
+                yield from self._end(when * 1_000_000)
+            self._seen.clear()
+            self._missed.clear()
+            self._latest = None
+
+    def _end(self, time: int) -> Iterator[Lack]:
+        if self._latest is not None:
+            yield from self._watch(time, self._latest[1], None)
+
+    def _watch(self, time: int, line: Line, text: str | None) -> Iterator[Lack]:
+        """*text* None: it is not *line* that was said at *time*, but nothing after it."""
+        self._latest = time, line
+        for number, absence in enumerate(self._absences):
+            last = self._seen.get(number)
+            if last is None or (text is not None and absence.literal in text):
+                self._seen[number] = time, line
+                self._missed.discard(number)
+            elif time - last[0] >= absence.seconds * 1e9 and number not in self._missed:
+                self._missed.add(number)
+                yield Lack(absence, (time - last[0]) // 1_000_000_000, last[1])
