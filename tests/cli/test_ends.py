@@ -43,14 +43,19 @@ def ended(directory: Path, closed: str, *args: str) -> tuple[int, str]:
 STORE = ("--store", "store")
 ERROR = b'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\nValueError: no\n'
 HELP = [
-    *(["--help"], ["--version"], ["status", "--help"]),
-    *rarely(*([name, "--help"] for name in COMMANDS if name != "status")),
+    ["status", "--help"],
+    *rarely(["--help"], ["--version"], *([name, "--help"] for name in COMMANDS if name != "status")),
 ]
 SPEAKING = [
-    *(["completion", "bash"], ["runs", *STORE], ["doctor", *STORE], ["logs", "run-1", *STORE]),
-    *(["logs", "run-1", "-o", "raw", *STORE], ["status", "run-1", *STORE], ["view", "-o", "raw", "a.log"]),
+    *(["doctor", *STORE], ["logs", "run-1", *STORE], ["view", "-o", "raw", "a.log"]),
     ["report", "run-1", "-o", "-", "--format", "md", *STORE],
     *rarely(
+        *(
+            ["completion", "bash"],
+            ["runs", *STORE],
+            ["logs", "run-1", "-o", "raw", *STORE],
+            ["status", "run-1", *STORE],
+        ),
         *(["streams", *STORE], ["verify", "run-1", *STORE], ["logs", "run-1", "--order", "time", *STORE]),
         *(["view", "a.log"], ["findings", "run-1", *STORE], ["logs", "run-1", "--first-error", *STORE]),
         ["config", "check", "a.toml"],

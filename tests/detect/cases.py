@@ -41,11 +41,16 @@ class Case:
 
 
 @cache
+def _tables() -> list[dict[str, Any]]:
+    return [tomllib.loads(path.read_text()) for path in sorted((DATA / "findings").glob("*.toml"))]
+
+
+@cache
 def cases(kind: str) -> tuple[Case, ...]:
     """All of *kind*: case or miss."""
     found = []
-    for path in sorted((DATA / "findings").glob("*.toml")):
-        for each in tomllib.loads(path.read_text()).get(kind, []):
+    for table in _tables():
+        for each in table.get(kind, []):
             source = each.get("source", each.get("why", ""))
             found += [Case(each["signature"], each["text"], source, each.get("facts", {}), each.get("rank"))]
     return tuple(found)

@@ -24,7 +24,7 @@ from flarelog.render.times import stamp
 from flarelog.render.zones import Stamps, zone_of
 from tests.detect.cases import STREAM, Case, cases, searched
 from tests.detect.test_detector import FULL, USUAL, a_log, attempts
-from tests.often import often
+from tests.often import often, table
 from tests.rows import rows
 from tests.twice import twice, wrong
 
@@ -84,7 +84,7 @@ def expected(data: bytes) -> list[Finding]:
     )
 
 
-@settings(max_examples=often(25, 240), deadline=None)
+@settings(max_examples=often(15, 240), deadline=None)
 @given(st.integers(0, 100_000), st.lists(st.integers(0, 1 << 30), max_size=12), st.lists(st.booleans(), max_size=12))
 def test_a_growing_log_tells_what_a_search_of_it_does(seed: int, cuts: list[int], restarts: list[bool]) -> None:
     data = a_log(seed) + random.Random(seed).choice([b"", BAR, TRACEBACK, b"cp: No space left on device"])
@@ -95,7 +95,7 @@ def test_a_growing_log_tells_what_a_search_of_it_does(seed: int, cuts: list[int]
         assert progress.findings == expected(data[:end])
 
 
-@rows(cases("case")[:: often(3, 1)])
+@rows(cases("case")[:: often(7, 1)])
 def test_each_labelled_line_is_found_however_it_comes(case: Case) -> None:
     usual = b"".join(USUAL[:40])
     data = usual + case.data + usual
@@ -111,7 +111,7 @@ def test_a_look_that_was_lost_is_made_again() -> None:
     steps = sum(1 for _ in examine(Progress(), info(data, len(data)), lambda size, at: data[at : at + size], stamps))
     assert steps > 5
     whole = expected(data)
-    for killed in range(0, steps, steps // often(8, 20)):
+    for killed in range(0, steps, steps // often(4, 20)):
         progress = Progress()
         look = examine(progress, info(data, len(data)), lambda size, at: data[at : at + size], stamps)
         for _ in range(killed):
@@ -186,8 +186,9 @@ def test_what_stands_behind_a_long_line_has_its_time(size: int, where: str) -> N
     assert [each.time for each in found] == [1_795_161_600 * 10**9]
 
 
-@pytest.mark.parametrize("size", [5_000, 60_000, 70_000, 900_000, 2_600_000])
-@pytest.mark.parametrize("where", ["head", "tail", "both"])
+@pytest.mark.parametrize(
+    ("size", "where"), table([5_000, 60_000, 70_000, 900_000, 2_600_000], ["head", "tail", "both"])
+)
 def test_both_ends_of_a_long_line_are_looked_at(size: int, where: str) -> None:
     parts = [OOM + b" " if where != "tail" else b"", b"x" * size, b" " + OOM if where != "head" else b""]
     data = b"2026-11-20 08:00:00 step\n" * 30 + b"".join(parts) + b"\n" + b"step\n" * 50
@@ -263,8 +264,7 @@ def test_records_of_a_container_runtime_are_looked_at_as_lines() -> None:
     assert progress.at > 0
 
 
-@pytest.mark.parametrize("lines", [4, 40, 4000])
-@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(("lines", "restarts"), table([4000, 40, 4], [False, True]))
 def test_a_look_that_begins_in_the_middle_tells_an_hour_apart_that_a_clock_shows_twice(
     lines: int, restarts: bool
 ) -> None:

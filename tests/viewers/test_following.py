@@ -901,15 +901,19 @@ class Removed(Held):
 HELLO = ["a: hello a", "b: hello b", "c: hello c"]
 
 
-@pytest.mark.parametrize("error", ["the store has no stream", "run-1/a/log.txt was removed"])
-@pytest.mark.parametrize("order", ["arrival", "time"])
 @pytest.mark.parametrize(
-    ("removed", "sealed", "said"),
-    [
-        pytest.param("a", "", "run-1/a/log.txt was removed; the other logs are shown", id="one"),
-        pytest.param("ab", "", "run-1/a/log.txt and run-1/b/log.txt were removed; the other logs are shown", id="two"),
-        pytest.param("a", "a", "run-1/a/log.txt was removed; the other logs are shown", id="one-that-had-ended"),
-    ],
+    ("removed", "sealed", "said", "order", "error"),
+    table(
+        [
+            pytest.param("a", "", "run-1/a/log.txt was removed; the other logs are shown", id="one"),
+            pytest.param(
+                "ab", "", "run-1/a/log.txt and run-1/b/log.txt were removed; the other logs are shown", id="two"
+            ),
+            pytest.param("a", "a", "run-1/a/log.txt was removed; the other logs are shown", id="one-that-had-ended"),
+        ],
+        ["arrival", "time"],
+        {"unknown": "the store has no stream", "removed": "run-1/a/log.txt was removed"},
+    ),
 )
 def test_a_log_that_is_removed_ends_no_other(
     removed: str, sealed: str, said: str, order: Order, error: str, monkeypatch: pytest.MonkeyPatch

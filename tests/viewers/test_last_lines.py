@@ -40,7 +40,7 @@ def cuts(data: bytes) -> list[int]:
 @rows([(path, steps) for path in SAMPLES for steps in (False, True)], at_once=12)
 def test_the_last_lines_are_those_of_the_whole(row: tuple[Path, bool]) -> None:
     path, steps = row
-    data = path.read_bytes()[-often(5_000, 300_000) :]
+    data = path.read_bytes()[-often(3_000, 300_000) :]
     with mock.patch.object(reads, "TAIL_WINDOW", 1 << 10):
         for cut in {*cuts(data)[:: often(6, 1)], len(data)}:
             part = data[:cut]

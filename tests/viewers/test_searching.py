@@ -29,6 +29,7 @@ from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.searching import Suspicious, found_in, lines_around, places_of
 from flarelog.wire.codec.findings import FoundIn
 from tests.detect.cases import cases
+from tests.often import table
 from tests.twice import BERLIN, twice, wrong
 
 RUN = "run-1"
@@ -112,8 +113,10 @@ CHANGES: dict[str, Callable[[FoundIn, int], FoundIn | None]] = {
 }
 
 
-@pytest.mark.parametrize("selection", [Selection(RUN), Selection(RUN, ("*",)), Selection(RUN, (), ("**",))])
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize(
+    ("name", "selection"),
+    table(list(CHANGES), {"all": Selection(RUN), "sites": Selection(RUN, ("*",)), "logs": Selection(RUN, (), ("**",))}),
+)
 def test_what_is_kept_is_taken_and_the_rest_is_searched(
     tmp_path: Path, name: str, selection: Selection, monkeypatch: Any
 ) -> None:

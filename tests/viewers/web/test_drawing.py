@@ -19,7 +19,7 @@ from flarelog.render.rows import Line, Note
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.web.drawing import BEFORE, Drawing, Drawn, Wanted
 from flarelog.viewers.web.index import Index
-from tests.often import often
+from tests.often import often, table
 from tests.rows import rows
 
 STREAM = StreamId("run", "site", "log.txt")
@@ -211,9 +211,15 @@ def joined(data: bytes, info: StreamInfo, first: Wanted, page: int) -> list[tupl
     return [row for row in found if row[0] != row[1]]  # without the note at its end
 
 
-@pytest.mark.parametrize(("size", "page"), [(500, 5), (20_000, 20), (120_000, 400), (often(200_000, 500_000), 1000)])
-@pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "open"])
-def test_pages_of_bars_in_several_rows_show_each_row_once(size: int, page: int, sealed: bool) -> None:
+@pytest.mark.parametrize(
+    ("size_and_page", "sealed"),
+    table(
+        [(500, 5), (20_000, 20), (often(60_000, 120_000), 400), (often(100_000, 500_000), 1000)],
+        {"sealed": True, "open": False},
+    ),
+)
+def test_pages_of_bars_in_several_rows_show_each_row_once(size_and_page: tuple[int, int], sealed: bool) -> None:
+    size, page = size_and_page
     for seed in range(often(1, 12)):
         data = bars(seed, size)
         info = info_of(data, sealed=sealed)
@@ -285,8 +291,9 @@ def test_a_note_goes_with_the_row_behind_it(wanted: Wanted, shown: list[str]) ->
     assert ["gap" if "lost" in row.text else row.text for row in found.rows] == shown
 
 
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 1.0], ids=["none", "few", "many", "all"])
-@pytest.mark.parametrize("back", [True, False], ids=["back", "on"])
+@pytest.mark.parametrize(
+    ("share", "back"), table({"none": 0.0, "few": 0.001, "many": 0.3, "all": 1.0}, {"back": True, "on": False})
+)
 def test_rows_of_a_level_and_the_lines_left_out_between_them_are_all_lines(share: float, back: bool) -> None:
     chance = random.Random(7)
     lines = [b"ERROR %d\n" % n if chance.random() < share else b"step %d\n" % n for n in range(9000)]

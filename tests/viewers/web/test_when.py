@@ -17,6 +17,7 @@ from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.web.when import When, written_by
 from flarelog.viewers.web.windows import Windows, info_of
+from tests.often import each
 
 STREAM = StreamId("run-1", "kyoto", "log.txt")
 BEGIN = 1_795_420_800 * SECOND
@@ -93,7 +94,7 @@ LOGS: dict[str, Callable[[], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize("log", each(LOGS, "lines", "one-line", "long-bars-between", "a-container-s"))
 def test_a_time_is_at_the_first_line_that_tells_it_whenever_it_came(tmp_path: Path, log: str) -> None:
     data = LOGS[log]()
     last = data.count(b"the step of second") - 1
