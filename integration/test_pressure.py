@@ -72,6 +72,15 @@ def holds_all(receiver: Receiver, logs: dict[str, bytes]) -> None:
 # --- quotas
 
 
+def test_of_thousands_of_logs_that_wait_to_be_sent_only_some_are_open_at_a_time(place: Place) -> None:
+    receiver = place.serve("--max-site-streams", "1000")
+    logs = several(place, 2000, 20_000)
+    sidecar = place.sidecar(receiver, "--once")
+    assert sidecar.ends(120) == 0
+    assert "is the limit" not in sidecar.talk()
+    assert all(receiver.stored(name) == data for name, data in logs.items())
+
+
 @pytest.mark.parametrize("limit", ["--max-site-bytes", pytest.param("--max-run-bytes", marks=pytest.mark.soak)])
 def test_a_stream_over_its_quota_is_held_and_goes_on_when_the_quota_is_raised(place: Place, limit: str) -> None:
     receiver = place.serve(limit, str(3 * MIB))

@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 import grpc
 
+from flarelog.delivery.fair import SMALL
 from flarelog.delivery.sending import Lost, Miss
 from flarelog.errors import CannotConnect, InvalidOption
 from flarelog.model import StreamId, StreamInfo
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 
 SAY_EVERY = 30.0  # seconds between two log lines about the same trouble
 MOVES_FORGOTTEN = 60.0  # seconds
-OPENING = 500  # logs that wait for the answer to their Open: all of thousands would be open before one has ended
+BEGINNING = 500  # logs that begin at the same time: all of thousands would be open before one has ended
 
 
 class Channels:
@@ -117,7 +118,7 @@ class Link:
         self._uplink: tuple[grpc.aio.Channel, Uplink] | None = None
         self._moves, self._moved_at = 0, -math.inf
         self._answered = asyncio.Event()  # a new one each time the receiver answers
-        self.opening = asyncio.Semaphore(OPENING)  # of logs whose Open is on its way
+        self._little, self._much = asyncio.Semaphore(BEGINNING), asyncio.Semaphore(BEGINNING)
 
     def uplink(self) -> Uplink:
         """The call that carries the logs: another one when it has ended, or the certificates have changed."""
@@ -125,6 +126,12 @@ class Link:
         if self._uplink is None or self._uplink[0] is not channel or self._uplink[1].closing:
             self._uplink = channel, Uplink(calls.push(channel)(), self._options.heartbeat)
         return self._uplink[1]
+
+    def beginning(self, unread: int) -> asyncio.Semaphore:
+        """What a log that has *unread* bytes to say has from before its Open until they are said, or a turn's worth of
+        them. Those that have little do not wait for those that have much.
+        """
+        return self._little if unread < SMALL else self._much
 
     @property
     def gathers(self) -> float:

@@ -8,7 +8,6 @@ traceback.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Coroutine, Iterable
@@ -17,6 +16,7 @@ from typing import Any, Protocol
 
 import grpc
 
+from flarelog.delivery.fair import TURN
 from flarelog.delivery.producer import State
 from flarelog.delivery.sending import Again, Delivery, Elsewhere, Lost
 from flarelog.errors import FlarelogError, StreamRefused
@@ -93,6 +93,7 @@ class Log:
         self._packing = Packing(site.compressing)
         self._packed: Chunk | Packed | None = None  # what was compressed, and is to leave
         self._stream: Stream | None = None  # once it is open
+        self._turn: asyncio.Semaphore | None = None  # while it begins, which only so many logs may at a time
         self._full = False  # there was something to say, and no room in the stream's own window
         self._waiting: asyncio.Future[None] | None = None  # for an answer, or the end
         self._timer: asyncio.TimerHandle | None = None
@@ -186,34 +187,43 @@ class Log:
     async def connect(self) -> Again | None:
         """One connection; returns why another one is needed, or None when the stream is sealed."""
         link, receiver = self._site.link, self._site.options.receiver
-        async with contextlib.AsyncExitStack() as turn:
-            await turn.enter_async_context(link.opening)  # a call that ends meanwhile is not the one to open it in
-            uplink = link.uplink()
+        stream: Stream | None = None
+        try:
+            turn = link.beginning(self.source.unread())
+            await turn.acquire()
+            self._turn = turn
+            uplink = link.uplink()  # a call that ended meanwhile is not the one to open it in
             stream = uplink.stream(self)
-            try:
-                await self._open(stream)
-                await turn.aclose()
-                await self._sent(stream)
-            except grpc.RpcError as error:
-                trouble = statuses.error_of(error, receiver)
-                if not trouble.retry_safe:
-                    raise trouble from error
-                return Lost(str(trouble))
-            except Gone as gone:
-                return Lost(f"{receiver} {gone}")
-            except OSError as error:
-                return Again(f"{self.stream}: its source cannot be read: {error.strerror}")
-            except Elsewhere as elsewhere:
-                link.move(uplink)
-                stream.error = None  # it knows, by way of its traceback, the call, which keeps the connection
-                return elsewhere.with_traceback(None)
-            except Again as again:
-                return again.with_traceback(None)
-            finally:
-                self._stream = self._packed = None
-                self._look_after(None)
+            await self._open(stream)
+            await self._sent(stream)
+        except grpc.RpcError as error:
+            trouble = statuses.error_of(error, receiver)
+            if not trouble.retry_safe:
+                raise trouble from error
+            return Lost(str(trouble))
+        except Gone as gone:
+            return Lost(f"{receiver} {gone}")
+        except OSError as error:
+            return Again(f"{self.stream}: its source cannot be read: {error.strerror}")
+        except Elsewhere as elsewhere:
+            link.move(uplink)
+            return elsewhere.with_traceback(None)
+        except Again as again:
+            return again.with_traceback(None)
+        finally:
+            self._stream = self._packed = None
+            self._has_begun()
+            self._look_after(None)
+            if stream is not None:
                 stream.leave()
+                stream.error = None  # it knows, by way of its traceback, the call, which keeps the connection
         return None
+
+    def _has_begun(self) -> None:
+        """Let another log begin; harmless when repeated."""
+        if self._turn is not None:
+            self._turn.release()
+            self._turn = None
 
     async def _open(self, stream: Stream) -> None:
         link, delivery = self._site.link, self.delivery
@@ -311,6 +321,12 @@ class Log:
         return self.delivery.beat()
 
     def say(self, room: int) -> tuple[list[Request], bool]:
+        said, more = self._say(room)
+        if self._turn is not None and not self._packing.busy and (self.in_flight >= TURN or not (more or self._full)):
+            self._has_begun()
+        return said, more
+
+    def _say(self, room: int) -> tuple[list[Request], bool]:
         delivery, said = self.delivery, list[Request]()
         if self._packed is not None:
             said, self._packed = [self._packed], None
