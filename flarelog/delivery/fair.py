@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 
-SMALL = 16 << 10  # bytes that one may say before its turn comes
+SMALL = 64 << 10  # bytes that one may say before its turn comes
 TURN = 256 << 10  # bytes of a turn
 LONGEST = 8 * TURN  # bytes that are charged for a turn, however many one who was alone has said
 ALL = 1 << 62  # bytes of the turn of one who is alone

@@ -223,7 +223,7 @@ class Session:
     async def _append(self, new: Buffer, receiver: Any) -> None:
         self.house.take(self, len(new))
         offset = receiver.accepted - len(new)
-        if len(new) < LARGE:
+        if len(new) <= LARGE:
             await self.appender.append(offset, new)
         else:
             async with self._turn(len(new), self.house.writing):
@@ -232,7 +232,7 @@ class Session:
 
     def _turn(self, size: int, turns: Turns) -> contextlib.AbstractAsyncContextManager[None]:
         """To be in while *size* bytes are written: a disk that is busy holds the loop up for as long as that takes."""
-        if size < LARGE:
+        if size <= LARGE:
             return contextlib.nullcontext()
         return turns.one((self.stream.run, self.stream.site))
 
