@@ -23,7 +23,7 @@ import grpc
 
 METHOD = "/bench.Bare/Push"
 PIECE = 2 << 20
-_LARGE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+LARGE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 _MODIFY = 2  # of inotify
 
 
@@ -38,8 +38,13 @@ async def serve(ready: str, *paths: str) -> None:
                 os.write(fds[0], data)
             await context.write(len(data).to_bytes(4, "big"))
 
+    await served(ready, push)
+
+
+async def served(ready: str, push: Any) -> None:
+    """Answer calls with *push* until SIGTERM; the address goes into the file *ready*."""
     service, method = METHOD[1:].split("/")
-    server = grpc.aio.server(options=_LARGE)
+    server = grpc.aio.server(options=LARGE)
     handler: Any = grpc.stream_stream_rpc_method_handler(push)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
     port = server.add_insecure_port("127.0.0.1:0")
@@ -68,9 +73,9 @@ async def send(receiver: str, *paths: str) -> None:
         return number.to_bytes(1, "big") + data if len(paths) > 1 else data
 
     loop.add_reader(watch, modified)
-    async with grpc.aio.insecure_channel(receiver, options=_LARGE) as channel:
+    async with grpc.aio.insecure_channel(receiver, options=LARGE) as channel:
         call: Any = channel.stream_stream(METHOD)()
-        answers = asyncio.create_task(_heard(call))
+        answers = asyncio.create_task(heard(call))
         with contextlib.ExitStack() as opened:
             files = [opened.enter_context(open(path, "rb", buffering=0)) for path in paths]
             while not answers.done():
@@ -85,7 +90,7 @@ async def send(receiver: str, *paths: str) -> None:
                 await added.wait()
 
 
-async def _heard(call: Any) -> None:
+async def heard(call: Any) -> None:
     while isinstance(await call.read(), bytes):
         pass
 

@@ -2,14 +2,16 @@
 memory, in memory.
 
 As a bulk round (bulk.py), but the logs appear all at once, and the clock starts when the first of them does: finding
-them is counted. It ends when each journal has the seal. rsyslog gets a part of the bytes in as many files, and writes
-all of them into one; its clock ends when that has every byte.
+them is counted. It ends when each journal has the seal. Bare gRPC (bare_files.py) carries the 10,000 small ones as
+well. rsyslog gets a part of the bytes in as many files, and writes all of them into one; its clock ends when that has
+every byte.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -25,12 +27,14 @@ PEERS_SHARE = 8  # what part of the bytes rsyslog gets: it takes so long
 def measure(places: processes.Places, total: int, rounds: int) -> list[Row]:
     """*total* bytes in all; the ratio of each row is to one stream."""
     sizes = [(count, total // count) for count in COUNTS] + [(MOST, SMALL)]
+    bare = partial(_round_of_bare, SMALL, MOST, places=places)
     theirs = [(count, total // PEERS_SHARE // count) for count in PEERS_COUNTS]
     troubles: dict[int, str] = {}
     taken = bulk.interleaved(
         places.memory,
         rounds,
         *(partial(_round, length, count, places=places) for count, length in sizes),
+        bare,
         *(partial(_round_of_peer, length, count, troubles=troubles) for count, length in theirs),
     )
     one = bulk.rate(taken[0])
@@ -39,7 +43,10 @@ def measure(places: processes.Places, total: int, rounds: int) -> list[Row]:
         ratios = {"this / 1": bulk.rate(samples) / one} if count > 1 else {}
         rows.append(bulk.row("streams", f"{count:,}", samples, ratios, f"{processes.mib(length)} each"))
     ours = dict(zip((count for count, _ in sizes), taken, strict=False))
-    for (count, length), samples in zip(theirs, taken[len(sizes) :], strict=True):
+    floor, *of_peer = taken[len(sizes) :]
+    ratios = {"flarelog / this": bulk.rate(ours[MOST]) / bulk.rate(floor)}
+    rows.append(bulk.row("streams, bare gRPC", f"{MOST:,}", floor, ratios, f"{processes.mib(SMALL)} each"))
+    for (count, length), samples in zip(theirs, of_peer, strict=True):
         ratios = {"flarelog / this": bulk.rate(ours[count]) / bulk.rate(samples)} if samples else {}
         note = "; ".join(filter(None, [f"{processes.mib(length)} each", troubles.get(count, "")]))
         rows.append(bulk.row("streams, rsyslog, TCP", f"{count:,}", samples, ratios, note))
@@ -92,17 +99,52 @@ def _round(length: int, count: int, work: Path, places: processes.Places) -> bul
             processes.wait_for(lambda: processes.size(site / "first.txt") > 0, 30, "the first log", *both)
             time.sleep(0.2)
             touched.unlink()
-            used = [processes.cpu_seconds(process) for process in both]
-            begin = time.perf_counter()
-            for number in range(count):
-                os.rename(sources / f"log-{number}.txt", root / f"log-{number}.txt")
-            sender.terminate()
-            for number in range(count):  # one after the other: all of them are looked at once more than needed at most
-                journal = site / f".log-{number}.txt.journal"
-                left = begin + bulk.LONGEST - time.perf_counter()
-                processes.wait_for(partial(bulk.sealed, journal), left, f"{count} seals", *both, every=0.002)
-            seconds, billions = time.perf_counter() - begin, length * count / 1e9
-            cpu = tuple((processes.cpu_seconds(p) - then) / billions for p, then in zip(both, used, strict=True))
-            rss = tuple(processes.memory_mib(process) for process in both)
+            sample = _timed(sources, root, site, length, count, both, sender.terminate)
             processes.finish(sender)
-    return bulk.Sample(billions * 1e3 / seconds, cpu, rss)
+    return sample
+
+
+def _round_of_bare(length: int, count: int, work: Path, places: processes.Places) -> bulk.Sample:
+    store, ready = work / "store", work / "ready"
+    store.mkdir()
+    with (
+        processes.scratch(places.memory) as sources,
+        processes.scratch(places.memory) as root,
+        processes.python("bench.bare_files", "serve", ready, store, talk=work / "serve.err") as receiver,
+    ):
+        for number in range(count):
+            content.write(sources / f"log-{number}.txt", length)
+        (sources / "first.txt").write_bytes(content.line(1))
+        touched = processes.touch(work, length * count * 5 // 4)
+        address = processes.address(receiver, ready)
+        with processes.python("bench.bare_files", "send", address, root, talk=work / "send.err") as sender:
+            both = (sender, receiver)
+            time.sleep(1.0)  # it watches by now
+            os.rename(sources / "first.txt", root / "first.txt")
+            processes.wait_for(lambda: processes.size(store / "first.txt") > 0, 30, "the first log", *both)
+            time.sleep(0.2)
+            touched.unlink()
+            return _timed(sources, root, store, length, count, both, lambda: None)
+
+
+def _timed(
+    sources: Path,
+    root: Path,
+    site: Path,
+    length: int,
+    count: int,
+    both: tuple[processes.Process, processes.Process],
+    begun: Callable[[], None],
+) -> bulk.Sample:
+    used = [processes.cpu_seconds(process) for process in both]
+    begin = time.perf_counter()
+    for number in range(count):
+        os.rename(sources / f"log-{number}.txt", root / f"log-{number}.txt")
+    begun()
+    for number in range(count):  # one after the other: all of them are looked at once more than needed at most
+        journal = site / f".log-{number}.txt.journal"
+        left = begin + bulk.LONGEST - time.perf_counter()
+        processes.wait_for(partial(bulk.sealed, journal), left, f"{count} seals", *both, every=0.002)
+    seconds, billions = time.perf_counter() - begin, length * count / 1e9
+    cpu = tuple((processes.cpu_seconds(p) - then) / billions for p, then in zip(both, used, strict=True))
+    return bulk.Sample(billions * 1e3 / seconds, cpu, tuple(map(processes.memory_mib, both)))
