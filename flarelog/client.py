@@ -139,14 +139,14 @@ class Client:
         within: float = 0.0,
         unstored: bool = False,
         some: bool = False,
-        so_far: Callable[[Sequence[StreamInfo]], object] = lambda found: None,
+        so_far: Callable[[Sequence[StreamInfo]], Awaitable[object]] | None = None,
     ) -> list[StreamInfo]:
         """What the receiver holds, of all runs or of *run*, of all its sites or of *site*; with *one_a_site* only the
         first stream of each site, without its marks. *times*: milliseconds since 1970 at which it is asked how long
         each was. *within*: seconds, only open streams of which bytes came since, without their marks; an older receiver
         lists all. With *unstored* also the logs of which nothing was ever stored. With *some* what its workers that
-        hang have is left out, and said. *so_far*: told again and again what has been listed. Raises CannotConnect,
-        NotAllowed.
+        hang have is left out, and said. *so_far*: told again and again what has been listed; it may hold up what
+        goes on behind that. Raises CannotConnect, NotAllowed.
         """
         left_out = ""
 
@@ -154,9 +154,8 @@ class Client:
             nonlocal left_out
             left_out = workers
 
-        def heard(listed: Sequence[StreamInfo]) -> None:
+        def heard() -> None:
             self._waited = self._answered = True
-            so_far(listed)
 
         found = await self._answer(
             lambda: listing.streams(
@@ -167,6 +166,7 @@ class Client:
                 unstored=unstored,
                 heard=heard,
                 missing=missing if some else None,
+                so_far=so_far,
             )
         )
         if left_out:

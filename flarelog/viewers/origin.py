@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from types import TracebackType
@@ -24,18 +24,14 @@ if TYPE_CHECKING:  # who reads a store needs no gRPC
     from flarelog.wire.codec.findings import FoundIn
 
 _ANSWER = 2.0  # seconds that an answer of a receiver may take to be made
+_TOLD = 500  # streams of a store behind which it is told what is listed
 _BREATH = 1 << 20  # bytes that are read before the loop has a turn, even if nothing of them is shown
 
 Found = tuple[int, Buffer | Mark]
 """Bytes with their offset, or a mark with its number."""
 
 
-SoFar = Callable[[Sequence[StreamInfo]], object]
-
-
-def nobody(_: Sequence[StreamInfo]) -> None:
-    """Wants to know."""
-
+SoFar = Callable[[Sequence[StreamInfo]], Awaitable[object]]
 
 Counts = Counted | Buffer
 """What was counted, or bytes, in which somebody else counts."""
@@ -110,9 +106,11 @@ class RunsOrigin(Origin, Protocol):
         times: Sequence[int] = (),
         *,
         unstored: bool = False,
-        so_far: SoFar = nobody,
+        so_far: SoFar | None = None,
     ) -> list[StreamInfo]:
-        """As of Origin. *so_far*: told again and again what has been listed."""
+        """As of Origin. *so_far*: told again and again what has been listed, of each site where *sites* are named; the
+        list goes on when it returns.
+        """
 
     async def infos(self, run: str = "") -> list[RunInfo]:
         """What is known of the runs, or of *run* alone. Raises CannotConnect, NotAllowed."""
@@ -153,13 +151,11 @@ class ReceiverOrigin:
         times: Sequence[int] = (),
         *,
         unstored: bool = False,
-        so_far: SoFar = nobody,
+        so_far: SoFar | None = None,
     ) -> list[StreamInfo]:
         found: list[StreamInfo] = []
         for site in sites or ("",):
-            told = nobody if sites else so_far
-            found += await self._client.streams(run, site, times=times, unstored=unstored, so_far=told)
-            so_far(found)
+            found += await self._client.streams(run, site, times=times, unstored=unstored, so_far=so_far)
         self._client.patience = 0.0  # from now on whoever asks knows better how long to wait
         return found
 
@@ -220,13 +216,14 @@ class StoreOrigin:
         times: Sequence[int] = (),
         *,
         unstored: bool = False,
-        so_far: SoFar = nobody,
+        so_far: SoFar | None = None,
     ) -> list[StreamInfo]:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
         found: list[StreamInfo] = []
         async for info in self._store.list(f"{run}/", wanted=wanted):
             found.append(info)
-            so_far(found)
+            if so_far is not None and len(found) % _TOLD == 0:
+                await so_far(found)
         self._listed = {info.stream: (str(self._store.path(info.stream)), info) for info in found if not info.sealed}
         if times:
             found = [replace(info, lengths=await self._store.lengths(info.stream, times)) for info in found]

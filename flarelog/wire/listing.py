@@ -8,7 +8,7 @@ pages, answers everything at once, and nothing is listed twice; what is collecte
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PAGE = 2_000
 """Streams: half a second's work of a receiver, which one that is busy does in a few."""
+FIRST = 500
+"""Streams of the first page, where somebody waits for it: more than a screen shows."""
 MAX_LISTED = 64 << 20
 """Bytes of answers to List that are read: a site's marks may take as many in its journals."""
 MAX_LISTED_MARKS = 200_000
@@ -42,7 +44,8 @@ async def streams(
     within: float = 0.0,
     unstored: bool = False,
     missing: Callable[[str], object] | None = None,
-    heard: Callable[[Sequence[StreamInfo]], object] = lambda found: None,
+    heard: Callable[[], object] = lambda: None,
+    so_far: Callable[[Sequence[StreamInfo]], Awaitable[object]] | None = None,
 ) -> list[StreamInfo]:
     """What List answers, the parts of each stream put together; what was not asked for is left out.
 
@@ -51,21 +54,25 @@ async def streams(
     *unstored*: with the logs of which nothing was ever stored, if the receiver tells of them.
     *one_a_site*: only the first stream of each site, without its marks, if the receiver knows how to. *timeout*,
     *silence*: seconds that each page, and each message, may take. *missing*: gets the numbers of the receiver's workers
-    that did not answer, whose streams are missing; without it they are waited for. *heard*: called with each message,
-    and told what was listed before it.
+    that did not answer, whose streams are missing; without it they are waited for. *heard*: called with each message.
+    *so_far*: told behind each page what has been listed; the next page is asked for when it returns.
 
     Raises grpc.RpcError, TimeoutError; Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
     """
     listed, since = _Listed(run, site, heard), min(round(within * 1000), 0xFFFF_FFFF)
+    size = PAGE if so_far is None else FIRST
     while True:
-        asked = Listing(run, site, one_a_site, listed.last, PAGE, tuple(times), since, several=True, unstored=unstored)
+        asked = Listing(run, site, one_a_site, listed.last, size, tuple(times), since, several=True, unstored=unstored)
         how: dict[str, Any] = {"metadata": calls.TAKES_SOME} if missing is not None else {}
         call = calls.list_streams(channel)(asked, timeout=timeout, **how)
-        more = await listed.page(call, silence)
+        more = await listed.page(call, size, silence)
         if missing is not None and (workers := calls.missing_in(await call.trailing_metadata())):
             missing(workers)
         if not more:
             return listed.found
+        if so_far is not None:
+            await so_far(listed.found)
+        size = PAGE
 
 
 async def timeline(channel: grpc.aio.Channel, asked: Times, silence: float) -> list[Moment]:
@@ -126,15 +133,15 @@ async def findings(channel: grpc.aio.Channel, asked: Asked, silence: float) -> l
 class _Listed:
     """What was listed so far of *run* and *site*."""
 
-    def __init__(self, run: str, site: str, heard: Callable[[Sequence[StreamInfo]], object]) -> None:
+    def __init__(self, run: str, site: str, heard: Callable[[], object]) -> None:
         self.found: list[StreamInfo] = []
         self.last = "", "", ""  # the names of the last of them
         self._run, self._site, self._heard = run, site, heard
         self._size = 0
         self._marks: list[Mark] = []  # of the last of them
 
-    async def page(self, call: Any, silence: float | None) -> bool:
-        """Take the page that *call* answers; whether there may be another one."""
+    async def page(self, call: Any, size: int, silence: float | None) -> bool:
+        """Take the page of *size* streams that *call* answers; whether there may be another one."""
         behind, before = self.last, len(self.found)
         heard, latest = 0, behind
         try:
@@ -143,8 +150,8 @@ class _Listed:
                     raw = await call.read()
                 if raw is grpc.aio.EOF:
                     # A receiver that knows pages sends no more than it is asked for, and nothing twice.
-                    return heard == len(self.found) - before == PAGE
-                self._heard(self.found)
+                    return heard == len(self.found) - before == size
+                self._heard()
                 self._size += len(raw)
                 for part, first_mark in decode_infos(raw):
                     self._size += 200  # the objects that are made of it

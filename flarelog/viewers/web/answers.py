@@ -7,7 +7,6 @@ import hashlib
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -35,8 +34,9 @@ FRESH = 0.5  # seconds for which what was listed is shown again
 ONE = 0.3  # seconds for which the length of one log is believed
 KEPT = 100  # lengths of logs
 FEW = 20  # sites that are listed by themselves
-WAIT = 0.12  # seconds after which who opens a run is shown what is listed of it so far
-SOME = 300  # logs of that which are shown: making all of them ready would hold up what is still being listed
+WAIT = 0.5  # seconds that who opens a run waits at most for something of it, and who has that for all of it
+HOLD = 0.5  # seconds that the rest of a list waits at most for somebody who wants it
+SOME = 300  # logs that are shown before all are listed: making more of them ready would take longer than they are seen
 
 
 class Listed(NamedTuple):
@@ -49,21 +49,27 @@ class Listed(NamedTuple):
     unstored: Sequence[StreamInfo] = ()  # logs of which nothing was ever stored: no streams, but said
 
 
-@dataclass(slots=True)
 class _Listing:
-    """What is known of a run while it is listed."""
+    """What is known of a run while it is listed. Behind what is shown first it is listed on when somebody wants the
+    rest: until then the browser that is to show it has the machine to itself.
+    """
 
-    state: RunState = RunState.UNKNOWN
-    found: Sequence[StreamInfo] = ()
+    def __init__(self) -> None:
+        self.state = RunState.UNKNOWN
+        self.found: Sequence[StreamInfo] = ()
+        self.some, self.wanted = asyncio.Event(), asyncio.Event()
 
-    def told(self, found: Sequence[StreamInfo]) -> None:
-        self.found = [info for info in found if not info.unstored]
+    async def told(self, found: Sequence[StreamInfo]) -> None:
+        self.found = found
+        self.some.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HOLD):
+                await self.wanted.wait()
 
 
 class _Begun(NamedTuple):
     task: asyncio.Task[Listed]
     listing: _Listing
-    at: float  # of the monotonic clock
 
 
 class Lists:
@@ -89,7 +95,9 @@ class Lists:
     async def of(self, rights: Rights, run: str, sites: Collection[str] = ()) -> Listed:
         """All of a run, or of *sites* in it at least. Raises NotFound, NotAllowed, CannotConnect."""
         if not 0 < len(sites) < FEW:
-            return await asyncio.shield(self._begun(rights, run).task)
+            begun = self._begun(rights, run)
+            begun.listing.wanted.set()
+            return await asyncio.shield(begun.task)
         wanted = tuple(sorted(sites))
         made = partial(self._listed, rights, run, wanted, _Listing())
         return await self._kept.of((rights.key, run, wanted), (), made)
@@ -103,15 +111,23 @@ class Lists:
         """Somebody opens the page of a run, and will ask for it."""
         self._begun(rights, run)
 
-    async def soon(self, rights: Rights, run: str) -> Listed:
-        """All of a run, or what has been listed of it WAIT after that began. Raises as ``of``."""
-        begun = self._begun(rights, run)
-        left = begun.at + WAIT - time.monotonic() if begun.listing.found else WAIT
-        if (await asyncio.wait((begun.task,), timeout=max(0.0, left)))[0]:
-            return begun.task.result()
-        found = begun.listing.found
+    async def soon(self, rights: Rights, run: str, *, rest: bool = False) -> Listed:
+        """All of a run, or as much as is listed of it by now; *rest*: who asks has that. Raises as ``of``."""
+        task, listing = self._begun(rights, run)
+        if rest:
+            listing.wanted.set()
+            await asyncio.wait((task,), timeout=WAIT)
+        else:
+            some = asyncio.create_task(listing.some.wait())
+            try:
+                await asyncio.wait((task, some), timeout=WAIT, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                some.cancel()
+        if task.done():
+            return task.result()
+        found = [info for info in listing.found if not info.unstored]
         sites = len({info.stream.site for info in found})
-        return Listed(ordered(found[:SOME]), begun.listing.state, whole=False, sites=sites)
+        return Listed(ordered(found[:SOME]), listing.state, whole=False, sites=sites)
 
     def _begun(self, rights: Rights, run: str) -> _Begun:
         """Whoever asks meanwhile waits for the same."""
@@ -121,17 +137,18 @@ class Lists:
             made = self._kept.of((*key, ()), (), partial(self._listed, rights, run, (), listing))
             task = asyncio.create_task(made)
             task.add_done_callback(partial(self._over, key))
-            self._making[key] = _Begun(task, listing, time.monotonic())
+            self._making[key] = _Begun(task, listing)
         return self._making[key]
 
     def _over(self, key: tuple[bytes, str], task: asyncio.Task[Listed]) -> None:
-        del self._making[key]
+        self._making.pop(key).listing.wanted.set()  # what is shown may be of before, and be listed anew beside that
         if not task.cancelled():
             task.exception()  # whoever waits for it is told, else whoever asks next
 
     async def _listed(self, rights: Rights, run: str, sites: Sequence[str], listing: _Listing) -> Listed:
         state = listing.state = await rights.origin.state(run)
-        every = ordered(await rights.origin.streams(run, sites, unstored=True, so_far=listing.told))
+        told = None if sites else listing.told
+        every = ordered(await rights.origin.streams(run, sites, unstored=True, so_far=told))
         if not every and state is RunState.UNKNOWN:
             raise NotFound(f"{rights.origin.name} has no run {run}{', or not these sites of it' if sites else ''}")
         stored = [info for info in every if not info.unstored]
@@ -170,12 +187,15 @@ class Answers:
         return await files.index(request)
 
     async def run(self, request: Request) -> Response:
-        """Its sites; where the request names some, these alone; where it asks again, so far as they are listed. Raises
-        NotFound.
+        """Its sites; where the request names some, these alone; where it says how many are shown, so far as they are
+        listed. Raises NotFound.
         """
         rights, run, wanted = request.state.session.of, _run(request), set(request.query_params.getlist("site"))
-        asks_again = "so_far" in request.query_params and not wanted
-        listed = await (self.lists.soon(rights, run) if asks_again else self.lists.of(rights, run, wanted))
+        shown = None if wanted else offset(request.query_params, "so_far")
+        if shown is None:
+            listed = await self.lists.of(rights, run, wanted)
+        else:
+            listed = await self.lists.soon(rights, run, rest=shown > 0)
         infos = [info for info in listed.infos if not wanted or info.stream.site in wanted]
         unstored = [info for info in listed.unstored if not wanted or info.stream.site in wanted]
         if not (infos or unstored) and wanted:

@@ -13,7 +13,8 @@ from flarelog.errors import CannotConnect, FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId, StreamInfo
 from flarelog.stores.local.store import LocalStore
-from flarelog.viewers.origin import SoFar, StoreOrigin, nobody
+from flarelog.viewers import origin as origins
+from flarelog.viewers.origin import SoFar, StoreOrigin
 from flarelog.viewers.web import answers
 from flarelog.viewers.web.answers import Lists
 from flarelog.viewers.web.origins import Rights
@@ -37,14 +38,15 @@ class Slow(StoreOrigin):
         times: Sequence[int] = (),
         *,
         unstored: bool = False,
-        so_far: SoFar = nobody,
+        so_far: SoFar | None = None,
     ) -> list[StreamInfo]:
         self.lists += 1
         found = await super().streams(run, sites, times)
-        if sites:
+        if so_far is None:
             return found
         for count in range(len(found) + 1):
-            so_far(found[:count])
+            if count:
+                await so_far(found[:count])
             await self.steps.acquire()
             if self.failure is not None:
                 raise self.failure
@@ -55,6 +57,7 @@ class Slow(StoreOrigin):
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """With a log of each of SITES. Nobody waits for what takes a turn of the loop or longer."""
     monkeypatch.setattr(answers, "WAIT", 0.0)
+    monkeypatch.setattr(answers, "HOLD", 0.0)
 
     async def fill() -> None:
         async with LocalStore(tmp_path / "store", "memory") as held:
@@ -97,6 +100,41 @@ def test_who_opens_a_run_sees_what_is_listed_so_far(store: Path) -> None:
         assert sites((await whole).infos) == SITES
         assert (await whole).whole
         assert origin.lists == 1
+        await lists.close()
+
+    asyncio.run(play())
+
+
+def test_a_list_waits_behind_what_is_shown_first_until_somebody_wants_the_rest(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "WAIT", 30.0)
+    monkeypatch.setattr(answers, "HOLD", 30.0)
+    monkeypatch.setattr(origins, "_TOLD", 2)
+
+    async def play() -> None:
+        for asks_again in (True, False):
+            lists, of = Lists(), Rights(b"", StoreOrigin(store), contextlib.AsyncExitStack())
+            lists.begin(of, RUN)
+            for _ in range(2):  # two who open it
+                first = await lists.soon(of, RUN)
+                assert (sites(first.infos), first.whole) == (SITES[:2], False)
+            whole = await (lists.soon(of, RUN, rest=True) if asks_again else lists.of(of, RUN))
+            assert (sites(whole.infos), whole.whole) == (SITES, True)
+            await lists.close()
+
+    asyncio.run(play())
+
+
+def test_a_list_goes_on_where_nobody_wants_the_rest(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(origins, "_TOLD", 2)
+
+    async def play() -> None:
+        lists, of = Lists(), Rights(b"", StoreOrigin(store), contextlib.AsyncExitStack())
+        assert not (await lists.soon(of, RUN)).whole
+        async with asyncio.timeout(30):
+            while not (await lists.soon(of, RUN)).whole:
+                await asyncio.sleep(0)
         await lists.close()
 
     asyncio.run(play())

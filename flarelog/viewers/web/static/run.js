@@ -70,7 +70,7 @@ export class RunPage extends HTMLElement {
   async look() {
     try {
       const headers = this.etag ? { "If-None-Match": this.etag } : {};
-      const response = await answered(`/api/run?${query({ run: this.run, so_far: 1 })}`, undefined, { headers });
+      const response = await answered(`/api/run?${query({ run: this.run, so_far: this.record?.sites.length ?? 0 })}`, undefined, { headers });
       trouble(this.trouble, null);
       if (response.status === 304) return;
       const record = await read(response);
