@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable, Iterable
 
 from flarelog.errors import InvalidGlob, InvalidOption
+from flarelog.late import late
 from flarelog.names import MAX_NAME
 
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_NAME = late(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _patterns: dict[str, Callable[[str], object]] = {}
 # Of the program's own patterns: one expression for a name, and one for a path.
 _expected: dict[tuple[str, ...], tuple[Callable[[str], object], Callable[[str], object]]] = {}

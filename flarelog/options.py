@@ -8,19 +8,18 @@ takes ``on`` or ``off``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import Field, field, fields
-from typing import Literal, TypeVar
+from dataclasses import Field, field
+from typing import Literal, NamedTuple, TypeVar
 
-from flarelog.values import frozen
+from flarelog.values import fields_of
 
 T = TypeVar("T")
 
 _KEY = "option"
 
 
-@frozen
-class Option:
-    """What a field says of itself beyond its type and default."""
+class Option(NamedTuple):
+    """What a field says of itself beyond its type and default. A tuple because a command makes eighty of them."""
 
     sentence: str  # with the unit of a number
     flag: str = ""  # where the field's name would not do
@@ -47,7 +46,7 @@ def typed(default: T, sentence: str, **how: object) -> T:
 def declared(kind: type) -> Iterator[tuple[Field[object], Option]]:
     """The fields of the dataclass *kind* that are options, its own before those that it inherits."""
     inherited = {name for base in kind.__mro__[1:] for name in getattr(base, "__dataclass_fields__", ())}
-    of = fields(kind)
+    of = tuple(fields_of(kind))
     for each in (*(one for one in of if one.name not in inherited), *(one for one in of if one.name in inherited)):
         if _KEY in each.metadata:
             yield each, each.metadata[_KEY]

@@ -12,8 +12,8 @@ extends stays a dataclass.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, Field, FrozenInstanceError, field, make_dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, Field, FrozenInstanceError, field, fields, make_dataclass, replace
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
 
@@ -34,6 +34,7 @@ def frozen(cls: type[T]) -> type[T]:
     for name in types:
         default = body.pop(name, MISSING)
         declared[name] = default if isinstance(default, Field) else field(default=default)
+        declared[name].name, declared[name].type = name, types[name]
     for name in ("__dict__", "__weakref__"):
         body.pop(name, None)
     body["__slots__"] = tuple(types)
@@ -61,15 +62,32 @@ class _Fields:
     """What ``dataclasses`` knows a class by: it is made when somebody asks."""
 
     def __init__(self, types: dict[str, Any], declared: dict[str, Field[Any]]) -> None:
-        self._types, self._declared = types, declared
+        self._types, self.declared = types, declared
 
     def __get__(self, instance: object, owner: type) -> dict[str, Field[Any]]:
-        listed = [(name, kind, self._declared[name]) for name, kind in self._types.items()]
+        listed = [(name, kind, self.declared[name]) for name, kind in self._types.items()]
         said = {"__doc__": owner.__name__}  # a class that says nothing would get its signature, at 1 ms
         made: Any = make_dataclass(owner.__name__, listed, namespace=said, init=False, repr=False, eq=False)
         type.__setattr__(owner, "__dataclass_fields__", made.__dataclass_fields__)
         found: dict[str, Field[Any]] = made.__dataclass_fields__
         return found
+
+
+def fields_of(cls: type) -> Iterable[Field[Any]]:
+    """What ``dataclasses.fields`` gives of *cls*, a value or a dataclass.
+
+    Of a value that one makes a class first, for 0.1 to 0.4 ms. A command asks it of eight before it shows anything.
+    """
+    known = cls.__dict__.get("__dataclass_fields__")
+    return known.declared.values() if isinstance(known, _Fields) else fields(cls)
+
+
+def changed(value: T, **to: object) -> T:
+    """What ``dataclasses.replace`` makes of *value*, for the reason of ``fields_of``."""
+    known = type(value).__dict__.get("__dataclass_fields__")
+    if not isinstance(known, _Fields) or not all(each.init for each in known.declared.values()):
+        return replace(value, **to)  # type: ignore[type-var]
+    return type(value)(**{name: getattr(value, name) for name in known.declared} | to)
 
 
 def _filled(self: Any, declared: dict[str, Field[Any]], given: tuple[object, ...], named: dict[str, object]) -> bool:

@@ -27,6 +27,16 @@ with contextlib.suppress(SystemExit):
     main()
 print(sum(each["collections"] for each in gc.get_stats()) - before)
 """
+CLASSES = """\
+import contextlib, dataclasses
+made, make = [], dataclasses.make_dataclass
+dataclasses.make_dataclass = lambda name, *how, **more: made.append(name) or make(name, *how, **more)
+from flarelog.__main__ import main
+with contextlib.suppress(SystemExit):
+    main()
+print()
+print(*made)
+"""
 STANDARD = {"json", "random", "shlex", "ctypes", "tempfile", "multiprocessing", "http", "sqlite3"}
 OTHERS = {
     *("tenacity", "cryptography", "aiohttp", "flarelog.detect.table", "flarelog.receiver.states"),
@@ -107,3 +117,15 @@ def test_nobody_looks_for_garbage_before_the_first_output(place: Place) -> None:
     command = [sys.executable, "-c", COUNTING, "status", "run-1", "--receiver", receiver.address]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert int(done.stdout.splitlines()[-1]) < 5
+
+
+@pytest.mark.parametrize("command", ["status", "follow"])
+def test_no_class_is_made_for_the_fields_of_a_value(place: Place, command: str) -> None:
+    receiver = place.serve()
+    append(place.log, b"2026-11-20 08:00:00 INFO one\n")
+    assert place.sidecar(receiver, "--once").ends() == 0
+    assert place.call("run-end", "run-1", "--receiver", receiver.address).ends() == 0
+    asked = [sys.executable, "-c", CLASSES, command, "run-1", "--receiver", receiver.address]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip("\n").count("\n") > 0
+    assert done.stdout.split("\n")[-2] == ""

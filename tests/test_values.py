@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from flarelog import values
-from flarelog.values import frozen
+from flarelog.values import changed, fields_of, frozen
 
 
 def plain(make: Callable[[type], type]) -> type:
@@ -200,3 +200,32 @@ def test_a_class_may_write_its_own_comparison() -> None:
             return hash(self.name.lower())
 
     assert sorted([Ordered("b"), Ordered("a")]) == [Ordered("A"), Ordered("B")]
+
+
+@pytest.mark.parametrize("made", [plain(frozen), partly(frozen), checked(frozen), plain(dataclass(frozen=True))])
+def test_fields_of_are_those_of_dataclasses(made: type) -> None:
+    def told(of: Any) -> list[tuple[object, ...]]:
+        return [(each.name, each.type, each.default, each.init, dict(each.metadata)) for each in of]
+
+    before = told(fields_of(made))  # dataclasses knows nothing of it yet
+    assert before == told(fields(made)) == told(fields_of(made))
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["before dataclasses knows it", "behind that"])
+def test_changed_is_what_replace_makes(known: bool) -> None:
+    kind: Any = partly(frozen)
+    value = kind(1, at=5, secret="x", facts=[2])
+    if known:
+        fields(kind)
+    found = changed(value, number=3)
+    assert (found.number, found.at, found.secret, found.facts, found.last) == (3, 5, "x", [2], "")
+    assert found == replace(value, number=3)
+    with pytest.raises(TypeError):
+        changed(value, unknown=1)
+
+
+def test_changed_leaves_what_is_no_argument_to_replace() -> None:
+    kind: Any = checked(frozen)
+    assert repr(changed(kind(4), number=6)) == "half of 6 is 3.0"
+    with pytest.raises(ValueError, match="_half"):
+        changed(kind(4), _half=1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import click
 
@@ -11,7 +10,7 @@ from flarelog.cli.asked import Asked, reads
 from flarelog.cli.options import Switches
 from flarelog.cli.reading import read
 from flarelog.options import typed
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 
 EXAMPLES = """\b
 Examples:
@@ -72,4 +71,4 @@ Ctrl-C. On a terminal, Ctrl-C prints the command that continues from the same pl
 @reads(FollowOptions)
 @click.pass_context
 def command(context: click.Context, /, asked: Asked) -> None:
-    sys.exit(read(context, replace(asked, follow=True)))
+    sys.exit(read(context, changed(asked, follow=True)))

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -24,6 +23,7 @@ from flarelog.records import unstored_sentences
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.sgr import plain
 from flarelog.text import several
+from flarelog.values import changed
 from flarelog.viewers.console import Console, summary
 from flarelog.viewers.display import ERROR, BytesDisplay, ConsoleDisplay
 from flarelog.viewers.flow import View
@@ -65,7 +65,7 @@ def read(context: click.Context, asked: Asked) -> int:
 
 
 def _read(context: click.Context, asked: Asked) -> int:
-    asked = replace(asked, run=which(asked.run, asked.place, latest=asked.logs.latest))
+    asked = changed(asked, run=which(asked.run, asked.place, latest=asked.logs.latest))
     terminal, follow, shown = sys.stdout.isatty(), asked.follow, asked.shown
     raw = asked.lines.output == "raw"
     if raw:
@@ -98,7 +98,7 @@ def _read(context: click.Context, asked: Asked) -> int:
     with Pager(wanted=not follow and terminal and asked.pager) as pager:
         options = asked.lines
         if pager and options.bars is None:
-            options = replace(options, bars="off")  # their last state is what a terminal would show
+            options = changed(options, bars="off")  # their last state is what a terminal would show
         lines = Lines(options, terminal=terminal and follow)
         live = terminal and follow and options.output == "text"
         pipe = Pipe(pager.fd)

@@ -13,7 +13,7 @@ import enum
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
@@ -22,7 +22,7 @@ from flarelog.model import Attributes, Ended, Generation, StreamInfo
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.tracebacks import Tracebacks
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 
 # Strict: these forms alone, in a part of a log's name with or without an ending, are believed to name a rank.
 _NAME = late(r"(?:.*[._-])?(?<!local[._-])(?:global[._-]?)?(rank|worker)[._-]?(\d{1,7})(?:\.[a-z]{2,5})?")
@@ -170,13 +170,13 @@ def _of(
     gang = {int(one): int(other) for one, other in _PAIR.findall(values["ranks"])} if "ranks" in values else {}
     base = Known(start, world_size=size, locals={**gang, **locals_}, local=local if local is not None else by_name[1])
     if whole is not None:
-        return replace(base, rank=whole, how="rank map")
+        return changed(base, rank=whole, how="rank map")
     if rank is not None:
-        return replace(base, rank=rank, how="environment")
+        return changed(base, rank=rank, how="environment")
     if base.locals:
         how = "rank map" if locals_ else "environment"
-        return replace(base, rank=None if base.local is None else base.locals.get(base.local), how=how)
-    return replace(base, rank=by_name[0], how="name" if by_name[0] is not None else "")
+        return changed(base, rank=None if base.local is None else base.locals.get(base.local), how=how)
+    return changed(base, rank=by_name[0], how="name" if by_name[0] is not None else "")
 
 
 def _number(text: str | None) -> int | None:

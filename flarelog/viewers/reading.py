@@ -12,12 +12,13 @@ import contextlib
 import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from flarelog import globs
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
 from flarelog.errors import ConnectionAged, FlarelogError, NotFound, Unreadable
+from flarelog.late import late
 from flarelog.model import MAX_OFFSET, OTHERS, Buffer, Mark, StreamId, StreamInfo
 from flarelog.records import ordered
 from flarelog.render.container import may_be_records
@@ -25,7 +26,7 @@ from flarelog.render.rows import WINDOW, Note
 from flarelog.render.sgr import RESETS
 from flarelog.render.sieve import Sieve
 from flarelog.text import several
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 from flarelog.viewers.clocks import Clocks, arrived_at, times_of
 from flarelog.viewers.flow import Bytes, Flow, Item, View
 from flarelog.viewers.origin import Origin
@@ -39,7 +40,7 @@ SLICE = 64 << 10  # bytes of one stream that are shown before what is shown is h
 WORK = 250_000  # units of work a second, a tenth of a core, that a stream may take beside what every log takes
 TAIL_WINDOW, TAIL_MOST = 64 << 10, 8 << 20  # bytes
 TAIL_MORE = WINDOW  # rows that a cursor can reach: so many more lines than are wanted are read
-_COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
+_COLOUR = late(rb"\x1b\[[0-9;:]*m")
 PATIENCE = 30.0  # seconds for which a read that is to end is tried again
 LEFT_OUT = Unreadable, NotFound  # what becomes of one log, and of no other: it is damaged, or was removed
 
@@ -153,7 +154,7 @@ class Stream:
     @property
     def as_known(self) -> StreamInfo:
         """What the receiver listed, with the marks that came since."""
-        return replace(self.info, marks=tuple(self.marks))
+        return changed(self.info, marks=tuple(self.marks))
 
     @property
     def done(self) -> bool:

@@ -6,7 +6,6 @@ A hint that makes no sense is none: it must not cost a stream.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import fields
 from itertools import islice
 from typing import Any
 
@@ -15,6 +14,7 @@ from flarelog.model import MAX_OFFSET, NAMED_UNREAD, UNREAD, Activity, Health, N
 from flarelog.names import MAX_LOG, log_name
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
+from flarelog.values import fields_of
 
 
 def set_news(message: pb.News, news: News) -> None:
@@ -74,7 +74,7 @@ def _activity(message: pb.News | pb.State) -> Activity | None:
     return Activity(said.processes, said.cpu / 1000, min(said.idle_ms, _OLDEST) / 1000, gpu)
 
 
-_FIGURES = tuple(each.name for each in fields(Health) if each.name != "unread")
+_FIGURES = tuple(each.name for each in fields_of(Health) if each.name != "unread")
 MAX_PLACE = 64  # characters of a digest
 MAX_UNREAD = 300  # characters of why a log cannot be read
 
