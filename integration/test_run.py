@@ -329,10 +329,13 @@ def test_what_the_sites_policy_leaves_out_is_kept_and_told(
             pytest.param(
                 {"tls-cert": "x"}, "TLS needs --tls-ca, --tls-cert and --tls-key; missing: --tls-ca", id="half"
             ),
+            pytest.param({"tls-ca": "ca.crt"}, "missing: --tls-cert, --tls-key", id="a-ca-alone"),
             pytest.param({"tls-ca": "policy.toml"}, "policy.toml holds no CA certificate in PEM", id="no-pem"),
             pytest.param({"site-policy": "none.toml"}, "the site's policy /", id="no-policy"),
             pytest.param({"site-policy": "policy.toml"}, "/policy.toml is not valid TOML", id="policy"),
-            pytest.param({"zone": "Mars/Olympus"}, "FLARELOG_ZONE: zone 'Mars/Olympus' is unknown", id="zone"),
+            pytest.param(
+                {"zone": "Mars/Olympus"}, "FLARELOG_ZONE=Mars/Olympus: --zone 'Mars/Olympus' is unknown", id="zone"
+            ),
         ],
     ),
 )
@@ -342,6 +345,8 @@ def test_where_an_option_is_wrong_nothing_is_started(
     if way == "flag" and "zone" in options:
         return  # only a variable says it
     (tmp_path / "policy.toml").write_text("nonsense")
+    if options.get("tls-ca") == "ca.crt":
+        shutil.copy(Authority.new(tmp_path / "certs").directory / "ca.crt", tmp_path)
     flags = [word for name, value in options.items() for word in (f"--{name}", value)] if way == "flag" else []
     told = {f"FLARELOG_{name.upper().replace('-', '_')}": value for name, value in options.items()}
     ran = Ran(tmp_path, "--receiver", free_address(), *flags, command=["touch", "started"],
@@ -362,6 +367,8 @@ def test_where_an_option_is_wrong_nothing_is_started(
         pytest.param(
             'tls-cert = "x"', "TLS needs --tls-ca, --tls-cert and --tls-key", id="half", marks=pytest.mark.soak
         ),
+        pytest.param("drain-timeout = -1", "line 4: --drain-timeout must be a positive number", id="a-number"),
+        pytest.param('run = "a b"', "line 4: run: the run's name is 'a b'", id="a-name", marks=pytest.mark.soak),
         pytest.param("nonsense = 1", "line 4: flarelog sidecar has no option 'nonsense'", id="a-key"),
     ],
 )
@@ -375,6 +382,26 @@ def test_where_the_sidecars_table_of_a_file_is_wrong_nothing_is_started(tmp_path
     assert err.count(b"\n") == 1, err.decode()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("START_AT", "middle"),
+        ("DRAIN_TIMEOUT", "-1"),
+        *(
+            pytest.param(name, value, marks=pytest.mark.soak)
+            for name, value in [("RANKS", "maybe"), ("COMPRESSION", "much"), ("ONCE", "maybe"), ("IGNORE_OLDER", "x")]
+        ),
+    ],
+)
+def test_where_a_variable_of_sidecars_is_wrong_nothing_is_started(tmp_path: Path, name: str, value: str) -> None:
+    env = {f"FLARELOG_{name}": value}
+    ran = Ran(tmp_path, "--receiver", free_address(), command=["touch", "started"], env=env)
+    code, out, err = ran.ends()
+    assert (code, out, (tmp_path / "started").exists(), ran.spool.exists()) == (2, b"", False, False), err
+    assert f"FLARELOG_{name}" in err.decode()
+    assert err.count(b"\n") == 1, err.decode()
+
+
 def test_a_certificate_that_has_expired_fails_no_command(tmp_path: Path) -> None:
     pair = Authority.new(tmp_path / "certs").issue("site-1", days=(-10, -1))
     words = pair.arguments()
@@ -385,10 +412,11 @@ def test_a_certificate_that_has_expired_fails_no_command(tmp_path: Path) -> None
         assert ran.ends()[:2] == (0, b"hi\n")
 
 
-def test_a_site_that_lets_nothing_go_is_no_receiver_that_refuses(place: Place) -> None:
+@pytest.mark.parametrize("env", [{}, {"FLARELOG_ZONE": "Europe/Oslo"}], ids=["flag", "flag-and-variable"])
+def test_a_site_that_lets_nothing_go_is_no_receiver_that_refuses(place: Place, env: dict[str, str]) -> None:
     receiver = place.serve()
     (place.directory / "policy.toml").write_text("allow_log_streaming = false")
-    ran = Ran(place.directory, *sent(receiver), "--site-policy", "policy.toml", command=["echo", "hi"])
+    ran = Ran(place.directory, *sent(receiver), "--site-policy", "policy.toml", command=["echo", "hi"], env=env)
     code, out, err = ran.ends()
     assert (code, out, ran.spool.exists()) == (0, b"hi\n", True)
     said = err.decode().splitlines()
@@ -417,7 +445,10 @@ def test_where_the_output_is_still_spooled_at_the_end_a_command_sends_the_rest(p
     receiver = place.serve()
     (later,) = re.findall(r"when the output has ended, this command sends and removes it: (.*)", at_the_prompt)
     again = shlex.split(later.replace(named[1], receiver.address))
-    assert again[again.index("&&") :] == ["&&", "rm", "-r", str(spool.parent)]
+    assert again[again.index("&&") :] == [
+        *("&&", "rm", "-r", str(spool.parent)),
+        *("&&", "rmdir", "--ignore-fail-on-non-empty", str(spool.parents[1]), str(spool.parents[2])),
+    ]
     assert place.call(*again[1 : again.index("&&")]).ends() == 0
     receiver.holds(b"first\nlast\n", "stdout.log", SITE, RUN)
 
@@ -520,7 +551,34 @@ def test_the_command_that_is_told_sends_what_is_left_and_removes_it(place: Place
     record = receiver.streams(RUN)[f"{SITE}/stdout.log"]
     assert receiver.stored("stdout.log", SITE, RUN).endswith(b"first %d\n" % count)
     assert (record["sealed"], bool(record["gaps"])) == (True, count > 1)
-    assert not (first.spool / RUN / SITE / "run").exists()
+    assert list(first.spool.iterdir()) == [], "nor are the directories of its run and site left"
+
+
+@pytest.mark.parametrize("way", ["variables", "run", "sidecar"])
+def test_the_command_that_is_told_says_all_that_was_said(place: Place, way: str) -> None:
+    """In another directory and shell it masks, leaves out and connects as the sidecar itself."""
+    address = free_address()
+    (place.directory / "policy.toml").write_text('exclude = ["stderr.log"]')
+    (place.directory / "conf.toml").write_text(f'[{way}]\nredact = "passwords"\nsite-policy = "policy.toml"\n')
+    told = {"FLARELOG_REDACT": "passwords", "FLARELOG_SITE_POLICY": "policy.toml", "FLARELOG_ZONE": "Europe/Oslo"}
+    named = ("--receiver", address, "--run", RUN, "--site", SITE, "--linger", "0.2", "--copy", "off")
+    first = Ran(
+        place.directory,
+        *(*named, *(("--config", "conf.toml") if way != "variables" else ())),
+        command=["sh", "-c", "echo password=hunter2; echo private >&2"],
+        env=told if way == "variables" else {},
+    )
+    code, _, err = first.ends()
+    later = err.decode().partition(" this command sends it: flarelog ")[2].splitlines()[0]
+    assert (code, bool(later)) == (0, True), err.decode()
+    assert ("--zone Europe/Oslo" in later) == (way == "variables")
+    receiver = place.serve(listen=address)
+    elsewhere = place.directory / "elsewhere"
+    elsewhere.mkdir()
+    command = f"{shlex.join(FLARELOG)} {later}"
+    subprocess.run(command, shell=True, check=True, env=environment(), timeout=PATIENCE, cwd=elsewhere)
+    receiver.holds(b"password=*******\n", "stdout.log", SITE, RUN)
+    assert list(receiver.streams(RUN)) == [f"{SITE}/stdout.log"]
 
 
 def test_a_sidecar_beside_it_sends_what_it_says(place: Place) -> None:

@@ -232,6 +232,14 @@ def _told(document: Document, names: tuple[str, ...], param: click.Parameter) ->
     return f"{legible(document.path)}{f', line {line}' if line else ''}"
 
 
+def demand(context: click.Context) -> None:
+    """Raises InvalidOption where a value of the file of *context* is wrong, also of what something else outweighs."""
+    if (path := context.meta.get("flarelog.config")) is not None:
+        document, names = read(path), tuple(_names(context))
+        for fault in _refused(document, names, context, values(document, context, names)[0]):
+            raise InvalidOption(fault.told(path))
+
+
 def _names(context: click.Context) -> Iterator[str]:
     if context.parent is not None:
         yield from _names(context.parent)

@@ -7,8 +7,9 @@ typed for a single look. ``asks`` gives a command, for each dataclass, what make
 from __future__ import annotations
 
 import math
+import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -202,6 +203,37 @@ class Switches(click.Command):
 
 
 # --- what commands share
+
+
+_ADDS = "site_policy"  # its variable is outweighed by nothing
+
+
+def words(context: click.Context, without: Collection[str]) -> list[str]:
+    """What the command of *context* was told, by flags, variables and a file, as words that say the same in every
+    directory and environment; *without* the parameters of these names.
+    """
+    said: list[str] = []
+    for param in context.command.params:
+        if param.name in without or _weight(context, param.name or "") < 0:
+            continue
+        value = context.params.get(param.name or "", ())
+        if param.name == _ADDS:
+            value = (*value, *os.environ.get(str(param.envvar), "").split(os.pathsep))
+        flag = max(param.opts, key=len)
+        if isinstance(param, click.Option) and param.is_flag:
+            said += [flag] if value else []
+        elif isinstance(value, tuple):
+            each = dict.fromkeys(_anywhere(param, str(one)) for one in value)
+            said += [word for one in each if one for word in (flag, one)]
+        else:
+            said += [flag, _anywhere(param, str(value))]
+    if path := context.meta.get("flarelog.config"):
+        said += ["--config", os.path.abspath(path)]
+    return said
+
+
+def _anywhere(param: click.Parameter, value: str) -> str:
+    return os.path.abspath(value) if value and isinstance(param.type, click.Path) else value
 
 
 _WEIGHTS = (ParameterSource.DEFAULT_MAP, ParameterSource.ENVIRONMENT, ParameterSource.COMMANDLINE)

@@ -11,9 +11,8 @@ from dataclasses import replace
 from functools import partial
 
 import click
-from click.core import ParameterSource
 
-from flarelog.cli.options import Access, asks, complete_file, is_flag, option, tls_options
+from flarelog.cli.options import Access, asks, complete_file, is_flag, option, tls_options, words
 from flarelog.cli.running import checked, sentence, stdout_is_closed
 from flarelog.errors import USAGE, FlarelogError
 from flarelog.names import receiver_address
@@ -24,8 +23,7 @@ from flarelog.sources.process.options import RunOptions
 from flarelog.sources.process.sending import Sending
 
 _SERVICES = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")  # to systemd the command speaks, if it does
-_SAID = (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP)  # what the sidecar does not find by itself
-_CHECKED = 10  # seconds in which a sidecar's table is checked
+_RESOLVED = 10  # seconds in which a sidecar tells what its variables and its table come to
 _OWN = ("receivers", "run_id", "site", "command", *(RunOptions.__dataclass_fields__))
 
 
@@ -72,6 +70,8 @@ def command(
       126 the command cannot be started
       127 the command does not exist
       2   an option is wrong; nothing was started
+      5   every user can write the configuration file; nothing was started
+      78  the configuration file cannot be used; nothing was started
 
     \b
     Examples:
@@ -100,13 +100,16 @@ def command(
     if outer and not receivers and not is_flag("spool"):
         options = replace(options, spool=None)  # the variable is the outer command's
     if receivers or not outer:
-        _demand(redact, site_policy, access, env.get("FLARELOG_ZONE", ""))
-    if receivers:
-        _demand_table(_asked(context, receivers, run, where, "."), context.meta.get("flarelog.config"))
+        _demand(redact, site_policy, access)
+    asked = _asked(context, receivers, run, where)
+    if receivers and _finds_more(context, env):
+        asked = _resolved(asked)
+    elif receivers and (tls := access.tls()) is not None:
+        checked(tls.whole)
     place = _place(options, outer, run, where, log, own=bool(receivers))
     sending = None
     if place is not None and receivers:
-        sending = _sending(context, env, receivers, run, where, options, place)
+        sending = _sending(asked, env, options, place)
     root = place.root if place is not None else None
     wanted = bool(receivers or outer or options.spool)
     guard = Guard(
@@ -138,11 +141,11 @@ def command(
     sys.exit(end_as(status))
 
 
-def _demand(redact: tuple[str, ...], site_policy: tuple[str, ...], access: Access, zone: str) -> None:
+def _demand(redact: tuple[str, ...], site_policy: tuple[str, ...], access: Access) -> None:
     """End with USAGE where the sidecar could make nothing of what is said to it. A certificate that has expired, or is
     not valid yet, is no such thing: the command is not to fail for it.
     """
-    if not (redact or site_policy or zone or any(access.named.keywords.values())):
+    if not (redact or site_policy or any(access.named.keywords.values())):
         return
     from flarelog.sources.consent import in_force
     from flarelog.sources.files.patterns import SourceOptions
@@ -151,39 +154,47 @@ def _demand(redact: tuple[str, ...], site_policy: tuple[str, ...], access: Acces
         SourceOptions(".", redact=redact, sites=in_force(*site_policy))
         if (tls := access.tls()) is not None:
             tls.demand()
-        SourceOptions(".", zone=zone)  # the last one: no option of this command bears its name
-    except FlarelogError as error:
-        what = sentence(error)
-        say(f"FLARELOG_ZONE: {what}" if what.startswith("zone ") else what)
-        sys.exit(USAGE)
-
-
-def _demand_table(asked: list[str], path: str | None) -> None:
-    """End with USAGE where the sidecar, which is *asked* this, could make nothing of its table of the file at *path*,
-    or of its own file. It finds out itself, in a process of its own: this one does without what a sidecar needs.
-    """
-    from flarelog.cli.config_file import chosen, read
-
-    if (path := chosen(path, "sidecar")) is None:
-        return
-    try:
-        code = 0
-        if "sidecar" in read(path).tables:
-            import subprocess
-
-            argv = [*python(), "--log-level", "warning", *asked, "--only-check"]
-            argv += ["--drain-timeout", "1"]  # which is not its own
-            # S603: it is this program itself, without a shell.
-            nothing = subprocess.DEVNULL
-            with suppress(subprocess.TimeoutExpired):  # no command waits for a check that hangs
-                code = subprocess.run(argv, stdin=nothing, stdout=nothing, timeout=_CHECKED, check=False).returncode  # noqa: S603
     except FlarelogError as error:
         say(sentence(error))
-        code = USAGE
-    except OSError:  # the sidecar will not start either, which is told then, and is no fault of the file
-        return
-    if code > 1:
         sys.exit(USAGE)
+
+
+def _finds_more(context: click.Context, env: Mapping[str, str]) -> bool:
+    """Whether the sidecar may find what this command has no option for: a variable, or a table of a file."""
+    known = {param.envvar for param in context.command.params} | {"FLARELOG_LOG_LEVEL", environment.OUTER}
+    if any(name.startswith("FLARELOG_") and name not in known for name in env):
+        return True
+    from flarelog.cli.config_file import chosen, read
+
+    path = chosen(context.meta.get("flarelog.config"), "sidecar")
+    try:
+        return path is not None and "sidecar" in read(path).tables
+    except FlarelogError as error:
+        say(sentence(error))
+        sys.exit(USAGE)
+
+
+def _resolved(asked: list[str]) -> list[str]:
+    """What a sidecar that is *asked* this is told in all, as its words: also by variables and by its table of a file.
+    It says so itself, in a process of its own: this one does without what a sidecar needs. Ends with USAGE where it
+    could make nothing of them.
+    """
+    import json
+    import subprocess
+
+    argv = [*python(), "--log-level", "warning", "sidecar", *asked, "--root", ".", "--only-check"]
+    try:
+        # S603: it is this program itself, without a shell.
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_RESOLVED, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):  # no command waits for it, or fails for it
+        return asked
+    said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]  # click's usage is the sidecar's own
+    if done.returncode > 1:
+        say(said.removeprefix("flarelog: ").removeprefix("Error: "))
+        sys.exit(USAGE)
+    with suppress(ValueError):
+        return [str(word) for word in json.loads(done.stdout)]
+    return asked
 
 
 def _not_taken(context: click.Context) -> list[str]:
@@ -224,19 +235,11 @@ def _logs(options: RunOptions, log: str) -> dict[str, str]:
     return {output: f"{log}/{output}.log" if log else f"{output}.log" for output in outputs}
 
 
-def _sending(
-    context: click.Context,
-    env: dict[str, str],
-    receivers: tuple[str, ...],
-    run: str,
-    site: str,
-    options: RunOptions,
-    place: names.Place,
-) -> Sending:
-    """The sidecar of *place*."""
+def _sending(asked: list[str], env: dict[str, str], options: RunOptions, place: names.Place) -> Sending:
+    """The sidecar of *place*. The command for later says what it was asked, and needs nothing of this environment."""
     import shlex
 
-    asked = _asked(context, receivers, run, site, place.root)
+    asked = ["sidecar", "--root", os.path.abspath(place.root), *asked]
     later = shlex.join(["flarelog", *asked, "--once"])
     argv = [*python(), "--log-level", "warning", *asked, "--until-stdin-ends"]
     argv += ["--drain-timeout", str(max(options.linger, 0.1))]
@@ -244,17 +247,9 @@ def _sending(
     return Sending(argv, meant_for_it, place, later, say)
 
 
-def _asked(context: click.Context, receivers: tuple[str, ...], run: str, site: str, root: str) -> list[str]:
-    """What the sidecar of *root* gets: what was said here and is meant for it; the rest it finds in the environment."""
-    asked = ["sidecar", "--run", run, "--site", site, "--root", root, "--all-files"]
+def _asked(context: click.Context, receivers: tuple[str, ...], run: str, site: str) -> list[str]:
+    """What the sidecar gets: what this command was told that is meant for it, wherever that was said."""
+    asked = ["--run", run, "--site", site, "--all-files"]
     for address in receivers:
         asked += ["--receiver", address]
-    for param in context.command.params:
-        if param.name in _OWN or context.get_parameter_source(str(param.name)) not in _SAID:
-            continue
-        said = context.params.get(str(param.name), ())
-        for value in said if isinstance(said, tuple) else (said,):  # somebody may send the rest from elsewhere
-            asked += [param.opts[0], os.path.abspath(value) if isinstance(param.type, click.Path) else str(value)]
-    if path := context.meta.get("flarelog.config"):
-        asked += ["--config", os.path.abspath(path)]
-    return asked
+    return asked + words(context, _OWN)

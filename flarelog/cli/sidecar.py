@@ -13,7 +13,8 @@ from typing import TypeVar
 
 import click
 
-from flarelog.cli.options import Access, asks, is_flag, option, tls_options
+from flarelog.cli.config_file import demand
+from flarelog.cli.options import Access, asks, is_flag, option, tls_options, words
 from flarelog.cli.running import checked, run
 from flarelog.cli.sending import Sender, exit_code, receivers_option, site_option, site_policy_option, until_stopped
 from flarelog.cli.tuning import more_descriptors, tune_memory
@@ -31,6 +32,7 @@ from flarelog.sources.files.unmatched import left_out
 T = TypeVar("T")
 STDOUT = 1
 _ELSEWHERE = ("include", "exclude", "start_at", "ignore_older", "once", "state", "drain_limit")
+_NOT_HOW = ("root", "accept_gaps", "as_json", "until_stdin_ends", "only_check")  # neither what is sent nor how
 
 
 @click.command
@@ -54,7 +56,7 @@ _ELSEWHERE = ("include", "exclude", "start_at", "ignore_older", "once", "state",
 @asks(sidecar=SidecarOptions)
 @tls_options
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Drain when stdin ends, as flarelog run wants it.")
-@click.option("--only-check", is_flag=True, hidden=True, help="End before anything is sent, as flarelog run wants it.")
+@click.option("--only-check", is_flag=True, hidden=True, help="Print what it was told, as flarelog run wants it.")
 @option(
     "--json",
     "as_json",
@@ -105,7 +107,7 @@ def command(
         source = partial(source, include=given.get("include") or ("**",), exclude=exclude)
         as_json = as_json and is_flag("as_json")
     consents = checked(lambda: in_force(*site_policy))
-    for consent in consents:
+    for consent in () if only_check else consents:  # a site that lets nothing go fails no command
         checked(consent.demand)
     logs = checked(lambda: source(root, sites=consents))
     tls = checked(access.tls)
@@ -115,6 +117,9 @@ def command(
     if only_check:
         if tls is not None:
             checked(tls.demand)
+        context = click.get_current_context()
+        checked(lambda: demand(context))
+        click.echo(json.dumps(words(context, (*_NOT_HOW, *_ELSEWHERE))))
         return
     tune_memory()
     more_descriptors()

@@ -70,7 +70,7 @@ class Consent:
 def in_force(*files: str) -> tuple[Consent, ...]:
     """What *files* say, and those that the environment names. Raises InvalidFile."""
     named = os.environ.get(VARIABLE, "").split(os.pathsep)
-    return tuple(load(path) for path in dict.fromkeys((*files, *named)) if path)
+    return tuple(map(load, dict.fromkeys(os.path.abspath(path) for path in (*files, *named) if path)))
 
 
 def load(path: str) -> Consent:

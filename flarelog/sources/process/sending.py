@@ -120,7 +120,7 @@ class Sending:
         later = f"sends it: {self._later}"
         if kept == []:
             # What is lost already keeps nobody from removing the rest once it is stored.
-            later = f"sends and removes it: {self._later} --accept-gaps && {shlex.join(['rm', '-r', self._root])}"
+            later = f"sends and removes it: {self._later} --accept-gaps && {removal(self._root)}"
         if left:
             self._say(
                 f"the sidecar continues to send it from {self._root} for as long as a receiver answers; when the output"
@@ -172,6 +172,15 @@ class Sending:
                         os.unlink(path)
             with contextlib.suppress(OSError):
                 os.rmdir(directory)
+
+
+def removal(root: str) -> str:
+    """What a shell removes the spool *root* with, and the directories of its site and run where nothing else is in
+    them, as ``discard`` does.
+    """
+    of_site = os.path.dirname(root)
+    empty = ["rmdir", "--ignore-fail-on-non-empty", of_site, os.path.dirname(of_site)]
+    return f"{shlex.join(['rm', '-r', root])} && {shlex.join(empty)}"
 
 
 def _paper() -> int:
