@@ -28,6 +28,7 @@ from flarelog.model import Attributes, Gap, Generation, Health, Receipt, StreamI
 from flarelog.receiver.phases import Phase, Standing
 from flarelog.render.levels import Level
 from flarelog.render.zones import Stamps
+from flarelog.stores.fares import Point
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Happening
 from flarelog.viewers.display import FirstError
@@ -489,6 +490,19 @@ def test_a_site_of_whose_log_nothing_was_stored_is_not_complete(tmp_path: Path) 
     assert found.bad
     assert page(found)
     assert picture(found)
+
+
+def test_a_file_that_could_not_be_read_for_a_while_is_missing_no_more(tmp_path: Path) -> None:
+    asyncio.run(filled(tmp_path))
+    why = "dir cannot be listed: Permission denied"
+
+    async def fare() -> None:
+        async with LocalStore(tmp_path, "memory") as store:
+            fared = (Point(BEGIN, Health(load=1.0, unread=(why,))), Point(BEGIN + HOUR, Health(load=1.0)))
+            await store.fared("run-1", "server", fared)
+
+    asyncio.run(fare())
+    assert [note for note in gathered(tmp_path).notes if why in note] == []
 
 
 @pytest.mark.parametrize("stands", [one for one in Stands if one is not Stands.COMPLETE])

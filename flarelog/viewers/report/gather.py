@@ -38,7 +38,7 @@ from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.display import ERROR, FirstError, is_error
 from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.flow import View
-from flarelog.viewers.health import unread, unreadable
+from flarelog.viewers.health import unread
 from flarelog.viewers.lanes import BUCKETS, Lane, Lanes, lanes_of
 from flarelog.viewers.missing import absent, said
 from flarelog.viewers.origin import Origin, StoreOrigin
@@ -104,9 +104,8 @@ async def gather(
     first = await _first(reading, found, search, stamps)
     rounds = await rounds_of(origin, infos, moments, stamps, reading.ahead)
     ends = await _ends(reading, infos, notes)
-    files = ((run, one.site, what) for one in moments if one.health is not None for what in one.health.unread)
     notes += [f"missing: {sentence}" for sentence in reading.unread.values()]
-    notes += [f"missing: {sentence}" for sentence in dict.fromkeys((*unread(every), *unreadable(files, infos)))]
+    notes += [f"missing: {sentence}" for sentence in unread(every)]
     notes += [f"missing: {sentence}" for sentence in unstored_sentences(every)]
     notes += [f"exit: {sentence}" for sentence in unknown_ends(infos)]
     return Report(
