@@ -13,6 +13,7 @@ from flarelog.detect.desync import desync
 from flarelog.detect.tracebacks import only_reports
 from flarelog.exit_marks import CERTAIN, LIKELY, Exit, end_of
 from flarelog.model import MAX_OFFSET, StreamId, StreamInfo
+from flarelog.names import natural
 from flarelog.render.levels import Level
 from flarelog.render.times import SECOND
 from flarelog.text import legible
@@ -43,7 +44,8 @@ def judged(
     """*findings* in the order of time, with those of exit records and of ranks that differ; each a root, a symptom or
     advice. *ahead*: ns by which a stream's clock is ahead.
 
-    What tells no time has been said before whatever comes behind it in its log, and before the log's last byte came.
+    What tells no time has been said before whatever comes behind it in its log, and before it came, or before the log's
+    last byte did where nobody wrote that down.
     What is not known even so stands behind all that is. How a command ended is told behind all that its logs say.
     """
     well = {info.stream: info.exits for info in infos if info.exits}
@@ -233,14 +235,21 @@ def _placed(found: Iterable[Finding], infos: Iterable[StreamInfo], ahead: Ahead)
         for each in sorted(those, key=lambda each: each.offset, reverse=True):
             end = end_of(ends.get(stream, ()), each.offset + each.length)
             process, ended = (end.process, _ended_at(end)) if end is not None else ("", None)
-            latest = (latest or ended) if each.time is None else each.time - ahead(stream)
+            latest = _by(latest or ended, each) if each.time is None else each.time - ahead(stream)
             if latest is not None:
                 last[process] = max(latest, last.get(process, latest))
             placed.append((latest, process, each))
     times: list[Placed] = [(last.get(process) if _is_end(each) else time, each) for time, process, each in placed]
+    names = {stream: tuple(map(natural, (stream.run, stream.site, stream.log))) for stream in by_stream}
     return sorted(
-        times, key=lambda one: (one[0] is None, one[0] or 0, _is_end(one[1]), str(one[1].stream), one[1].offset)
+        times, key=lambda one: (one[0] is None, one[0] or 0, _is_end(one[1]), names[one[1].stream], one[1].offset)
     )
+
+
+def _by(latest: int | None, each: Finding) -> int | None:
+    """When *each*, which tells no time, had been said at the latest: by *latest*, and when it came."""
+    came = each.came * 1_000_000
+    return min(latest or came, came) if came else latest
 
 
 def first_root(findings: Iterable[Finding]) -> Finding | None:

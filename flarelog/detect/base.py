@@ -168,6 +168,8 @@ class Finding:
     facts: Mapping[str, Fact] = field(default_factory=dict)
     count: int = 1
     last: int = 0  # the offset of the last of them
+    # When the receiver had it, by its clock, in milliseconds since 1970; 0: nobody wrote it down, or the line tells more.
+    came: int = field(default=0, compare=False)
 
     @property
     def is_root(self) -> bool:
@@ -183,4 +185,5 @@ class Finding:
         return Finding(
             self.signature, self.role, self.severity, self.stream, self.offset, self.length, self.text, self.meaning,
             self.action, self.time, self.rank, self.facts, self.count + 1, offset,
+            self.came,
         )  # fmt: skip

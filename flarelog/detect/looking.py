@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from inspect import getsource
 from itertools import pairwise
@@ -19,10 +20,11 @@ from typing import NamedTuple
 from zlib import crc32
 
 from flarelog.detect.aftermath import AFTER
-from flarelog.detect.base import PIECES
+from flarelog.detect.base import PIECES, Finding
 from flarelog.detect.before import BEFORE
 from flarelog.detect.clean import SIEVE, is_clean
 from flarelog.detect.detector import Detector, Settled
+from flarelog.detect.found import Key
 from flarelog.detect.going_on import shows
 from flarelog.detect.progress import Progress, digest_of
 from flarelog.detect.speaking import only_speaks
@@ -240,14 +242,25 @@ def _look(
     seen = yield from _seen(progress, info, read, around, stamps, force=force, timed=False)
     if stamps.doubted:  # some lines cannot tell such times: it is looked at with those of all lines
         seen = yield from _seen(progress, info, read, around, stamps.beginning(), force=force, timed=True)
+    found = _arrived(seen.found.found, progress, info.grown)
     if seen.form is not None and (force or seen.open_from is None or seen.settled.at <= seen.open_from):
-        progress.at, progress.settled, progress.settled_more, progress.left, progress.on, progress.routine = (
-            seen.settled
-        )
+        progress.settled = _arrived(seen.settled.found, progress, info.grown)
+        progress.at, _, progress.settled_more, progress.left, progress.on, progress.routine = seen.settled
         progress.plain = seen.form
-    progress.late = {key: each for key, each in seen.found.found.items() if progress.settled.get(key) is not each}
+    progress.late = {key: each for key, each in found.items() if progress.settled.get(key) != each}
     progress.more = seen.found.more
     progress.told = digest_of(info, progress.findings)
+
+
+def _arrived(found: Mapping[Key, Finding], progress: Progress, now: int) -> dict[Key, Finding]:
+    """*found*, where what tells no time has that at which it had come: it was found before, or came by *now*. When its
+    log grew last tells it no more as soon as more has come.
+    """
+    known = {(key, each.offset): each.came for one in (progress.settled, progress.late) for key, each in one.items()}
+    return {
+        key: each if each.time is not None or each.came else replace(each, came=known.get((key, each.offset)) or now)
+        for key, each in found.items()
+    }
 
 
 class _Seen(NamedTuple):

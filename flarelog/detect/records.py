@@ -73,6 +73,8 @@ def kept_record(found: Finding) -> dict[str, Any]:
         said["time"] = found.time
     if found.rank is not None:
         said["rank"] = found.rank
+    if found.came:
+        said["came"] = found.came
     return said
 
 
@@ -87,6 +89,7 @@ def finding_of(stream: StreamId, said: Mapping[str, Any]) -> Finding:
         _number(said["offset"]), _number(said["length"]), _text(said["text"]), _text(said["meaning"]),
         _text(said["action"]), None if time is None else _number(time, -MAX_OFFSET), None if rank is None else
         _number(rank), facts, _number(said["count"]), _number(said["last"]),
+        _number(said.get("came", 0)),
     )  # fmt: skip
 
 

@@ -92,6 +92,18 @@ def test_what_tells_no_time_was_said_before_the_last_byte_came() -> None:
     assert [each.stream.site for each in found] == ["site-1", "site-2"]
 
 
+def test_what_tells_no_time_has_been_said_before_it_came() -> None:
+    """When its log has grown since says nothing of it, and logs of the same moment are in the order of their names."""
+
+    def order(*grown: int) -> list[str]:
+        infos = [replace(info(site=site), grown=one) for site, one in zip(came, grown, strict=True)]
+        found = judged([replace(at(None, OOM, site), came=one) for site, one in came.items()], infos)
+        return [each.stream.site for each in found]
+
+    came = {"site-10": 1000, "site-2": 1000, "site-1": 2000}
+    assert order(5000, 5100, 5200) == order(5300, 5100, 4900) == ["site-2", "site-10", "site-1"]
+
+
 def test_clocks_that_are_ahead_are_taken_back() -> None:
     found = judged(
         [at(100, OOM), at(105, OOM, "site-2")],

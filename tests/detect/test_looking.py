@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.detect import looking
+from flarelog.detect.aftermath import AFTER
 from flarelog.detect.base import Finding
 from flarelog.detect.looking import BLOCK, examine
 from flarelog.detect.progress import Progress
@@ -288,6 +289,18 @@ def test_a_time_without_a_year_is_of_the_year_in_which_it_came() -> None:
     for _ in examine(progress, about, partial(part, data), stamps):
         pass
     assert [each.time for each in progress.findings] == [stamp("2025-10-25T00:20:00Z")]
+
+
+def test_what_tells_no_time_keeps_that_at_which_it_came() -> None:
+    data, progress, seen = TRACEBACK + b"a line..\n" * AFTER * 2, Progress(), list[list[int]]()
+    for grown, behind in enumerate((0, 9, 9 * AFTER, 18 * AFTER), start=100):
+        about = replace(info(data, len(TRACEBACK) + behind), grown=grown)
+        for _ in examine(progress, about, partial(part, data), stamps):
+            pass
+        progress = kept(progress)
+        seen.append([each.came for each in progress.findings])
+    assert seen == [[100]] * 4
+    assert not progress.late
 
 
 def test_a_compressed_file_tells_nothing() -> None:
