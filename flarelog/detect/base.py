@@ -168,7 +168,7 @@ class Finding:
     facts: Mapping[str, Fact] = field(default_factory=dict)
     count: int = 1
     last: int = 0  # the offset of the last of them
-    # When the receiver had it, by its clock, in milliseconds since 1970; 0: nobody wrote it down, or the line tells more.
+    # By when the receiver had it, in milliseconds since 1970, of what tells no time; 0: nobody wrote it down.
     came: int = field(default=0, compare=False)
 
     @property

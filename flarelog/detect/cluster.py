@@ -197,10 +197,13 @@ SIGNATURES = (
         "root",
         Level.ERROR,
         ("FailedMount", "FailedAttachVolume", "MountVolume", "FailedCreatePodSandBox", "to create pod sandbox"),
-        r"\bFailed(?:Mount|AttachVolume|CreatePodSandBox)\b|MountVolume\.\S{1,30} failed"
-        r"|[Ff]ailed to create pod sandbox",
+        r"(?:\bobject=\"(?P<object>[^\"]{1,253})\"[^{}]{1,200}?)?\bFailed(?:Mount|AttachVolume|CreatePodSandBox)\b"
+        r"(?:\s{1,40}pod/(?P<pod>\S{1,253})"
+        r"|[^{}]{1,100}?\binvolvedObject\":\s?\{[^{}]{0,300}?\"name\":\s?\"(?P<name>[^\"]{1,253}))?"
+        r"|MountVolume\.\S{1,30} failed|[Ff]ailed to create pod sandbox",
         "A pod cannot start: a volume, a secret or the pod's network cannot be had.",
         "Look at the pod's events (kubectl describe pod).",
+        key=("object", "pod", "name"),
     ),
     signature(
         "k8s.probe",

@@ -259,10 +259,16 @@ _HEADING = late(r".{0,200}\]:? (?=.)|.{0,80}?\b(?:ERROR|FATAL|CRITICAL|WARN(?:IN
 _NAME = late(r"[\w./:@-]*[A-Za-z][\w./:@-]*")
 _NAMED = late(r"[\d./_-]")
 _DIGITS = late(r"\d+")
-_BACK_WORDS = ("estor", "esum", " OK", " 0 failures", "Job executing")
+_BACK_WORDS = ("estor", "esum", " OK", " 0 failures", "Job executing", "Started", "Pulled")
 _RESUMED = late(
     r"\bJob executing on host\b|\bRestor(?:ing|ed) (?:all )?states from\b"
     r"|(?i:(?<!not )(?<!cannot )(?<!before )\bresum(?:ed|ing)\b)(?!.{0,40}\b(?:failed|not)\b)"
+)
+# What Kubernetes does for a pod once it has its volumes and its network; the name is the pod's, if the line tells it.
+_STARTED = late(
+    r"^(?=.{0,380}?(?:\bNormal\s{1,40}(?:Pulled|Started)\b|\breason\b\"?\s?[:=]\s?\"(?:Pulled|Started)\"))"
+    r"(?:.{0,300}?(?:(\bpod/\S{1,253} )|(\bobject=\"[^\"]{1,253}\")|\"involvedObject\":\s?\{[^{}]{0,300}?"
+    r"(\"name\":\s?\"[^\"]{1,253}\")))?"
 )
 # By signature; names in it are those of what was lost.
 _BACK = {
@@ -271,6 +277,7 @@ _BACK = {
         r"|\b(?:osd|mon|mds)\d{1,6} .{0,80}\bsession established|\bmds\d{1,4} (?:caps renewed|recovery completed)"
     ),
     "flower.failures": late(r"\b(\w{1,40}: )received [1-9]\d{0,5} results and 0 failures"),
+    "k8s.volume": _STARTED,
     **dict.fromkeys(("slurm.preempted", "slurm.node", "job.preempted", "k8s.evicted", "process.stopped"), _RESUMED),
 }
 _PASSED = late(r"\[ {7}OK \] (?P<gtest>\S{1,200})|\s{0,40}--- PASS: (?P<go>\S{1,200})|test result: (?P<rust>ok)\. ")

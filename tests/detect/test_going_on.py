@@ -150,6 +150,63 @@ def test_another_detector_knows_what_had_shown_that_the_program_goes_on(text: st
     assert [each.role for each in detector.findings] == [each.role for each in found] == ["symptom"]
 
 
+MOUNT = 'MountVolume.SetUp failed for volume "shards" : timed out waiting for the condition'
+GOT = "LAST SEEN   TYPE      REASON        OBJECT        MESSAGE\n"
+UNMOUNTED = f"{GOT}7m2s        Warning   FailedMount   pod/fit-1     {MOUNT}\n"
+TOLD = f'"Event occurred" object="lab/fit-1" kind="Pod" type="Warning" reason="FailedMount" message={MOUNT!r}\n'
+OBJECT = (
+    '{{"type":"{}","reason":"{}","involvedObject":{{"kind":"Pod","namespace":"lab","name":"{}"}},"message":"{}"}}\n'
+)
+RUNS = TOLD.replace("Warning", "Normal").replace("FailedMount", "Started").replace(MOUNT, "Started container fit")
+JSON = OBJECT.format("Warning", "FailedMount", "fit-1", MOUNT.replace('"', "'"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            UNMOUNTED + "6m40s       Normal    Started       pod/fit-1     Started container fit\n", ["symptom"], id="get"
+        ),
+        pytest.param(
+            UNMOUNTED + "6m40s       Normal    Pulled        pod/fit-1     Container image is present\n", ["symptom"],
+            id="the-image",
+        ),
+        pytest.param(
+            UNMOUNTED + "6m40s       Normal    Started       pod/fit-12    Started container fit\n", ["root"],
+            id="another-pod",
+        ),
+        pytest.param(
+            UNMOUNTED + "6m40s       Normal    Scheduled     pod/fit-1     Assigned lab/fit-1 to n4\n", ["root"],
+            id="it-only-waits",
+        ),
+        pytest.param(
+            f"  Warning  FailedMount  6m  kubelet  {MOUNT}\n  Normal   Pulled       5m  kubelet  Image is present\n",
+            ["symptom"], id="describe",
+        ),
+        pytest.param(TOLD + RUNS, ["symptom"], id="klog"),
+        pytest.param(TOLD + RUNS.replace("fit-1", "fit-2"), ["root"], id="klog-of-another-pod"),
+        pytest.param(
+            UNMOUNTED + UNMOUNTED.replace("fit-1", "fit-2")
+            + "6m40s       Normal    Started       pod/fit-1     Started container fit\n",
+            ["symptom", "root"], id="one-of-two",
+        ),
+        pytest.param(TOLD + TOLD.replace("fit-1", "fit-2") + RUNS, ["symptom", "root"], id="klog-of-one-of-two"),
+        pytest.param(
+            JSON + JSON.replace("fit-1", "fit-2") + OBJECT.format("Normal", "Started", "fit-1", "Started it"),
+            ["symptom", "root"], id="json-of-one-of-two",
+        ),
+        pytest.param(JSON + OBJECT.format("Normal", "Started", "fit-1", "Started it"), ["symptom"], id="json"),
+        pytest.param(JSON + OBJECT.format("Normal", "Started", "fit-2", "Started it"), ["root"], id="json-of-another"),
+        pytest.param(
+            UNMOUNTED + "6m40s       Normal    Started       pod/fit-1     Started container fit\n" + UNMOUNTED,
+            ["root"], id="again",
+        ),
+    ],
+)  # fmt: skip
+def test_a_volume_behind_which_the_pod_starts_is_no_root(text: str, expected: list[str]) -> None:
+    assert roles(text) == expected
+
+
 LOST_CLIENT = "INFO :  aggregate_fit: received 7 results and 1 failures\n"
 
 
