@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect, insort
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from flarelog.detect import collective, general, network
@@ -22,6 +22,7 @@ SLACK = 2 * SECOND  # by which clocks of sites that are compared may still diffe
 BEHIND = 64 << 10  # bytes of a log behind which what may have ended its program has not
 ENDS = ("exit.code", "exit.signal", "crash.signal")  # they tell that a program ended, not why
 LATE = (*ENDS, "process.exit", "process.signal")  # so do these, mostly in the words of the program's parent
+ENDED = (*LATE, "torchrun.failed", "torchrun.signal", "mpi.signal", "slurm.task")  # and these, in those of a launcher
 OUTCOMES = frozenset(
     ("job.failed", "launcher.ends", *LATE, *(each.id for each in collective.SIGNATURES))
 )  # they tell that something failed, and nothing of what it was
@@ -59,10 +60,12 @@ def judged(
         for time, each in placed:
             if each.role == "root" and time is not None:
                 insort(roots[each.stream], (each.offset, time))
-        out = [
-            _behind(each, time, None if _is_of(each, time, roots.get(each.stream, ())) else earliest)
-            for time, each in placed
-        ]
+        out, ended = list[Finding](), set[tuple[str, str]]()
+        for time, each in placed:
+            behind = _is_of(each, time, roots.get(each.stream, ())) or _lost(each, ended)
+            out.append(_behind(each, time, None if behind else earliest))
+            if out[-1].is_root and each.signature in ENDED:
+                ended.add((each.stream.run, each.stream.site))
     else:
         out = _named_better(_without_a_root([each for _, each in placed], words))
     for each in desync(out):
@@ -77,6 +80,11 @@ def _behind(each: Finding, time: int | None, earliest: int | None) -> Finding:
         return each
     first = each.role == "cascade" and earliest is not None and time is not None and time + SLACK < earliest
     return replace(each, role="root" if first else "symptom")
+
+
+def _lost(each: Finding, ended: Set[tuple[str, str]]) -> bool:
+    """Whether the program of another site had *ended* before *each*, and made it lose a connection."""
+    return each.signature in LINKS and bool(ended - {(each.stream.run, each.stream.site)})
 
 
 def _words(found: Iterable[Finding], infos: Iterable[StreamInfo]) -> Words:
@@ -176,16 +184,15 @@ def _without_a_root(found: Sequence[Finding], words: Words) -> list[Finding]:
             named = named or root
         elif each.role == "cascade" and each.signature in LATE:
             root = not named and site not in rooted
-            ended |= {site} if root and each.signature in ENDS else set()
             before = before or each.signature not in ENDS
         elif each.role == "cascade":
-            lost = each.signature in LINKS and ended - {site}
             near = 0 < each.offset - told.get(each.stream, each.offset) < MOMENT
-            root, before = not named and not lost and not near, True
+            root, before = not named and not _lost(each, ended) and not near, True
             told |= {each.stream: each.offset} if root else {}
         else:
             continue
         rooted |= {site} if root and each.signature not in ENDS else set()
+        ended |= {site} if root and each.signature in ENDED else set()
         out[number] = replace(each, role="root" if root else "symptom")
     return out
 

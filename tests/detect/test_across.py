@@ -139,6 +139,10 @@ def test_an_exit_code_behind_a_root_is_a_symptom() -> None:
 
 
 WORD = b"ERROR cannot open the shard 7\n"
+LAUNCHER = (
+    b"E1120 09:12:44.3 880 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: 1"
+    b" (pid: 912) of binary: /usr/bin/python3\n"
+)
 LOST = b"RuntimeError: [/src/gloo/transport/tcp/pair.cc:525] Connection closed by peer [10.0.0.4]:53214\n"
 EXIT = Exit(900, 0, "p", status=1, ended=5000)
 
@@ -225,6 +229,30 @@ EXIT = Exit(900, 0, "p", status=1, ended=5000)
         pytest.param([at(3, LOST, "b")], [EXIT], ["gloo.connection", "exit.code"], id="a-peer-that-ended-later"),
         pytest.param([at(30, LOST)], [EXIT], ["gloo.connection", "-exit.code"], id="a-link-of-its-own-site"),
         pytest.param([at(30, b"FATAL the data is gone\n", "b")], [EXIT], ["exit.code", "log.fatal"], id="no-lost-link"),
+        pytest.param(
+            [at(4, LAUNCHER), at(5, LOST, "b")],
+            [],
+            ["torchrun.failed", "-gloo.connection"],
+            id="a-launcher-saw-the-end",
+        ),
+        pytest.param(
+            [at(4, LOST, "b"), at(5, LAUNCHER)], [], ["gloo.connection", "torchrun.failed"], id="the-end-came-later"
+        ),
+        pytest.param(
+            [at(4, b"bash: line 4: 2211 Aborted   fit\n"), at(5, LOST, "b")],
+            [],
+            ["process.signal", "-gloo.connection"],
+            id="a-signal-that-its-parent-saw",
+        ),
+        pytest.param(
+            [at(4, LAUNCHER), at(5, LOST, "b"), at(60, OOM, "c")],
+            [],
+            ["torchrun.failed", "-gloo.connection", "cuda.oom"],
+            id="before-a-root-of-its-own",
+        ),
+        pytest.param(
+            [at(4, LOST, "b"), at(60, OOM, "c")], [], ["gloo.connection", "cuda.oom"], id="a-link-before-every-root"
+        ),
     ],
 )
 def test_what_a_program_said_of_its_failure_is_the_root_of_what_only_tells_its_end(

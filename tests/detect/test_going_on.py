@@ -165,7 +165,8 @@ JSON = OBJECT.format("Warning", "FailedMount", "fit-1", MOUNT.replace('"', "'"))
     ("text", "expected"),
     [
         pytest.param(
-            UNMOUNTED + "6m40s       Normal    Started       pod/fit-1     Started container fit\n", ["symptom"], id="get"
+            UNMOUNTED + "6m40s       Normal    Started       pod/fit-1     Started container fit\n", ["symptom"],
+            id="get",
         ),
         pytest.param(
             UNMOUNTED + "6m40s       Normal    Pulled        pod/fit-1     Container image is present\n", ["symptom"],
