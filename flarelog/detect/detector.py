@@ -19,7 +19,7 @@ from flarelog.detect.base import FACT, SHOWN, Fact, Finding, Signature, ends
 from flarelog.detect.before import BEFORE, Before, Said
 from flarelog.detect.exceptions import told
 from flarelog.detect.found import CAUSES, Found, Key
-from flarelog.detect.going_on import ends_well
+from flarelog.detect.going_on import ends_well, may_be_back
 from flarelog.detect.meant import ENDED, doubted, is_handled, is_meant
 from flarelog.detect.silence import Lack, Silence
 from flarelog.detect.speaking import goes_on, is_message, without_nothing
@@ -189,6 +189,8 @@ class Detector:
         inside = inside or (begins and self._folded(said, time, new))
         states = self._states.pop(line.offset, []) if hit else []
         known = set[str]()
+        if hit and self._aftermath.left and may_be_back(text):
+            self._found.came_back(text, well=False)
         if hit and not inside:
             for state in (text, *states):
                 found = self._known(state)

@@ -71,10 +71,12 @@ class Found:
             ):
                 self._by_key[key] = _gone_on(each)
 
-    def came_back(self, text: str) -> None:
-        """What was lost is no cause where the line *text* says that it is back, or well again."""
+    def came_back(self, text: str, *, well: bool = True) -> None:
+        """What was lost is no cause where the line *text* says that it is back, or (*well*) that it is well again."""
         for key, each in self._causes():
-            if each.signature in OURS and (is_back(text, each.signature, each.text) or is_well_again(text, each.text)):
+            if each.signature in OURS and (
+                is_back(text, each.signature, each.text) or (well and is_well_again(text, each.text))
+            ):
                 self._by_key[key] = _gone_on(each)
 
     def no_heading(self, offset: int) -> None:

@@ -259,7 +259,19 @@ _HEADING = late(r".{0,200}\]:? (?=.)|.{0,80}?\b(?:ERROR|FATAL|CRITICAL|WARN(?:IN
 _NAME = late(r"[\w./:@-]*[A-Za-z][\w./:@-]*")
 _NAMED = late(r"[\d./_-]")
 _DIGITS = late(r"\d+")
-_BACK_WORDS = ("estor", "esum", " OK", " 0 failures", "Job executing", "Started", "Pulled")
+_BACK_WORDS = (
+    "estor",
+    "esum",
+    " OK",
+    " 0 failures",
+    "Job executing",
+    "Started",
+    "Pulled",
+    " retr",
+    "etrying",
+    "revious",
+    " older",
+)
 _RESUMED = late(
     r"\bJob executing on host\b|\bRestor(?:ing|ed) (?:all )?states from\b"
     r"|(?i:(?<!not )(?<!cannot )(?<!before )\bresum(?:ed|ing)\b)(?!.{0,40}\b(?:failed|not)\b)"
@@ -278,6 +290,14 @@ _BACK = {
     ),
     "flower.failures": late(r"\b(\w{1,40}: )received [1-9]\d{0,5} results and 0 failures"),
     "k8s.volume": _STARTED,
+    "checkpoint.corrupt": late(
+        r"^(?!.{0,380}?(?i:fail|error|not |n't |\bno ))(?i:.{0,300}?\b(?:(?:try|us|load|restor)ing|falling back to"
+        r"|resuming from) (?:from )?(?:the |an )?(?:previous|older) (?:\w{1,20} )?(?:checkpoint|snapshot)\b)"
+    ),
+    "ray.oom": late(
+        r"^(?!.{0,380}?(?i:\bnot |n't |\bno |\b0 retries))"
+        r"(?i:.{0,300}?\b(?:will be retried|[1-9]\d{0,5} retries left)\b)"
+    ),
     **dict.fromkeys(("slurm.preempted", "slurm.node", "job.preempted", "k8s.evicted", "process.stopped"), _RESUMED),
 }
 _PASSED = late(r"\[ {7}OK \] (?P<gtest>\S{1,200})|\s{0,40}--- PASS: (?P<go>\S{1,200})|test result: (?P<rust>ok)\. ")

@@ -208,6 +208,34 @@ def test_a_volume_behind_which_the_pod_starts_is_no_root(text: str, expected: li
     assert roles(text) == expected
 
 
+TORN = "ERROR cannot restore run/step-900.pt: PytorchStreamReader failed reading zip archive: not a ZIP archive\n"
+SHORT = (
+    "(raylet) node_manager.cc:3069: 2 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(TORN + "WARNING using the previous checkpoint run/step-800.pt\n", ["symptom"], id="an-older-one"),
+        pytest.param(TORN + "Trying an older checkpoint: run/step-800.pt\n", ["symptom"], id="it-tries-one"),
+        pytest.param(TORN + "WARNING using the previous checkpoint\n" + TORN, ["root"], id="which-is-torn-too"),
+        pytest.param(TORN + "loading the previous checkpoint failed\n", ["root"], id="in-vain"),
+        pytest.param(TORN + "there is no previous checkpoint to use\n", ["root"], id="there-is-none"),
+        pytest.param(TORN + "rank 1: restored its weights\n", ["root"], id="another-rank-has-it"),
+        pytest.param(SHORT + "(fit pid=8) Task failed, will be retried: 1 retries left\n", ["symptom"], id="a-task"),
+        pytest.param(SHORT + "(fit pid=8) Retrying the task, 1 retries left\n", ["symptom"], id="a-task-again"),
+        pytest.param(SHORT + "(fit pid=8) the task will not be retried: 0 retries left\n", ["root"], id="the-last-try"),
+        pytest.param(
+            SHORT + "(fit pid=8) Task failed, will be retried: 1 retries left\n" + SHORT, ["root"], id="and-its-end"
+        ),
+    ],
+)
+def test_what_a_program_does_once_more_with_something_else_is_no_root(text: str, expected: list[str]) -> None:
+    found = judged(searched(text.encode()))
+    assert [each.role for each in found if each.signature in ("checkpoint.corrupt", "ray.oom")] == expected
+
+
 LOST_CLIENT = "INFO :  aggregate_fit: received 7 results and 1 failures\n"
 
 
