@@ -10,7 +10,16 @@ from flarelog.detect.across import BEHIND, judged
 from flarelog.detect.aftermath import AFTER, NEAR, ON, ON_LINKS
 from flarelog.detect.base import LOOKED, WENT_ON
 from flarelog.detect.detector import Detector
-from flarelog.detect.going_on import does_without, ended_well, ends_well, gets_over, is_well_again, shape_of, shows
+from flarelog.detect.going_on import (
+    does_without,
+    ended_well,
+    ends_well,
+    gets_over,
+    is_back,
+    is_well_again,
+    shape_of,
+    shows,
+)
 from flarelog.model import StreamInfo
 from flarelog.viewers.findings import drawn
 from tests.detect.cases import STREAM, TABLE, searched
@@ -284,11 +293,16 @@ def test_a_log_that_goes_on_long_behind_it_went_on() -> None:
         "run a ",
         "a.b-1 ok ",
         "] a",
+        "Normal Pulled pod/a",
+        'reason:"Started"object="',
+        'reason:"Started""involvedObject":{"name":',
+        "using the previous a ",
+        "trying ",
     ],
 )
 def test_a_hostile_line_takes_a_bounded_time(part: str) -> None:
     text = (part * LOOKED)[:LOOKED]
     begin = time.process_time()
     shows(text), gets_over(text), ended_well(text), does_without(text, 0), ends_well(text), shape_of(text)
-    is_well_again(text, text)
+    is_well_again(text, text), [is_back(text, name, "") for name in ("k8s.volume", "checkpoint.corrupt", "ray.oom")]
     assert time.process_time() - begin < 0.25
