@@ -140,13 +140,20 @@ def lead_line(token: str, end: int) -> bytes:
 
 def lead(record: str, token: str, end: int) -> bytes:
     """The last bytes before *end* of the output of the command *token*, as they are kept; none where they are not."""
+    begin, data = kept(record, token)
+    return data if begin + len(data) == end else b""
+
+
+def kept(record: str, token: str) -> tuple[int, bytes]:
+    """What is kept of the parts of the command *token* that were let go: (where in its output that begins, bytes)."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         fd = os.open(lead_path(record), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(fd, "rb") as file:
             said = json.loads(file.readline(_LINE))
-            if (said["lead"], said["end"]) == (token, end):
-                return file.read(LEAD)
-    return b""
+            if said["lead"] == token:
+                data = file.read(LEAD)
+                return int(said["end"]) - len(data), data
+    return 0, b""
 
 
 def command_line(token: str, pid: int, started: int) -> bytes:

@@ -6,6 +6,7 @@ producer is embedded in it.
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import os
@@ -51,7 +52,7 @@ class Descriptors:
         file.lacks = (*lacks(file.fd, file.identity), *(["no-inotify"] if unwatched else []))
         if self.rules:
             file.lacks = (*file.lacks, self.rules.note)
-            file.look_around()
+            file.look_around(functools.partial(self.ledger.part, file.is_of[0], file.beside))
         return file
 
     def scarce(self, file: SourceFile) -> bool:

@@ -18,7 +18,7 @@ from flarelog.model import Activity
 from flarelog.sources import spool
 from flarelog.sources.files.identity import HEAD, Sight, head, identity_of, opened
 from flarelog.sources.files.lineage import Age
-from flarelog.sources.redaction.around import Around
+from flarelog.sources.redaction.around import Around, Held, none_held
 from flarelog.sources.redaction.mask import UNREDACTED, Rules
 
 MARKER = 256  # bytes before the position that are compared before each read
@@ -220,10 +220,10 @@ class SourceFile:
         """Its bytes as they are, whatever is shown of them."""
         return os.pread(self.fd, end - begin, begin)
 
-    def look_around(self) -> None:
+    def look_around(self, held: Held = none_held) -> None:
         """Find out what stands beside it, of a part of a command's output, if that is not known."""
         if self.spool and self.around is None:
-            self.around = Around.of(self.beside, self.is_of[1])
+            self.around = Around.of(self.beside, self.is_of[1], held)
 
     def decided(self, rules: Rules, position: int, size: int) -> int:
         """Up to where of its *size* bytes it is decided what *rules* show, those up to *position* being shown."""
@@ -254,6 +254,10 @@ class SourceFile:
 
     def awaits(self) -> bool:
         """Whether it is the output's next part that will tell how its last line is shown."""
+        return False
+
+    def complete(self) -> bool:
+        """Whether it is known that nobody adds to it: a part of a command's output behind which another was begun."""
         return False
 
     def masked(self, matches: int, count: int) -> None:

@@ -17,6 +17,7 @@ from flarelog.sources.files.links import Links
 from flarelog.sources.files.record import Piece
 from flarelog.sources.files.renames import Renames
 from flarelog.sources.files.tail import Tail
+from flarelog.sources.spool import Segment
 
 Known = tuple[Tail, SourceFile]
 
@@ -66,6 +67,12 @@ class Ledger:
     def has_inode(self, found: Sight) -> bool:
         """Whether a known file has the inode of what is *found*."""
         return found.is_of in self._inodes
+
+    def part(self, device: int, record: str, segment: Segment) -> int:
+        """The descriptor of *segment*, a file of the spool of which *record* tells; -1 if it is not open here."""
+        _, file = self.known.get(self._inodes.get((device, segment.inode), ""), (None, None))
+        # An inode is soon another file's.
+        return file.fd if file is not None and (file.beside, file.spool) == (record, segment.note) else -1
 
     def recognised(self, path: str, found: Sight) -> Known | None:
         """The known file of which *found*, at *path*, is the sight; None if only its descriptor would tell."""

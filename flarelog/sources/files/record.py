@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from flarelog.checksum import EMPTY_DIGEST, extend, suffix_digest
 from flarelog.exit_marks import Exit
+from flarelog.extents import spooled
 from flarelog.model import SPOOL, Attributes, Ended, Gap, Generation, StreamInfo
 from flarelog.sources.files.file import MARKER, SourceFile
 from flarelog.sources.files.identity import inode
@@ -116,6 +117,11 @@ def settled_on(file: SourceFile, piece: Piece) -> Settled | None:
     if found is None and rules:
         found = _settled_on(file, piece, rules, end, ended=True)
         found = replace(found, goes_on=False) if found is not None else None
+    part = spooled(file.spool)
+    if found is None and rules and part is not None and part == spooled(piece.begin.notes):
+        # Nobody writes a part of a spool anew. What stood around it may be gone: it would be shown in another way now.
+        found = _settled_on(file, piece, rules, size, stays=True)
+        found = replace(found, goes_on=False) if found is not None else None
     if found is not None and rules != file.rules:
         _tell(file, f"was sent with another redaction up to offset {end}, and keeps it; its rest is sent %s")
         return replace(found, goes_on=False, matches=0, bytes=0)
@@ -130,8 +136,12 @@ def _tell(file: SourceFile, what: str) -> None:
         )
 
 
-def _settled_on(file: SourceFile, piece: Piece, rules: Rules, ends: int, *, ended: bool = False) -> Settled | None:
-    """The same, for what is shown by *rules* of a file that *ends* there, whatever stands behind where it *ended*."""
+def _settled_on(
+    file: SourceFile, piece: Piece, rules: Rules, ends: int, *, ended: bool = False, stays: bool = False
+) -> Settled | None:
+    """The same, for what is shown by *rules* of a file that *ends* there, whatever stands behind where it *ended*.
+    *stays*: it is known to hold those bytes.
+    """
     digest, at = piece.begin.digest, piece.begin.source_offset
     crc, before_marker = 0, max(0, piece.source_end - MARKER)
     begin, matches, masked = min(at, before_marker), 0, 0
@@ -146,7 +156,7 @@ def _settled_on(file: SourceFile, piece: Piece, rules: Rules, ends: int, *, ende
         digest = extend(digest, data)
         crc = extend(crc, raw[: max(0, before_marker - at)])
         at += len(raw)
-    return Settled(crc, begin, True, matches, masked) if digest == piece.digest else None
+    return Settled(crc, begin, True, matches, masked) if stays or digest == piece.digest else None
 
 
 def wholes(info: StreamInfo) -> list[Held]:

@@ -237,7 +237,7 @@ class Tail:
             if file is self._current:
                 continue
             if file.begun:
-                if many and now - file.looked_at < LOOK_AT:
+                if many and now - file.looked_at < LOOK_AT and not (file.around is not None and file.holds_back()):
                     continue
                 file.looked_at = now
                 self._lets_go(file, now)
@@ -248,7 +248,9 @@ class Tail:
     def _lets_go(self, file: SourceFile, now: float) -> bool:
         """Whether *file* was rotated or removed with bytes held back, which nobody can continue any more."""
         rotated = not file.linked or file is not self.files[-1]
-        if not rotated or not file.holds_back() or not (file.closed or now - file.quiet_since >= HELD_BACK):
+        if not rotated or not file.holds_back():
+            return False
+        if not (file.closed or now - file.quiet_since >= HELD_BACK or file.complete()):
             return False
         file.finish()
         return True

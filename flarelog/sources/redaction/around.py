@@ -1,8 +1,9 @@
 """What stands around one part of a command's output: a spool's parts are one text, whose lines and keys go on from part
 to part.
 
-The parts beside it tell, as long as they are there; of those that the spool let go, the spooler keeps the last bytes.
-Where bytes were never spooled nobody knows what stood before: the text is *torn* there.
+The parts beside it tell, as long as they are there, or this process has them open; of those that the spool let go, the
+spooler keeps the last bytes. Where nobody can know what stood before, the text is *torn* there; where nobody can know
+what stands behind, it counts as ended. What was found out once stays, so that it is shown the same way again.
 """
 
 from __future__ import annotations
@@ -10,10 +11,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flarelog.sources.redaction.mask import Fetch
-from flarelog.sources.spool import LEAD, Segment, lead, log_path, opened, segments
+from flarelog.sources.spool import LEAD, Segment, kept, opened, segments
+
+Held = Callable[[Segment], int]
+"""The descriptor that this process has of a part; -1 where it has none."""
+
+
+def none_held(_: Segment) -> int:
+    return -1
 
 
 @dataclass(slots=True)
@@ -22,30 +30,32 @@ class Around:
 
     record: str  # the path of what is written down beside the spool
     part: Segment
+    held: Held = none_held
     before: bytes = b""  # what stands before it, as far as it matters and is known
     torn: int = -1  # where the text begins of which the beginning is not known; -1: nowhere near
     _behind: bytes = b""  # what stands behind it
-    _last: Segment | None = None  # the last part of that
-    _seen: tuple[int, int] = (-1, -1)  # size and time of the record when nothing stood there
+    _ends: bool = False  # no more of that is ever known: the output ends there, or bytes are missing
+    _ended_at: int = -1  # the part's size when it was cut: what is behind it by then is all that counts
+    _known: list[Segment] = field(default_factory=list)  # all parts that the record tells of
+    _later: list[Segment] = field(default_factory=list)  # those behind it, of later commands as well
+    _seen: tuple[int, int] = (-1, -1)  # size and time of the record that told of them
 
     @classmethod
-    def of(cls, record: str, inode: int) -> Around | None:
+    def of(cls, record: str, inode: int, held: Held = none_held) -> Around | None:
         """None where nothing is written down of the part with that *inode*."""
         known = segments(record)
         part = next((one for one in reversed(known) if one.inode == inode), None)
         if part is None:
             return None
-        around = cls(record, part)
-        by_number = {one.number: one for one in known if one.token == part.token}
-        begin, number = part.base, part.number - 1
+        around = cls(record, part, held)
+        around._look()
+        begin = part.base
         while begin and part.base - begin < LEAD:
-            one = by_number.get(number)
-            data = _end_of(record, one, begin) if one is not None else b""
-            data = data or lead(record, part.token, begin)
+            data = around._before(begin)
             if not data:
                 around.torn = begin
                 break
-            around.before, begin, number = data + around.before, begin - len(data), number - 1
+            around.before, begin = data + around.before, begin - len(data)
         around.before = around.before[-LEAD:]
         return around
 
@@ -53,14 +63,20 @@ class Around:
         """Where the output ends by now, the part being of *size* bytes; it is looked at no further than it matters."""
         return self.part.base + size + len(self._more(size))
 
+    def complete(self) -> bool:
+        """Whether nothing is added to the part any more: the spooler has begun another."""
+        self._look()
+        return bool(self._later)
+
     def goes_on(self, size: int) -> bool:
         """Whether the output goes on behind the part, and more of it may come."""
         self._more(size)
-        if self._last is None:
-            return False
-        with suppress(OSError):
-            return os.lstat(log_path(self.record)).st_ino == self._last.inode
-        return False
+        following = bool(self._later) and self._later[0].token == self.part.token
+        return following and not self._ends and self._ended_at != size and os.path.lexists(self.record)
+
+    def ends(self, size: int) -> None:
+        """The part, of *size* bytes, is shown as if the output ended with what is behind it by now."""
+        self._ended_at = size
 
     def fetch(self, raw: Callable[[int, int], bytes], size: int) -> Fetch:
         """Gives bytes of the output; *raw* those of the part. What is not known before it is line ends."""
@@ -83,33 +99,57 @@ class Around:
 
         return fetch
 
-    def _more(self, size: int) -> bytes:
-        """What stands behind the part, as far as it matters."""
-        if len(self._behind) >= LEAD:
-            return self._behind
+    def _look(self) -> None:
+        """Find out which parts are behind it."""
         with suppress(OSError):
             found = os.stat(self.record)
-            if self._seen == (found.st_size, found.st_mtime_ns):
-                return self._behind
-            by_number = {one.number: one for one in segments(self.record) if one.token == self.part.token}
-            data, number, last = b"", self.part.number + 1, None
-            while len(data) < LEAD and (one := by_number.get(number)) is not None:
-                if one.base != self.part.base + size + len(data):
-                    break
-                with opened(self.record, one) as fd:
-                    data += os.pread(fd, LEAD - len(data), 0)
-                number, last = number + 1, one
-            if last is None:
+            if self._seen != (found.st_size, found.st_mtime_ns):
+                self._known = list({one.number: one for one in segments(self.record)}.values())
+                later = [one for one in self._known if one.number > self.part.number]
+                self._later = later or self._later  # whatever became of the record
                 self._seen = found.st_size, found.st_mtime_ns
-            elif len(data) >= len(self._behind):  # what was known of parts that are gone stays
-                self._behind, self._last = data, last
+
+    def _more(self, size: int) -> bytes:
+        """What stands behind the part, as far as it matters."""
+        if self._ends or self._ended_at == size or len(self._behind) >= LEAD:
+            return self._behind
+        self._look()
+        newest = self._later[-1] if self._later else None
+        parts = [one for one in self._later if one.token == self.part.token]
+        while newest is not None and len(self._behind) < LEAD:
+            at = self.part.base + size + len(self._behind)
+            place = sum(one.base <= at for one in parts) - 1
+            until = parts[place + 1].base if place + 1 < len(parts) else -1
+            most = LEAD - len(self._behind) if until < 0 else min(LEAD - len(self._behind), until - at)
+            data = self._read(parts[place], at, most) if place >= 0 else b""
+            if not data:
+                # The newest is written down before it is there, and then more may come.
+                self._ends = place < 0 or parts[place] is not newest
+                break
+            self._behind += data
         return self._behind
 
+    def _read(self, part: Segment, at: int, most: int) -> bytes | None:
+        """At most *most* bytes of the output from *at* on, where *part* is; None if nobody has them any more."""
+        if (fd := self.held(part)) >= 0:
+            return os.pread(fd, most, at - part.base)
+        for _ in range(2):  # it may be renamed meanwhile, once
+            with suppress(OSError), opened(self.record, part) as fd:
+                self._look()
+                # A later part, which is written down before it has a name, may have the inode of one that is gone.
+                if next((one for one in reversed(self._known) if one.inode == part.inode), part) == part:
+                    return os.pread(fd, most, at - part.base)
+        begin, data = kept(self.record, self.part.token)
+        return (data[at - begin : at - begin + most] or None) if at >= begin else None
 
-def _end_of(record: str, part: Segment, end: int) -> bytes:
-    """The last bytes of *part*, which is to end at *end* of the output; none where it does not, or is gone."""
-    with suppress(OSError), opened(record, part) as fd:
-        size = os.fstat(fd).st_size
-        if part.base + size == end:
-            return os.pread(fd, LEAD, max(0, size - LEAD))
-    return b""
+    def _before(self, end: int) -> bytes:
+        """The last bytes before *end*, of an earlier part or of what is kept of those; none where nobody knows."""
+        mine = (one for one in reversed(self._known) if one.token == self.part.token and one.number < self.part.number)
+        part = next((one for one in mine if one.base < end), None)
+        if part is not None:
+            begin = max(part.base, end - LEAD)
+            data = self._read(part, begin, end - begin)
+            if data is not None and len(data) == end - begin:
+                return data
+        begin, data = kept(self.record, self.part.token)
+        return data[: end - begin] if begin < end <= begin + len(data) else b""

@@ -44,10 +44,19 @@ class RedactedFile(SourceFile):
             return decided
         cut = min(size, self.limit) if self.limit is not None and self.limit > position else size
         self.cuts = (*self.cuts, cut)
+        if self.around is not None:
+            self.around.ends(size)
         return cut
 
     def _cut_behind(self, offset: int) -> int | None:
         return next((cut for cut in self.cuts if cut > offset), None)
+
+    def _end(self, cut: int | None) -> tuple[int, bool]:
+        """(where it ends, or was *cut*; whether nothing behind that counts). Behind a whole part of a command's output,
+        what was known there when it was cut does.
+        """
+        size = os.fstat(self.fd).st_size
+        return (size, False) if cut is None else (cut, cut < size)
 
     def holds_back(self) -> bool:
         return self._cut_behind(self.position) is None and os.fstat(self.fd).st_size > self.position
@@ -57,6 +66,9 @@ class RedactedFile(SourceFile):
             return False
         size = os.fstat(self.fd).st_size
         return self._finished != size and self.around.goes_on(size) and self.shown(size) <= self.position
+
+    def complete(self) -> bool:
+        return self.around is not None and self.around.complete()
 
     def finish(self) -> None:
         self._finished = os.fstat(self.fd).st_size
@@ -69,7 +81,7 @@ class RedactedFile(SourceFile):
         cut = self._cut_behind(offset)
         if cut is not None:
             length = min(length, cut - offset)
-        end, ended = (cut, True) if cut is not None else (os.fstat(self.fd).st_size, False)
+        end, ended = self._end(cut)
         data, *masked = self.show(self.rules, offset, length, end, ended=ended, last=self._last)
         self._masked = masked[0], masked[1]
         if offset != self.position:
@@ -97,8 +109,8 @@ class RedactedFile(SourceFile):
         size = os.fstat(self.fd).st_size
         cut = self._cut_behind(0)
         shown = self.decided(self.rules, 0, size) if cut is None else cut
-        end = size if cut is None else cut
-        data = self.show(self.rules, 0, min(length, shown), end, ended=cut is not None)[0]
+        end, ended = self._end(cut)
+        data = self.show(self.rules, 0, min(length, shown), end, ended=ended)[0]
         return len(data), extend(0, data)
 
     def breaks(self) -> int:

@@ -16,13 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flarelog import sources
+from flarelog.extents import extents
+from flarelog.extents import spooled as spooled_note
 from flarelog.model import Ended, Gap, Generation
 from flarelog.sources.process import segments
 from flarelog.sources.process.segments import SMALLEST, Segments
 from flarelog.sources.process.shared import Shared
 from flarelog.sources.redaction import around, mask
+from flarelog.sources.redaction.around import Around
 from flarelog.sources.redaction.mask import Rules
-from flarelog.sources.spool import LEAD
+from flarelog.sources.spool import LEAD, Segment
 from tests.often import often
 from tests.sources.files.tailing import Site
 from tests.sources.redaction.test_redact import FILES, RULES, reference, small
@@ -273,3 +276,161 @@ def test_no_output_is_taken_for_compressed_whatever_its_name_and_its_first_bytes
         text = spool.said
         assert spool.site.content(name) == (masked(text) if redact else text)
         assert not spool.site.discovery.troubles
+
+
+def test_what_stands_behind_a_part_is_read_from_the_parts_that_are_open_though_the_spool_let_them_go() -> None:
+    with spooled(most=8 * SMALLEST, redact=("all",)) as spool:
+        for n in range(3000):
+            spool.say(b"step %04d of 3000: all is well, password=hunter2%04d-SECRET\n" % (n, n))
+            if n % 20 == 0:
+                spool.site.look()
+        spool.drain()
+        assert spool.stored == masked(spool.said)
+        assert not spool.site.gaps("out.log")
+
+
+def test_what_stands_before_a_part_is_read_from_the_parts_that_are_open_though_the_spool_let_them_go() -> None:
+    with spooled(most=8 * SMALLEST, redact=("all",)) as spool:
+        for _ in range(100):
+            spool.say(PADDED * (SMALLEST // len(PADDED) // 3))
+            (spool.site.root / ".out.log.lead").unlink(missing_ok=True)
+            spool.site.look()
+        spool.drain()
+        assert spool.stored == spool.said
+
+
+def test_what_is_kept_of_parts_that_were_let_go_tells_what_stands_behind_another_one() -> None:
+    with spooled(most=8 * SMALLEST, redact=("all",)) as spool:
+        spool.say(b"x\n" * (SMALLEST // 2 - 10) + b"the last word ")
+        spool.site.look()
+        for _ in range(3000):
+            spool.say(b"another line\n")
+        spool.drain()
+        assert spool.stored.startswith(spool.said[:SMALLEST])
+        assert b"*" not in spool.stored
+
+
+@settings(max_examples=often(15, 400), deadline=None)
+@given(
+    st.integers(30, 300),
+    st.integers(4, 30),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(1, 400), st.integers(0, 6)), min_size=5, max_size=40),
+)
+def test_whatever_the_spool_lets_go_each_byte_is_stored_once_and_in_order_or_a_gap(
+    part: int, lines: int, lead: bool, steps: list[tuple[int, int]]
+) -> None:
+    with spooled(part=part, most=8 * part, redact=("all",)) as spool:
+        left = b"".join(
+            b"%06d of all " % n + (b"password=hunter2SECRET\n" if n % lines == 0 else b"") for n in range(600)
+        )
+        for count, what in steps:
+            spool.say(left[:count])
+            left = left[count:]
+            if not lead:
+                (spool.site.root / ".out.log.lead").unlink(missing_ok=True)
+            if what == 1:
+                spool.site.restart()
+            elif what == 2:
+                spool.site.look()
+                spool.site.pump(room=count)
+                spool.site.arrive("out.log", 2)
+            elif what == 3:
+                spool.site.settle()
+            elif what == 4:
+                spool.site.cut()
+            elif what == 5:
+                spool.site.look()
+        spool.say(left + b"\n")
+        spool.drain()
+        stored, at = spool.site.stored["out.log"], 0
+        for extent in extents(stored.marks, len(stored.data)):
+            said = spooled_note(extent.notes)
+            assert said is not None
+            if extent.length:
+                assert at <= said.base + extent.source_offset
+                at = said.base + extent.source_offset + extent.length
+            shown = stored.data[extent.offset :][: extent.length]
+            true = spool.said[at - extent.length : at]
+            assert all(one in (other, ord("*")) for one, other in zip(shown, true, strict=True))
+        assert b"SECRET" not in stored.data
+        assert len(stored.data) + sum(gap.length for gap in spool.site.gaps("out.log")) == len(spool.said)
+
+
+def test_no_later_part_is_taken_for_one_that_is_gone_whose_inode_it_has(tmp_path: Path) -> None:
+    (tmp_path / "out.log.00000001").write_bytes(b"0123456789")
+    (tmp_path / "out.log").write_bytes(b"the newest\n")
+    inodes = [os.stat(tmp_path / name).st_ino for name in ("out.log.00000001", "out.log")]
+    parts = [Segment("ab", 1, 0, inodes[0]), Segment("ab", 2, 10, inodes[1]), Segment("ab", 9, 900, inodes[1])]
+    (tmp_path / ".out.log.spool").write_bytes(b"".join(part.line() for part in parts))
+    first = Around.of(str(tmp_path / ".out.log.spool"), inodes[0])
+    assert first is not None
+    assert first.end(10) == 10
+    assert not first.goes_on(10)
+    assert first.complete()
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "unseen"])
+def test_a_part_of_which_nothing_could_be_shown_goes_before_the_gap_behind_it(*, closed: bool) -> None:
+    with spooled(most=8 * SMALLEST, redact=("all",)) as spool:
+        spool.site.hear_of_closed = lambda: None if not closed else Site.hear_of_closed(spool.site)  # type: ignore[method-assign]
+        for n in range(4):
+            spool.say(b"%04d words of one very long line " % n * (SMALLEST // 32))
+            spool.site.look()
+            spool.site.pump()
+        for n in range(5, 400):
+            spool.say(b"%04d words of one very long line " % n * 20)
+        (spool.site.root / ".out.log.lead").unlink()
+        spool.site.look()
+        for _ in range(3):
+            spool.site.pump()
+            spool.site.arrive("out.log")
+            spool.site.now += 2.0
+        spool.say(b"\n")
+        spool.site.settle()
+        spool.drain()
+        lost = sum(gap.length for gap in spool.site.gaps("out.log"))
+        assert lost > 0
+        assert len(spool.stored) + lost == len(spool.said)
+        bases = [
+            int(mark.notes.split("spool:")[1].split(",")[0].split(":")[1])
+            for mark in spool.site.stored["out.log"].marks
+            if isinstance(mark, Generation)
+        ]
+        assert bases == sorted(bases)
+
+
+@pytest.mark.parametrize("lost", ["before", "behind"])
+def test_what_is_stored_of_a_part_stays_where_it_would_be_shown_in_another_way_now(lost: str) -> None:
+    with spooled(redact=("all",)) as spool:
+        for n in range(300):
+            spool.say(LINE % (n, n))
+        spool.site.settle()
+        assert spool.stored == masked(spool.said)
+        for path in sorted(spool.site.root.glob("out.log.*"))[1 if lost == "behind" else 0 :: 2]:
+            path.unlink()
+        spool.site.restart()
+        spool.say(b"an end\n")
+        spool.drain()
+        assert spool.stored == masked(spool.said)
+        assert not spool.site.gaps("out.log")
+
+
+def test_the_rest_of_a_part_goes_on_behind_what_is_stored_where_it_would_be_shown_in_another_way_now() -> None:
+    with spooled(redact=("all",)) as spool:
+        spool.say(KEY[:3000])
+        spool.site.look()
+        spool.site.pump()
+        spool.say(KEY[3000:] + b"an end\n" * 800)
+        spool.site.look()
+        spool.site.pump(room=SMALLEST + 100, limit=3)
+        spool.site.arrive("out.log")
+        next(iter(sorted(spool.site.root.glob("out.log.*")))).unlink()
+        stored = spool.stored
+        assert stored
+        spool.site.restart()
+        spool.drain()
+        assert spool.stored.startswith(stored)
+        lost = sum(gap.length for gap in spool.site.gaps("out.log"))
+        assert len(spool.stored) + lost == len(spool.said)
+        assert b"MII" not in spool.stored
