@@ -47,6 +47,7 @@ check: .venv/developing
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_mutants.py -k each_mutant -m soak
 
 # Whether a dependency has a known vulnerability. It needs PyPI's advisories and fails where they cannot be had, so it
 # is no part of check.

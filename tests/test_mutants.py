@@ -12,7 +12,7 @@ from tests.mutants import PACKAGE, TREE, Code, Mutant, Rotten, table
 LAWS = {f"delivery {number}" for number in range(1, 13)}
 
 
-@pytest.mark.soak  # make mutations says so as well
+@pytest.mark.soak  # make check plays it
 def test_each_mutant_finds_its_place_once_and_a_test_that_must_see_it() -> None:
     code = Code(PACKAGE)
     for mutant in table():
