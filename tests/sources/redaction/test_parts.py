@@ -150,6 +150,22 @@ def test_a_sidecar_that_is_killed_anywhere_around_the_end_of_a_part_sends_no_byt
         assert not [mark for mark in spool.site.stored["out.log"].marks if isinstance(mark, Gap)]
 
 
+def meanwhile(site: Site, what: int, room: int) -> None:
+    """What the sidecar of *site* does between two words of the command; 0: nothing."""
+    if what == 1:
+        site.restart()
+    elif what == 2:
+        site.look()
+        site.pump(room=room)
+        site.arrive("out.log", 2)
+    elif what == 3:
+        site.settle()
+    elif what == 4:
+        site.cut()
+    elif what == 5:
+        site.look()
+
+
 @settings(max_examples=often(60, 400), deadline=None)
 @given(FILES, RULES, st.integers(40, 400), st.lists(st.tuples(st.integers(1, 120), st.integers(0, 5)), max_size=30))
 def test_what_is_shown_of_the_parts_is_what_is_shown_of_the_whole(
@@ -163,16 +179,7 @@ def test_what_is_shown_of_the_parts_is_what_is_shown_of_the_whole(
         for count, what in steps:
             spool.say(left[:count])
             left = left[count:]
-            if what == 1:
-                spool.site.restart()
-            elif what == 2:
-                spool.site.look()
-                spool.site.pump(room=count)
-                spool.site.arrive("out.log", 2)
-            elif what == 3:
-                spool.site.settle()
-            elif what == 4:
-                spool.site.cut()
+            meanwhile(spool.site, what, count)
         spool.say(left)
         spool.drain()
         assert spool.stored == reference(data, rules)
@@ -329,18 +336,7 @@ def test_whatever_the_spool_lets_go_each_byte_is_stored_once_and_in_order_or_a_g
             left = left[count:]
             if not lead:
                 (spool.site.root / ".out.log.lead").unlink(missing_ok=True)
-            if what == 1:
-                spool.site.restart()
-            elif what == 2:
-                spool.site.look()
-                spool.site.pump(room=count)
-                spool.site.arrive("out.log", 2)
-            elif what == 3:
-                spool.site.settle()
-            elif what == 4:
-                spool.site.cut()
-            elif what == 5:
-                spool.site.look()
+            meanwhile(spool.site, what, count)
         spool.say(left + b"\n")
         spool.drain()
         stored, at = spool.site.stored["out.log"], 0
