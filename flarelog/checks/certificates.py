@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import ssl
 import time
 from collections.abc import Iterator, Mapping
 from typing import Literal, cast
@@ -19,6 +18,8 @@ NO_TLS = "a revocation list needs TLS", "give --tls-ca, --tls-cert and --tls-key
 
 
 def own(tls: Tls, end: Literal["server", "client"]) -> Iterator[Row]:
+    import ssl
+
     try:
         tls.check(end)
         # Not public, and there all the same: the one way to read a certificate without a package for it.
@@ -63,6 +64,8 @@ def _days(seconds: float) -> str:
 
 
 def dated(check: str, what: str, certificate: Mapping[str, object], where: str) -> Row:
+    import ssl
+
     end = ssl.cert_time_to_seconds(str(certificate["notAfter"]))
     left = end - time.time()
     until = time.strftime("%Y-%m-%d", time.gmtime(end))

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import socket
-import ssl
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -123,6 +122,8 @@ def _handshake(receiver: str, tls: Tls | None) -> list[Row]:
 
 
 def _no_handshake(receiver: str, error: OSError) -> Row:
+    import ssl
+
     if isinstance(error, TimeoutError):
         why_not = f"no answer within {CONNECTS:g} s"
     elif isinstance(error, ssl.SSLEOFError | ConnectionResetError):
@@ -134,6 +135,8 @@ def _no_handshake(receiver: str, error: OSError) -> Row:
 
 
 def _certificate_of(receiver: str, tls: Tls) -> Mapping[str, object]:
+    import ssl
+
     host, port = parse_address(receiver)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["h2"])

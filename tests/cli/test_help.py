@@ -45,6 +45,17 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     assert "Send the logs under a directory to a receiver." in done.stdout
 
 
+def test_no_command_loads_openssl_for_asyncio_and_each_can_load_it_for_itself() -> None:
+    code = (
+        "import click, sys\nfrom flarelog.cli import COMMANDS, main\n"
+        "for name in COMMANDS: main.get_command(click.Context(main), name)\n"
+        "import flarelog.client\n"
+        "print([name for name in sys.modules if name in ('asyncio', 'grpc', 'ssl', '_ssl')])\nimport ssl"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['asyncio', 'grpc']\n"
+
+
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
