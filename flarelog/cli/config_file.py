@@ -197,9 +197,9 @@ def configured(command: click.Command, talk: Talk) -> click.Command:
     return command
 
 
-def chosen(path: str | None, command: str, directory: str = DIRECTORY) -> str | None:
-    """The file that counts for *command*: *path*, or its own below *directory* if it is there."""
-    own = os.path.join(directory, f"{command}.toml")
+def chosen(path: str | None, command: str) -> str | None:
+    """The file that counts for *command*: *path*, or its own below DIRECTORY if it is there."""
+    own = os.path.join(DIRECTORY, f"{command}.toml")
     return path or (own if os.path.exists(own) else None)
 
 
@@ -221,6 +221,9 @@ def _load(context: click.Context, said: str | None, talk: Talk) -> None:
         context.exit(error.exit_code)
     context.default_map = found
     context.meta["flarelog.config"], context.meta["flarelog.told"] = path, partial(_told, document, names)
+    # A file that is this command's alone is none for a command that it starts: that one has its own.
+    tables = (name for name, value in document.tables.items() if isinstance(value, dict))
+    context.meta["flarelog.passed"] = path if said or any(name != names[0] for name in tables) else None
     if "log_level" in top and root.get_parameter_source("log_level") is ParameterSource.DEFAULT:
         talk(top["log_level"])
 

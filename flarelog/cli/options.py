@@ -227,7 +227,7 @@ def words(context: click.Context, without: Collection[str]) -> list[str]:
             said += [word for one in each if one for word in (flag, one)]
         else:
             said += [flag, _anywhere(param, str(value))]
-    if path := context.meta.get("flarelog.config"):
+    if path := context.meta.get("flarelog.passed"):
         said += ["--config", os.path.abspath(path)]
     return said
 

@@ -166,7 +166,7 @@ def _finds_more(context: click.Context, env: Mapping[str, str]) -> bool:
         return True
     from flarelog.cli.config_file import chosen, read
 
-    path = chosen(context.meta.get("flarelog.config"), "sidecar")
+    path = chosen(context.meta.get("flarelog.passed"), "sidecar")
     try:
         return path is not None and "sidecar" in read(path).tables
     except FlarelogError as error:

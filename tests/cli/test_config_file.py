@@ -216,10 +216,11 @@ def test_a_file_that_everybody_can_change_is_refused(path: Path) -> None:
     assert (done.exit_code, "is writable for every user" in done.output) == (5, True)
 
 
-def test_a_commands_own_file_counts_where_none_is_named(tmp_path: Path) -> None:
+def test_a_commands_own_file_counts_where_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flarelog.cli.config_file.DIRECTORY", str(tmp_path))
     (tmp_path / "serve.toml").write_text("")
     own = str(tmp_path / "serve.toml")
-    found = [chosen(path, name, str(tmp_path)) for path, name in ((None, "serve"), ("b", "serve"), (None, "logs"))]
+    found = [chosen(path, name) for path, name in ((None, "serve"), ("b", "serve"), (None, "logs"))]
     assert found == [own, "b", None]
 
 

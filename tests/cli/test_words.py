@@ -93,3 +93,22 @@ def test_what_a_shell_removes_a_spool_with_takes_its_empty_directories() -> None
     assert removal("/sp ool/run/site/key") == (
         "rm -r '/sp ool/run/site/key' && rmdir --ignore-fail-on-non-empty '/sp ool/run/site' '/sp ool/run'"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "passed"),
+    [
+        pytest.param("[sidecar]\nzone = 'UTC'\n", [], id="its-own-alone"),
+        pytest.param("log-level = 'info'\n[sidecar]\n", [], id="what-is-said-of-all-stands-there-as-well"),
+        pytest.param("[sidecar]\n[run]\nlinger = 1\n", ["--config", "DIR/sidecar.toml"], id="another-command's-too"),
+    ],
+)
+def test_a_file_that_nobody_named_is_passed_on_where_it_tells_another_command_something(
+    text: str, passed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flarelog.cli.config_file.DIRECTORY", str(tmp_path))
+    (tmp_path / "sidecar.toml").write_text(text)
+    done = CliRunner().invoke(main, [*ASKED, "--only-check"])
+    assert done.exit_code == 0, done.output
+    words = [word.replace(str(tmp_path), "DIR") for word in json.loads(done.stdout)]
+    assert [word for word in words if word == "--config" or word.endswith(".toml")] == passed
