@@ -41,6 +41,8 @@ def run(work: Coroutine[object, None, T]) -> T:
         say(f"flarelog: {sentence(error)}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            say("")  # or the prompt would stand behind the terminal's ^C
         sys.exit(130)
 
 

@@ -1,12 +1,13 @@
-"""How wide and high a terminal is taken to be."""
+"""What a command does with its terminal: its size, and an end by Ctrl-C."""
 
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
-from flarelog.cli.running import terminal_size
+from flarelog.cli.running import run, terminal_size
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,16 @@ def test_size(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(os, "get_terminal_size", asked)
     assert terminal_size() == size
+
+
+@pytest.mark.parametrize(("terminal", "said"), [(True, "\n"), (False, "")])
+def test_no_prompt_stands_behind_the_ctrl_c_that_a_terminal_shows(
+    terminal: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def work() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with pytest.raises(SystemExit) as end:
+        run(work())
+    assert (end.value.code, capsys.readouterr()) == (130, ("", said))
