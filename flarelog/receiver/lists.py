@@ -65,9 +65,11 @@ class Lists:
         action: Action,
         own: Callable[[str, Identity, bool], AsyncGenerator[Any, None]],
         relayed: Callable[[Relay], Callable[..., AsyncGenerator[Any, None]]],
+        *,
+        together: bool = False,
     ) -> AsyncGenerator[Any, None]:
         """What *own* answers to a peer, for who calls, and whether another worker asks; and what
-        *relayed* makes of it.
+        *relayed* makes of it. *together*: several streams a message.
         """
         callers, workers = self._callers, self._callers.workers
         async with callers.reading(context) as (peer, patience):
@@ -81,7 +83,7 @@ class Lists:
             found = own(peer, identity, passed)
             if workers is not None and not passed:
                 found = relayed(workers.relay)(asked, found, context, callers.who(context))
-            async with contextlib.aclosing(found) as parts:
+            async with contextlib.aclosing(_together(found) if together else found) as parts:
                 async for part in parts:
                     with patience:
                         yield part
@@ -92,8 +94,7 @@ class Lists:
         def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[tuple[StreamInfo, int], None]:
             return self._held(asked, peer, identity)
 
-        parts = self._answered(asked, context, Action.LIST, own, lambda relay: relay.list)
-        return _together(parts) if asked.several else parts
+        return self._answered(asked, context, Action.LIST, own, lambda relay: relay.list, together=asked.several)
 
     async def _held(
         self, asked: Listing, peer: str, identity: Identity

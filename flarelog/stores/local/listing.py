@@ -11,7 +11,7 @@ import asyncio
 import os
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from functools import partial
@@ -30,6 +30,7 @@ from flarelog.text import legible, several
 
 LONG = 32 << 10  # bytes of a journal whose replay takes longer than others should wait for it
 _BREATH = 0.002  # seconds of listing after which others have a turn
+_TOGETHER = 20  # sites whose streams are found in one turn of a thread: such a turn costs more than a site of few logs
 _GROWING_MARKS = 1000  # of a stream that is followed: the journal of one with more is read anew whenever it has changed
 _LISTED = 10_000  # streams of which it is remembered what their journals say
 _LISTED_MARKS = 100_000  # of all of them
@@ -59,34 +60,45 @@ class Listing:
         for run in await aside(partial(layout.names, only=one_run), self.threads):
             if not f"{run}/".startswith(prefix[: len(run) + 1]) or run < after[0]:
                 continue
-            for site in await aside(partial(layout.names, run, only=one_site), self.threads):
-                if not f"{run}/{site}/".startswith(prefix[: len(run) + len(site) + 2]):
-                    continue
-                if not self.mine(run, site) or not wanted(run, site):
-                    continue
-                if (run, site) < after[:2] or (one_a_site and (run, site) == after[:2]):
-                    continue
-                behind = after[2] if (run, site) == after[:2] else ""
-                for stream in await aside(partial(layout.streams, run, site, behind), self.threads):
+            sites = await aside(partial(layout.names, run, only=one_site), self.threads)
+            for at in range(0, len(sites), _TOGETHER):
+                asked = [
+                    site
+                    for site in sites[at : at + _TOGETHER]
+                    if f"{run}/{site}/".startswith(prefix[: len(run) + len(site) + 2])
+                    and (run, site) >= after[:2]
+                    and not (one_a_site and (run, site) == after[:2])
+                    and self.mine(run, site)
+                    and wanted(run, site)
+                ]
+                told, streams = "", partial(self._streams, run, asked, after)
+                for stream in await aside(streams, self.threads) if asked else []:
+                    if one_a_site and stream.site == told:
+                        continue
                     info = await self.held(stream) if str(stream).startswith(prefix) else None
                     if info is not None:
                         yield info
-                        if one_a_site:
-                            break
+                        told = stream.site
                     if time.monotonic() > due:
                         await asyncio.sleep(0)  # a store may hold many
                         due = time.monotonic() + _BREATH
+
+    def _streams(self, run: str, sites: Iterable[str], after: tuple[str, str, str]) -> Sequence[StreamId]:
+        found: Sequence[StreamId] = ()
+        for site in sites:
+            found = [*found, *self._layout.streams(run, site, after[2] if (run, site) == after[:2] else "")]
+        return found
 
     async def held(self, stream: StreamId) -> StreamInfo | None:
         """What is known of *stream*; of one that is not open what its files said when they were last as they are."""
         if stream in self._opened:
             return self._info(stream)
+        if (known := self._known(stream, self._state_of(stream)[0])) is not None:
+            return known
         async with self._looking.setdefault(stream, asyncio.Lock()):  # whoever comes meanwhile is told the same
             state, size = self._state_of(stream)
-            known = self._infos.get(stream)
-            if known is not None and known[0] == state:
-                self._infos.move_to_end(stream)
-                return known[1]
+            if (known := self._known(stream, state)) is not None:
+                return known
             self._forget(stream)
             begun = stream in self.growing and self.growing[stream].begun
             look = partial(self._info, stream)
@@ -97,6 +109,14 @@ class Listing:
                 while len(self._infos) > _LISTED or self._infos_marks > _LISTED_MARKS:
                     self._forget(next(iter(self._infos)))
             return info
+
+    def _known(self, stream: StreamId, state: object) -> StreamInfo | None:
+        """What is remembered of it where its files are still in *state*."""
+        known = self._infos.get(stream)
+        if known is None or known[0] != state:
+            return None
+        self._infos.move_to_end(stream)
+        return known[1]
 
     def forget(self, run: str, site: str = "") -> None:
         """*run*, or *site* in it, was removed."""
