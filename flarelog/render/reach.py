@@ -40,7 +40,7 @@ class Reach:
         self.rows: list[Line | Row] = []
         self.row = 0  # the index of the cursor's row, which may be behind the last row
         self.page = 0  # the index of the first row that the cursor can reach
-        self.low = 0  # the lowest index that the cursor was in, which may be behind the last row
+        self.low = 0  # the index of the lowest row that the cursor was in, which may be behind the last row
         self.held = 0  # cells plus characters of the rows that the cursor has left
         self._settled = 0  # the rows before this index were output, except bars
         self._passed: list[Row] = []  # skipped bars, and output rows that the cursor came back to

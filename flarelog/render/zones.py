@@ -70,7 +70,7 @@ def _compiled(rule: str) -> BytesIO:
 
 
 def offsets(zone: tzinfo, local: int) -> tuple[int, int]:
-    """Seconds east of UTC when a clock in *zone* shows *local*, in seconds since 1970: (first, last) time."""
+    """Seconds east of UTC at the first and the last time that a clock in *zone* shows *local* seconds since 1970."""
     return _offsets(zone, local // _QUARTER)
 
 
