@@ -68,19 +68,19 @@ from bench import (
     workers,
 )
 
-_LONGEST = {"bulk": 900, "sites": 900, "page": 1800}  # seconds; of the others:
+_LONGEST = {"bulk": 900, "sites": 900, "page": 1800}  # timeouts, in seconds; the default for the rest:
 _LONGEST_OF_OTHERS = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is done: of a whole run, and of one with --quick."""
+    """The sizes and numbers of a whole run, and of one with --quick."""
 
     bytes: int = 1 << 30
     rounds: int = 5
-    lines: int = 500  # of one round of latency
-    seconds: float = 8.0  # of one window
-    idle: float = 16.0  # seconds of one window with quiet files: longer than the time between two heartbeats
+    lines: int = 500  # of a round of latency
+    seconds: float = 8.0  # of a window
+    idle: float = 16.0  # seconds of a window with quiet files: longer than the interval of heartbeats
     render: int = 500_000  # lines
     crowds: tuple[tuple[int, int], ...] = ((100, 10), (1000, 10), (10_000, 1))  # (sites, lines a second of each)
 
@@ -91,7 +91,7 @@ Measurements = dict[str, Callable[[], list[results.Row]]]
 
 def main() -> int:
     options = _options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is taken away then as well
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # SystemExit, so that all is cleaned up after SIGTERM too
     rows: list[results.Row] = []
     failures: dict[str, str] = {}
     took: dict[str, float] = {}
@@ -123,7 +123,7 @@ def main() -> int:
                     "rows": [row.record() for row in rows],
                 }
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(json.dumps(record, indent=1) + "\n")  # so far, if it is ended early
+                path.write_text(json.dumps(record, indent=1) + "\n")  # in case the run ends early
     except processes.BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -196,7 +196,7 @@ def measurements(sizes: Sizes, places: processes.Places) -> Measurements:
         "distance": lambda: distance.measure(places, sizes.bytes, rounds),
         "latency": lambda: latency.idle(places, sizes.lines, rounds),
         "load": lambda: of_file(
-            # what is written meanwhile stays: half as many lines
+            # its bytes are not removed in between: half as many lines
             lambda source, places, rounds: latency.under_load(source, places, min(250, sizes.lines), rounds)
         ),
         "sites": lambda: sites.measure(places, sizes.crowds, sizes.seconds, rounds),

@@ -167,7 +167,7 @@ class Packing:
         return self._as(chunk, compress(chunk.data)) if size < LARGE else None
 
     async def packed(self, chunk: Chunk) -> Chunk | Packed:
-        """As ``at_once``, for a *chunk* of any size."""
+        """*chunk* as it is to be sent, compressed if that pays, in the thread if it is large."""
         done = self.at_once(chunk)
         if done is not None:
             return done

@@ -107,7 +107,7 @@ def decode_request(raw: bytes | memoryview) -> Request:
 
 
 def decode_said(raw: bytes | memoryview) -> Said:
-    """Decode *raw*. Raises Malformed; InvalidName for a stream with an invalid name."""
+    """Decode a PushRequest. Raises Malformed; InvalidName for a stream with an invalid name."""
     number, at = _first_number(raw)
     if at < len(raw) and raw[at] == _CHUNK_TAG:
         chunk = _decode_chunk(raw, at + 1)
