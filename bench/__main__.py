@@ -3,30 +3,30 @@
     bulk      one stream of 1 GiB between two processes, durability memory, against a raw socket copy, stop-and-wait,
               rsyslog and syslog-ng (bulk.py, peers.py)
     disk      the same with durability disk, against a plain write and fdatasync (bulk.py)
-    redaction the first again with everything masked that can be (bulk.py), and the finder of secrets alone (masking.py)
-    tls       the first with and without mutual TLS (bulk.py)
-    compression  a training log compressed on its way and not: bytes on the wire, and what it costs (compression.py)
+    redaction bulk with all patterns of redaction on (bulk.py), and the search for secrets alone (masking.py)
+    tls       bulk with and without mutual TLS (bulk.py)
+    compression  a training log with and without compression: bytes on the wire, and the cost (compression.py)
     streams   the same bytes in 1, 8, 100 and 1,000 logs, and 64 KiB in each of 10,000 (streams.py)
-    many      300 logs of a site with a line a second each, a line beside 999 busy logs, and how soon follow shows a
-              line of few and of many logs (many.py)
+    many      300 logs of a site with a line a second each, a line beside 999 busy logs, and the time until follow shows
+              a line of few and of many logs (many.py)
     distance  one stream over round trips of 50 and 200 ms (distance.py)
-    latency   of one line, from the append at the site to the receiver's file, and those of the peers (latency.py)
-    load      the same beside a quarter, half and three quarters of the bulk rate (latency.py)
+    latency   of one line, from the append at the site to the receiver's file, beside the peers (latency.py)
+    load      latency beside a quarter, half and three quarters of the bulk rate (latency.py)
     sites     100 and 1,000 sites with 10 lines a second each, 10,000 with one (sites.py)
-    workers   many sites beside a receiver of one and of two processes, each with a part of a core (workers.py)
-    idle      what a sidecar with 200 and with 5,000 quiet files costs (idle.py)
-    detection what noticing rotations and truncations costs, in bulk and idle (detection.py)
-    reading   what follow costs with eight sites, first output, logs with a pattern that matches little (reading.py)
+    workers   eight sites and a receiver of one and of two processes, each with a part of a core (workers.py)
+    idle      the cost of a sidecar with 200 and with 5,000 quiet files (idle.py)
+    detection the cost of noticing rotations and truncations, in bulk and idle (detection.py)
+    reading   the cost of follow with eight sites, first output, logs with a pattern that matches little (reading.py)
     render    lines that a view makes a CPU second, in one process (render.py)
-    findings  bytes that are searched for findings, beside grep with the same texts; what a receiver pays for it in
-              bulk and with 1,000 sites (findings.py)
+    findings  bytes searched for findings, beside grep with the same texts; a receiver's cost in bulk and with 1,000
+              sites (findings.py)
     page      the page in Chromium, beside less and lnav (browser.py, large.py); not the page of the docs, which
               bench.page writes
-    viewers   what viewers of the page cost: memory for who takes nothing, a site's lines beside twenty (looking.py)
-    run       what a command pays below flarelog run, beside a file, tee and script (running.py)
+    viewers   the cost of the page's viewers: memory of a stalled one, a site's lines beside twenty (looking.py)
+    run       the overhead of flarelog run for a command, beside a file, tee and script (running.py)
 
 Candidates take turns within one run, and medians are quoted: on a shared machine trust the ratios. A measurement that
-fails or takes too long is left out, said, and makes the exit code 1; the others are kept.
+fails or times out is reported and left out, and makes the exit code 1; the other results are kept.
 """
 
 from __future__ import annotations

@@ -306,7 +306,7 @@ class Renderer:
             return
         before = None if any(line.bar for line in lines) else max(line.end for line in lines)
         others = deque(self._others(screen, before))
-        for line in lines:  # settled in one call and merged here: a call a line would give the same
+        for line in lines:  # one call settled the others for all lines; a call for each would give the same
             while others and (line.bar or others[0].end < line.end):
                 out.append(others.popleft())
             out.append(line)

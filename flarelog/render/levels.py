@@ -180,7 +180,7 @@ def _told(text: str) -> tuple[Level | None, int]:
         found, at, end = _WORDS[marked["word"].upper()], marked.start(), marked.end()
         before = head[:at]
     if _may_say(before):
-        said = _SAID.search(head, 0, at + 1)  # the end lets "info: no ERROR" match, because "no" is not the whole value
+        said = _SAID.search(head, 0, at + 1)  # + 1: else "no" in "info: no ERROR" would end the text, as a value does
         if said is not None:
             if said["number"] or said["severity"]:
                 return _numbered(said), 0

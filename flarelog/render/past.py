@@ -17,7 +17,7 @@ _STAMP = (
     rb"((?:\s?(?:[ap]m\b|[A-Z]{1,4}\b|[+-]\d\d:?\d\d\b)){0,3})"  # AM or PM, a zone, or a level: ``stamp`` decides
 )
 _STAMPS = re.compile(_STAMP, re.MULTILINE)
-_MOVING = {  # first bytes of what moves a cursor, with its pattern; a search a byte is ten times as fast as one for all
+_MOVING = {  # sequences that move a cursor, by their first byte: a search a byte is ten times as fast as one for all
     each: re.compile(pattern)
     for each, pattern in (
         *((byte, re.escape(byte)) for byte in (b"\x08", b"\x0b", b"\x0c")),

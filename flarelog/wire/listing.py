@@ -53,7 +53,7 @@ async def streams(
     *unstored*: include the logs of which nothing was ever stored, if the receiver reports them.
     *one_a_site*: only the first stream of each site, without its marks; older receivers ignore it. *timeout*,
     *silence*: seconds that a page, and a message, may take. *missing*: called with the numbers of the receiver's
-    workers that did not answer, whose streams are missing; without it their answers are awaited. *heard*: called for
+    workers that did not answer, whose streams are missing; None: wait for their answers. *heard*: called for
     each message. *so_far*: called after each page but the last with the streams so far; it may delay the next page.
 
     Raises grpc.RpcError, TimeoutError; Malformed for an invalid answer, or answers larger than MAX_LISTED.
