@@ -168,9 +168,7 @@ def _certificates(directory: Path) -> tuple[Tls, Tls]:
 
 
 def interleaved(parent: Path, rounds: int, *candidates: Candidate) -> list[list[Sample]]:
-    """The samples of each of *candidates*, which get a new directory in *parent* each time; None results are
-    dropped.
-    """
+    """The samples of each of *candidates*, which get a new directory in *parent* each time; None is dropped."""
     samples: list[list[Sample]] = [[] for _ in candidates]
     for _ in range(rounds):
         for candidate, taken in zip(candidates, samples, strict=True):

@@ -4,8 +4,7 @@
 
 READY-FILE appears when the receiver has the first line of every log; then each log gets LINES-A-SECOND, in turn, until
 the process is killed. ``delivery.Producer`` and the receiver's pace decide what is sent and when, as in a sidecar. This
-module writes HTTP/2 frames itself: gRPC's client costs several times as much as its server, and real sites run on
-other machines.
+module writes HTTP/2 frames itself: gRPC's client costs several times as much as its server, and real sites are remote.
 """
 
 from __future__ import annotations

@@ -137,9 +137,7 @@ def measure(browser: Browser, places: processes.Places, length: int, rounds: int
 
 
 def _seen(command: list[str | Path], text: str) -> float | None:
-    """Milliseconds from the start of *command* to *text* on its terminal, at most PATIENCE; None if it is not
-    installed.
-    """
+    """Milliseconds from the start of *command* to *text* on its terminal, at most PATIENCE; None: not installed."""
     if shutil.which(str(command[0])) is None:
         return None
     began = time.perf_counter()

@@ -1,13 +1,11 @@
-"""Latency: the time from the append of a line at the site to the growth of the receiver's stored file (durability
-memory).
+"""Latency: the time from a line's append at the site to its bytes in the receiver's stored file (durability memory).
 
 Lines are appended every 10 ms, each by one write, to a file that a sidecar already follows, and the size of the stored
 file is polled, all in one thread of this process: one clock, no signal between processes. A late line does not delay
 the next one. The polls are about 0.1 ms apart, which is the resolution.
 
 ``idle``: without other load; against the peers, in turns. ``under_load``: a separate process appends to another log of
-the same site, at a share of the rate of the bulk rounds right before; its work takes the same cores. Bare gRPC gets the
-same load.
+the same site, at a share of the rate of the bulk rounds right before, on the same cores. Bare gRPC gets the same load.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Peer:
         return next(iter(re.findall(r"\d+\.\d[\w.]*", said)), "unknown")
 
     def pair(self, work: Path, source: Path) -> Pair:
-        """Start sender and receiver, and yield them with the stored file. *source* is sent from its beginning and
+        """Start sender and receiver; yield them and the stored file. *source* is sent from its beginning and
         followed.
         """
         return (_rsyslog if self.packages == RSYSLOG else _syslog_ng)(self, work, source)
@@ -172,9 +172,7 @@ def packets(name: str) -> str:
 
 @contextlib.contextmanager
 def _network(work: Path, own: bool) -> Iterator[tuple[str, ...]]:
-    """Yield the words before a command that run it in a new network namespace; empty without *own*, or without
-    rights.
-    """
+    """Yield the words before a command that run it in a new network namespace; none without *own* or the rights."""
     if not (own and small_packets()):
         yield ()
         return

@@ -122,9 +122,7 @@ def finish(process: subprocess.Popen[bytes], seconds: float = 30) -> None:
 def wait_for(
     done: Callable[[], bool], seconds: float, what: str, *processes: subprocess.Popen[bytes], every: float = 0.001
 ) -> float:
-    """Poll *done*; return the time when it was true. Raises BenchError after *seconds*, or if one of *processes*
-    failed.
-    """
+    """Poll *done*; return the time when it is true. Raises BenchError after *seconds*, or if a process failed."""
     end = time.perf_counter() + seconds
     looked = 0.0
     while not done():

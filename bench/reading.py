@@ -30,9 +30,7 @@ _RARE = "MiB 77 "
 
 
 def measure(source: Path, places: processes.Places, rounds: int, seconds: float) -> list[Row]:
-    """Rows of all measurements. *source*, in ``places.memory``, is the log for ``logs``; ``follow`` reads for
-    *seconds*.
-    """
+    """Rows of all measurements. *source*, in ``places.memory``, is the log of ``logs``; ``follow`` runs *seconds*."""
     size = source.stat().st_size
     shares: dict[str, list[float]] = {"--receiver": [], "--store": []}
     peaks: dict[str, list[float]] = {"--receiver": [], "--store": []}

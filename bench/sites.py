@@ -3,8 +3,7 @@
 The sites run in a few processes (crowd.py), each with its own connection and log. The processes are niced below the
 receiver, because real sites run on other machines. Ten more sites (probes.py), with real sidecars, are the probes: this
 process appends their lines and polls until they are stored, as in latency.py. Once every site has begun the windows of
-some seconds start. Each gives a sample: CPU of the receiver and of the crowd, the number of lines stored, and the
-probes' latencies.
+some seconds start. Each gives a sample: CPU of the receiver and of the crowd, lines stored, the probes' latencies.
 
 If the crowd cannot write all of its lines, the row of stored lines shows it, and the receiver's CPU is for fewer lines;
 microseconds a line depend on it less. A receiver keeps descriptors for each site. Where the limit of one process is too

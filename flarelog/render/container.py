@@ -170,9 +170,7 @@ class Renderer:
         self._decided, self._plain = True, plain
 
     def jump(self, position: int, style: str = "") -> None:
-        """Continue at *position*, in the colours *style*. A log that is not known to be plain can jump only before its
-        first byte.
-        """
+        """Continue at *position*, in the colours *style*. Only a plain log can jump after its first byte."""
         self.position = position
         self._screens[""].jump(position, style)
 

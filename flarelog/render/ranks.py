@@ -3,8 +3,7 @@
 The sources, best first: the user (``--rank-map``); the environments of the processes that write the file; the prefix of
 a line, as torchrun and torch write it; the name of the log. A rank belongs to a generation: a restarted gang begins a
 new generation, or changes the attributes of the old one, and its ranks are resolved anew. A ``[default3]:`` is a
-*local* rank, which needs a known mapping to a rank. A log stays hidden until its rank is known; then it is shown from
-its beginning.
+*local* rank, which needs a known mapping to a rank. A log is hidden until its rank is known, and then shown whole.
 """
 
 from __future__ import annotations

@@ -134,9 +134,7 @@ class Screen:
         return out
 
     def record(self, data: bytes, begin: int, end: int, now: float = 0.0) -> list[Line]:
-        """As ``feed``, for a line or a part of one, *data*, whose record stands between *begin* and *end* in the
-        stream.
-        """
+        """As ``feed``, for a line or a part of one, *data*, whose record stands between *begin* and *end*."""
         if (
             self._fresh()
             and not self._undrawn

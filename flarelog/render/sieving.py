@@ -5,8 +5,8 @@ A sieve keeps too much, never too little; the reader matches its patterns again.
 A line is kept if it holds one of the texts; if a terminal could make one of the texts from its control characters; if
 a cursor may be moved to it from another line; if it is longer than ``LONGEST``; and if it is context of such a line.
 
-Each byte earns work, and each line that is checked singly costs work. Once the work is spent, the rest of the fed bytes
-is kept unchecked.
+Each byte earns work, and each line that is checked singly costs work. Once the work is spent, the rest of the piece is
+kept unchecked.
 """
 
 from __future__ import annotations

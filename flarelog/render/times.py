@@ -183,9 +183,7 @@ def has_year(line: str) -> bool:
 
 
 def in_year_of(time: int, other: int) -> int:
-    """*time*, from a stamp without a year, in the year that puts it nearest to *other*, and at most ``AHEAD`` days
-    after it.
-    """
+    """*time*, from a stamp without a year, in the year nearest to *other*, and at most ``AHEAD`` days after it."""
     moment = datetime.fromtimestamp(time // SECOND, UTC)
     days = _nearest(moment.month, moment.day, other // SECOND)
     return time if days is None else (days * 86400 + time // SECOND % 86400) * SECOND + time % SECOND

@@ -1,5 +1,4 @@
-"""Find the lines of Python tracebacks, of goroutine stacks and of Rust panics in one log, even where several writers
-interleave.
+"""Find the lines of Python tracebacks, goroutine stacks and Rust panics in one log, even of interleaved writers.
 
 A traceback is identified by the prefix of its lines (``[rank3]: ``). It ends with its exception, or with the closing
 line of an exception group, and continues where a sentence announces a chained traceback. A line of another writer in

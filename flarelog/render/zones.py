@@ -3,8 +3,7 @@
 A zone is a name of the IANA database (``Europe/Berlin``), an offset (``+05:30``), or a POSIX rule with ``;`` for its
 commas (``CET-1CEST;M3.5.0;M10.5.0/3``). A stamp in an hour that clocks show twice means the first of the two, until the
 log's stamps have gone back by more than SLACK; in a log that began in the second hour it means the second. ``Stamps``
-parses the stamps of one log, in the order of its lines. Where lines are skipped, ``spoken`` finds the last stamp
-before.
+parses the stamps of one log, in the order of its lines. ``spoken`` finds the last stamp before skipped lines.
 """
 
 from __future__ import annotations

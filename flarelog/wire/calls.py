@@ -103,8 +103,7 @@ class _Showing:
 
 
 def push(channel: grpc.aio.Channel) -> Any:
-    """The call of Push. It takes encoded requests, and returns the replies of each message, or Malformed as a value for
-    an invalid message.
+    """The call of Push. It takes encoded requests, and returns a message's replies, or Malformed for an invalid one.
 
     Callers encode their requests, so that errors raise there: gRPC would log them and send nothing.
     """

@@ -1,8 +1,7 @@
 """Batch the requests and replies of several streams into one message, at the cost of one.
 
-Laws: a message of one stream has the form from before there were batches, so that an older peer understands it; an
-invalid part affects only its own stream; the number of parts of a message is bounded, because a part costs far more
-than its bytes.
+Laws: a message of one stream has the form from before there were batches, so that an older peer understands it. An
+invalid part affects only its own stream. The parts of a message are bounded, because a part costs more than its bytes.
 """
 
 from __future__ import annotations

@@ -210,9 +210,7 @@ class Uplink:
 
     @property
     def gathers(self) -> float:
-        """Seconds by which a call of ``wants`` may be delayed, so that many quiet logs are checked together; 0: call it
-        at once.
-        """
+        """Seconds to delay a call of ``wants``, so that many quiet logs are checked together; 0: call it at once."""
         now = self._loop.time()
         if self.over or len(self._batch) or not self._fair.all_fresh or now - self._hurried_at < CALM:
             return 0.0

@@ -178,9 +178,7 @@ def _chunk(message: pb.Chunk) -> Chunk | Packed:
 
 
 def _decode_chunk(raw: bytes | memoryview, at: int) -> Chunk | None:
-    """The chunk whose length stands at *at*, with its payload as a view of *raw*; None for a layout other than
-    flarelog's.
-    """
+    """The chunk whose length stands at *at*, its payload a view of *raw*; None for a layout other than flarelog's."""
     try:
         size, at = read_varint(raw, at)
         if at + size != len(raw) or raw[at] != _OFFSET_TAG:
