@@ -45,7 +45,7 @@ LARGE = 64 << 10
 _MAX_WINDOW_LOG = MAX_CHUNK.bit_length() - 1
 """A frame with a window longer than a chunk is refused."""
 if AVAILABLE:
-    # Repetitions in logs are near: level 1 has a window of half a MiB, and training logs get 6 % longer in 15 % more time.
+    # Repetitions in logs are near: the half MiB of level 1 would make training logs 6 % longer, in 15 % more time.
     _HOW: dict[int, int] = {zstd.CompressionParameter.compression_level: 1, zstd.CompressionParameter.window_log: 17}
 
 
