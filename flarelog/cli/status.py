@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # who reads a store needs no gRPC
 
 log = logging.getLogger(__name__)
 
+PAUSE = 5.0  # seconds between two refreshes of --watch, at most, because an answer took long
 ANSWERED = 3.0  # seconds after which --watch shows that no answer came: a receiver under load takes one
 
 EXAMPLES = """\b
@@ -388,7 +389,8 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
         if over:
             return
         taken = time.monotonic() - began
-        await asyncio.sleep(interval if note else max(interval, 4 * taken))  # a receiver of many has other things to do
+        # A receiver of many logs has other things to do; one that has stood still does not owe another pause.
+        await asyncio.sleep(interval if note else max(interval, min(4 * taken, PAUSE)))
 
 
 def _away(asked: _Asked, shown: Found, place: Place, seconds: float) -> list[str]:

@@ -81,7 +81,7 @@ class Row:
     """
 
     __slots__ = (
-        *("at", "blank", "changed", "chars", "cut", "decile", "end", "given", "held", "offset", "over"),
+        *("at", "blank", "changed", "chars", "cut", "decile", "end", "given", "held", "label", "offset", "over"),
         *("redrawn", "revisited", "rewritten", "shown", "size", "stream", "styles", "tail", "time", "was"),
     )
 
@@ -99,6 +99,7 @@ class Row:
         self.given = False  # what it shows was given out
         self.over = False  # that was a bar, which was taken for one that is over
         self.decile, self.at = -1, 0.0  # of the state that was given out last: its percentage, and when
+        self.label: str | None = None  # that of its bar
 
     @property
     def bar(self) -> bool:

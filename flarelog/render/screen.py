@@ -58,6 +58,7 @@ STEP_SECONDS = 30.0  # a bar that tells no percentage is shown this often
 UNDRAWN = 64 << 10  # bytes that are shown as they are before it is tried again to draw what comes
 SMOOTH = 4096  # characters of a line of text and colours that is drawn the fast way
 STYLES = 1024  # that are remembered
+BARS = 64  # labels of bars whose last step is remembered
 AT_ONCE = 4096  # characters that become cells at once
 TOGETHER, ALONE = 8, 256  # states of a row that are worth to be taken at once; that are taken alone at most
 TOO_MUCH = (
@@ -110,6 +111,7 @@ class Screen:
         self._run = "", 0  # which kind of characters ended where, of which more cost nothing
         self._undrawn = 0  # the position behind whose line it is tried again to draw; 0: it is drawn
         self._record = 0  # where the record ends that is being fed
+        self._bars: dict[str, tuple[int, float]] = {}  # by label: the bar's last step, a tenth, and its time
 
     def feed(self, data: bytes, now: float = 0.0) -> list[Line]:
         """Take the next bytes, heard at *now* (seconds); returns the lines that became final, and steps of bars."""
@@ -741,6 +743,12 @@ class Screen:
             self._reach.present(Line(row.offset, end, self._reach.said([text])[0], row.stream, self.time, True), out)
             row.shown = text
         row.decile, row.at = max(0, decile), now
+        if decile >= 0 and "%" in text:
+            row.label = _label(text)
+            self._bars.pop(row.label, None)
+            self._bars[row.label] = row.decile, now
+            if len(self._bars) > BARS:
+                del self._bars[next(iter(self._bars))]
 
     def _step(self, row: Row, text: str, now: float) -> int | None:
         """The tenth of a bar that its state *text* is the first of; -1: the first of one that tells no percentage,
@@ -750,5 +758,15 @@ class Screen:
         decile = int(percent[-1]) // 10 if percent else row.decile
         if decile < 0:
             return -1
-        further = decile != row.decile or now - row.at >= STEP_SECONDS
+        before, at = row.decile, row.at
+        # Text that a program writes over a bar moves the bar to another row, often to the row of another bar.
+        if percent and (label := _label(text)) != row.label:
+            before, at = self._bars.get(label, (before, at))
+        further = decile != before or now - at >= STEP_SECONDS
         return decile if further and text != row.shown and text.strip() else None
+
+
+def _label(text: str) -> str:
+    """What a bar's state *text* has before its percentage."""
+    found = _PERCENT.search(text)
+    return text[: found.start()].rstrip() if found is not None else text

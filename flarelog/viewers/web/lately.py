@@ -16,6 +16,7 @@ from flarelog.errors import FlarelogError
 SHARE = 4  # so many times what making took passes before it is made again
 SLOW = 0.1  # seconds of making for which nobody waits who can be shown what was made before
 OLD = 10.0  # seconds after which that is no answer any more, besides twice the time for which it is given
+STOOD = 2.0  # seconds: an answer that took longer is one of a receiver that stood still, and not of its work
 KEPT = 100
 
 T = TypeVar("T")
@@ -77,7 +78,7 @@ class Lately(Generic[T]):
                     if forgot != self._forgot:
                         answer = await make()  # the first may be of before
                     self._made.pop(key, None)
-                    found = self._made[key] = _Made(answer, of, self._clock(), self._clock() - began)
+                    found = self._made[key] = _Made(answer, of, self._clock(), min(self._clock() - began, STOOD))
                     while len(self._made) > KEPT:
                         del self._made[next(iter(self._made))]
                 return found.answer

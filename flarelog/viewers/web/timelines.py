@@ -13,6 +13,7 @@ from flarelog.stores.moments import Moment
 from flarelog.viewers.lanes import BUCKETS as MOST
 from flarelog.viewers.lanes import lanes_of, lanes_record
 from flarelog.viewers.web.asking import as_json
+from flarelog.viewers.web.lately import STOOD
 from flarelog.viewers.web.origins import Rights
 
 FRESH = 1.0  # seconds
@@ -38,7 +39,7 @@ class Timelines:
             kept, now = self._kept.pop((rights.key, run), None), time.monotonic()
             if kept is None or now - kept.at >= max(FRESH, SHARE * kept.took):
                 moments = await rights.origin.timeline(run)
-                kept = Kept(moments, time.monotonic(), time.monotonic() - now)
+                kept = Kept(moments, time.monotonic(), min(time.monotonic() - now, STOOD))
             self._kept[rights.key, run] = kept
             while len(self._kept) > KEPT:
                 del self._kept[next(iter(self._kept))]

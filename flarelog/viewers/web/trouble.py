@@ -39,6 +39,7 @@ from flarelog.viewers.web.asking import named
 log = logging.getLogger(__name__)
 
 SHARE = 20  # of the time at most one of so many parts goes into looking
+LATEST = 60.0  # seconds between two looks at most, also where the first one took long
 LEAST = 2.0  # seconds between two looks
 RUNS = 50  # that are remembered
 MOST = 1000  # findings of an answer
@@ -105,7 +106,7 @@ class Troubles:
             log.exception("the findings of a run are not known")
         finally:
             took = time.monotonic() - began
-            look.due, look.task = time.monotonic() + max(LEAST, SHARE * took), None
+            look.due, look.task = time.monotonic() + min(max(LEAST, SHARE * took), LATEST), None
 
 
 class _FirstBeside(FirstError):
