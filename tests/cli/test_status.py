@@ -72,8 +72,8 @@ def test_a_receiver_that_stood_still_is_watched_on_soon(monkeypatch: pytest.Monk
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr(status.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(status.asyncio, "sleep", sleep)
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("asyncio.sleep", sleep)
     place = Place(None, "127.0.0.1:1", Access(partial(Tls)))
     asyncio.run(status._watch(status._Asked("run", (), 5.0, False), look, 2.0, place))
     assert slept == [status.PAUSE]
