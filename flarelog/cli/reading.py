@@ -219,8 +219,8 @@ async def _shown(
         await _through(reading, reader)
     finally:
         console.close()
-        if sys.exc_info()[0] in (None, asyncio.CancelledError):
-            pipe.write_out()
+        if isinstance(sys.exc_info()[1], FlarelogError | asyncio.CancelledError | None):
+            pipe.write_out()  # before anything is said: what is drawn is taken away by it
     for note in summary(reading.replaced, "these logs", reading.cut, asked.lines.searched):
         click.echo(note, err=True)
     whole = reading.view.sieve is None and reading.view.choice.since is None  # else lines were left out unseen

@@ -22,7 +22,7 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
 
     \b
     STATE is one of
-      running  a sidecar is connected and sends a log of the run
+      running  a sidecar is connected: it sends logs, or waits for room
       idle     no sidecar is connected, and some log is not complete
       sealed   each log is complete: it has a receipt, and can still be continued
       ending   the run was ended; its sidecars drain

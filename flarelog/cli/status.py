@@ -397,7 +397,7 @@ def _away(asked: _Asked, shown: Found, place: Place, seconds: float) -> list[str
     """What is shown while nobody answers: what was known *seconds* ago, and nothing of it as if it were so now."""
     before = [replace(info, state=None) for info in shown.streams]
     return [
-        f"{place} has not answered for {spoken(seconds)}: retrying; its last answer was:",
+        f"{place} has not answered for {spoken(seconds)}: retrying; last known:",
         *asked.lines(before, ""),
     ]
 

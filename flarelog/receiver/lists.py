@@ -16,7 +16,7 @@ from typing import Any
 
 import grpc
 
-from flarelog.model import Action, RunInfo, StreamInfo
+from flarelog.model import Action, RunInfo, StreamId, StreamInfo
 from flarelog.names import run_name, site_name
 from flarelog.policy import Identity
 from flarelog.receiver.callers import Callers
@@ -186,9 +186,12 @@ class Lists:
                     for info in infos:
                         yield info
 
+        def sent(stream: StreamId) -> bool:  # a producer that waits is connected, and has its stream open now and then
+            return stream in self._sessions or self._states.asks(stream)
+
         async with (
             contextlib.aclosing(seen()) as streams,
-            contextlib.aclosing(totals(streams, self._sessions.__contains__)) as found,
+            contextlib.aclosing(totals(streams, sent)) as found,
         ):
             async for info in found:
                 yield info
