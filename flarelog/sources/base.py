@@ -126,8 +126,8 @@ class Wanted(Protocol):
 
     @property
     def part(self) -> tuple[str, ...]:
-        """Patterns of the logs that this sender sends, where other senders may send the rest; empty: all are sent. Exclude
-        patterns are not among them: an excluded log is never missed.
+        """Patterns of the logs that this sender sends, where other senders may send the rest; empty: all are sent.
+        Exclude patterns are not among them: an excluded log is never missed.
         """
 
 

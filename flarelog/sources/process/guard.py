@@ -361,7 +361,7 @@ class Guard:
         """
         return number in (signal.SIGHUP, signal.SIGCONT) and os.getsid(0) == os.getpid()
 
-    # --- behind the command's end
+    # --- after the command's end
 
     def _wind_up(self) -> None:
         """Wait for the command's remaining processes, for the copy, and for the sidecar, each within its bound."""
