@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-STRANGER = "stranger"  # its certificate is signed by another CA
+STRANGER = "stranger"  # another CA signed the certificate of this name
 
 FORGED = b"this line was never written by the site whose name it bears\n"
 
@@ -20,7 +20,7 @@ class Intruder:
     sentence: str  # of the receiver's refusal, as the intruder's sidecar logs it
     attempts: int = 0
     refused: int = 0  # refused attempts
-    answer: str = ""  # to the last one
+    answer: str = ""  # to the last attempt
 
     @property
     def log(self) -> str:
@@ -29,7 +29,7 @@ class Intruder:
 
     @property
     def tried(self) -> int:
-        """How many bytes it would have sent."""
+        """How many bytes the intruder would have sent."""
         return self.attempts * len(FORGED)
 
 

@@ -29,7 +29,7 @@ class LogVerdict:
     log: str
     written: int
     stored: int
-    lost: int  # the sum of its gaps
+    lost: int  # the sum of the log's gaps
     written_sha256: str
     stored_sha256: str
     generations_agree: bool
@@ -53,7 +53,7 @@ class SiteVerdict:
     written: int
     stored: int
     lost: int
-    misses: int  # of all its sidecars, as the receiver answered them
+    misses: int  # of all sidecars of the site, as the receiver answered them
     # how often a log of it was opened again, by any sidecar; attempts that did not reach the receiver do not count
     reconnects: int
     generations: int
@@ -70,11 +70,11 @@ class IntruderVerdict:
     """The row of an intruder."""
 
     intruder: str
-    claims: str  # the site whose name it used
-    written: int  # bytes that it would have sent
+    claims: str  # the site whose name the intruder used
+    written: int  # bytes that the intruder would have sent
     stored: int
-    refused: bool  # each time
-    answer: str  # to its last attempt
+    refused: bool  # at each attempt
+    answer: str  # to the last attempt
 
     @property
     def ok(self) -> bool:
@@ -178,6 +178,6 @@ def record(verdict: SiteVerdict | IntruderVerdict) -> dict[str, object]:
 
 
 def word(verdict: SiteVerdict | IntruderVerdict) -> str:
-    """The last word of its row."""
+    """The last word of the verdict's row."""
     good, bad = ("ok", "DIFFERS") if isinstance(verdict, SiteVerdict) else ("refused", "LET IN")
     return good if verdict.ok else bad

@@ -54,8 +54,8 @@ from flarelog.values import frozen
 class Source(Protocol):
     """One log. Offsets and lengths are in bytes of the stream."""
 
-    log: str  # its name
-    marks: list[Mark]  # all of the stream; the sender fills in their digests
+    log: str  # the log's name
+    marks: list[Mark]  # all of the stream; the sender fills in the digests
     end: int  # the offset after the last byte that was given
     draining: bool
 
@@ -66,7 +66,7 @@ class Source(Protocol):
     def next(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
         """The item at *offset*, after *marks* marks: a mark, at most *room* bytes, or None while nothing is available.
 
-        Raises OSError when it cannot be read.
+        Raises OSError when the log cannot be read.
         """
 
     def covers(self, offset: int, marks: int) -> bool:
@@ -199,13 +199,13 @@ class Finder(Protocol):
         """Apply the receiver's record of all logs; once, before anything is sent."""
 
     def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
-        """Bring those logs in line with the receiver's record of them."""
+        """Bring the logs of *streams* in line with the receiver's record."""
 
     def drain(self, now: float) -> set[str]:
         """Look once more; from now on every log reads only what is available. Returns the names of the logs to read."""
 
     def exited(self, how: Exit) -> None:
-        """Take how the process of these logs ended, before ``drain``: each log reports it after its last byte."""
+        """Take how the process of all logs ended, before ``drain``: each log reports that after its last byte."""
 
     def unmatched(self, *, empty: bool = False) -> str:
         """Why no log is found, as a sentence: the patterns exclude every file, or, with *empty*, there is no file.

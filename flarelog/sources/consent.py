@@ -75,7 +75,7 @@ def in_force(*files: str) -> tuple[Consent, ...]:
 
 def load(path: str) -> Consent:
     """The policy in the file at *path*. Raises InvalidFile."""
-    path = os.path.abspath(path)  # it is read again later, and an embedding program may change its working directory
+    path = os.path.abspath(path)  # the file is read again later, and an embedding program may change its directory
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(fd, "rb") as file:

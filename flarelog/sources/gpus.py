@@ -34,10 +34,10 @@ _LIBRARY = "libnvidia-ml.so.1"  # the driver's
 class Gpu:
     """One GPU; None: unknown."""
 
-    use: float | None  # percent of the last sample period in which it computed
+    use: float | None  # percent of the last sample period in which the GPU computed
     memory: int | None  # bytes
     memory_max: int | None
-    pids: frozenset[int]  # the processes known to compute on it; in a container they may be the host's numbers
+    pids: frozenset[int]  # known processes that use the GPU; in a container they may be the host's numbers
 
 
 def command() -> list[str]:
@@ -93,7 +93,7 @@ class Gpus:
                     return ()
                 self._child = _started(program)
             return read(_answer(self._child))
-        except EOFError:  # it has never answered: this machine has no GPU
+        except EOFError:  # the process has never answered: this machine has no GPU
             self._give_up(AGAIN if answered else math.inf)
         except (OSError, TimeoutError, TypeError, ValueError):
             self._give_up(AGAIN)

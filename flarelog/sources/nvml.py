@@ -32,7 +32,7 @@ def main() -> None:
 
     def entry(number: int) -> list[Any]:
         gpu = told(lambda: pynvml.nvmlDeviceGetHandleByIndex(number))
-        if gpu is None:  # for example, it has fallen off the bus
+        if gpu is None:  # for example, the GPU has fallen off the bus
             return [None, None, None, []]
         use = told(lambda: pynvml.nvmlDeviceGetUtilizationRates(gpu))
         memory = told(lambda: pynvml.nvmlDeviceGetMemoryInfo(gpu))

@@ -37,9 +37,9 @@ _SEGMENT = re.compile(r"(.+)\.\d{8}")
 class Segment:
     """One file of a spool."""
 
-    token: str  # of the command whose output it is
+    token: str  # of the command that wrote the output
     number: int
-    base: int  # bytes of the output before it
+    base: int  # bytes of the output before the segment
     inode: int
 
     def line(self) -> bytes:
@@ -86,7 +86,7 @@ class Command:
     """A command whose output is, or was, in a spool."""
 
     token: str
-    length: int = -1  # bytes of its output, where its last segment was dropped; -1: that segment is still there
+    length: int = -1  # bytes of the output, where the last segment was dropped; -1: that segment is still there
 
 
 def dropped_line(last: Segment, length: int) -> bytes:
@@ -134,7 +134,7 @@ def lead_path(record: str) -> str:
 
 
 def lead_line(token: str, end: int) -> bytes:
-    """The line before the bytes of a lead file: they are the bytes before *end* of the command's output."""
+    """The first line of a lead file: its bytes are those before *end* of the command's output."""
     return json.dumps({"lead": token, "end": end}).encode() + b"\n"
 
 

@@ -26,11 +26,11 @@ Process = tuple[int, int]
 class Fares:
     """The activity of one file's writers. Times are in seconds of a monotonic clock."""
 
-    gpu: Callable[[Collection[int]], float | None] = lambda pids: None  # percent of busy time of their GPUs
+    gpu: Callable[[Collection[int]], float | None] = lambda pids: None  # percent of busy time of the pids' GPUs
     told: Activity | None = None
     _told_at: float = 0.0
     _writers: frozenset[Process] = frozenset()
-    _looks: int = 0  # consecutive looks that saw one of them
+    _looks: int = 0  # consecutive looks that saw a known writer
     _used: Mapping[Process, int] = field(default_factory=dict)  # clock ticks of CPU, at the latest look
     _looked: float | None = None
     _idle_since: float | None = None

@@ -61,7 +61,7 @@ class Adoption:
         ledger = self.ledger
         infos = {info.stream.log: info for info in self._as_called_now(streams)}
         for tail, file in ledger.known.values():
-            if tail.log in infos:  # its bytes may have to be sent again
+            if tail.log in infos:  # the file's bytes may have to be sent again
                 self.descriptors.rise(tail, file, file.path)
         if self._find_moved(infos.values(), now):
             infos = {info.stream.log: info for info in self._as_called_now(infos.values())}
@@ -132,7 +132,7 @@ class Adoption:
             if file.start and held and file.identity not in held:
                 file.start = 0  # a generation that came while no sidecar ran, not an old file
                 self.ledger.remembered[file.identity] = tail.log, 0
-        # Bytes that the receiver has lost are sent again in their first order.
+        # Bytes that the receiver has lost are sent again in the order in which they were first sent.
         before = in_order(replace(info, marks=tuple(tail.marks)))
         order = {key: place for place, key in enumerate(held | before)}
         tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
@@ -162,7 +162,7 @@ class Adoption:
                     name = tail.log if name in tails and owner.is_twin(file, tails[name]) else name
                 elif file.path != name and owner.matches(file.path):
                     none = compare(name, file.age, since) < 0 or owner.is_twin(file, tail)
-                    if none and not owner.names_log(file.path):  # it was rotated behind a link, before the sent bytes
+                    if none and not owner.names_log(file.path):  # rotated behind a link, before the sent bytes
                         self._drop(tail, file)
                         continue
                     name = file.path if none else name
@@ -184,8 +184,8 @@ class Adoption:
         other.insert(file)
 
     def rename(self, tail: Tail) -> set[str]:
-        """Give the files of *tail*, which the receiver refuses, to the logs whose names they have now, together with
-        older generations that have no log's name. Returns the logs whose files changed.
+        """Give the files of *tail*, which the receiver refuses, to the logs whose names those files have now, together
+        with older generations that have no log's name. Returns the logs whose files changed.
         """
         log, touched, name = tail.log, set[str](), ""
         linked = [file.path for file in tail.files if file.linked and file.path != log]

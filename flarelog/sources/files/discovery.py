@@ -234,7 +234,7 @@ class Discovery:
         for path in [path for path, found in left.items() if found.born is None and self._ledger.has_inode(found)]:
             known = self._opened_as(path)
             if known is not None:
-                self._ledger.move(known[1], path)  # its present path decides the order of generations
+                self._ledger.move(known[1], path)  # a file's present path decides the order of generations
                 look.aside[known[1]] = path
                 del left[path]
         look.strangers |= self._owner.rotated_out(left, look)
@@ -249,7 +249,7 @@ class Discovery:
             closed, paths = self._ledger.renames.closed, self._ledger.paths
             closed -= {path for path in closed if path not in look.born and path not in paths}
             if len(self._owner.passed) > 2 * len(left) + SPARE:
-                self._owner.passed.clear()  # most of them are gone; the rest is judged again
+                self._owner.passed.clear()  # most of the paths are gone; the rest is judged again
         touched |= self._place_all(look, everywhere=only is None)
         for log in self._refused & self.tails.keys():
             touched |= self._adoption.rename(self.tails[log])

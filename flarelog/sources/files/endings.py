@@ -20,7 +20,7 @@ class Endings:
     taken: bool = False
     withheld: str = ""
     _read: tuple[str, str, int, int] = ("", "", 0, 0)  # file, command, size and mtime of the record read last
-    _found: Exit | None = None  # the end in it
+    _found: Exit | None = None  # the end in that record
 
     said: Exit | None = None  # from an observer of the process whose log this is
 
@@ -66,5 +66,5 @@ def ended_at(marks: Iterable[Mark], begin: Generation) -> int | None:
 
 
 def of_one(one: SourceFile, other: SourceFile) -> bool:
-    """Whether both are parts of one command's output."""
+    """Whether both files are parts of one command's output."""
     return bool(one.command) and one.command == other.command

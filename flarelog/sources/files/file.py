@@ -39,41 +39,41 @@ class SourceFile:
     fd: int
     identity: str
     path: str  # relative to the root, as last seen
-    found_as: str = ""  # its path when first seen
+    found_as: str = ""  # the file's path when first seen
     is_of: tuple[int, int] = (0, 0)  # device and inode
-    called: str = ""  # its path; behind a link, the same as if it stood beside its log
-    rest: tuple[int, int] = (0, 0)  # (size, mtime in ns) when it was laid to rest
-    start: int = 0  # the offset where its reading begins
+    called: str = ""  # the path; behind a link, the same as if the file stood beside its log
+    rest: tuple[int, int] = (0, 0)  # (size, mtime in ns) when the file was laid to rest
+    start: int = 0  # the offset where reading begins
     position: int = 0  # of the next byte to read
-    length: int = 0  # its size at the last look
-    seen: int = 0  # the offset up to which its bytes were seen, read or not
+    length: int = 0  # the file's size at the last look
+    seen: int = 0  # the offset up to which bytes were seen, read or not
     cut: int = 0  # bytes after the position that were seen and are gone: a gap to be
-    cut_from: int = 0  # its size before the first of those went
+    cut_from: int = 0  # the file's size before the first cut
     marker: bytes = b""  # the bytes before the position
-    settled: tuple[int, int] = (0, 0)  # CRC-32 of the bytes read before the marker, and their first offset
-    former: tuple[tuple[int, int], ...] = ()  # (length, CRC-32) of its content before each of the last few truncations
-    opening: bytes = b""  # until it is begun: its first bytes, as last seen
-    head: tuple[int, int] = (0, 0)  # bytes covered and CRC-32 of its beginning, when it was begun
-    born: int | None = None  # its birth time, in ns since the epoch; None: unknown
-    lacks: tuple[str, ...] = ()  # the missing abilities of its file system, in the words of Generation.notes
-    attributes: str = ""  # the known facts about its writer, in the words of Attributes
-    activity: Activity | None = None  # of its writers while it is silent
+    settled: tuple[int, int] = (0, 0)  # CRC-32 of the bytes read before the marker, and the first offset of those
+    former: tuple[tuple[int, int], ...] = ()  # (length, CRC-32) of the content before each of the last few truncations
+    opening: bytes = b""  # until the file is begun: the first bytes, as last seen
+    head: tuple[int, int] = (0, 0)  # bytes covered and CRC-32 of the file's beginning, when it was begun
+    born: int | None = None  # the file's birth time, in ns since the epoch; None: unknown
+    lacks: tuple[str, ...] = ()  # the missing abilities of the file system, in the words of Generation.notes
+    attributes: str = ""  # the known facts about the writer, in the words of Attributes
+    activity: Activity | None = None  # of the writers while the file is silent
     spool: str = ""  # the note of a generation that is a part of a command's output
     beside: str = ""  # the path of the spool's record, for such a part
-    linked: bool = True  # its path still leads to it
-    renamed: float = math.inf  # the sequence number of its last observed rename
-    closed: bool = False  # a writer has closed it, and no write was seen since
-    begun: bool = False  # it has a Generation mark
+    linked: bool = True  # the path still leads to the file
+    renamed: float = math.inf  # the sequence number of the last observed rename
+    closed: bool = False  # a writer has closed the file, and no write was seen since
+    begun: bool = False  # the file has a Generation mark
     hole_end: int = 0  # the end of the last reported hole
-    before: int = 0  # the offset up to which it was seen or read before it was truncated
-    quiet_since: float = 0.0  # when it was last seen to grow
+    before: int = 0  # the offset up to which the file was seen or read before a truncation
+    quiet_since: float = 0.0  # when the file was last seen to grow
     looked_at: float = -math.inf  # the last look for late bytes
-    appeared: float = 0.0  # its birth time, or the time of its discovery where that is unknown
+    appeared: float = 0.0  # the birth time, or the time of discovery where that is unknown
     limit: int | None = None  # while draining: the offset to stop at
     graced: bool = False  # while draining: the one read past the limit was made
     rules: Rules = UNREDACTED  # of masking
     around: Around | None = None  # the bytes around a part of a command's output, for masking
-    told: bool = False  # a message said that it was sent with other rules
+    told: bool = False  # a message said that the file was sent with other rules
 
     @classmethod
     def open(cls, directory: str, path: str, now: float) -> SourceFile:
@@ -81,7 +81,7 @@ class SourceFile:
         fd = os.open(os.path.join(directory, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             found = opened(fd)
-            if not found.regular:  # it was replaced after the listing
+            if not found.regular:  # the file was replaced after the listing
                 raise FileNotFoundError(errno.ENOENT, "no regular file")
             file = cls(fd, identity_of(fd, found), path, path, found.is_of, length=found.size, seen=found.size)
             file.opening, file.born = _opening(fd), found.born
@@ -90,7 +90,7 @@ class SourceFile:
         except BaseException:
             os.close(fd)
             raise
-        # Its time stamps tell its past before the open.
+        # The time stamps tell the file's past before the open.
         clock = time.time()
         file.quiet_since = now - max(0.0, clock - found.modified / 1e9)
         file.appeared = now - max(0.0, clock - file.born / 1e9) if file.born is not None else now
@@ -98,17 +98,17 @@ class SourceFile:
 
     @property
     def age(self) -> Age:
-        """Its place among the generations of its log."""
+        """The file's place among the generations of its log."""
         return Age(self.born, self.called or self.path, self.renamed)
 
     @property
     def command(self) -> str:
-        """The command whose output it is a part of; empty where it is none."""
+        """The command whose output the file is a part of; empty where it is none."""
         part = spooled(self.spool)
         return part.token if part is not None else ""
 
     def sight(self) -> Sight:
-        """What a look at its path would find."""
+        """The sight that a look at the path would find."""
         found = os.fstat(self.fd) if self.fd >= 0 else None
         size, modified = (found.st_size, found.st_mtime_ns) if found is not None else self.rest
         return Sight(self.is_of, True, size, modified, self.born)
@@ -120,7 +120,7 @@ class SourceFile:
         self.close()
 
     def begins_like(self, other: SourceFile) -> bool:
-        """Whether it begins with all bytes of *other*."""
+        """Whether the file begins with all bytes of *other*."""
         at = 0
         while data := other.raw(at, at + _READ):
             if self.raw(at, at + len(data)) != data:
@@ -136,7 +136,7 @@ class SourceFile:
         self.settled = 0, begin
 
     def begin_anew(self, position: int, size: int) -> None:
-        """Read it again from *position* on, as another generation: it holds other bytes now, *size* of them."""
+        """Read the file again from *position* on, as another generation: it holds other bytes now, *size* of them."""
         before = self.whole()
         if before is not None and before[0]:
             self.former = (*self.former, before)[-_FORMER:]
@@ -146,11 +146,11 @@ class SourceFile:
         self.seen, self.opening = size, _opening(self.fd)
 
     def size(self, now: float) -> int:
-        """How many bytes may be shown of its present size."""
+        """How many bytes of the file's present size may be shown."""
         return self.shown(self.sized(now))
 
     def sized(self, now: float) -> int:
-        """Its present size, shown or not."""
+        """The file's present size, shown or not."""
         size = os.fstat(self.fd).st_size
         if size != self.length:
             self.length, self.quiet_since = size, now
@@ -160,7 +160,7 @@ class SourceFile:
         return size
 
     def shown(self, size: int) -> int:
-        """How many bytes may be shown while it has *size* bytes."""
+        """How many bytes may be shown while the file has *size* bytes."""
         return size
 
     def _lose(self, begin: int, end: int) -> None:
@@ -186,7 +186,7 @@ class SourceFile:
             if same == min(len(opening), len(self.opening)):
                 return False
         self._lose(same, before)
-        self.seen = os.fstat(self.fd).st_size  # again: it may have been truncated after the first stat
+        self.seen = os.fstat(self.fd).st_size  # again: the file may have been truncated after the first stat
         return True
 
     def intact(self) -> bool:
@@ -197,7 +197,7 @@ class SourceFile:
     def added(self, room: int, now: float) -> bytes:
         """The next bytes, at most *room*, in the common case of a small append; empty: take the full path.
 
-        It does ``rewritten``, ``hole``, ``read``, ``intact`` and ``advance`` for a line, in half of the time.
+        This path does ``rewritten``, ``hole``, ``read``, ``intact`` and ``advance`` for a line in half of the time.
         """
         size, marker = os.fstat(self.fd).st_size, self.marker
         count = min(size - self.position, room)
@@ -217,7 +217,7 @@ class SourceFile:
         return os.pread(self.fd, length, offset)
 
     def raw(self, begin: int, end: int) -> bytes:
-        """Its raw bytes, before masking."""
+        """The file's raw bytes, before masking."""
         return os.pread(self.fd, end - begin, begin)
 
     def look_around(self, held: Held = none_held) -> None:
@@ -253,22 +253,22 @@ class SourceFile:
         return rules.show(noted, base + offset, length, whole, around.torn if around is not None else -1)
 
     def awaits(self) -> bool:
-        """Whether the masking of its last line depends on the output's next part."""
+        """Whether the masking of the last line depends on the output's next part."""
         return False
 
     def complete(self) -> bool:
-        """Whether it is a part of a command's output that another part follows, so that it no longer grows."""
+        """Whether the file is a part of a command's output that another part follows, so that it no longer grows."""
         return False
 
     def masked(self, matches: int, count: int) -> None:
         """Count the masking in the bytes that were read."""
 
     def begins(self) -> None:
-        """Begin its generation, at the position."""
+        """Begin the file's generation, at the position."""
         self.head, self.opening = self.fingerprint(HEAD), b""
 
     def fingerprint(self, length: int) -> tuple[int, int]:
-        """(bytes covered, CRC-32) of the shown form of its first *length* bytes."""
+        """(bytes covered, CRC-32) of the shown form of the first *length* bytes."""
         return head(self.fd, length)
 
     def holds_back(self) -> bool:
@@ -276,7 +276,7 @@ class SourceFile:
         return False
 
     def finish(self) -> None:
-        """Show the bytes held back: no process writes to it any more."""
+        """Show the bytes held back: the file has no writer any more."""
 
     def hole(self) -> int:
         """The length of the hole at the position; 0 where bytes were written, or where the hole was reported before.
@@ -301,7 +301,7 @@ class SourceFile:
     breaks = hole  # true where the next bytes need a Generation mark of their own
 
     def _behind_nuls(self, at: int) -> int:
-        """The offset of the first non-NUL byte from *at* on, within its page."""
+        """The offset of the first non-NUL byte from *at* on, within the page of *at*."""
         page = os.pread(self.fd, _PAGE - at % _PAGE, at)
         return at + len(page) - len(page.lstrip(b"\0"))
 
@@ -326,7 +326,7 @@ class SourceFile:
         return self.former if whole is None else (*self.former, whole)
 
     def digest(self, size: int) -> int:
-        """CRC-32 of its first *size* bytes as they are now; -1 if they are not there."""
+        """CRC-32 of the first *size* bytes as they are now; -1 if there are fewer."""
         return self._crc(0, size)
 
     def unchanged(self, size: int) -> int:
@@ -345,14 +345,14 @@ class SourceFile:
         unproven = end + same < begin + MARKER or self.head[0] > end or self.fingerprint(self.head[0]) != self.head
         if begin and unproven:
             return 0
-        if end + same < size:  # other bytes follow: cut back to the beginning of their line
+        if end + same < size:  # other bytes follow: cut back to the beginning of the changed line
             if size < self.position:
                 return 0
             same = self.marker.rfind(b"\n", 0, same) + 1
         return end + same if 2 * (end + same) >= self.position else 0
 
     def _crc(self, begin: int, end: int) -> int:
-        """CRC-32 of the file's bytes from *begin* to *end*; -1 if they are not there."""
+        """CRC-32 of the file's bytes from *begin* to *end*; -1 if there are fewer."""
         crc = 0
         while begin < end:
             data = os.pread(self.fd, min(_READ, end - begin), begin)
@@ -362,7 +362,7 @@ class SourceFile:
         return crc
 
     def lay_down(self) -> bool:
-        """Close it, and keep its size and mtime; False if its bytes are not those that were read."""
+        """Close the file, and keep its size and mtime; False if its bytes are not those that were read."""
         status = os.fstat(self.fd)  # before the comparison, so that a later write is noticed
         if status.st_size != self.position or not self.intact():
             return False
@@ -371,7 +371,7 @@ class SourceFile:
         return True
 
     def rise(self, directory: str) -> bool:
-        """Open it again because it looks different; False if the path leads to another file now. Raises OSError."""
+        """Reopen the file because it looks different; False if the path leads to another file now. Raises OSError."""
         again = SourceFile.open(directory, self.path, self.quiet_since)
         if again.identity != self.identity:
             again.close()

@@ -71,8 +71,8 @@ def earlier(of: str) -> str:
 def same(recorded: str, found: str) -> bool:
     """Whether the identities *recorded* and *found* are of one file.
 
-    It may have been recorded without a birth time, or under another device number: many file systems get a new number
-    at each mount, and handle and birth time are witnesses enough without it.
+    A file may have been recorded without a birth time, or under another device number: many file systems get a new
+    number at each mount, and handle and birth time are witnesses enough without it.
     """
     if recorded in (found, earlier(found)):
         return True

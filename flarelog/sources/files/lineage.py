@@ -51,7 +51,7 @@ def compare(log: str, one: Age, other: Age) -> int:
 
 
 def _place(log: str, age: Age) -> float:
-    """The sequence number of its rename; an unseen rename, told by a name other than the log's, counts as the first."""
+    """The sequence number of the file's rename; a rename that only its name tells counts as the first."""
     return age.renamed if age.renamed < math.inf or age.path == log else -math.inf
 
 

@@ -25,7 +25,7 @@ class Links:
     """The links under *root* that name logs. All paths are relative to it."""
 
     root: str
-    # By link: the inode of its target, and the names on the way there, as (directory, name).
+    # By link: the inode of the target, and the names on the way there, as (directory, name).
     _ways: dict[str, tuple[tuple[int, int], list[tuple[str, str]]]] = field(default_factory=dict)
     # By directory and name: the links that lead there.
     ends: dict[str, dict[str, set[str]]] = field(default_factory=dict)
@@ -37,9 +37,9 @@ class Links:
         return way is not None and way[0] == is_of
 
     def follow(self, link: str, is_of: tuple[int, int], *, names: bool) -> None:
-        """Record that *link* leads to the file *is_of*; *names*: it names its log."""
+        """Record that *link* leads to the file *is_of*; *names*: the link names the file's log."""
         way = self._way(link) if names else []
-        # Unseen rotations may have happened at its former target.
+        # Unseen rotations may have happened at the link's former target.
         way += [place for place in self.drop(link) if names and place not in way][:_BEFORE]
         self._ways[link] = is_of, way
         for directory, name in way:
@@ -104,5 +104,5 @@ class Links:
         }
 
     def name(self, path: str) -> str:
-        """The path of the file at *path* as if it stood beside its log."""
+        """The path of the file at *path* as if the file stood beside its log."""
         return next(iter(self.called(path).values()), path) if self.ends else path

@@ -61,7 +61,7 @@ class Owner:
         return outside(path) or (self.options.permits(path) and not self.options.excludes(path))
 
     def names_log(self, path: str) -> bool:
-        """Whether *path* may be the name of a log; cached, because it is asked very often."""
+        """Whether *path* may be the name of a log; cached, because each look asks for many paths."""
         known = self._asked.get(path)
         if known is None:
             if len(self._asked) >= ASKED:
@@ -98,8 +98,8 @@ class Owner:
         return target is None or self._lets_go(target)
 
     def of(self, file: SourceFile, path: str, found: Sight, look: Look) -> tuple[str, int] | None:
-        """The log of the unknown *file*, and the offset where its reading begins, -1 if that is to be found out; None
-        if the file is not sent.
+        """The log of the unknown *file*, and the offset where its reading begins, -1 if that is still open; None if the
+        file is not sent.
         """
         ledger = self.ledger
         sent = ledger.begun(file.identity)
@@ -231,8 +231,8 @@ class Owner:
         return look.now[name]
 
     def _came_before(self, name: str, path: str, found: Sight, look: Look) -> bool:
-        """Whether the file at *path* is an older generation of the log *name*, of which nothing was sent yet: it was no
-        longer written when the next one was born. Without birth times its name has to do.
+        """Whether the file at *path* is an older generation of the log *name*, of which nothing was sent yet: its last
+        write was before the birth of the next one. Without birth times the name decides.
         """
         if found.born is None:
             return True
@@ -261,8 +261,8 @@ class Owner:
 
     def is_twin(self, file: SourceFile, tail: Tail) -> bool:
         """Whether *file* seems to be a copy of the generation of *tail* born before it, not its successor: that
-        generation was written to later, or a word was added to its name (log.txt.bak), and it begins with the bytes of
-        *file*.
+        generation begins with the bytes of *file* and was written to later. A copy whose name has an added word
+        (log.txt.bak) needs no later write.
         """
         if file.born is None or file.length == 0 or tail.newest is None:
             return False

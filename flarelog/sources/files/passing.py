@@ -23,7 +23,7 @@ MOST = 64  # links at the same time: a writer of more links renames none
 class Newcomer:
     """A link under a name that is no log's."""
 
-    file: SourceFile  # its target
+    file: SourceFile  # the link's target
     path: str  # of the link, as far as its renames were reported
     since: float
     cookie: int = 0  # of a move from that path whose destination was not reported yet

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 _READ = 1 << 20
 
 Stretch = tuple[int, int, int]
-"""(length, the stream's digest before it, the digest after it)"""
+"""(length, the stream's digest before the stretch, the digest after it)"""
 
 
 @dataclass(slots=True)
@@ -34,11 +34,11 @@ class Held:
     identity: str
     pieces: list[Stretch] = field(default_factory=list)
     length: int = 0  # of the pieces together
-    lost: int = 0  # bytes after them that a gap tells of
+    lost: int = 0  # bytes after the pieces that a gap tells of
 
     @property
     def digest(self) -> int:
-        """CRC-32 of its bytes."""
+        """CRC-32 of the generation's bytes."""
         crc = EMPTY_DIGEST
         for length, before, behind in self.pieces:
             crc = suffix_digest(crc, suffix_digest(before, behind, length), length)
@@ -52,7 +52,7 @@ class Piece:
     begin: Generation
     end: int
     digest: int  # of the stream, at end
-    closed: str | None  # the reason of its end, if it has one
+    closed: str | None  # the reason of the generation's end, if it has ended
     closed_at: int = 0  # when its end was first sent, in milliseconds since 1970 by the producer's clock; 0: unknown
 
     @property
@@ -89,8 +89,8 @@ def shipped(info: StreamInfo) -> dict[str, Piece]:
 class Settled:
     """The reading state of a file that still holds the bytes of a piece."""
 
-    crc: int  # CRC-32 of its bytes up to the marker
-    begin: int  # the first offset of those
+    crc: int  # CRC-32 of the file's bytes up to the marker
+    begin: int  # the first offset that the CRC covers
     goes_on: bool = True  # the same rules mask the next bytes, and the piece ends with a whole line
     matches: int = 0  # masked in the piece
     bytes: int = 0
@@ -98,7 +98,7 @@ class Settled:
 
 def settled_on(file: SourceFile, piece: Piece) -> Settled | None:
     """The state to continue *file* after *piece*; None unless the file still holds the bytes of *piece*. The digest is
-    computed anew from the file, masked as it was then.
+    computed anew from the file, masked as the piece was.
     """
     size, end = os.fstat(file.fd).st_size, piece.source_end
     if piece.closed == "truncated" or size < end:
@@ -180,7 +180,7 @@ def wholes(info: StreamInfo) -> list[Held]:
             current = held
             if end > mark.offset:
                 held.pieces.append((end - mark.offset, mark.digest, digest))
-                held.length, held.lost = held.length + end - mark.offset, 0  # it continues where it ended
+                held.length, held.lost = held.length + end - mark.offset, 0  # the generation continues where it ended
     return found
 
 

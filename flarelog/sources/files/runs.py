@@ -29,7 +29,7 @@ class Holder(NamedTuple):
     """
 
     path: Path
-    identity: tuple[tuple[int, int], int | None] | None  # device and inode, birth; None: it went away
+    identity: tuple[tuple[int, int], int | None] | None  # device and inode, birth; None: the directory went away
 
     @classmethod
     def at(cls, path: Path) -> Holder:
@@ -40,7 +40,7 @@ class Holder(NamedTuple):
         return cls(path, (seen.is_of, seen.born))
 
     def is_now(self, other: Holder) -> bool:
-        """Whether it was moved, and is *other* now."""
+        """Whether the directory was moved, and is *other* now."""
         return self.identity is not None and self.identity == other.identity
 
     def sentence(self, run: str) -> str:
@@ -89,11 +89,11 @@ class RunPattern:
             except (InvalidName, PermissionError) as error:
                 troubles.append(_not_sent(path, error))
                 continue
-            except OSError:  # it went away: its sidecar ends
+            except OSError:  # the directory went away: its sidecar ends
                 pass
             holder = Holder.at(path)
             held = holders.setdefault(name, holder)
-            if held.path != path and holder.identity is None:  # it has just moved away
+            if held.path != path and holder.identity is None:  # the directory has just moved away
                 continue
             if held.path != path and not held.is_now(holder):
                 troubles.append(f"directory {path} is not sent: {held.sentence(name)}")
@@ -118,7 +118,7 @@ class RunPattern:
                     yield from self._walk(directory / entry.name, own, depth + 1, name, troubles)
         except PermissionError as error:
             troubles.append(_not_sent(directory, error))
-        except OSError:  # it went away
+        except OSError:  # the directory went away
             pass
 
 
@@ -195,7 +195,7 @@ def contents(directory: Path, matches: Callable[[str], bool]) -> Contents:
                 continue
             try:
                 status = os.stat(os.path.join(at, name))
-            except OSError as error:  # it went away, is a broken link, or is not readable
+            except OSError as error:  # the file went away, is a broken link, or is not readable
                 unseen(error)
                 continue
             files, size, newest = files + 1, size + status.st_size, max(newest, status.st_mtime_ns)

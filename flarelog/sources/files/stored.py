@@ -17,7 +17,7 @@ from flarelog.sources.files.lineage import born_of
 from flarelog.sources.files.record import shipped
 
 CROWD = 200  # new files at the first look: more than that wait for the receiver's record
-PATIENCE = 5.0  # seconds that they wait at most
+PATIENCE = 5.0  # seconds that such files wait at most
 GRAIN = 20_000_000  # ns by which a file system's mtime may lag
 _WHOLE = ("rotated", "removed")  # the reasons with which a generation was sent to its end
 

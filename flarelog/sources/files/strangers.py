@@ -57,7 +57,7 @@ class Strangers:
             born = look.strangers[path].born
             place = renames.place(path)
             return (
-                not self.ledger.has_inode(look.strangers[path]),  # their present paths decide the order of generations
+                not self.ledger.has_inode(look.strangers[path]),  # present paths decide the order of generations
                 math.inf if born is None else born,
                 renames.count + 1 if place is None else place,
                 path in look.links,
@@ -226,7 +226,7 @@ class Strangers:
                 found = sight(os.path.join(self.options.root, path))
             except OSError:
                 found = None
-            if found is None or not found.regular:  # it is gone, or its name is another thing's
+            if found is None or not found.regular:  # the file is gone, or its name is another thing's
                 self.descriptors.waiting.discard(path)
                 continue
             known = self._meet(path, found, Look(), now)

@@ -33,8 +33,8 @@ RELEASE_AFTER = 5.0  # seconds of quiet after which a rotated file, not seen clo
 REMOVED_AFTER = 600.0  # the same for a removed file: later writes to a released file are lost
 MANY = 8  # files of a log; with more, finished files are released before another is begun
 LOOK_AT = 0.2  # seconds between two looks at a begun file
-HELD_BACK = 60.0  # seconds of quiet after which the unfinished line of such a file is shown: its rest may be a secret's
-HOLE = 64 << 20  # bytes of a hole that are sent as NULs, at most; a larger one is a gap
+HELD_BACK = 60.0  # seconds of quiet after which a released file's unfinished line is shown: its rest may be a secret's
+HOLE = 64 << 20  # bytes of a hole that are sent as NULs, at most; a larger hole is a gap
 
 
 @frozen
@@ -74,7 +74,7 @@ class Tail:
     _segments: list[_Segment] = field(default_factory=list)
     _acked: int = 0
     _attributes: str = ""  # reported for the current file
-    _zone: str | None = None  # in the marks; None: they were cut off, or others have come
+    _zone: str | None = None  # in the marks; None: the marks were cut off or replaced
     _spooled: SourceFile | None = None  # the last part of a command's output
     _kept: int = 0  # begun files that the last release kept
     _since_release: int = 0  # files begun since the last release
@@ -246,7 +246,7 @@ class Tail:
         return None
 
     def _lets_go(self, file: SourceFile, now: float) -> bool:
-        """Release the held back bytes of *file* if it was rotated or removed and no writer can continue them."""
+        """Show the held back bytes of a rotated or removed *file* without a writer; returns whether it did."""
         rotated = not file.linked or file is not self.files[-1]
         if not rotated or not file.holds_back():
             return False
@@ -271,7 +271,7 @@ class Tail:
         if len(self.files) > MANY and self._since_release > self._kept:  # amortized: a few looks at each file
             self.release(now)
         if not file.begun and file.rewritten(now):
-            # It was truncated before its first byte was read, for example while the receiver was down.
+            # The file was truncated before its first byte was read, for example while the receiver was down.
             file.begin_anew(0, file.seen)
         self._gap(file)
         for token, lost in missing(self.marks, self.end, file.spool, file.position, self._commands(file)):
@@ -286,7 +286,7 @@ class Tail:
         hole = min(file.hole(), file.size(now) - file.position)
         if hole > HOLE:
             # A writer that continues at its old offset in a truncated file leaves a hole in place of its earlier bytes.
-            # The seen ones were sent or reported as lost.
+            # The seen bytes were sent or reported as lost.
             unknown = hole - max(0, file.before - file.position) if file.position == 0 else hole
             why = "a hole in the file is not sent; it reads as NULs"
             if unknown > 0:
@@ -510,7 +510,7 @@ class Tail:
 
     @property
     def at_rest(self) -> bool:
-        """Whether only a change of its file will bring progress."""
+        """Whether only a change of the log's file will bring progress."""
         return not self.draining and len(self.files) == 1 and self.files[0].linked and self.files[0].begun
 
     def close(self) -> None:
@@ -521,7 +521,7 @@ class Tail:
         self._current = None
 
     def unread(self) -> int:
-        """Unread bytes in its open files."""
+        """The number of unread bytes in the open files."""
         return sum(max(0, os.fstat(file.fd).st_size - file.position) for file in self.files if file.fd >= 0)
 
     # --- taking up where the receiver's record ends
@@ -573,7 +573,7 @@ class Tail:
             if first:  # the receiver may hold bytes cut off before the record was known
                 file.rewritten(file.quiet_since)
                 file.cut = min(file.cut, max(0, file.cut_from - piece.source_end)) if rest is None else 0
-            file.start = 0  # the skipped bytes are not in it any more
+            file.start = 0  # the skipped bytes are no longer in the file
             file.start_at(0)
             if piece is last and piece.closed is None:
                 self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))

@@ -84,8 +84,8 @@ class Look:
     last: bool = False  # no other look follows, though names may move
     scanned: set[str] = field(default_factory=set)  # directories
     born: dict[str, int | None] = field(default_factory=dict)  # by path: births of files that may be logs
-    strangers: dict[str, Sight] = field(default_factory=dict)  # the unknown ones of those
-    links: set[str] = field(default_factory=set)  # the links among those
+    strangers: dict[str, Sight] = field(default_factory=dict)  # those of them that are unknown
+    links: set[str] = field(default_factory=set)  # those of them that are links
     seen: dict[SourceFile, list[str]] = field(default_factory=dict)  # known files, and their paths
     aside: dict[SourceFile, str] = field(default_factory=dict)  # known files under names that are no log's
     now: dict[str, Sight | None] = field(default_factory=dict)  # by name: the file there after all of the look
@@ -111,7 +111,7 @@ class Walk:
     goes: bool = False  # the root is one of many that come and go
     root_missing: bool = False
     directories: set[str] = field(default_factory=set)  # known, relative to the root
-    unwatched: set[str] = field(default_factory=set)  # those of them without reports of changes
+    unwatched: set[str] = field(default_factory=set)  # directories without reports of changes
     relative: dict[str, str] = field(default_factory=dict)  # by the name under which a directory is watched
     _listed: dict[str, int] = field(default_factory=dict)  # of unwatched directories: a digest of the last listing
 
@@ -145,7 +145,7 @@ class Walk:
             full = os.path.normpath(os.path.join(os.path.realpath(self.root) if beyond else self.root, directory))
             if only is None or directory not in self.directories:
                 self.relative[full] = directory
-                # The watch comes before the listing, so that no change is missed between them.
+                # The watch comes before the listing, so that no change falls in between.
                 watched = self.watch.add(full)
                 (self.unwatched.discard if watched else self.unwatched.add)(directory)
             scanned.add(directory)

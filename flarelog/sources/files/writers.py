@@ -241,7 +241,7 @@ class _Asked:
     asked: int = 0  # consecutive searches without a known writer
     gang: frozenset[Process] = frozenset()
     fares: Fares = field(default_factory=lambda: Fares(GPUS.use_by))
-    looked: float = -math.inf  # the time of the last look at their activity
+    looked: float = -math.inf  # the time of the last look at the writers' activity
 
 
 @dataclass(slots=True)
@@ -302,7 +302,7 @@ class Writers:
         self._asked = {identity: asked for identity, asked in self._asked.items() if identity in current}
         for identity, (log, file) in current.items():
             asked = self._asked.setdefault(identity, _Asked(now))
-            # Both run on their own schedule: ranks often at first, activity only of silent files.
+            # Ranks and activity have schedules of their own: ranks often at first, activity only of silent files.
             if file.fd >= 0 and (self._asks_ranks(asked, now) | self._asks_fares(asked, file, now)):
                 status = os.fstat(file.fd)
                 found[status.st_dev, status.st_ino] = log, file

@@ -106,7 +106,7 @@ def _ended(leash: int, seconds: float) -> bool:
 
 
 def _type(master: int, typed: bytes) -> bytes:
-    """Write the keys to *master*; returns those that it does not take yet."""
+    """Write *typed* to *master*; returns the bytes that the terminal does not take yet."""
     try:
         return typed[os.write(master, typed) :]
     except BlockingIOError:

@@ -149,7 +149,7 @@ def _opened(path: str) -> BinaryIO:
 
 
 def _locks_beside(place: Place, *, apart: bool) -> Iterator[str]:
-    """The locks of the other commands of the same run and site, as far as they are visible here."""
+    """The locks of the other commands of the same run and site, in the directories known here."""
     root = os.path.abspath(place.root)
     own = os.path.join(root, os.path.basename(place.held))
     roots = [root]
@@ -157,7 +157,7 @@ def _locks_beside(place: Place, *, apart: bool) -> Iterator[str]:
         above = os.path.dirname(root)
         roots = [os.path.join(above, name) for name in os.listdir(above)]
     for directory in roots:
-        with contextlib.suppress(OSError):  # it is a file, or gone
+        with contextlib.suppress(OSError):  # a file, or a directory that is gone
             for name in os.listdir(directory):
                 path = os.path.join(directory, name)
                 if name.startswith(".") and name.endswith(".lock") and path != own:

@@ -269,7 +269,7 @@ class Segments:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(new)
             fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with open(fd, "wb") as file:  # without fsync, because the command's output waits for it
+            with open(fd, "wb") as file:  # without fsync, because the command's output waits meanwhile
                 file.write(lead_line(gone.token, gone.base + size) + data)
             os.rename(new, kept)
 

@@ -35,8 +35,8 @@ class Sending:
     def __init__(
         self, argv: Sequence[str], env: Mapping[str, str], place: Place, later: str, say: Callable[[str], None]
     ) -> None:
-        self.due = math.inf  # the time of the next start
-        self.over = False  # it has ended, and is not restarted
+        self.due = math.inf  # the time of the sidecar's next start
+        self.over = False  # the sidecar has ended, and is not restarted
         self._argv, self._env, self._place, self._later, self._say = list(argv), env, place, later, say
         self._root = place.root
         self._leash, self._hold = os.pipe2(os.O_CLOEXEC)

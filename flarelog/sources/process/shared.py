@@ -26,8 +26,8 @@ class Shared:
     """Numbers of one stream, in memory that forks share. The spooler writes the first five, the copier the next two."""
 
     taken = _Number(0)  # bytes that left the pipe
-    lost = _Number(1)  # bytes of those that were not spooled
-    segment = _Number(2)  # the newest one's number
+    lost = _Number(1)  # bytes that left the pipe and were not spooled
+    segment = _Number(2)  # the newest segment's number
     done = _Number(3)  # 1 when the pipe has ended
     trouble = _Number(4)  # the errno of the failure that is losing bytes, 0 without one
     copied = _Number(5)  # bytes of the output that were copied or skipped

@@ -26,8 +26,8 @@ RETRY_EVERY = 0.5  # seconds, while a spool cannot be written
 class Stream:
     """One of the command's outputs."""
 
-    name: str  # of its log
-    pipe: int  # its read end, non-blocking
+    name: str  # the name of the output's log
+    pipe: int  # the pipe's read end, non-blocking
     segments: Segments
     shared: Shared
     bell: int  # an eventfd that the copier waits for
@@ -40,7 +40,7 @@ def spool(streams: list[Stream]) -> None:
     A scheduler that stops a job sends SIGTERM to all its processes, and the command may write more before it ends.
     """
     told = False
-    telling = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # Python's poll goes on after a signal's handler
+    telling = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # wakes the poll, which goes on after a signal's handler
 
     def tell(*_: object) -> None:
         if any(stream.shared.over for stream in streams):

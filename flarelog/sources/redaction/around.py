@@ -31,13 +31,13 @@ class Around:
     record: str  # the path of the spool's record
     part: Segment
     held: Held = none_held
-    before: bytes = b""  # the bytes before it, as far as they matter and are known
+    before: bytes = b""  # the bytes before the part, as far as they matter and are known
     torn: int = -1  # where the known text begins after unknown bytes; -1: not nearby
-    _behind: bytes = b""  # the bytes after it
-    _ends: bool = False  # no more bytes after it will ever be known: the output ends there, or bytes are missing
+    _behind: bytes = b""  # the bytes after the part
+    _ends: bool = False  # no more bytes after the part will ever be known: the output ends, or bytes are missing
     _ended_at: int = -1  # the part's size at its cut: only the bytes after it known by then count
     _known: list[Segment] = field(default_factory=list)  # all parts in the record
-    _later: list[Segment] = field(default_factory=list)  # the parts after it, also of later commands
+    _later: list[Segment] = field(default_factory=list)  # the parts after this one, also of later commands
     _seen: tuple[int, int] = (-1, -1)  # size and mtime of the record read last
 
     @classmethod
@@ -92,7 +92,7 @@ class Around:
                 at = max(begin, base)
                 data += (here := raw(at - base, min(until, end) - base))
                 if len(here) < min(until, end) - at:
-                    return data  # it has become shorter
+                    return data  # the file has become shorter
             if until > end:
                 data += self._behind[max(0, begin - end) : until - end]
             return data
@@ -100,7 +100,7 @@ class Around:
         return fetch
 
     def _look(self) -> None:
-        """Find the parts after it."""
+        """Find the parts after this one."""
         with suppress(OSError):
             found = os.stat(self.record)
             if self._seen != (found.st_size, found.st_mtime_ns):
@@ -130,7 +130,7 @@ class Around:
         return self._behind
 
     def _read(self, part: Segment, at: int, most: int) -> bytes | None:
-        """At most *most* bytes of the output from *at* on, in *part*; None if they are gone."""
+        """At most *most* bytes of the output from *at* on, in *part*; None if the bytes are gone."""
         if (fd := self.held(part)) >= 0:
             return os.pread(fd, most, at - part.base)
         for _ in range(2):  # a part may be renamed once, in between

@@ -21,10 +21,10 @@ class RedactedFile(SourceFile):
 
     cuts: tuple[int, ...] = ()  # offsets where a line was cut, ascending
     matches: int = 0  # masked in the bytes that were read
-    hidden: int = 0  # bytes of those matches
-    _counted: int = 0  # the offset up to which those are counted
-    _begun_at: int = -1  # the offset of its last Generation mark
-    _finished: int = -1  # its size when its last writer was gone
+    hidden: int = 0  # bytes in those matches
+    _counted: int = 0  # the offset up to which the two above count
+    _begun_at: int = -1  # the offset of the file's last Generation mark
+    _finished: int = -1  # the file's size when its last writer was gone
     _decided: tuple[int, int, int] = (-1, -1, 0)  # (end, position, the offset decided for those two)
     _last: Last = field(default_factory=list)  # the last fetched raw bytes, with their offset
     _masked: tuple[int, int] = (0, 0)  # matches and bytes in the last read

@@ -28,14 +28,14 @@ class OwnPattern:
 
     text: str
     _compiled: Any = field(init=False, repr=False, compare=False)
-    _anchored: bool = field(init=False, repr=False, compare=False)  # its matches may depend on a line's bounds
+    _anchored: bool = field(init=False, repr=False, compare=False)  # matches may depend on a line's bounds
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_compiled", compiled(self.text, "a site's own patterns", of_bytes=True))
         object.__setattr__(self, "_anchored", any(sign in self.text for sign in ("^", "$", "\\A", "\\z", "\\Z")))
 
     def find(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """The spans of its matches in *text*, whole lines, each by itself; spans may overlap."""
+        """The spans of the pattern's matches in *text*, whole lines, each by itself; spans may overlap."""
         at = 0
         while at < len(text):
             end = min(at + WINDOW, len(text))
@@ -55,7 +55,7 @@ class OwnPattern:
             at = end
 
     def spans(self, line: bytes) -> Iterator[tuple[int, int]]:
-        """The spans of its matches in *line*, in order; spans may overlap."""
+        """The spans of the pattern's matches in *line*, in order; spans may overlap."""
         for begin in range(0, len(line), WINDOW):
             low = max(0, begin - OVERLAP)
             piece = line[low : begin + WINDOW + OVERLAP]

@@ -12,7 +12,7 @@ import re
 RUN = 16  # consecutive letters and digits of a token without a name, at least
 
 
-# The prefixes of each kind, and the pattern after them; a number: at least so many letters, digits, _ and -.
+# The prefixes of each kind, and the pattern after them; a number means at least so many letters, digits, _ and -.
 KINDS: tuple[tuple[str, str, int | bytes], ...] = (
     ("tokens", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ hf_ api_org_ npm_ nfp_ r8_ figd_ wandb_v1_", 28),
     (
@@ -97,7 +97,7 @@ KINDS: tuple[tuple[str, str, int | bytes], ...] = (
     ("tokens", "eyJrIjoi eyJhcGlf", rb"[\w+/=-]{32,}+"),
     ("tokens", "eyJ", rb"[\w-]{8,}+(?:\.[\w-]*+){1,5}"),  # JWT and its relatives
     ("tokens", "ZXlK", rb"[\w+/=-]{40,}+"),  # the same in base64
-    # The secret key beside it has no recognizable form.
+    # The secret key beside an AWS key id has no recognizable form.
     (
         "keys",
         "AKIA ASIA ABIA ACCA",

@@ -30,7 +30,7 @@ from flarelog.sources.redaction.secret.view import BACK, BLANKS, TO_END, WORD, S
 
 
 def _table() -> dict[bytes, list[tuple[str, re.Pattern[bytes]]]]:
-    """By its first two letters: (its name, the pattern) of each kind."""
+    """The kinds by their first two letters: (name, pattern) of each kind."""
     table: dict[bytes, list[tuple[str, re.Pattern[bytes]]]] = {}
     for name, prefixes, body in KINDS:
         rest = body if isinstance(body, bytes) else rb"[\w-]{%d,}+=*+" % body
@@ -42,7 +42,7 @@ def _table() -> dict[bytes, list[tuple[str, re.Pattern[bytes]]]]:
 _BY_BEGINNING = _table()
 _ALL_PREFIXES = [prefix for _, prefixes, _ in KINDS for prefix in prefixes.encode().split()]
 _PREFIXES = {letters: tuple(p for p in _ALL_PREFIXES if p.startswith(letters)) for letters in _BY_BEGINNING}
-_JWT = _BY_BEGINNING[b"ey"][-1][1]  # it extends past its run, so that it need not be tried at each beginning
+_JWT = _BY_BEGINNING[b"ey"][-1][1]  # a JWT extends past its run, so it need not be tried at each beginning
 _BEGINNINGS = re.compile(rb"(?<![A-Za-z0-9])[A-Za-z0-9][\w-]")
 _NEAR, _MANY_PARTS = 32, 64  # bytes before a run that matter to it; if it may be a part
 _HOOKED = re.compile(rb"[\w/@+-]*+")

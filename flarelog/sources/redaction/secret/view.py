@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 Span = tuple[int, int]
 
-BACK = 96  # bytes of its line before a name or a token that are matched
+BACK = 96  # bytes of a line before a name or a token that are matched
 WORD = string.ascii_letters.encode() + string.digits.encode() + b"_-"
 TO_END = re.compile(rb"[^\r\n]*+")
 BLANKS = re.compile(rb"[ \t]*+")
@@ -83,7 +83,7 @@ _READ: dict[bytes, bytes] = {}  # cached meanings that do not depend on the cont
 _MOST_READ = 1 << 10
 _FAR = 4 << 10  # bytes before an escaped line end in which a quote makes it one
 
-# First bytes of an odd sign, except 0xe2, which is common in progress bars and frames; and the bytes of those.
+# First bytes of an odd sign, except 0xe2, which is common in progress bars and frames; and the bytes of those bars.
 _LEADS = sorted({sign.encode()[:1] for sign in (*_SIGNS, *_CURLY) if sign > "\x7f"} - {b"\xe2"})
 _BARS = (b"\xe2\x96", b"\xe2\x94\x81", b"\xe2\x94\x80")
 
@@ -134,7 +134,7 @@ class View:
             for found in pattern.finditer(text):
                 before, behind = found.span()
                 meant = meaning(found)
-                if meant == found[0]:  # it stands for itself, and may be split
+                if meant == found[0]:  # the sign stands for itself, and may be split
                     continue
                 begins.append(before - shift)
                 shift += behind - before - len(meant)
@@ -200,7 +200,7 @@ def end_of(pattern: re.Pattern[bytes], view: bytes, at: int) -> int:
 
 
 def line_before(view: bytes, at: int, length: int = BACK) -> bytes:
-    """The bytes of its line before *at*, at most *length*."""
+    """The bytes of the line before *at*, at most *length*."""
     piece = view[max(0, at - length) : at]
     return piece[max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1 :]
 
