@@ -341,7 +341,7 @@ class SourceFile:
             return 0
         now = os.pread(self.fd, min(len(self.marker), size - end), end)
         same = _common(self.marker, now)
-        # Bytes read before this process began need a further marker's worth of equal bytes as a witness.
+        # Bytes read before this process began need a marker's worth of equal bytes after them as a witness.
         unproven = end + same < begin + MARKER or self.head[0] > end or self.fingerprint(self.head[0]) != self.head
         if begin and unproven:
             return 0

@@ -232,7 +232,7 @@ class Owner:
 
     def _came_before(self, name: str, path: str, found: Sight, look: Look) -> bool:
         """Whether the file at *path* is an older generation of the log *name*, of which nothing was sent yet: its last
-        write was before the birth of the next one. Without birth times the name decides.
+        write was at most OVERLAP after the birth of the next one. Without birth times the name decides.
         """
         if found.born is None:
             return True

@@ -33,7 +33,7 @@ RELEASE_AFTER = 5.0  # seconds of quiet after which a rotated file, not seen clo
 REMOVED_AFTER = 600.0  # the same for a removed file: later writes to a released file are lost
 MANY = 8  # files of a log; with more, finished files are released before another is begun
 LOOK_AT = 0.2  # seconds between two looks at a begun file
-HELD_BACK = 60.0  # seconds of quiet after which a released file's unfinished line is shown: its rest may be a secret's
+HELD_BACK = 60.0  # seconds of quiet after which a rotated file's unfinished line is shown: its rest may be a secret's
 HOLE = 64 << 20  # bytes of a hole that are sent as NULs, at most; a larger hole is a gap
 
 
@@ -357,7 +357,7 @@ class Tail:
         self._current = None
 
     def _truncated(self, file: SourceFile, now: float) -> bool:
-        """Whether *file* was truncated or rewritten since it was read; a truncated file is begun anew."""
+        """Whether *file* was truncated or rewritten since it was read; such a file is begun anew."""
         rewritten = file.rewritten(now)
         if file is self._current:
             self._gap(file)

@@ -75,7 +75,7 @@ def copy(stream: Stream) -> None:
     """Copy the spool to the stream's descriptor, until the stream has ended or its reader is gone."""
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     reading, shared = Reading(stream), stream.shared
-    within = False  # of a line
+    within = False  # whether the copy ends within a line
     while not shared.gone:
         done = shared.done  # before the last look
         data = reading.piece()

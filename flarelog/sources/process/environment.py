@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 
 OUTER = "FLARELOG_RUN_ROOT"
-"""The variable with the directory for the logs of a command below another one, whose sidecar sends them. The machine's id
-comes before the path, because a launcher passes its environment to other machines.
+"""The variable with the directory for the logs of a command below another one, whose sidecar sends them. The machine's
+id comes before the path, because a launcher passes its environment to other machines.
 """
 RANKS = "ranks"  # the directory of what torchrun keeps of each rank
 

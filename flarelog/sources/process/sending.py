@@ -156,7 +156,7 @@ class Sending:
 
     def _remove(self, kept: Sequence[str]) -> None:
         """Remove the spool except for the files *kept* and the records beside them."""
-        import shutil  # imported late, because the command has begun long ago
+        import shutil  # imported late, to keep the command's start fast
 
         if not kept:
             shutil.rmtree(self._root, ignore_errors=True)

@@ -152,7 +152,7 @@ _OF_A_PAGE = re.compile(rb"(?:next|prev(?:ious)?|first|last|start|begin|end|late
 _A_LIST = re.compile(rb"\[[ ]{0,4}\\{0,15}[\"']?(?=[\w.-]{0,64}[0-9])(?=[\w.-]{0,64}[A-Za-z])[\w.-]{20,}+")
 
 
-# Language models' logs count tokens; those are no secrets.
+# A token, but no count of tokens as in the logs of language models.
 UNCOUNTED = re.compile(
     rb"token(?!iz|s?[\w.-]{0,24}+[\"']?(?:/s(?:ec)?)?[ ]?[=:][ ]?"
     rb"[+-]?\d[\d,]*+(?:\.\d*+)?(?:e[+-]?\d++)?(?=[\s,;)}\]]|\Z))"

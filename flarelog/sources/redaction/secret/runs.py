@@ -42,9 +42,9 @@ def _table() -> dict[bytes, list[tuple[str, re.Pattern[bytes]]]]:
 _BY_BEGINNING = _table()
 _ALL_PREFIXES = [prefix for _, prefixes, _ in KINDS for prefix in prefixes.encode().split()]
 _PREFIXES = {letters: tuple(p for p in _ALL_PREFIXES if p.startswith(letters)) for letters in _BY_BEGINNING}
-_JWT = _BY_BEGINNING[b"ey"][-1][1]  # a JWT extends past its run, so it need not be tried at each beginning
+_JWT = _BY_BEGINNING[b"ey"][-1][1]  # a JWT continues after its run with a dot: it is tried only there
 _BEGINNINGS = re.compile(rb"(?<![A-Za-z0-9])[A-Za-z0-9][\w-]")
-_NEAR, _MANY_PARTS = 32, 64  # bytes before a run that matter to it; if it may be a part
+_NEAR, _MANY_PARTS = 32, 64  # bytes before a run that matter; the second if the run may be a part
 _HOOKED = re.compile(rb"[\w/@+-]*+")
 _HEX32 = re.compile(rb"[0-9a-f]{32}")
 _HEX40 = re.compile(rb"[0-9a-f]{40}(?![\w-])")
