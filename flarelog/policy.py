@@ -140,9 +140,11 @@ class Policy:
                 " --tls-key) or a token (--token-file)"
             )
         if action is Action.PUSH and (own := site_of(identity)) != site:
+            other = f"give the certificate of {quoted(site or '')}"
+            if all(role is not Role.SITE for role, _ in self._roles(identity)):
+                raise NotAllowed(f"{identity} belongs to no site and may not push as {quoted(site or '')}: {other}")
             raise NotAllowed(
-                f"{identity} is of site {own} and may not push as {quoted(site or '')}: name the site {own}, or give"
-                f" the certificate of {quoted(site or '')}"
+                f"{identity} is of site {own} and may not push as {quoted(site or '')}: name the site {own}, or {other}"
             )
         for role, runs in self._roles(identity):
             if action not in _MAY[role] or (run is not None and not _any_of(runs, [run])):

@@ -360,6 +360,12 @@ def _pieces(path: str, troubles: _Troubles) -> Iterator[bytes | None]:
         first = next((piece for piece in pieces if piece), b"")
         if first[:2] == b"\x1f\x8b":
             yield from _unpacked(first, pieces, partial(troubles.say, path))
+        elif (tool := _unpacks(first)) and path == "-":
+            troubles.say(path, f"stdin is compressed: pipe it through {tool}")
+        elif tool:
+            import shlex  # most files are not compressed
+
+            troubles.say(path, f"the file is compressed: {tool} {shlex.quote(path)} | flarelog view - shows it")
         else:
             yield first
             yield from pieces
@@ -367,6 +373,19 @@ def _pieces(path: str, troubles: _Troubles) -> Iterator[bytes | None]:
         troubles.say(path, error.strerror or str(error))
     finally:
         os.close(file)
+
+
+def _unpacks(first: bytes) -> str:
+    """The command that unpacks a file which begins with *first*; empty where no compression but gzip is known by it."""
+    if first[:3] == b"BZh" and first[4:10] == b"1AY&SY":
+        return "bzcat"
+    magics = {
+        b"\xfd7zXZ\0": "xzcat",
+        b"\x28\xb5\x2f\xfd": "zstdcat",
+        b"\x04\x22\x4d\x18": "lz4cat",
+        b"PK\x03\x04": "unzip -p",
+    }
+    return next((tool for magic, tool in magics.items() if first.startswith(magic)), "")
 
 
 def _read(file: int) -> Iterator[bytes | None]:

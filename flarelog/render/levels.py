@@ -64,7 +64,11 @@ _FACILITIES = 24
 _SHORTEST = min(map(len, _WORDS))  # characters of a line that tells a level
 _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 _PRIORITY = late(r"<(\d{1,3})>(?=[\w\[])")
-_VALUES = {**_WORDS, "INFORMATION": Level.INFO, "VERBOSE": Level.TRACE, "EMERGENCY": Level.FATAL}
+_VALUES = {
+    **_WORDS,
+    **{"INFORMATION": Level.INFO, "VERBOSE": Level.TRACE, "EMERGENCY": Level.FATAL, "SEVERE": Level.ERROR},
+    **{"FINE": Level.DEBUG, "FINER": Level.TRACE, "FINEST": Level.TRACE},
+}
 # Without \b before them: where a pattern begins with letters, the search skips to one of them.
 _CAPITALS = late(
     rf"(?:{_WORD})(?!\w|\.\w)|(?:TRAC|DEBU|ERRO|FATA|PANI)(?=\[\d)"
@@ -111,13 +115,14 @@ _SAID = late(
     r"|\[(?P<bracketed>error)\]"
     r"|(?i:(?:^|\d:\s|\]:\s{0,2})(?P<said>warning|error|fatal(?=\serror)|fatal|warn(?=:)|info(?=:)|notice(?=:)|debug(?=:)"
     rf"|panic(?=:)):?\s(?!{_FIGURE}))"
-    r"|(?i:(?:^|\d:\s|\]:\s?|:\d\d(?:[.,]\d{1,9})?(?:Z|\s?[+-]\d\d:?\d\d)?\]?:?\s{1,4})"  # behind a time
+    r"|(?i:(?:^|\d:\s|\]:\s?|^\d{10}(?:\.\d{1,9})?\s"  # behind a time
+    r"|:\d\d(?:[.,]\d{1,9})?(?:\s(?:20\d\d|[AP]M))?(?:Z|\s?[+-]\d\d:?\d\d)?\]?:?\s{1,4})"
     r"(?:[a-z][\w.+/-]{0,60}(?:\[\d{1,10}\])?:\s)?"  # and a program
     rf"(?P<named>warning|warn|error|fatal|critical|info|debug):\s(?!{_FIGURE}))"
     r"|(?P<panicked>\bthread '[^']{1,100}'(?: \(\d{1,19}\))? panicked at )"
     r"|(?P<warning>[A-Za-z]Warning:)"
     rf"|(?P<error>(?:[A-Za-z](?:Error|Exception)|\bException|\bError(?!:\s?{_FIGURE})):"
-    r"|(?:^|\]: )SEVERE(?=: )|(?<=\d )SEVERE(?= \[)"  # of Java: elsewhere it says how ill somebody is
+    r"|(?:^|\]: |(?<=:\d\d )|(?<=\d[.,]\d{3} ))SEVERE(?=: )|(?<=\d )SEVERE(?= \[)|(?<=\[)SEVERE(?=\])"  # of Java: elsewhere it says how ill somebody is
     r"|Traceback \(most recent call last\):|Segmentation fault|core dumped|Out of memory)"
 )
 
