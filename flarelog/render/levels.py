@@ -66,8 +66,11 @@ _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 _PRIORITY = late(r"<(\d{1,3})>(?=[\w\[])")
 _VALUES = {
     **_WORDS,
-    **{"INFORMATION": Level.INFO, "VERBOSE": Level.TRACE, "EMERGENCY": Level.FATAL, "SEVERE": Level.ERROR},
-    **{"FINE": Level.DEBUG, "FINER": Level.TRACE, "FINEST": Level.TRACE},
+    **dict.fromkeys(("VERBOSE", "FINER", "FINEST"), Level.TRACE),
+    "FINE": Level.DEBUG,
+    "INFORMATION": Level.INFO,
+    "SEVERE": Level.ERROR,
+    "EMERGENCY": Level.FATAL,
 }
 # Without \b before them: where a pattern begins with letters, the search skips to one of them.
 _CAPITALS = late(
@@ -122,7 +125,8 @@ _SAID = late(
     r"|(?P<panicked>\bthread '[^']{1,100}'(?: \(\d{1,19}\))? panicked at )"
     r"|(?P<warning>[A-Za-z]Warning:)"
     rf"|(?P<error>(?:[A-Za-z](?:Error|Exception)|\bException|\bError(?!:\s?{_FIGURE})):"
-    r"|(?:^|\]: |(?<=:\d\d )|(?<=\d[.,]\d{3} ))SEVERE(?=: )|(?<=\d )SEVERE(?= \[)|(?<=\[)SEVERE(?=\])"  # of Java: elsewhere it says how ill somebody is
+    r"|(?:^|\]: |(?<=:\d\d )|(?<=\d[.,]\d{3} ))SEVERE(?=: )"  # of Java: elsewhere it says how ill somebody is
+    r"|(?<=\d )SEVERE(?= \[)|(?<=\[)SEVERE(?=\])"
     r"|Traceback \(most recent call last\):|Segmentation fault|core dumped|Out of memory)"
 )
 
