@@ -68,7 +68,7 @@ class Client:
         await self._channel.close()
 
     async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """What *ask* returns, retried while the receiver does not answer."""
+        """The result of *ask*, retried while the receiver does not answer."""
 
         trouble = ""
 
@@ -97,7 +97,7 @@ class Client:
             saying.cancel()
 
     async def _again(self, attempt: Callable[[], Awaitable[T]], end: float) -> T:
-        """What *attempt* returns, retried until *end* (the loop's clock) while the receiver does not answer."""
+        """The result of *attempt*, retried until *end* (the loop's clock) while the receiver does not answer."""
         loop = asyncio.get_running_loop()
         try:
             return await attempt()
@@ -112,7 +112,7 @@ class Client:
         await asyncio.sleep(FIRST_PAUSE)
         return await AsyncRetrying(
             retry=retry_if_exception(lambda error: isinstance(error, CannotConnect) and error.retry_safe),
-            wait=lambda state: delay(state.attempt_number - 1, 2 * FIRST_PAUSE, LONGEST_PAUSE) + random.uniform(0, 0.1),  # noqa: S311  nobody gains by guessing it
+            wait=lambda state: delay(state.attempt_number - 1, 2 * FIRST_PAUSE, LONGEST_PAUSE) + random.uniform(0, 0.1),  # noqa: S311  jitter, not a secret
             stop=stop_after_delay(end - loop.time()),
             reraise=True,
         )(attempt)
@@ -140,7 +140,7 @@ class Client:
         some: bool = False,
         so_far: Callable[[Sequence[StreamInfo]], Awaitable[object]] | None = None,
     ) -> list[StreamInfo]:
-        """What the receiver holds, of all runs or of *run*, of all its sites or of *site*; with *one_a_site* only the
+        """The receiver's streams, of all runs or of *run*, of all its sites or of *site*; with *one_a_site* only the
         first stream of each site, without its marks. *times*: milliseconds since 1970; each stream then comes with its
         length at each of them. *within*: seconds; only open streams that grew within them, without their marks (an
         older receiver lists all). *unstored*: include logs of which nothing was ever stored. *some*: omit the sites of
@@ -339,7 +339,7 @@ class Client:
         return await self._answer(lambda: self._newer(ask))
 
     async def _newer(self, ask: Callable[[], Awaitable[T]], why: str = "cannot list or remove runs") -> T:
-        """What *ask* returns. Raises NotAllowed if the receiver is older than the call; *why* ends that sentence."""
+        """The result of *ask*. Raises NotAllowed if the receiver is older than the call; *why* ends that sentence."""
         try:
             return await ask()
         except grpc.aio.AioRpcError as error:

@@ -32,7 +32,7 @@ OTHERS = "*"  # stands for unreadable files without a name
 _DIGITS = 10  # digits of their count
 CANNOT_BE_READ = " cannot be read: "  # between a file's name and the reason, in a sidecar's message
 CANNOT_BE_SENT = " cannot be sent: "  # the same for a file that, for example, has no valid log name
-REDACTED = "redacted"  # a word in a generation's notes, before what was masked
+REDACTED = "redacted"  # a word in a generation's notes, with the kinds of masked secrets
 BORN = "born"  # a word in a generation's notes, before its file's birth time, in ns since the epoch
 SPOOL = "spool"  # a word in a generation's notes, before the command it is output of and its file's offset in it
 
@@ -143,7 +143,7 @@ class Gap:
 
 @frozen
 class Attributes:
-    """What is known so far of the writer of the generation that is current at *offset*. The words hold from the
+    """Properties of the writer of the generation that is current at *offset*. The words hold from the
     generation's beginning, or from the Attributes before them.
     """
 
@@ -267,7 +267,7 @@ class Health:
 
 @frozen
 class News:
-    """What a producer knows of its source right now: a hint for people."""
+    """The state of a producer's source right now: a hint for people."""
 
     clock: int  # milliseconds since 1970, by the producer's clock; 0: not said
     end: int  # where the stream would end if all source bytes were sent
@@ -334,7 +334,7 @@ class State:
 
 @frozen
 class StreamInfo:
-    """What a store holds of one stream."""
+    """One stream in a store, or a log that was never stored."""
 
     stream: StreamId
     first: int
@@ -350,7 +350,7 @@ class StreamInfo:
     ended: int = field(default=0, compare=False)  # it was sealed
     lengths: tuple[int, ...] = field(default=(), compare=False)  # at the times that were asked for; empty: unknown
     unstored: str = ""  # why no byte of the log was ever stored: the entry is no stream and cannot be read
-    about: str = ""  # with unstored: what is missing, if that is no log of that name (see ``never_stored``)
+    about: str = ""  # with unstored: the missing thing, if it is no log of that name (see ``never_stored``)
 
     @property
     def identity(self) -> tuple[StreamId, int]:
@@ -437,10 +437,10 @@ def generations(marks: Iterable[Mark]) -> int:
 
 @frozen
 class RunInfo:
-    """What is held of one run."""
+    """One run at a receiver or in a store."""
 
     run: str
-    state: str = ""  # as RunState names it; empty: nobody said
+    state: str = ""  # as RunState names it; empty: unknown
     sites: int = 0
     streams: int = 0
     open: int = 0  # streams that a producer has open

@@ -96,7 +96,7 @@ def verify(store: Reader, streams: Iterable[StreamId], source: Path | None = Non
         try:
             verdict, held = _compared(store, stream, files, in_use=True)
             if verdict.awaited and not store.is_in_use():
-                verdict, held = _compared(store, stream, files, in_use=False)  # the receiver may have ended meanwhile
+                verdict, held = _compared(store, stream, files, in_use=False)  # the receiver may have ended
             verdicts[stream] = verdict
             if held is not None:
                 journals[stream] = held

@@ -47,7 +47,7 @@ def run(work: Coroutine[object, None, T]) -> T:
 
 
 def checked(make: Callable[[], T]) -> T:
-    """What *make* returns; a FlarelogError ends the command with its sentence and its exit code."""
+    """The result of *make*; a FlarelogError ends the command with its sentence and its exit code."""
     try:
         return make()
     except FlarelogError as error:

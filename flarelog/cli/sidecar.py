@@ -32,7 +32,7 @@ from flarelog.sources.files.unmatched import left_out
 T = TypeVar("T")
 STDOUT = 1
 _ELSEWHERE = ("include", "exclude", "start_at", "ignore_older", "once", "state", "drain_limit")
-_NOT_HOW = ("root", "accept_gaps", "as_json", "until_stdin_ends", "only_check")  # no part of what is sent or how
+_NOT_HOW = ("root", "accept_gaps", "as_json", "until_stdin_ends", "only_check")  # of the call, not the sending
 
 
 @click.command

@@ -59,7 +59,7 @@ class _Connection:
 
 
 class Tunnel:
-    """One end, for one event loop; only ``take`` is thread-safe. *target*: the receiver's address at its end, or None."""
+    """One end, for one event loop; only ``take`` is thread-safe. *target*: the receiver; None at a site."""
 
     def __init__(self, send: Send, target: str | None = None) -> None:
         self._send = send
