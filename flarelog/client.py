@@ -22,7 +22,7 @@ from flarelog.names import receiver_address
 from flarelog.security.tls import Tls, why
 from flarelog.wire import calls, listing, statuses
 
-if TYPE_CHECKING:  # each command makes few of the calls
+if TYPE_CHECKING:  # each command uses few of these types
     from flarelog.render.counting import Counted
     from flarelog.render.sieve import Sieve
     from flarelog.stores.moments import Moment
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 AHEAD = 512 << 10  # bytes buffered per stream until the caller takes them: streams are read in parallel
 SAY_AFTER = 0.5  # seconds without a first answer after which a log line names the receiver
-TIMEOUT = 10.0  # seconds that a call which answers at once may take
+TIMEOUT = 10.0  # timeout in seconds of a call that the receiver answers at once
 RUN_TIMEOUT = 300.0  # seconds per run of a list: all its logs are looked at; a lost connection fails earlier
 REMOVE_TIMEOUT = 60.0  # seconds: a removal waits for streams to be closed and for other removals
 

@@ -20,7 +20,7 @@ MAX_NAME = 128
 MAX_PART = 200  # leaves room in a 255-byte file name for the journal's prefix and suffixes
 MAX_LOG = 1024
 STAND_IN = 40  # characters of a file's name that its stand-in keeps: a sentence has room for few
-MAX_PARTS = 16  # of a log's name: each but the last is a directory, which the receiver syncs by itself
+MAX_PARTS = 16  # of a log's name: each but the last is a directory, which costs the receiver an fsync
 
 _HOST = late(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
 _PORT = late(r"[0-9]{1,5}")

@@ -90,11 +90,11 @@ class Asked:
     pager: bool = False
 
     def origin(self) -> Origin:
-        """Raises InvalidOption, NotFound, NotAllowed."""
+        """The store or the receiver to read from. Raises InvalidOption, NotFound, NotAllowed."""
         return origin(self.place)
 
     def selection(self, tail: int | None) -> Selection:
-        """Raises InvalidName, InvalidOption."""
+        """The streams to read, and from where. Raises InvalidName, InvalidOption."""
         starts = dict(found for text in self.logs.starts for found in positions(text))
         return Selection(run_name(self.run), self.logs.sites, self.logs.logs, starts, tail)
 

@@ -69,7 +69,7 @@ class Document:
 
 
 def read(path: str) -> Document:
-    """Raises InvalidFile, NotAllowed."""
+    """Parse the file at *path*. Raises InvalidFile, NotAllowed."""
     import tomllib  # most calls have no file
 
     try:

@@ -133,7 +133,7 @@ def table(files: Sequence[str]) -> Table:
 
 
 def _found(run: str, place: Place, options: FindingsOptions) -> int:
-    """Raises FlarelogError, OSError."""
+    """Print the findings of *run*; returns the exit code. Raises FlarelogError, OSError."""
     lines = Lines(LineOptions(zones=options.zones, bars="off"), terminal=False)
     signatures = table(options.rules)
     selection = Selection(run_name(run), options.sites, options.logs)

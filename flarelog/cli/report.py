@@ -52,7 +52,7 @@ Examples:
 
 @frozen
 class ReportOptions:
-    """Which report is made."""
+    """The format and the contents of a report."""
 
     output: str = typed("", "File to write: .html, .md or .svg. '-': stdout.  [required]", short="-o", metavar="FILE")
     form: str | None = typed(None, "Form of the report.  [default: the file's suffix]", flag="format", choices=FORMS)
@@ -154,7 +154,7 @@ def written(report: Report, path: str, form: str) -> bool:
 
 
 def _report(run: str, place: Place, options: ReportOptions) -> int:
-    """Raises FlarelogError, OSError."""
+    """Write the report of *run*; returns the exit code. Raises FlarelogError, OSError."""
     if not options.output:
         raise click.UsageError("name the file to write: -o run.html")
     form = form_of(options.output, options.form)

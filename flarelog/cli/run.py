@@ -229,7 +229,7 @@ def _place(options: RunOptions, outer: str | None, run: str, site: str, log: str
 
 def _logs(options: RunOptions, log: str) -> dict[str, str]:
     if options.merge or options.pty:
-        # A prefix for two streams without a name is a directory; the log in it has the name that the docs give.
+        # Without --log, *log* is empty or the number of a directory; the log in it has the documented name.
         return {"both": log if options.log else f"{log}/output.log".strip("/")}
     outputs = ("stdout", "stderr") if options.capture == "both" else (options.capture,)
     return {output: f"{log}/{output}.log" if log else f"{output}.log" for output in outputs}

@@ -143,7 +143,7 @@ def _policy(path: str, tls: Tls | None) -> PolicyFile:
 
 
 def _page(listen: str, tls: Tls | None, options: ServerOptions) -> Beside:
-    """Raises InvalidOption, NotInstalled."""
+    """The web page beside the receiver. Raises InvalidOption, NotInstalled."""
     from flarelog.cli.web import installed  # other receivers skip this import
 
     installed()

@@ -215,7 +215,7 @@ class _Asked:
 
 
 def _name(info: StreamInfo) -> str:
-    """The name in the row: for unnamed files their count; for a log's rest, the log's entry has that name already."""
+    """The row's name: a count for files without a name, the stream's name for a log's rest, else the missing thing."""
     if info.about == OTHERS:
         return several(info.count, "more file")
     return info.stream.log if info.rest_of is not None else info.about or info.stream.log
@@ -283,7 +283,7 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
         by_stream[each.stream].append(each)
     if not troubles:
         return Found(found, state, by_stream if troubles is not None else None)
-    from flarelog.detect.across import first_root  # judged() has given the findings their roles
+    from flarelog.detect.across import first_root  # imported already, to judge the findings
 
     return Found(found, state, by_stream, first_root(troubles))
 

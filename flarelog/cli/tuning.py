@@ -64,7 +64,7 @@ def many_lines() -> None:
 
 
 def more_descriptors() -> None:
-    """Raise the soft limit of open files to the hard one: a log needs two descriptors at a receiver, else one."""
+    """Raise the soft limit of open files to the hard one: a log takes a receiver two descriptors, a sidecar one."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

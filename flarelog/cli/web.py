@@ -82,7 +82,7 @@ def command(
 
 
 def installed() -> None:
-    """Raises NotInstalled."""
+    """Check the page's dependencies. Raises NotInstalled."""
     if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
         raise NotInstalled("the page needs starlette and uvicorn: pip install 'flarelog[web]'")
 
@@ -166,7 +166,7 @@ def _kept(options: WebOptions, key: bytes) -> Iterator[None]:
 
 
 def _key(options: WebOptions) -> bytes:
-    """Raises NotFound, NotAllowed."""
+    """The key of the running page. Raises NotFound, NotAllowed."""
     path = _place(options)
     try:
         key = bytes.fromhex(path.read_text())

@@ -112,7 +112,7 @@ class Background:
                 continue
             try:
                 notice()
-            except BaseException:  # also SystemExit: in this thread it would end nothing else
+            except BaseException:  # SystemExit too: in this thread it would end the thread alone
                 log.exception("an event handler failed; the run continues")
 
     def start(self, work: Coroutine[object, None, T]) -> Future[T]:

@@ -27,7 +27,7 @@ from flarelog.sender.outcome import Outcome
 log = logging.getLogger(__name__)
 
 PORT, JOB_PORT = 4721, 4722  # of the server's receiver, and of a job's
-# NVFlare 2.7 calls the last one error_log.txt.
+# The last one is NVFlare 2.7's name of error_log.txt.
 FILES = ("log.txt", "log.json", "error_log.txt", "log_fl.txt", "log_error.txt")
 DRAIN_TIMEOUT = 10.0  # maximum seconds that the end of a job waits for its logs
 
