@@ -1,1 +1,1 @@
-"""What shows lines to people."""
+"""Viewers: they show lines to people."""
