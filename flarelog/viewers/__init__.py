@@ -1,1 +1,1 @@
-"""Viewers: they show lines to people."""
+"""Viewers, which show lines to people."""

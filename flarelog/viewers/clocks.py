@@ -15,7 +15,7 @@ from flarelog.render.times import SECOND
 from flarelog.text import legible
 
 LEAST = 1.0  # seconds
-LATE = 300  # seconds before the wanted time: reading begins at what came then, as an unmeasured clock may be ahead
+LATE = 300  # seconds before the wanted time, at whose arrivals reading begins: an unmeasured clock may be as far ahead
 
 _MILLISECOND = SECOND // 1000
 

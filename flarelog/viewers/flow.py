@@ -263,7 +263,7 @@ class Flow:
         return self._note(text, "compressed", {})
 
     def settle(self, now: float) -> list[Item]:
-        """The items that are complete, when no byte came for QUIET or none was shown for SETTLE; and the notes due."""
+        """The complete items, once no byte came for QUIET, or after SETTLE at the latest; and the notes that are due."""
         out = self._noted(self.position) if self._pending else []
         if self._dirty and (now - self._fed >= QUIET or now - self._settled >= SETTLE):
             out += self._chosen(self._renderer.settle()) if self._tail is None else []
@@ -305,7 +305,7 @@ class Flow:
         how += f"; {gaps_text(self._lost)}" if self._lost else ""
         return self._note(f"ended at {several(at, 'byte')}, {how}", "ended", {"sealed": sealed}, at)
 
-    # --- what is shown
+    # --- items
 
     def _chosen(self, lines: list[Line]) -> list[Item]:
         if not self._view.notes:

@@ -43,7 +43,7 @@ _Kind = TypeVar("_Kind", bound=Search)
 
 AROUND = (5, 5)  # lines before and behind the first error
 CATCHES_UP, ASK_AGAIN = 2.0, 0.2  # seconds for a receiver to catch up with new bytes; between two requests
-SAID_AFTER, SAID_AGAIN = 1.0, 10.0  # seconds before a message tells what is waited for, and between two of them
+SAID_AFTER, SAID_AGAIN = 1.0, 10.0  # seconds before a message about waiting, and between two such messages
 LOGS_OF_ONE = 8  # logs of one failed command whose last lines are shown
 BEHIND = 64 << 10  # bytes behind a finding that are searched for the lines behind it
 

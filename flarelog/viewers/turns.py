@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from flarelog.model import Buffer
 
 TURN = 0.005  # seconds of one core
-SMALLEST, FIRST, LARGEST = 1 << 10, 4 << 10, 64 << 10  # bytes of a slice; it grows twofold while it is quick
+SMALLEST, FIRST, LARGEST = 1 << 10, 4 << 10, 64 << 10  # bytes of a slice; the size doubles while slices are quick
 ENOUGH = 64 << 10  # bytes of one stream that wait; its reader brings no more
 
 Source = TypeVar("Source", bound=Hashable)

@@ -53,7 +53,7 @@ SHOWN = 300  # characters of a line
 _BAR = re.compile(r"\d{1,3}(?:\.\d{1,3})?\s?%.{0,3}[|\[█━▏▎▍▌▋▊▉#=]|[█━]{3}")
 
 Zoned = Callable[[StreamId, int], Stamps]
-"""Makes the reader of a log's times, of the stream and of the time by which a year is guessed, in ns since 1970."""
+"""Makes the reader of a log's times, from its stream and the time by which a year is guessed, in ns since 1970."""
 
 
 @dataclass(slots=True)

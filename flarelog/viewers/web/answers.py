@@ -141,7 +141,7 @@ class Lists:
         return self._making[key]
 
     def _over(self, key: tuple[bytes, str], task: asyncio.Task[Listed]) -> None:
-        self._making.pop(key).listing.wanted.set()  # after a stale answer a fresh list may still be under way
+        self._making.pop(key).listing.wanted.set()  # a fresh list may still be under way: it must not wait
         if not task.cancelled():
             task.exception()  # a waiting caller gets it, otherwise the next one
 

@@ -1,8 +1,8 @@
 """Draws rows of one log at any place of it, from bytes around that place. Pure: the caller reads the bytes.
 
-The rows do not depend on where drawing begins: it begins so far above the first wanted row that no cursor goes from
-that row to rows that were not drawn, and no colour comes from there. A line, or the text above it, that is longer than
-BEFORE is the exception: its row says that it is cut.
+The rows do not depend on where drawing begins: drawing begins so far above the first wanted row that no cursor goes
+from that row to rows that were not drawn, and no colour comes from there. A line, or the text above it, that is longer
+than BEFORE is the exception: its row says that it is cut.
 """
 
 from __future__ import annotations

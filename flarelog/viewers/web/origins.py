@@ -17,8 +17,8 @@ from flarelog.viewers.origin import RunsOrigin
 
 @frozen
 class Sources:
-    """Makes the page's origins. *own*: with the rights of its process. *of_token*: with those of a token; None: no
-    token can be checked. *how*: the options by which a command reads there. *some*: its own rights may cover few runs.
+    """Makes the page's origins. *own*: with its process's rights. *of_token*: with a token's; None: no token can be
+    checked. *how*: the options by which a command reads there. *some*: its own rights may be for some runs alone.
     """
 
     name: str

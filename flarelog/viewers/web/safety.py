@@ -1,7 +1,7 @@
 """The checks of a request before other code sees it, and the headers of each answer.
 
-They are the same for every method and every path. A request with a foreign host name comes from a page of others whose
-name was moved here (DNS rebinding); a request that another site's page makes does not come from a person.
+The checks are the same for every method and every path. A request with a foreign host name comes from a foreign page,
+whose name was moved here (DNS rebinding); a request that another site's page makes does not come from a person.
 """
 
 from __future__ import annotations
