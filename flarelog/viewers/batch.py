@@ -24,7 +24,7 @@ from flarelog.viewers.missing import absent, never_stored
 from flarelog.viewers.reading import LEFT_OUT, SLICE, Reading, Stream
 
 SHOWN_AT_ONCE = 2000  # merged lines that are shown in one batch
-LINES_AT_ONCE, LEAST_AT_ONCE = 1 << 20, 4 << 10  # bytes that are drawn in one step: of all streams, at least of each
+LINES_AT_ONCE, LEAST_AT_ONCE = 1 << 20, 4 << 10  # bytes drawn in one step: of all streams, and the least of one
 AHEAD = 8  # concurrent requests to a receiver: each answer takes a round trip
 WORK_AT_FIRST = 1_000_000  # units of work after which the rest of a log comes behind all other logs
 

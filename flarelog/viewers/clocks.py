@@ -15,7 +15,7 @@ from flarelog.render.times import SECOND
 from flarelog.text import legible
 
 LEAST = 1.0  # seconds
-LATE = 300  # seconds before the wanted time, at whose arrivals reading begins: an unmeasured clock may be as far ahead
+LATE = 300  # seconds before the wanted time, from which on bytes are read: an unmeasured clock may be as far ahead
 
 _MILLISECOND = SECOND // 1000
 
@@ -29,8 +29,8 @@ def times_of(choice: Choice, now: float) -> tuple[int, ...]:
 
 
 def arrived_at(choice: Choice, lengths: Sequence[int], now: float) -> Arrived:
-    """The arrivals that *lengths*, asked for at ``times_of`` *now*, tell; none for an end that has not come, because
-    the stream may grow until then.
+    """The arrivals told by *lengths*, which were asked for at ``times_of`` *now*; none for an end in the future,
+    because the stream may still grow.
     """
     if len(lengths) < 3:
         return Arrived()

@@ -29,7 +29,7 @@ from flarelog.values import frozen
 Output = Literal["text", "json"]
 DRAW_EVERY = 0.1  # seconds
 AT_ONCE = 4096  # lines in one write
-WIDEST = 9999  # characters to which a template may pad its fields, together: every line takes as many
+WIDEST = 9999  # characters: the most that the widths in a template add up to, because each line is as wide
 MOST_SPECS = 4096  # characters of all format specs in a template
 GAP = "--"  # between groups of lines, as grep has it
 
@@ -315,7 +315,7 @@ class _Moment:
 def _at_once(
     blocks: Iterable[tuple[Sequence[Line | None], Label]],
 ) -> Iterator[tuple[Sequence[Line | None], Label]]:
-    """*blocks* in parts of AT_ONCE lines: prefix and template may add a page to each line."""
+    """*blocks* in parts of AT_ONCE lines, because a prefix or a template may add a page to each line."""
     for lines, source in blocks:
         if len(lines) <= AT_ONCE:
             yield lines, source

@@ -33,7 +33,7 @@ from flarelog.viewers.pipe import Pipe
 
 
 def kept(table: Table) -> Sieve | None:
-    """The sieve of a search by *table*; None: every line is needed, for absences or for too many pieces."""
+    """The sieve of a search by *table*; None: every line is needed, as absences count or pieces are too many."""
     if table.absences:
         return None
     try:

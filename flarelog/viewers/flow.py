@@ -128,8 +128,8 @@ def _is_line(item: Item) -> bool:
 class Flow:
     """*stream* from *start* on. *tail*: show that many of the lines before *until*, and all lines behind it.
 
-    *style*: the colours that continue at *start*. *over*: no bytes come behind *until*. The last lines are then known
-    at the end alone, so that no row that may still change is shown before another one.
+    *style*: the colours that continue at *start*. *over*: no bytes come behind *until*. The tail is then shown at the
+    end, so that no row that may still change is shown before another one.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class Flow:
         return self._note(text, "compressed", {})
 
     def settle(self, now: float) -> list[Item]:
-        """The complete items, once no byte came for QUIET, or after SETTLE at the latest; and the notes that are due."""
+        """The complete items, once no byte came for QUIET, or after SETTLE at the latest; and the notes due by now."""
         out = self._noted(self.position) if self._pending else []
         if self._dirty and (now - self._fed >= QUIET or now - self._settled >= SETTLE):
             out += self._chosen(self._renderer.settle()) if self._tail is None else []

@@ -39,8 +39,8 @@ SIDE_BY_SIDE = 16  # concurrent reads of streams that are not followed
 READERS_TURNS = 4  # of the event loop, between two batches on the display: a piece takes a reader several
 AT_ONCE = 32  # pieces that are shown before the display is drained
 SLOW = 1.0  # seconds for which a terminal may hold up a stream before the stream skips bytes
-BEHIND = 512 << 10  # bytes of backlog without which no stream skips
-SKIPPED_TO = 40  # lines before the end, at which a stream that skips goes on
+BEHIND = 512 << 10  # bytes: a stream with a smaller backlog skips nothing
+SKIPPED_TO = 40  # lines before the end, at which a stream that skipped resumes
 RANKS_WITHIN = 10.0  # seconds in which a sidecar usually tells a log's rank; later a message says that logs wait for it
 TOGETHER = 0.1  # seconds within which the readers of logs that are removed together notice it
 
@@ -259,7 +259,7 @@ class Follow:
                 continue
             if self._ranks.readable(str(each.info.stream), each.received) == each.received:
                 held += 1
-                continue  # its reader waits until its rank is known
+                continue  # it is not read until its rank is known
             if over and not each.last and (behind or not each.done):
                 if each.reading is not None:
                     each.reading.cancel()
@@ -436,7 +436,7 @@ class Follow:
         if self._reading.away is None:
             return [*rows, phases.summary(infos)]
         name, since = self._reading.origin.name, phases.spoken(now - self._reading.away)
-        return [*rows, f"no connection for {since}: retrying {name}"]  # the name is last: few columns cut it off
+        return [*rows, f"no connection for {since}: retrying {name}"]  # the name is last: a narrow terminal cuts it
 
     def _end(self, each: Stream) -> None:
         if not each.ended:

@@ -28,7 +28,7 @@ from flarelog.text import several
 from flarelog.viewers.health import figures
 
 BUCKETS = 1200
-STRETCHES = 100  # of a log's life: its growth has a first and a last point in each, and none between
+STRETCHES = 100  # parts of a log's life: its growth has a first and a last point in each, and none between
 LATE = 2000  # milliseconds after a lost link in which bytes in flight may still become durable
 
 Span = tuple[int, int]

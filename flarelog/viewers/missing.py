@@ -19,7 +19,7 @@ NAMED = 3  # names that a sentence lists
 
 
 async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
-    """The sentence that *origin* lacks a part of *wanted*, and the name that may have been meant, or an empty one.
+    """Which part of *wanted* *origin* lacks, as a sentence, and the name that may have been meant, or an empty one.
 
     The sentence is empty where nothing is missing: the log came just now.
 

@@ -32,7 +32,7 @@ Found = tuple[int, Buffer | Mark]
 SoFar = Callable[[Sequence[StreamInfo]], Awaitable[object]]
 
 Counts = Counted | Buffer
-"""A count, or bytes that the caller counts in."""
+"""A count, or bytes for the caller to count."""
 
 
 class Origin(Protocol):
@@ -265,7 +265,7 @@ class StoreOrigin:
         return await in_order(self._store.timeline(run, site, points))
 
     async def findings(self, run: str, site: str = "") -> list[FoundIn] | None:
-        return None  # viewers search a store themselves: it needs no receiver
+        return None  # viewers search a store themselves, because no receiver need run
 
     async def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0

@@ -118,7 +118,7 @@ class Stream:
         self.slow = 0.0  # seconds for which a terminal held it up
         self.reading: asyncio.Task[None] | None = None
         self.last = False  # the present read is its last one
-        self._paid, self._paid_at = 0.0, now  # units of work that are paid for, and as of when
+        self._paid, self._paid_at = 0.0, now  # units of work that are paid off, and when that was computed
         self.over = False  # only bytes that were there when it was found are shown
         self.ended = False  # the note about its end was shown
         self.unread = False  # it cannot be read: no more bytes come
@@ -315,7 +315,7 @@ class Reading:
             earlier = start
             if self._is_sure(start, data, tail, plain):
                 break
-            if far:  # a log that grows had better show something soon
+            if far:  # a growing log must show something soon
                 start = 0 if each.over else start
                 break
             lines *= 4

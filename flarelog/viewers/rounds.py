@@ -36,7 +36,7 @@ _MILLISECOND = SECOND // 1000
 
 @frozen
 class Round:
-    """Times are milliseconds since 1970, by the receiver's clock."""
+    """One round. Times are milliseconds since 1970, by the receiver's clock."""
 
     name: str  # as people say it: Round 3
     begin: int

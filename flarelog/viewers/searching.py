@@ -89,8 +89,8 @@ class Suspicious(Search):
                 self._like_error.add(stream)
 
     def suspects(self, infos: Iterable[StreamInfo]) -> dict[tuple[str, str], int]:
-        """The suspects of *infos*, each from its beginning: logs with such a line, long logs, whose lines were left
-        out, and logs that were not read because the origin kept their findings.
+        """The suspects of *infos*, each from its beginning: logs with a line that looks like an error, long logs, whose
+        lines were left out, and logs that were not read because the origin kept their findings.
         """
         found = (
             info.stream

@@ -1,8 +1,8 @@
 """A fair scheduler for streams that have something to show.
 
 Each stream gets an equal share of the time that showing takes: the stream that has used least goes first, however much
-others bring, and of two equal ones the one with less waiting. A piece is taken in slices of about ``TURN`` seconds,
-so that a line waits for a slice and not for pieces. A stream's own order never changes.
+others bring, and of two equal ones the one with the shorter queue. A piece is taken in slices of about ``TURN``
+seconds, so that a line waits for a slice and not for pieces. A stream's own order never changes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flarelog.model import Buffer
 
 TURN = 0.005  # seconds of one core
 SMALLEST, FIRST, LARGEST = 1 << 10, 4 << 10, 64 << 10  # bytes of a slice; the size doubles while slices are quick
-ENOUGH = 64 << 10  # bytes of one stream that wait; its reader brings no more
+ENOUGH = 64 << 10  # bytes of one stream in the queue, at which its reader waits
 
 Source = TypeVar("Source", bound=Hashable)
 What = TypeVar("What")

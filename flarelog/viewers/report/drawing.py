@@ -115,7 +115,7 @@ def _density(counts: Sequence[int], highest: int, buckets: int) -> Safe:
             level, still = height, 0
         still += 1
     parts += [f"h{still}", f"v{level}" if level else ""]
-    path = tag("path", d=Safe("".join(parts)), class_="d")  # Safe, as it may be longer than a peer's text
+    path = tag("path", d=Safe("".join(parts)), class_="d")  # Safe: a path may be longer than a text
     return tag(
         "svg",
         path,

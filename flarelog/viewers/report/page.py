@@ -22,7 +22,7 @@ from flarelog.viewers.report.facts import WORST, Report, SiteFacts, Stands, dura
 from flarelog.viewers.report.markup import Safe, anchor, tag, text
 from flarelog.viewers.standings import ahead
 
-FEW = 50  # sites: a report of at most as many has at most SMALL bytes
+FEW = 50  # sites: a report of more may have LARGE bytes instead of SMALL
 SMALL, LARGE = 300_000, 1 << 20  # bytes
 ICONS = {
     Stands.COMPLETE: "✓",

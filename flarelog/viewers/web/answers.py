@@ -266,7 +266,7 @@ class Answers:
         """The health of the machines of a run's sites. Raises NotFound."""
         rights, run = request.state.session.of, _run(request)
         listed = await self.lists.of(rights, run)
-        infos = [*listed.infos, *listed.unstored]  # a site without a log to send is among the latter
+        infos = [*listed.infos, *listed.unstored]  # a site without a stored log has unstored infos alone
         moments: Sequence[Moment] = ()
         with suppress(NotAllowed):  # an older receiver keeps none
             moments = await self.timelines.of(rights, run)

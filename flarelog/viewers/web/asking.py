@@ -42,7 +42,7 @@ async def said(request: Request) -> dict[str, Any]:
 
 
 def stream(of: Any, run: str | None = None) -> StreamId:
-    """The stream that *of* names; *run*: instead of a run in *of*. Raises InvalidName, Refused."""
+    """The stream that *of* names; *run* replaces the run in *of*. Raises InvalidName, Refused."""
     try:
         names = [of["run"] if run is None else run, of["site"], of["log"]]
     except (KeyError, TypeError, IndexError) as error:

@@ -77,7 +77,7 @@ async def answer(refused: Refusal, send: Send) -> None:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """*receive*, cut at LONGEST_BODY bytes: a body without a declared length may have any."""
+    """*receive*, cut at LONGEST_BODY bytes: a body without a declared length may be of any size."""
     left = LONGEST_BODY
 
     async def bounded() -> Message:

@@ -48,7 +48,7 @@ class Slices:
         self.size = SLICE[1] // 2
 
     def took(self, seconds: float) -> None:
-        """Learn that a slice took *seconds* to draw."""
+        """Adapt the size to a slice that took *seconds* to draw."""
         if seconds > TURN[1]:
             self.size = max(SLICE[0], self.size // 2)
         elif seconds < TURN[0]:

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 KEPT = 200  # indexes in memory
 AT_ONCE = 2  # that are made concurrently
-SAVED = 16 << 20  # bytes: an index of as many is worth a file
+SAVED = 16 << 20  # bytes counted, from which on an index is saved to a file
 STEP = 32 << 20  # bytes that are counted in one step
 PATIENCE = 0.5  # seconds that a step waits at most for users' requests
 SOON = 2.0  # seconds that a jump to a line waits until the line is counted
@@ -51,7 +51,7 @@ class Index:
     digest: int = EMPTY_DIGEST
     lines: int = 0
     ends: array[int] = field(default_factory=lambda: array("Q"))
-    styles: dict[int, str] = field(default_factory=dict)  # at the ends of blocks, by their numbers; none is omitted
+    styles: dict[int, str] = field(default_factory=dict)  # by a block's number: the colours at its end, if any
     style: str = ""  # at *position*
     begun: int = 0
 

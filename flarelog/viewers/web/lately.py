@@ -14,8 +14,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from flarelog.errors import FlarelogError
 
 SHARE = 4  # an answer is fresh for so many times the seconds that it took
-SLOW = 0.1  # seconds of making: for more, a client gets the previous answer instead of waiting
-OLD = 10.0  # seconds beyond twice its fresh time, after which an answer is too old even for that
+SLOW = 0.1  # seconds: for an answer that takes longer, a client gets the previous one instead of waiting
+OLD = 10.0  # seconds beyond twice the fresh time, after which a previous answer is too old
 KEPT = 100
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Lately(Generic[T]):
         return found.answer
 
     def forget(self, over: Callable[[Any], bool]) -> None:
-        """Drop the answers for the keys of which *over* is true, and have those that are being made now made again."""
+        """Drop the answers for the keys of which *over* is true; answers that are being made are made again."""
         self._forgot += 1
         for key in [one for one in self._made if over(one)]:
             del self._made[key]

@@ -211,13 +211,13 @@ class Logins:
 async def holds(origin: Origin) -> bool:
     """Whether the receiver still knows the reader of *origin*; True where it does not answer.
 
-    The check asks for the streams that grew a moment ago: this is cheap, and every reader may ask it, whatever runs he
-    may read, so that the receiver's audit records no refusal.
+    The check asks for the streams that grew a moment ago: this is cheap, and every reader may ask it, whatever its
+    rights, so that the receiver's audit records no refusal.
     """
     try:
         await origin.grown("", (), MOMENT)
     except NotAuthenticated:
         return False
     except FlarelogError:
-        return True  # no answer, or he may read nothing now
+        return True  # no answer, or the reader may read nothing now
     return True

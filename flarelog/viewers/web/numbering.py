@@ -1,4 +1,4 @@
-"""The line number of a row: the line feeds before the row's first byte, and one.
+"""The line number of a row: the line feeds before the row's first byte, plus one.
 
 A bar of several rows has many lines: each redraw ends its rows with line feeds again. Pure.
 """
@@ -44,7 +44,7 @@ class Numbering:
             self._forget(surplus)
 
     def of(self, items: Sequence[Item]) -> list[int | None]:
-        """The line numbers of *items*; None where it is that of the row before and one, or is unknown."""
+        """The line numbers of *items*; None where a number is the previous row's plus one, or is unknown."""
         numbers: list[int | None] = [None] * len(items)
         found = [
             (at, item)

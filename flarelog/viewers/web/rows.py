@@ -1,8 +1,8 @@
 """Encodes lines for a browser: JSON arrays, text without a control character, and its colours as classes.
 
 A row is ``[k, offset, end, text, flags, time, spans, null, line]``; empty values at its end are left out. The line
-number is there where it is not that of the row before and one. Encoded rows are text without their ``[k,``, so that
-viewers who number their streams differently share them.
+number is there unless it is the previous row's plus one. Encoded rows are text without their ``[k,``, so that viewers
+that number their streams differently share them.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Asked(NamedTuple):
     method: str
     path: str
     headers: Mapping[str, str]
-    twice: bool = False  # a checked header stands there more than once
+    twice: bool = False  # a checked header occurs more than once
 
 
 def hosts_of(options: WebOptions) -> frozenset[str]:

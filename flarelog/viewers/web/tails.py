@@ -1,6 +1,6 @@
 """Live rows of several logs in one answer: NDJSON, flushed every FLUSH seconds or ROWS rows.
 
-All viewers of a log share its latest rows (``hub``); a viewer who is further behind reads by himself until he has
+All viewers of a log share its latest rows (``hub``); a viewer that is further behind reads by itself until it has
 caught up. A browser that does not read holds up its own streams, at HELD characters, and no others.
 """
 
@@ -86,8 +86,8 @@ class _Part:
 
 
 class Tail:
-    """The streams of *infos*, each from its offset in *starts*, for one viewer who reads with *origin*. *over*: why the
-    tail ends before its streams do; empty as long as it goes on.
+    """The streams of *infos*, each from its offset in *starts*, for one viewer that reads with *origin*. *over*: why
+    the tail ends before its streams do; empty as long as it goes on.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Tail:
                 failures += 1
 
     async def _alone(self, part: _Part) -> bool:
-        """Read on to the present end; False where the browser took nothing for STALLED before that."""
+        """Read to the present end; False where the browser took nothing for STALLED seconds before that."""
         part.info = info = same(await info_of(self._origin, part.info.stream), part.info.begun)
         encoder, slices = Encoder(), Slices()
         flow = await self._hub.begin(self._origin, info, part.position)
