@@ -1,5 +1,5 @@
 /**
- * Builds elements of names, attributes and text. Text of logs, names and peers' sentences enter the page as text nodes,
+ * Builds elements of names, attributes and text. Log text, names and peers' sentences enter the page as text nodes,
  * here and in `paint.js`, and in no other way.
  */
 

@@ -27,7 +27,7 @@ function typing(event) {
 
 /**
  * Calls the function in *table* whose name is the key; a button keeps its own keys.
-  * @returns {() => void} stops listening
+ * @returns {() => void} stops listening
  */
 export function listen(table) {
   const heard = (event) => {
