@@ -119,7 +119,7 @@ class Reception:
         self.receiver = receiver
 
     def take(self, message: Message) -> Buffer | Mark | None:
-        """The part of *message* to write: bytes that end at the accepted offset, or a mark; None or empty: nothing.
+        """The part of *message* to write: bytes that end at the accepted offset, or a mark. None or empty: nothing.
 
         Raises:
             Refused: the message does not continue the stream; the shell then calls ``refuse``.

@@ -33,7 +33,7 @@ from flarelog.wire.codec.push import decode_said, number_of
 
 log = logging.getLogger(__name__)
 
-OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its first Open
+OPEN_TIMEOUT = 10.0  # seconds from the start of a call to its first Open
 LONGEST_TURN = 0.002  # seconds for which a message may block the event loop
 
 

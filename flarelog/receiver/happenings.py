@@ -233,7 +233,7 @@ class Happenings:
             await self.write_health()
 
     async def write_health(self, *, rest: bool = False) -> None:
-        """Write the health of machines whose minute is over; *rest*: of all. After an error it waits."""
+        """Write the health of machines whose minute is over; *rest*: of all. After an error, the next write retries."""
         now = self._wall()
         for key, known in [(key, known) for key, known in self._faring.items() if rest or known.due <= now]:
             if known.worst is None:

@@ -53,10 +53,10 @@ class Removals:
         self._store, self._runs, self._sessions, self._states = store, runs, sessions, states
         self._workers, self._forget, self._spawn, self._lately = workers, forget, spawn, lately
         self._one = asyncio.Lock()
-        self._barred: OrderedDict[tuple[str, str, bytes], str] = OrderedDict()  # with the name of the removed thing
+        self._barred: OrderedDict[tuple[str, str, bytes], str] = OrderedDict()  # the removed run or site
 
     def check(self, opened: Open) -> None:
-        """Refuse a producer that was sending *opened* when it was removed. Raises Refused."""
+        """Raises Refused if the producer of *opened* was sending the run or the site when it was removed."""
         stream = opened.stream
         if (stream.run, stream.site, opened.producer) in self._barred:
             what = self._barred[stream.run, stream.site, opened.producer]
@@ -103,7 +103,7 @@ class Removals:
         except NotFound:
             if site or self._runs.state(run) is RunState.UNKNOWN:
                 raise
-            return Removed(0, 0)  # the run was announced, but not even its state is in the store
+            return Removed(0, 0)  # the run was announced, and nothing of it could be stored
 
     async def hold(self, run: str, site: str, force: bool) -> int:
         """Refuse to open streams of *run* here; *force*: end the open ones. Returns the number of those still open."""

@@ -74,7 +74,7 @@ class Healths:
         return News(0, 0, health=known, place=self.place, whole=whole, refused=refused, unread=unread, more=more)
 
     def refused(self) -> None:
-        """Make the next report due again: the receiver has refused a log, and remembers that."""
+        """Make the last report due again, because the receiver has refused a log, and remembers that."""
         self._said = (), 0, None
 
     async def looked(self, within: float) -> None:

@@ -48,7 +48,7 @@ def meaning(error: OSError, what: str, committed: int = 0) -> Full | Unavailable
 
 
 def unless_gone(error: OSError) -> None:
-    """Raises Full or Unavailable for *error*, unless the path is missing, no directory, or not readable for flarelog.
+    """Raises Full or Unavailable for *error*, unless the path is missing, not a directory, or not permitted.
 
     A store that runs out of descriptors must not look empty: a producer would start again from 0.
     """

@@ -21,7 +21,7 @@ from flarelog.stores.local import lines
 from flarelog.stores.moments import FORGOTTEN, Happening
 
 LIMIT = 256 << 10  # bytes of a record
-KEPT = 64 << 10  # bytes at the begin and at the end of a record whose middle is dropped
+KEPT = 64 << 10  # bytes kept at the start and at the end of a record whose middle is dropped
 
 
 def name_of(site: str) -> str:

@@ -296,7 +296,7 @@ def _settled(journal: Journal) -> Journal:
 class Growing:
     """An incremental reader of a journal that another process writes: each read parses only the appended lines.
 
-    A replaced or rewritten file is read from its begin: the reader compares the bytes before its position.
+    A replaced or rewritten file is read from its start: the reader compares the bytes before its position.
     """
 
     def __init__(self) -> None:
@@ -308,7 +308,7 @@ class Growing:
 
     @property
     def begun(self) -> bool:
-        """Whether the next read continues at a position, and does not start from the begin."""
+        """Whether the next read continues at a position, and not at the start of the file."""
         return self._position > 0
 
     def read(self, fd: int) -> Journal:

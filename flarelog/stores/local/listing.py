@@ -31,7 +31,7 @@ from flarelog.text import legible, several
 LONG = 32 << 10  # bytes of a journal; a longer one is replayed in a thread, because it would block the event loop
 _BREATH = 0.002  # seconds of listing between two yields to the event loop
 _TOGETHER = 20  # sites a thread job: starting a job costs more than listing a site of few logs
-_GROWING_MARKS = 1000  # marks of a followed stream; a journal with more is read from its begin after each change
+_GROWING_MARKS = 1000  # marks of a followed stream; a journal with more is read from its start after each change
 _LISTED = 10_000  # streams in the cache
 _LISTED_MARKS = 100_000  # marks in the cache
 _SETTLED = 100_000_000  # nanoseconds since the last write after which a file's times and size show every change

@@ -30,7 +30,7 @@ def extent(directory: Path) -> Extent:
     files = log_bytes = all_bytes = 0
     changed = 0.0
     for place, _, names in os.walk(directory):
-        # Findings are written when a reader looks at logs, so they do not count as a change of the run.
+        # Findings come from reading the logs, so writing them does not count as a change of the run.
         looked_at = any(name.startswith(".") and FINDINGS in name for name in names)
         for name in names if looked_at else (".", *names):
             try:

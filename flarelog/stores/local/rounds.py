@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-LEAST, MOST = 8, 256  # pieces of work in a round: up to LEAST are not split over several threads
+LEAST, MOST = 8, 256  # pieces of work in a round: up to LEAST go to one thread, and at most MOST
 
 Step = Callable[[], None] | tuple[Hashable, Callable[[], None]]
 """A function to call; with a key, one call serves all steps of the round that have that key."""
