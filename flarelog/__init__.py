@@ -1,7 +1,7 @@
 """Every site's log of a federated run in one place, live, complete and byte for byte.
 
-These are the names for programs that embed flarelog; they are imported when they are first used, so that ``import
-flarelog`` costs nothing.
+The names below are for programs that embed flarelog. Each one is imported on first use, so ``import flarelog`` costs
+nothing.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The command ``flarelog``, which is ``python -m flarelog`` as well."""
+"""The command ``flarelog``, also run as ``python -m flarelog``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import gc
 
 
 def main() -> None:
-    """Do what argv says, and end the process."""
-    gc.disable()  # what is imported stays: looking for garbage in it would cost a twentieth of a short command
+    """Run the command that argv names, then exit."""
+    gc.disable()  # imported modules stay, and scanning them for garbage would cost 5 % of a short command
     from flarelog.cli import main as command
 
     command(prog_name="flarelog")

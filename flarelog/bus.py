@@ -1,8 +1,8 @@
 """The run's lifecycle and findings: subscribe and publish. It never carries log bytes.
 
-A handler's failure never reaches the run: it is logged, with its traceback the first time, and the other handlers are
-called all the same. An order to exit (SystemExit, KeyboardInterrupt) is no failure, and goes on to whoever publishes.
-There is no lock: a process may be forked at any time, and its child would wait for one that nobody gives back.
+A handler's failure never reaches the run: the bus logs it, with its traceback the first time, and calls the other
+handlers all the same. SystemExit and KeyboardInterrupt are no failures and propagate to the publisher. The bus has no
+lock: a process may fork at any time, and the child would wait for a lock that nobody releases.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @frozen
 class Notice:
-    """One event: of which run, of which stream if it is about one, and a sentence for people."""
+    """One event: its run, its stream if it is about one, and a sentence for people."""
 
     event: Event
     run: str = ""
@@ -36,10 +36,10 @@ class Bus:
     """Delivers notices in the order of publication, in the thread of the publisher."""
 
     def __init__(self) -> None:
-        self._subscriptions: dict[object, _Subscription] = {}  # adding, removing and copying are atomic
+        self._subscriptions: dict[object, _Subscription] = {}  # insert, pop and copy are atomic
 
     def subscribe(self, handler: Handler, *events: Event) -> Callable[[], None]:
-        """Call *handler* with each notice of *events* (none: all). Returns a function that ends it; calling that
+        """Call *handler* with each notice of *events* (none: all). Returns a function that unsubscribes; calling it
         twice is harmless.
         """
         key = object()  # the same handler may subscribe to the same events twice
@@ -53,13 +53,13 @@ class Bus:
     def publish(
         self, event: Event, run: str = "", *, stream: StreamId | None = None, text: str = "", ok: bool = True
     ) -> None:
-        """Tell every subscriber of *event*; the arguments are the fields of Notice. Raises nothing of a handler but
-        an order to exit (SystemExit, KeyboardInterrupt); the handlers behind that one are not called.
+        """Notify every subscriber of *event*; the arguments are the fields of Notice. Raises only a handler's
+        SystemExit or KeyboardInterrupt, and then skips the remaining handlers.
         """
         self.publish_notice(Notice(event, run, stream, text, ok))
 
     def publish_notice(self, notice: Notice) -> None:
-        """Tell every subscriber of *notice*'s event."""
+        """Notify every subscriber of *notice*'s event."""
         for subscription in self._subscriptions.copy().values():
             if notice.event in subscription.events:
                 subscription.tell(notice)

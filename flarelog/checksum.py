@@ -1,7 +1,7 @@
-"""The checksum that both ends compare: CRC-32, which any program can recompute, and either end can continue.
+"""The checksum that both ends compare: CRC-32, which any program can recompute and either end can extend.
 
 A *digest* is the checksum of all bytes of a stream from 0 up to an offset, so that one number vouches for a whole
-prefix. Lines of a journal and of a checkpoint have the same checksum.
+prefix. Each line of a journal or a checkpoint carries the same kind of checksum.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ EMPTY_DIGEST = 0
 
 
 def extend(digest: int, data: bytes | bytearray | memoryview) -> int:
-    """The digest of a prefix followed by *data*, given the *digest* of the prefix."""
+    """The digest of a prefix followed by *data*; *digest* is that of the prefix."""
     return _crc32()(data, digest)
 
 
 @cache
 def _crc32() -> Callable[[bytes | bytearray | memoryview, int], int]:
     try:
-        from isal.isal_zlib import crc32  # three libraries come with it, and most readers count nothing
+        from isal.isal_zlib import crc32  # imports three libraries, and most readers compute no checksum
     except ImportError:  # no wheel for this platform: the same function, slower
         from zlib import crc32
     return crc32
 
 
 def suffix_digest(prefix: int, whole: int, length: int) -> int:
-    """The digest of the last *length* bytes alone, given the digests of what stands before them and of the whole.
+    """The digest of the last *length* bytes alone, from the digests of the *prefix* before them and of the *whole*.
 
     A CRC-32 is linear: appending *length* zero bytes to a prefix multiplies its CRC by x to the 8 * *length*, modulo
-    the polynomial; what is left of the whole's CRC belongs to the suffix.
+    the polynomial. XOR with the whole's CRC then leaves the suffix's.
     """
     step = [
         0xEDB88320,

@@ -1,6 +1,6 @@
-"""The reading and controlling end: what a receiver holds, its bytes from an offset, and the beginning and end of runs.
+"""The client of a receiver: list runs and streams, read bytes from an offset, start and end runs.
 
-A read that is cut goes on by itself at the offset that comes next, so that its caller sees each byte once.
+An interrupted read resumes at the next offset, so its caller gets each byte once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flarelog.names import receiver_address
 from flarelog.security.tls import Tls, why
 from flarelog.wire import calls, listing, statuses
 
-if TYPE_CHECKING:  # each command makes few of the calls
+if TYPE_CHECKING:  # each command uses few of these types
     from flarelog.render.counting import Counted
     from flarelog.render.sieve import Sieve
     from flarelog.stores.moments import Moment
@@ -33,20 +33,19 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-AHEAD = 512 << 10  # bytes of each stream that wait here, if nobody takes them: they are read side by side
-SAY_AFTER = 0.5  # seconds without a first answer after which a log line says who is waited for
-TIMEOUT = 10.0  # seconds that a call which answers at once may take
-RUN_TIMEOUT = 300.0  # seconds that each run of a list may take: all its logs are looked at; a lost connection is told
-REMOVE_TIMEOUT = 60.0  # seconds, of one that waits for streams to be closed, and for others that remove
+AHEAD = 512 << 10  # bytes buffered per stream until the caller takes them: streams are read in parallel
+SAY_AFTER = 0.5  # seconds without a first answer after which a log line names the receiver
+TIMEOUT = 10.0  # timeout in seconds of a call that the receiver answers at once
+RUN_TIMEOUT = 300.0  # seconds per run of a list: all its logs are looked at; a lost connection fails earlier
+REMOVE_TIMEOUT = 60.0  # seconds: a removal waits for streams to be closed and for other removals
 
 
 class Client:
     """A connection to the receiver at *address* (``HOST:PORT``). Use as an asynchronous context manager.
 
-    *patience*: seconds without an answer after which CannotConnect is raised; meanwhile it is tried again.
-    *tls*: this end's files. *token*: a secret that says who this is, for the receiver's port for readers; the CA is
-    enough then. Raises InvalidOption for what is no address, for certificates that cannot be used, and for a token that
-    would go unencrypted.
+    *patience*: seconds of retries without an answer before CannotConnect is raised. *tls*: this end's files. *token*:
+    a secret that identifies the caller at the receiver's port for readers, where the CA alone is enough. Raises
+    InvalidOption for an invalid address, for unusable certificates, and for a token that would go unencrypted.
     """
 
     def __init__(self, address: str, *, patience: float = TIMEOUT, tls: Tls | None = None, token: str = "") -> None:
@@ -57,8 +56,8 @@ class Client:
         self.patience = patience
         self._tls = tls
         self._channel = calls.channel(address, tls, token, ahead=AHEAD)
-        self._answered = False  # once: what another program says at its port meanwhile is no reason to give up
-        self._waited = False  # an answer came, or somebody was told of the wait for it
+        self._answered = False  # the receiver answered once: another program at its port is then a reason to retry
+        self._waited = False  # an answer came, or the wait for it was logged
 
     async def __aenter__(self) -> Client:
         return self
@@ -69,7 +68,7 @@ class Client:
         await self._channel.close()
 
     async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """What *ask* returns, which is asked again while nobody answers."""
+        """The result of *ask*, retried while the receiver does not answer."""
 
         trouble = ""
 
@@ -98,14 +97,14 @@ class Client:
             saying.cancel()
 
     async def _again(self, attempt: Callable[[], Awaitable[T]], end: float) -> T:
-        """What *attempt* returns, which is made again until *end*, by the loop's clock, while nobody answers."""
+        """The result of *attempt*, retried until *end* (the loop's clock) while the receiver does not answer."""
         loop = asyncio.get_running_loop()
         try:
             return await attempt()
         except CannotConnect as error:
             if loop.time() >= end or not error.retry_safe:
                 raise
-        # Who is answered at once, and waits for a first line, does not wait for these imports as well.
+        # An answer to the first attempt, and so a first line, comes without the cost of these imports.
         import random
 
         from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay
@@ -113,13 +112,13 @@ class Client:
         await asyncio.sleep(FIRST_PAUSE)
         return await AsyncRetrying(
             retry=retry_if_exception(lambda error: isinstance(error, CannotConnect) and error.retry_safe),
-            wait=lambda state: delay(state.attempt_number - 1, 2 * FIRST_PAUSE, LONGEST_PAUSE) + random.uniform(0, 0.1),  # noqa: S311  nobody gains by guessing it
+            wait=lambda state: delay(state.attempt_number - 1, 2 * FIRST_PAUSE, LONGEST_PAUSE) + random.uniform(0, 0.1),  # noqa: S311  jitter, not a secret
             stop=stop_after_delay(end - loop.time()),
             reraise=True,
         )(attempt)
 
     async def _trouble(self, error: grpc.RpcError) -> FlarelogError:
-        """What *error* means; where certificates are the reason, another attempt would not do better."""
+        """The exception for *error*; NotAllowed where certificates are the cause, which no retry would fix."""
         trouble = statuses.error_of(error, self.address)
         if isinstance(trouble, CannotConnect):
             reason = await asyncio.to_thread(why, self.address, self._tls)
@@ -141,12 +140,12 @@ class Client:
         some: bool = False,
         so_far: Callable[[Sequence[StreamInfo]], Awaitable[object]] | None = None,
     ) -> list[StreamInfo]:
-        """What the receiver holds, of all runs or of *run*, of all its sites or of *site*; with *one_a_site* only the
-        first stream of each site, without its marks. *times*: milliseconds since 1970 at which it is asked how long
-        each was. *within*: seconds, only open streams of which bytes came since, without their marks; an older receiver
-        lists all. With *unstored* also the logs of which nothing was ever stored. With *some* what its workers that
-        hang have is left out, and said. *so_far*: told again and again what has been listed; it may hold up what
-        goes on behind that. Raises CannotConnect, NotAllowed.
+        """The receiver's streams, of all runs or of *run*, of all its sites or of *site*; with *one_a_site* only the
+        first stream of each site, without its marks. *times*: milliseconds since 1970; each stream then comes with its
+        length at each of them. *within*: seconds; only open streams that grew within them, without their marks (an
+        older receiver lists all). *unstored*: include logs of which nothing was ever stored. *some*: omit the sites of
+        workers that hang, and log that. *so_far*: awaited again and again with the streams listed so far; the next
+        page waits for it. Raises CannotConnect, NotAllowed.
         """
         left_out = ""
 
@@ -183,10 +182,10 @@ class Client:
         sieve: Sieve | None = None,
         stop: int = 0,
     ) -> AsyncGenerator[Found, None]:
-        """Ask a receiver for a stream's bytes and marks, each mark before the bytes behind it. As ``read``, with the
-        marks from number *first_mark* on; but of one call, which is not made again. With *stop* only bytes before that
-        offset. With *sieve* lines may be left out: a piece may then begin behind the end of the one before, and be
-        empty. An older receiver refuses a sieve of many texts: then no line is left out.
+        """Read a stream's bytes and its marks from number *first_mark* on, each mark before the bytes behind it. Raises
+        as ``read``, but makes one call and never retries. *stop*: only bytes before that offset. With *sieve* lines may
+        be left out: a piece may then begin behind the end of the one before, and be empty. An older receiver refuses a
+        sieve of many texts; the read then leaves no line out.
         """
         came = False
         try:
@@ -208,8 +207,8 @@ class Client:
     async def counted(
         self, stream: StreamId, start: int, digest: int, stop: int
     ) -> AsyncGenerator[tuple[int, Counted | Buffer], None]:
-        """What a receiver counts in a stream from *start*, where its digest is *digest*, to *stop*, each with where it
-        begins; a receiver that does not count gives bytes. Raises as ``find``.
+        """Counts of a stream's lines and colours from *start* (where its digest is *digest*) to *stop*, each with its
+        offset; a receiver that does not count gives bytes. Raises as ``find``.
         """
         async with contextlib.aclosing(self._read((stream, start, False, None, None, stop, digest))) as pieces:
             async for found in pieces:
@@ -225,11 +224,11 @@ class Client:
             raise await self._trouble(error) from error
 
     async def state(self, run: str) -> RunState:
-        """What the receiver knows of *run*. Raises CannotConnect, InvalidName, NotAllowed."""
+        """The receiver's state of *run*. Raises CannotConnect, InvalidName, NotAllowed."""
         state = (await self.about(run)).state
         try:
             return RunState(state)
-        except ValueError:  # of a later version
+        except ValueError:  # a state of a later version
             return RunState.RUNNING
 
     async def read(self, stream: StreamId, start: int = 0, *, follow: bool = False) -> AsyncIterator[tuple[int, bytes]]:
@@ -237,7 +236,7 @@ class Client:
 
         Raises:
             NotFound: there is no such stream.
-            CannotConnect: nobody answered for *patience* seconds.
+            CannotConnect: the receiver did not answer for *patience* seconds.
         """
         loop = asyncio.get_running_loop()
         heard, failures = loop.time(), 0
@@ -257,7 +256,7 @@ class Client:
                 return
 
     async def about(self, run: str) -> ReceiverInfo:
-        """Who answers, and the state of *run*. Raises CannotConnect, InvalidName, NotAllowed."""
+        """The receiver's version, and the state of *run*. Raises CannotConnect, InvalidName, NotAllowed."""
         return await self._run_call("GetRun", run)
 
     async def start_run(self, run: str) -> str:
@@ -269,7 +268,7 @@ class Client:
         return (await self._run_call("EndRun", run)).state
 
     async def runs(self, run: str = "") -> list[RunInfo]:
-        """The runs that the receiver knows, or *run* alone, if it does. Raises CannotConnect, NotAllowed."""
+        """The runs that the receiver knows, or *run* alone; empty if unknown. Raises CannotConnect, NotAllowed."""
 
         async def ask() -> list[RunInfo]:
             found: list[RunInfo] = []
@@ -287,8 +286,8 @@ class Client:
             raise TimedOut(f"{self.address} did not answer in time") from error
 
     async def timeline(self, run: str, site: str = "", points: int = 0) -> list[Moment]:
-        """What the receiver knows of *run* over time, or of *site* in it and of the run as a whole, in the order of
-        time. *points*: of the growth of each log, at most; 0: a few hundred. Raises CannotConnect, InvalidName,
+        """The events of *run* in the order of time, or with *site* those of that site and of the run as a whole.
+        *points*: at most so many of each log's growth; 0: a few hundred. Raises CannotConnect, InvalidName,
         NotAllowed.
         """
 
@@ -304,9 +303,9 @@ class Client:
             raise TimedOut(f"{self.address} did not answer in time") from error
 
     async def findings(self, run: str, site: str = "", *, every: bool = False) -> list[FoundIn] | None:
-        """What the receiver found in the logs of *run*, or of *site* in it, as far as they may be read.
+        """The receiver's findings in the logs of *run*, or of *site* in it, as far as the caller may read them.
 
-        *every*: logs in which nothing was found as well. None where it looks for nothing, or is older. Raises
+        *every*: include logs without findings. None if the receiver runs no detectors or is older. Raises
         CannotConnect, InvalidName, NotAllowed.
         """
 
@@ -329,7 +328,7 @@ class Client:
             raise TimedOut(f"{self.address} did not answer in time") from error
 
     async def remove(self, run: str, site: str = "", *, force: bool = False) -> Removed:
-        """Remove *run*, or *site* in it; with *force* though streams of it are open.
+        """Remove *run*, or *site* in it; with *force* even if streams of it are open.
 
         Raises NotFound, InUse, InvalidName, NotAllowed, CannotConnect.
         """
@@ -340,7 +339,7 @@ class Client:
         return await self._answer(lambda: self._newer(ask))
 
     async def _newer(self, ask: Callable[[], Awaitable[T]], why: str = "cannot list or remove runs") -> T:
-        """What *ask* returns, of a receiver that may be older than the call."""
+        """The result of *ask*. Raises NotAllowed if the receiver is older than the call; *why* ends that sentence."""
         try:
             return await ask()
         except grpc.aio.AioRpcError as error:

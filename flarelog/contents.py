@@ -1,6 +1,6 @@
-"""What a file holds that an option names: read without waiting for whatever else may stand at its name.
+"""Reads a file that an option names, and never hangs if the name is a pipe or a device.
 
-A pipe is read while its writer goes on writing; one that nobody writes into is an error, and no command hangs at it.
+A pipe is read for as long as its writer goes on writing; a pipe without a writer is an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ WRITES_WITHIN = 10.0  # seconds that a pipe's writer may be silent
 
 
 def contents(path: str | os.PathLike[str], most: int, *, regular: bool = False) -> tuple[os.stat_result, bytes]:
-    """The state of the file at *path*, and at most *most* + 1 bytes of it; *regular*: nothing but a file will do.
+    """The status of the file at *path*, and at most *most* + 1 bytes of it; *regular*: refuse all but a regular file.
 
     Raises OSError, ValueError.
     """

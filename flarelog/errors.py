@@ -1,7 +1,7 @@
 """Every exception that flarelog raises on purpose.
 
 An error is one sentence: what is wrong, where (which stream, which byte), what to do. ``retry_safe`` says whether the
-same call may be made again without harm; ``exit_code`` is what a command ends with when nobody caught the error.
+same call may be repeated without harm; ``exit_code`` is the exit code of a command that fails with the error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ OK, FAILED, USAGE, NOT_FOUND, CANNOT_CONNECT, NOT_ALLOWED, GAPS, TIMEOUT, CONFIG
 
 
 class FlarelogError(Exception):
-    """The base of all of them. A *sentence* may name files, whatever they are called: it is sent and printed."""
+    """The base class. A *sentence* may contain any file name: it is escaped, because it is sent and printed."""
 
     retry_safe = False
     exit_code = FAILED
@@ -22,43 +22,43 @@ class FlarelogError(Exception):
 
 
 class InvalidName(FlarelogError, ValueError):
-    """A run, a site or a log whose name could not be mapped one to one to a path."""
+    """A run, a site or a log whose name does not map one to one to a path."""
 
     exit_code = USAGE
 
 
 class InvalidOption(FlarelogError, ValueError):
-    """An option whose value makes no sense, alone or beside another."""
+    """An option whose value is invalid, alone or beside another."""
 
     exit_code = USAGE
 
 
 class InvalidFile(InvalidOption):
-    """A file that an option names and that cannot be used: a certificate, a policy, a token. The command line is right,
-    and another start would not mend the file.
+    """An option's file that is unusable: a certificate, a policy, a token. The command line is right, and a restart
+    would not mend the file.
     """
 
     exit_code = CONFIGURATION
 
 
 class InvalidGlob(InvalidOption):
-    """A pattern that cannot be read, on a command line or in a file."""
+    """An invalid pattern, on a command line or in a file."""
 
     exit_code = CONFIGURATION
 
 
 class NotFound(FlarelogError):
-    """A run, a stream or a directory that is not there."""
+    """A run, a stream or a directory that does not exist."""
 
     exit_code = NOT_FOUND
 
 
 class NothingToSend(NotFound):
-    """No log was found: nothing is there, or the patterns leave out all that is."""
+    """No log was found: the directory has none, or the patterns exclude all of them."""
 
 
 class NotAllowed(FlarelogError):
-    """The other end, or the file system, refuses this."""
+    """The other end, or the file system, refuses the operation."""
 
     exit_code = NOT_ALLOWED
 
@@ -68,56 +68,56 @@ class NotAuthenticated(NotAllowed):
 
 
 class InUse(FlarelogError):
-    """A run, or a site of one, of which streams are open: it is not removed under those who send it."""
+    """A run or a site with open streams: it is not removed while producers send it."""
 
     exit_code = NOT_ALLOWED
 
 
 class NoConsent(NotAllowed):
-    """The site's administrator does not let its logs go."""
+    """The site's administrator does not allow its logs to leave."""
 
 
 class ConsentChanged(FlarelogError):
-    """What the site's administrator lets go is not what it was when the sidecar began."""
+    """The site's consent has changed since the sidecar began."""
 
     retry_safe = True
 
 
 class CannotConnect(FlarelogError):
-    """Nobody answers at the receiver's address."""
+    """The receiver's address does not answer."""
 
     retry_safe = True
     exit_code = CANNOT_CONNECT
 
 
 class NotAReceiver(CannotConnect):
-    """A program answers at the receiver's address that is none: to ask it again is no use."""
+    """Another program answers at the receiver's address; a retry would not help."""
 
     retry_safe = False
 
 
 class ConnectionAged(CannotConnect):
-    """The receiver ended a connection that had come of age, as it does with each: another one goes on where it was."""
+    """The receiver closed a connection that reached its maximum age, as it does with each: a new one resumes."""
 
 
 class NotInstalled(FlarelogError):
-    """A package of an extra that this needs is missing."""
+    """A package of an extra is missing."""
 
     exit_code = CONFIGURATION
 
 
 class CannotListen(FlarelogError):
-    """The receiver's own address cannot be had."""
+    """The receiver cannot bind its own address."""
 
 
 class TimedOut(FlarelogError):
-    """A bounded wait came to its end."""
+    """A bounded wait timed out."""
 
     retry_safe = True
     exit_code = TIMEOUT
 
 
-# --- the end of a stream, as its producer sees it
+# --- the end of a stream, as the producer sees it
 
 
 class StreamEnded(FlarelogError):
@@ -140,15 +140,15 @@ class StreamRejected(StreamEnded):
 
 
 class StreamRefused(StreamRejected):
-    """The receiver refuses the stream for good, and says why: its run was removed, say. Started again by itself, its
-    producer would only be refused again, or bring back what somebody removed.
+    """The receiver refuses the stream for good and gives the reason, such as a removed run. A producer that restarts
+    itself would be refused again, or would bring the removed run back.
     """
 
     exit_code = NOT_ALLOWED
 
 
 class StreamFenced(StreamEnded):
-    """A newer producer has taken the stream over. To be started again would only fence that one in its turn."""
+    """A newer producer has taken the stream over. A restart would fence that producer in its turn."""
 
     exit_code = NOT_ALLOWED
 
@@ -157,7 +157,7 @@ class StreamFenced(StreamEnded):
 
 
 class StoreError(FlarelogError):
-    """The store could not do it; ``committed`` is what it holds of the stream."""
+    """The store's operation failed; ``committed`` is the offset that it holds."""
 
     def __init__(self, sentence: str, *, committed: int = 0) -> None:
         super().__init__(sentence)
@@ -175,7 +175,7 @@ class Fenced(StoreError):
 
 
 class Full(StoreError):
-    """No space, inode, descriptor or quota is left; what is held stays held."""
+    """No space, inode, descriptor or quota is left; the committed bytes stay."""
 
     retry_safe = True
 
@@ -187,15 +187,15 @@ class Unavailable(StoreError):
 
 
 class Unreadable(Unavailable):
-    """What is held of a stream can no longer be read, and another try does not mend that: its file is gone, or ends
-    before what its journal vouches for.
+    """Committed bytes of a stream can no longer be read: its file is gone, or ends before the length that its journal
+    vouches for. A retry does not mend that.
     """
 
     retry_safe = False
 
 
 class StoreLocked(StoreError):
-    """Another receiver has this store; *holder* is its process, 0 if that is not known."""
+    """Another receiver has this store; *holder* is its process id, 0 if unknown."""
 
     def __init__(self, sentence: str, *, holder: int = 0) -> None:
         super().__init__(sentence)

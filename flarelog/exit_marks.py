@@ -1,8 +1,8 @@
 """How a command ended, with the evidence for it: a mark in each of its logs, and the sentence that people read.
 
-Evidence, never a guess: a SIGKILL alone says nothing of memory. ``oom`` is *certain* where the kernel itself has named
-the process, *likely* where the counter of its cgroup rose shortly before, *others* where that counter rose and the
-command did not die of it, *none* where the counter stood still; empty where nobody could look.
+Evidence, never a guess: a SIGKILL alone says nothing about memory. ``oom`` is *certain* if the kernel itself has named
+the process, *likely* if its cgroup's counter rose shortly before the end, *others* if that counter rose but the
+command did not die of it, *none* if the counter did not change, and empty if the counter could not be read.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ OOMS = ("", CERTAIN, LIKELY, OTHERS, NONE)
 
 @frozen
 class Exit:
-    """At *offset* the command had ended whose output the stream is. Times are milliseconds, since 1970 or of CPU."""
+    """The end of the command whose output the stream is, at *offset*. Times are milliseconds, since 1970 or of CPU."""
 
     offset: int
     digest: int
     process: str  # random, the same in all logs of one command
-    status: int = 0  # its exit code, where it died of no signal
-    signal: int = 0  # that it died of
-    core: bool = False  # which was written
+    status: int = 0  # exit code; 0 if a signal killed it
+    signal: int = 0  # the signal that killed it
+    core: bool = False  # a core was dumped
     started: int = 0
     ended: int = 0
     boot_id: str = ""
     maxrss: int = 0  # bytes
     user_cpu: int = 0
     sys_cpu: int = 0
-    oom_before: int = -1  # the cgroup's counter of OOM kills when the command was started; -1: not known
-    oom_after: int = -1  # and when it had ended
-    oom_within: int = 0  # ms before the end in which the counter rose, where it did so shortly before
+    oom_before: int = -1  # the cgroup's counter of OOM kills at the command's start; -1: unknown
+    oom_after: int = -1  # the same counter at the command's end
+    oom_within: int = 0  # ms before the end within which the counter rose, if it rose shortly before
     cgroup: str = ""
     oom: str = ""
     clock: int = field(default=0, compare=False, kw_only=True)  # as in each mark, see Mark
@@ -49,7 +49,7 @@ class Exit:
 
     @property
     def sentence(self) -> str:
-        """How it ended, and of what, as far as there is evidence."""
+        """How the command ended and, as far as there is evidence, of what."""
         how = f"exit code {self.status}"
         if self.signal:
             how = f"killed by {_name(self.signal)}{', core dumped' if self.core else ''}"
@@ -68,7 +68,7 @@ class Exit:
 
 
 def end_of(ends: Sequence[Exit], offset: int) -> Exit | None:
-    """The end of the command that had said what stands before *offset*. *ends*: in the order of their offsets."""
+    """The end of the command that wrote the bytes before *offset*. *ends*: in the order of their offsets."""
     at = bisect_left(ends, offset, key=lambda end: end.offset)
     return ends[at] if at < len(ends) else None
 

@@ -1,4 +1,4 @@
-"""The generations of a stream, as they lie in its bytes: what stands between two of its marks."""
+"""The generations of a stream as pieces of its bytes, each between two marks."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _SPOOLED = late(r"(?<![^,])spool:([0-9a-f]{1,32}):([0-9]{1,19})(?![^,])")
 
 @frozen
 class Extent:
-    """A piece of one generation as it lies in the stream: what stands between two marks."""
+    """A piece of one generation, between two marks of the stream."""
 
     offset: int
     length: int
     path: str
     source_offset: int
     identity: str
-    ended: str | None  # why no byte can be added; None while the generation is open
+    ended: str | None  # why the generation ended; None while it is open
     notes: str = ""  # the generation's
-    begun: int = field(default=0, compare=False)  # when, as Mark's at and clock
+    begun: int = field(default=0, compare=False)  # the time of its Generation mark, at and clock
     begun_there: int = field(default=0, compare=False)
 
     @property
@@ -32,7 +32,7 @@ class Extent:
 
 
 def extents(marks: Iterable[Mark], committed: int) -> list[Extent]:
-    """The stream's generations in the order of their bytes, from its marks and its length."""
+    """The stream's generations in the order of their bytes, from its *marks* and its length *committed*."""
     found: list[Extent] = []
     current: Generation | None = None
 
@@ -54,8 +54,8 @@ def extents(marks: Iterable[Mark], committed: int) -> list[Extent]:
 
     for mark in marks:
         if isinstance(mark, Generation):
-            # A generation that is followed by another without an end of its own may yet go on: an older file with a
-            # writer. One that is followed by itself goes on: behind a hole.
+            # A generation that another one follows without an end may still grow: an older file that has a writer. A
+            # generation that follows itself resumes behind a hole.
             close(mark.offset, None if current is not None and current.identity == mark.identity else "rotated")
             current = mark
         elif isinstance(mark, Ended):
@@ -67,13 +67,13 @@ def extents(marks: Iterable[Mark], committed: int) -> list[Extent]:
 
 @frozen
 class Spooled:
-    """Of which command's output (``flarelog run``) a generation is, and where in it the generation's file begins."""
+    """The command (``flarelog run``) whose output a generation is, and the offset in it at which the file begins."""
 
     token: str
     base: int
 
 
 def spooled(notes: str) -> Spooled | None:
-    """What a generation's *notes* say of it."""
+    """The ``spool:`` word of a generation's *notes*; None if they have none."""
     said = _SPOOLED.search(notes)
     return None if said is None else Spooled(said[1], int(said[2]))

@@ -1,8 +1,8 @@
-"""Globs: the one language of patterns for names, whatever they name.
+"""Globs: the one pattern language for names.
 
-``*`` is anything within a part of a name, ``?`` one character, ``[...]`` one of some, ``[!...]`` none of them; ``**``
-is any number of parts. A pattern without ``/`` is compared with the last part of a name, wherever that is; one with
-``/`` with the whole of it. Letters are compared as they are.
+``*`` matches anything within a part of a name, ``?`` one character, ``[...]`` one of a set, ``[!...]`` one outside it;
+``**`` matches any number of parts. A pattern without ``/`` is compared with the last part of a name, one with ``/``
+with the whole name. Case matters.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from flarelog.names import MAX_NAME
 
 _NAME = late(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _patterns: dict[str, Callable[[str], object]] = {}
-# Of the program's own patterns: one expression for a name, and one for a path.
+# The program's own patterns: one expression for names, and one for paths.
 _expected: dict[tuple[str, ...], tuple[Callable[[str], object], Callable[[str], object]]] = {}
 
 
 def check(patterns: Iterable[str]) -> None:
-    """Raises InvalidGlob for the first of *patterns* that cannot be read, InvalidOption for one that is no name's."""
+    """Raises InvalidGlob for an unparsable pattern of *patterns*, InvalidOption for one that can match no name."""
     for pattern in patterns:
         if not pattern:
             raise InvalidOption("an empty pattern matches nothing: give a name, or leave the option out")
@@ -39,7 +39,7 @@ def check(patterns: Iterable[str]) -> None:
 
 
 def any_of(patterns: tuple[str, ...], path: str) -> bool:
-    """Whether one of *patterns* matches *path*, or, where it has no ``/``, the last part of it."""
+    """Whether one of *patterns* matches *path*; a pattern without ``/`` is compared with its last part."""
     name = path.rsplit("/", 1)[-1]
     if patterns in _expected:
         of_name, of_path = _expected[patterns]
@@ -48,15 +48,15 @@ def any_of(patterns: tuple[str, ...], path: str) -> bool:
 
 
 def plain(patterns: Iterable[str]) -> tuple[str, ...]:
-    """*patterns*, if each is the name of a run or a site and matches that alone; none otherwise."""
+    """*patterns*, if each is a literal name of a run or a site; empty otherwise."""
     found = tuple(dict.fromkeys(patterns))
     return found if all(len(each) <= MAX_NAME and _NAME.fullmatch(each) for each in found) else ()
 
 
 def whole(patterns: Iterable[str], name: str) -> bool:
-    """Whether one of *patterns* matches *name* as it is: who may do what does not hang on the last part of a name.
+    """Whether one of *patterns* matches the whole *name*: permissions never depend on the last part alone.
 
-    One that makes no sense matches nothing.
+    An invalid pattern matches nothing.
     """
     for pattern in patterns:
         with contextlib.suppress(re.error):
@@ -66,21 +66,21 @@ def whole(patterns: Iterable[str], name: str) -> bool:
 
 
 def expect(patterns: tuple[str, ...]) -> None:
-    """Match *patterns*, the program's own, faster than those of which nothing is known: with one expression."""
+    """Compile *patterns*, the program's own, into one expression, which matches faster than one by one."""
     alike = [[each for each in patterns if ("/" in each) is whole] for whole in (False, True)]
     of_name, of_path = (_expression("|".join(map(_source, each)) or "(?!)") for each in alike)
     _expected[patterns] = of_name, of_path
 
 
 def _compiled(pattern: str) -> Callable[[str], object]:
-    """What says whether a name matches *pattern*: ``*``, ``?`` and ``[...]`` stay within a part, ``**`` is any number
-    of parts. Raises re.error.
+    """The matcher of *pattern*: ``*``, ``?`` and ``[...]`` stay within a part, ``**`` spans any number of parts.
+    Raises re.error.
     """
     if pattern not in _patterns:
-        # The same stars in a row are one: they would only be tried in each other's place.
+        # Repeated stars count as one: the second could only match what the first does.
         pieces = [piece for piece, before in _tokens(pattern) if piece != before or piece not in _STARS]
-        # A regular expression tries each star at each place, times each place of every other: names are a writer's
-        # choice, and a long one must not hold up the logs beside it.
+        # A regular expression tries each star at each place, times each place of every other star. The writer of a log
+        # chooses its name, and a long one must not hold up other logs.
         many = sum(piece in _STARS for piece in pieces) > 2
         _patterns[pattern] = _walk(pieces) if many else _expression("".join(map(_text, pieces)))
     return _patterns[pattern]
@@ -100,7 +100,7 @@ _STARS = ("**/", "**", "*")
 
 
 def _tokens(pattern: str) -> Iterable[tuple[str, str]]:
-    """Each piece, and the one before it."""
+    """Each piece of *pattern*, with the piece before it."""
     found = re.findall(r"\*\*/|\*\*|\*|\?|\[[!^]?+(?:\][^]/]*|[^]/]+)\]|.", pattern, re.DOTALL)
     return zip(found, ["", *found], strict=False)
 
@@ -111,16 +111,16 @@ def _text(piece: str) -> str:
         return _WILD[piece]
     if len(piece) == 1:
         return re.escape(piece)
-    # Two hyphens and other signs mean something between brackets to a later version of re.
+    # Later versions of re give two hyphens and other signs in brackets a meaning.
     return "(?!/)[" + re.sub(r"([\\[&~|]|(?<=-)-)", r"\\\1", re.sub(r"^[!^]", "^", piece[1:-1])) + "]"
 
 
 def _walk(pieces: list[str]) -> Callable[[str], bool]:
-    """Matches in time that is the number of *pieces* times the length of the name."""
+    """A matcher whose time grows with the number of *pieces* times the length of the name."""
     singles = {piece: re.compile(_text(piece), re.DOTALL).match for piece in pieces if piece not in _STARS}
 
     def match(path: str) -> bool:
-        reached = [True] + [False] * len(path)  # after which characters the pieces so far can end
+        reached = [True] + [False] * len(path)  # whether the pieces so far match up to that character
         for piece in pieces:
             if piece in singles:
                 one = singles[piece]

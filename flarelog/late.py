@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used: a large one takes 1 ms, and a command needs few."""
+"""Regular expressions compiled on first use: a large one takes 1 ms, and a command needs few."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, AnyStr
 
 
 class _Late:
-    """Takes each attribute that is asked for from the compiled expression, of which ``re`` keeps one."""
+    """Takes each attribute on demand from the compiled expression, of which ``re`` caches one."""
 
     def __init__(self, text: Any, flags: int) -> None:
         self._expression = text, flags
@@ -20,6 +20,6 @@ class _Late:
 
 
 def late(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """What ``re.compile`` makes of *text*. An error of it is raised when the expression is first used."""
-    # Pattern cannot be derived from, and whoever has one uses its attributes alone.
+    """Like ``re.compile``, but compiles *text*, and raises its errors, on first use."""
+    # Pattern cannot be subclassed, and callers use its attributes alone.
     return _Late(text, flags)  # type: ignore[return-value]

@@ -1,8 +1,8 @@
 """The states of a run and the order of its events.
 
-Receivers are registered at ABOUT_TO_START_RUN, producers start at START_RUN, are asked to drain at ABOUT_TO_END_RUN
-and are joined at END_RUN. Saying a thing again is harmless; skipping ahead implies what was skipped, because runtimes
-differ in which events they raise where.
+Receivers are registered at ABOUT_TO_START_RUN; producers start at START_RUN, are asked to drain at ABOUT_TO_END_RUN
+and are joined at END_RUN. A repeated event is harmless. An event implies those that were skipped before it, because
+runtimes differ in which events they raise where.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import enum
 
 
 class Event(enum.Enum):
-    """What happens to a process (SYSTEM_*), to a run, or in it."""
+    """An event of a process (SYSTEM_*), of a run, or within a run."""
 
     SYSTEM_START = "system_start"
     ABOUT_TO_START_RUN = "about_to_start_run"
@@ -25,7 +25,7 @@ class Event(enum.Enum):
 
 
 class RunState(enum.Enum):
-    """What a receiver or a producer knows of one run."""
+    """The state of one run, as a receiver or a producer knows it."""
 
     UNKNOWN = "unknown"
     REGISTERED = "registered"
@@ -44,8 +44,8 @@ _AFTER = {
 
 
 def advance(state: RunState, event: Event) -> RunState:
-    """The state of a run in *state* after *event*. Nothing goes back, except that a run that has ended may be
-    announced again.
+    """The state of a run in *state* after *event*. A state never goes back, except that an ended run may be announced
+    again.
     """
     after = _AFTER.get(event)
     if after is None:
@@ -56,7 +56,7 @@ def advance(state: RunState, event: Event) -> RunState:
 
 
 def events_between(state: RunState, event: Event) -> list[Event]:
-    """The events that *event* implies for a run in *state*, *event* itself last; empty when it says nothing new."""
+    """The events that *event* implies for a run in *state*, *event* itself last; empty if the state does not change."""
     after = advance(state, event)
     if after is state:
         return []

@@ -1,5 +1,5 @@
-"""Regular expressions that people give, in google-re2, whose time grows with the length of a text alone, whatever the
-expression: a search that has begun cannot be given up, and holds the program that flarelog is embedded in.
+"""Users' regular expressions, compiled by google-re2, whose search time is linear in the text for any pattern. A
+search of ``re`` cannot be interrupted, and a slow one would block the process that embeds flarelog.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from flarelog.errors import InvalidOption
 
 MAX_MEMORY = 2 << 20  # bytes that a compiled pattern and its states may take
 
-# What only Python's engine reads, and what RE2 reads in its place. Where that matches more, more is found: a
-# possessive repetition is a plain one, an atomic group a plain one.
+# Syntax of Python's engine, translated for RE2. The translation may match more: a possessive repetition becomes a
+# greedy one, an atomic group a plain one.
 _PYTHON = re.compile(
     rb"\\Z|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<atomic>\(\?>)|(?P<times>[*+?]|\{(?P<least>\d*),?\d*\})(?P<possessive>\+?)",
     re.DOTALL,
@@ -20,8 +20,8 @@ _PYTHON = re.compile(
 
 
 def compiled(text: str, whose: str, *, of_bytes: bool, ignore_case: bool = False) -> Any:
-    """*text* as a pattern of RE2, in which a character is a byte if it is *of_bytes*. *whose*: subject of the sentence
-    that says what is to be installed.
+    """Compile *text* with RE2; *of_bytes*: a character is a byte. *whose*: subject of the error that tells to install
+    google-re2.
 
     Raises InvalidOption, also for a pattern that matches the empty string.
     """

@@ -1,7 +1,7 @@
-"""The lock of a file: the kernel lets go of it when the last process that has its descriptor ends.
+"""File locks, which the kernel releases when the last process that has the descriptor ends.
 
-A file system may have none (Lustre without ``flock``, NFS without its daemon). There nobody can tell whether somebody
-has a lock: a name is free, and a store is not written.
+A file system may have no locks (Lustre without ``flock``, NFS without its daemon). No process can then tell whether
+another has a lock: a name counts as free, and a store is not written.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import fcntl
 
 
 def take(file: int, *, shared: bool = False) -> bool | None:
-    """Whether this process has the lock of the descriptor *file* now; None: its file system has no locks.
+    """Whether this process now has the lock of the descriptor *file*; None: its file system has no locks.
 
-    *file* is open for writing, or for reading where the lock is *shared*: NFS has no others. A shared lock asks: it is
-    refused while another process has the lock alone.
+    *file* is open for writing, or for reading if the lock is *shared*: NFS requires it. A shared lock is a probe: it is
+    refused while another process has the exclusive lock.
     """
     try:
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -26,8 +26,8 @@ def take(file: int, *, shared: bool = False) -> bool | None:
 
 
 def has_the_word(file: int) -> bool:
-    """Whether this process may speak: it has the lock of *file* from now on, also before others that were given the
-    same descriptor, until it ends or ``give_the_word``. Where nothing can be locked all may.
+    """Whether this process may speak: it takes the lock of *file* and keeps it until it ends or calls
+    ``give_the_word``; other processes with the same descriptor are then refused. True if the file cannot be locked.
     """
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -39,6 +39,6 @@ def has_the_word(file: int) -> bool:
 
 
 def give_the_word(file: int) -> None:
-    """Let others speak."""
+    """Release the lock that ``has_the_word`` took."""
     with contextlib.suppress(OSError):
         fcntl.lockf(file, fcntl.LOCK_UN)

@@ -1,7 +1,7 @@
-"""The words of flarelog as frozen values.
+"""flarelog's vocabulary as frozen values.
 
-A byte is identified by its offset in its stream, and by nothing else. A digest is the checksum of all bytes before an
-offset (`flarelog/checksum.py`).
+A byte's identity is its offset in its stream, and nothing else. A digest is the checksum of all bytes before an offset
+(`flarelog/checksum.py`).
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from flarelog.values import frozen
 Buffer = bytes | bytearray | memoryview
 
 MAX_OFFSET = (1 << 63) - 1
-"""No stream is longer: what is added to a later offset would not fit a message."""
-MAX_CHUNK = 2 << 20  # what a message costs is spread over more bytes: 10 % more throughput than with 1 MiB
-LONGEST_REASON = 300  # characters of why something became of a log
-UNREAD = 8  # logs that cannot be read, as a producer tells it with its health, and as it is told live
-NAMED_UNREAD = 100  # that a producer names beside it; of the others it tells how many they are
-CANNOT_BE_LISTED = " cannot be listed: "  # of a directory, as the next of a file
-REST = ".unread"  # what a reader is told behind the name of a log of which bytes are stored, and not the rest
-OTHERS = "*"  # what stands for files that cannot be read and that nobody named
-_DIGITS = 10  # of how many those are
-CANNOT_BE_READ = " cannot be read: "  # in what a sidecar says of a file, between the name and the reason
-CANNOT_BE_SENT = " cannot be sent: "  # the same where its name, say, is none that a log can have
-REDACTED = "redacted"  # in a generation's notes, before what was masked
-BORN = "born"  # in a generation's notes, before the time of its file's birth, in ns since the epoch
-SPOOL = "spool"  # in a generation's notes, before whose output it is and where in it its file begins
+"""The longest stream: a later offset plus a chunk would not fit a message."""
+MAX_CHUNK = 2 << 20  # bytes; larger chunks amortize the cost of a message: 10 % more throughput than with 1 MiB
+LONGEST_REASON = 300  # characters of the reason why a log could not be stored
+UNREAD = 8  # unreadable logs that a producer's health names, on the wire and live
+NAMED_UNREAD = 100  # unreadable logs that a producer names beside its health; the rest are a count
+CANNOT_BE_LISTED = " cannot be listed: "  # between the name of a directory and the reason
+REST = ".unread"  # appended to a log's name for readers, where its bytes are stored only in part
+OTHERS = "*"  # stands for unreadable files without a name
+_DIGITS = 10  # digits of their count
+CANNOT_BE_READ = " cannot be read: "  # between a file's name and the reason, in a sidecar's message
+CANNOT_BE_SENT = " cannot be sent: "  # the same for a file that, for example, has no valid log name
+REDACTED = "redacted"  # a word in a generation's notes, with the kinds of masked secrets
+BORN = "born"  # a word in a generation's notes, before its file's birth time, in ns since the epoch
+SPOOL = "spool"  # a word in a generation's notes, before the command it is output of and its file's offset in it
 
 
 class Action(enum.Enum):
-    """What is asked for; each call of the wire contract is one of them."""
+    """An action that a caller asks for; each call of the wire contract is one of them."""
 
     PUSH = "push into"
     READ = "read"
@@ -74,7 +74,7 @@ class StreamId:
 
 @frozen
 class Chunk:
-    """Bytes at an offset; *digest* is the stream's after them. Without data: the heartbeat."""
+    """Bytes at an offset; *digest* is the stream's after them. A chunk without data is the heartbeat."""
 
     offset: int
     data: Buffer
@@ -93,7 +93,7 @@ class Codec(enum.IntEnum):
 
 @frozen
 class Packed:
-    """A chunk on its way, compressed: *data* are *raw_length* bytes once they are unpacked. Nothing is stored so."""
+    """A compressed chunk on the wire: *data* unpacks to *raw_length* bytes. The store never holds one."""
 
     offset: int
     data: bytes
@@ -131,9 +131,7 @@ class Ended:
 
 @frozen
 class Gap:
-    """*length* source bytes (0: it is not known how many) are lost between the byte before *offset* and the byte at
-    it.
-    """
+    """*length* source bytes (0: an unknown number) are lost between the byte before *offset* and the byte at it."""
 
     offset: int
     digest: int
@@ -145,8 +143,8 @@ class Gap:
 
 @frozen
 class Attributes:
-    """What is known, by now, of who writes the generation that is current at *offset*. It holds from the generation's
-    beginning on, or from the Attributes before it.
+    """Properties of the writer of the generation that is current at *offset*. The words hold from the
+    generation's beginning, or from the Attributes before them.
     """
 
     offset: int
@@ -161,19 +159,19 @@ class Attributes:
 
     @property
     def zone(self) -> str:
-        """Of the site's clock; empty: nothing is said of it."""
+        """The time zone of the site's clock; empty: unknown."""
         return self.values.get("zone", "")
 
 
 Mark = Generation | Ended | Gap | Attributes | Exit
-"""Each has two times, in milliseconds since 1970, 0 where one is not known: *clock*, the producer's when it first sent
-the mark, and *at*, the receiver's when it took it. Times are no part of what a mark means: marks that differ in nothing
-else are the same.
+"""Each mark has two times, in milliseconds since 1970, 0 if unknown: *clock*, the producer's when it first sent the
+mark, and *at*, the receiver's when it took it. Times are no part of a mark's meaning: marks that differ only in their
+times are equal.
 """
 
 
 class Code(enum.IntEnum):
-    """What a reply says; the numbers and their meaning are those of the wire contract."""
+    """The code of a reply; the numbers and their meaning are those of the wire contract."""
 
     OK = 1
     SEALED = 2
@@ -188,7 +186,7 @@ class Code(enum.IntEnum):
 
 @frozen
 class Reply:
-    """The receiver's answer: everything up to *committed* is held, and has *digest*."""
+    """The receiver's answer: it holds the bytes up to *committed*, whose digest is *digest*."""
 
     code: Code
     committed: int = 0
@@ -199,18 +197,18 @@ class Reply:
     reason: str = ""
     ending: bool = False  # the run is ending: drain and finish
     idle_timeout: float = 0.0  # seconds of silence after which the receiver ends the call; 0: not said
-    window: int = 0  # bytes that should be unacknowledged at most from now on; 0: not said
-    number: int = 0  # of the stream in its call
-    codecs: tuple[Codec, ...] = ()  # how chunks may be compressed from now on
-    pace: float = 0.0  # seconds that should pass between two chunks which are not full
-    elsewhere: bool = False  # another process of this receiver has the site
-    exits: bool = False  # it takes Exit marks
-    call_window: int = 0  # bytes of all the call's streams that should be unacknowledged at most; 0: not said
+    window: int = 0  # maximum of unacknowledged bytes from now on; 0: not said
+    number: int = 0  # the stream's number in its call
+    codecs: tuple[Codec, ...] = ()  # codecs that chunks may use from now on
+    pace: float = 0.0  # seconds between two chunks that are not full
+    elsewhere: bool = False  # another process of this receiver serves the site
+    exits: bool = False  # the receiver takes Exit marks
+    call_window: int = 0  # maximum of unacknowledged bytes of all the call's streams; 0: not said
 
 
 @frozen
 class Redaction:
-    """How much of a stream was masked, at least: what was masked of files that are gone by now may be missing."""
+    """How much of a stream was masked, at least: matches in files that no longer exist may be missing."""
 
     matches: int
     bytes: int
@@ -223,44 +221,44 @@ class Receipt:
     length: int
     digest: int
     marks: int
-    redacted: Redaction | None = None  # None: as it was; only the producer knows
+    redacted: Redaction | None = None  # None: unknown, because only the producer knows it
 
 
 @frozen
 class Activity:
-    """How the processes fare that write a log, with their children and the rest of their process groups."""
+    """The activity of the processes that write a log, with their children and the rest of their process groups."""
 
-    processes: int  # that live; 0: those that were seen to write have ended
-    cpu: float = 0.0  # cores that they used since the look before
-    idle: float = 0.0  # seconds for which they have used none to speak of, and no GPU; 0: they compute
-    gpu: float | None = None  # percent of the time that the busiest GPU of theirs computed; None: not visible
+    processes: int  # live ones; 0: all writers seen have ended
+    cpu: float = 0.0  # cores used since the last look
+    idle: float = 0.0  # seconds with next to no CPU time and no GPU use; 0: they compute
+    gpu: float | None = None  # percent of the time that their busiest GPU computed; None: not visible
 
 
 @frozen
 class Health:
-    """How the machine of a site fares; None: not visible there. Bytes, and what else is said."""
+    """The health of a site's machine; None: not visible there. Sizes are bytes."""
 
-    memory: int | None = None  # that are used, of the cgroup that limits it, else of the machine
+    memory: int | None = None  # used, of the cgroup that limits memory, else of the machine
     memory_max: int | None = None
     memory_peak: int | None = None
     oom_kills: int | None = None  # processes that the kernel has killed in that cgroup
-    cores: float | None = None  # that the cgroup grants
-    throttled: int | None = None  # milliseconds for which its processes were held back for that
-    load: float | None = None  # processes that run or wait, over a minute
-    cpu_pressure: float | None = None  # percent of the last 10 s in which some process waited for it
+    cores: float | None = None  # the cgroup's CPU limit
+    throttled: int | None = None  # milliseconds for which that limit held its processes back
+    load: float | None = None  # processes that run or wait, averaged over a minute
+    cpu_pressure: float | None = None  # percent of the last 10 s in which some process waited for CPU
     memory_pressure: float | None = None
     io_pressure: float | None = None
     disk_free: int | None = None  # of the file system that the logs are on
     disk_size: int | None = None
-    inodes_free: int | None = None  # a number, and so is the next
+    inodes_free: int | None = None  # inodes_free and inodes are counts
     inodes: int | None = None
     uptime: int | None = None  # seconds
-    gpus: int | None = None  # a number
-    gpu_use: float | None = None  # percent of the time that the busiest of them computed lately
-    gpu_least: float | None = None  # and the idlest
-    gpu_memory: int | None = None  # of the fullest of them
+    gpus: int | None = None  # a count
+    gpu_use: float | None = None  # percent of recent time that the busiest GPU computed
+    gpu_least: float | None = None  # percent for the idlest GPU
+    gpu_memory: int | None = None  # of the GPU with the most memory in use
     gpu_memory_max: int | None = None
-    unread: tuple[str, ...] = ()  # a sentence for each log there that cannot be read, UNREAD of them at most
+    unread: tuple[str, ...] = ()  # a sentence for each unreadable log there, UNREAD of them at most
 
     FRACTIONS: ClassVar[frozenset[str]] = frozenset(
         ("cores", "load", "cpu_pressure", "memory_pressure", "io_pressure", "gpu_use", "gpu_least")
@@ -269,28 +267,28 @@ class Health:
 
 @frozen
 class News:
-    """What a producer knows of its source by now: a hint for people."""
+    """The state of a producer's source right now: a hint for people."""
 
     clock: int  # milliseconds since 1970, by the producer's clock; 0: not said
-    end: int  # where the stream would end if all that its source has were sent
-    activity: Activity | None = None  # None: not known
-    health: Health | None = None  # of the machine, said with one of its logs; None: it is not said now
-    place: str = ""  # with health, or an Open: tells where its logs are from other places of the site; empty: not said
-    whole: bool = False  # health names every log of that place that cannot be read, and so does unread
-    # With whole: every log of that place that the receiver refused and that is still to be sent; None: not known.
+    end: int  # where the stream would end if all source bytes were sent
+    activity: Activity | None = None  # None: unknown
+    health: Health | None = None  # of the machine, sent with one of its logs; None: not in this message
+    place: str = ""  # with health or an Open: the logs' place, one of several of a site; empty: not said
+    whole: bool = False  # health and unread together name every unreadable log of that place
+    # With whole: every log of that place that the receiver refused and that is still to be sent; None: unknown.
     refused: tuple[str, ...] | None = None
-    unread: tuple[tuple[str, str], ...] = ()  # with health: files there that are not sent, each with why
-    more: int = 0  # how many more there are
+    unread: tuple[tuple[str, str], ...] = ()  # with health: files there that are not sent, each with the reason
+    more: int = 0  # count of further such files
 
 
 @frozen
 class Leave:
-    """The producer has no more to say of a stream in this call, which has not ended."""
+    """The producer leaves a stream that has not ended; the call goes on."""
 
 
 @frozen
 class Open:
-    """The first message of a producer: which stream, and who asks."""
+    """A producer's first message: the stream, and the producer's identity."""
 
     stream: StreamId
     producer: bytes
@@ -298,14 +296,14 @@ class Open:
     major: int = 1
     agent: str = ""
     news: News | None = None
-    moves: int = 0  # how often it was opened in search of the process that has its site; 0: it does not search
-    several: bool = False  # the producer takes replies of several streams, and keeps to the call's window
-    news_only: bool = False  # nothing is to be opened: the producer has no log
+    moves: int = 0  # how often the stream was opened to find the process that serves its site; 0: no search
+    several: bool = False  # the producer takes replies for several streams, and keeps to the call's window
+    news_only: bool = False  # the producer has no log: nothing is opened
 
 
 @frozen
 class ReceiverInfo:
-    """Who answers as a receiver, and what it says of a run."""
+    """The receiver's identity, and what it says of a run."""
 
     state: str  # as RunState names it
     major: int = 0  # of the protocol; 0: not said
@@ -316,27 +314,27 @@ class ReceiverInfo:
 
 @frozen
 class State:
-    """How a stream's producer fares, as its receiver sees it.
+    """The state of a stream and its producer, as the receiver sees them.
 
-    Ages are in seconds; None: it has not happened since the receiver was started, or only a store was asked.
+    Ages are in seconds; None: it has not happened since the receiver started, or the answer came from a store alone.
     """
 
-    linked: bool | None = None  # a producer has it open; None: only a receiver would know
-    changed: float | None = None  # age: since when it is open, or since when it is not
+    linked: bool | None = None  # a producer has it open; None: a store cannot know
+    changed: float | None = None  # age of the last change of linked
     heard: float | None = None  # age of the producer's latest message, heartbeats included
     grown: float | None = None  # age of the latest byte
     idle_timeout: float = 0.0  # seconds of silence after which the receiver closes it; 0: not said
     held: str = ""  # why the producer was told to wait
     rate: int = 0  # bytes a second
-    end: int = 0  # where the stream would end if all that its source has were sent; 0: not said
+    end: int = 0  # where the stream would end if all source bytes were sent; 0: not said
     skew: float | None = None  # seconds that the producer's clock is ahead of the receiver's
-    activity: Activity | None = None  # of its writers, as the producer told; None: nothing is known since bytes came
-    health: Health | None = None  # of its machine; None: it was told with another log of the site, or never
+    activity: Activity | None = None  # of its writers, as the producer told; None: unknown since bytes came
+    health: Health | None = None  # of its machine; None: it came with another log of the site, or never
 
 
 @frozen
 class StreamInfo:
-    """What a store holds of one stream."""
+    """One stream in a store, or a log that was never stored."""
 
     stream: StreamId
     first: int
@@ -344,46 +342,46 @@ class StreamInfo:
     digest: int
     sealed: bool
     marks: tuple[Mark, ...] = ()
-    redacted: Redaction | None = None  # as the receipt said; None also while there is none
-    state: State | None = None  # what only a receiver knows
-    # When, by the receiver's clock, in milliseconds since 1970; 0: it has not happened, or nobody wrote it down.
+    redacted: Redaction | None = None  # from the receipt; None also before there is one
+    state: State | None = None  # known to a receiver alone
+    # The next three times are by the receiver's clock, in milliseconds since 1970; 0: not yet, or not recorded.
     begun: int = field(default=0, compare=False)  # the stream was first opened
     grown: int = field(default=0, compare=False)  # its latest bytes became durable
     ended: int = field(default=0, compare=False)  # it was sealed
-    lengths: tuple[int, ...] = field(default=(), compare=False)  # at times that were asked for; none: nobody knows
-    unstored: str = ""  # why nothing of the log was ever stored: it is no stream, and cannot be read
-    about: str = ""  # with unstored: what cannot be had, where that is no log of that name (see ``never_stored``)
+    lengths: tuple[int, ...] = field(default=(), compare=False)  # at the times that were asked for; empty: unknown
+    unstored: str = ""  # why no byte of the log was ever stored: the entry is no stream and cannot be read
+    about: str = ""  # with unstored: the missing thing, if it is no log of that name (see ``never_stored``)
 
     @property
     def identity(self) -> tuple[StreamId, int]:
-        """Tells a log from one that had its name before and was removed. The time is 0 where nobody wrote it down."""
+        """Tells a log from an earlier, removed log of its name. The time is 0 if it was not recorded."""
         return self.stream, self.begun
 
     @property
     def is_unread(self) -> bool:
-        """Whether nothing of the log was ever stored because its site cannot read it."""
+        """Whether no byte of the log was ever stored because its site cannot read it."""
         return is_unread(self.unstored)
 
     @property
     def rest_of(self) -> StreamId | None:
-        """Of a log of which bytes are stored: its own name, where this tells that its site cannot read the rest."""
+        """The log whose remaining bytes its site cannot read, if this entry is about that; None otherwise."""
         with suppress(InvalidName):
             return StreamId(self.stream.run, self.stream.site, self.about)
         return None
 
     @property
     def names_none(self) -> bool:
-        """Whether what this tells of is no log by its name: a directory, or files that nobody named."""
+        """Whether the entry is about a directory, or about files without a name, rather than about one log."""
         return self.about == OTHERS or self.about.endswith("/")
 
     @property
     def count(self) -> int:
-        """How many logs this tells of: 1, but of files without a name as many as their site said."""
+        """How many logs the entry stands for: 1, or the site's count of files without a name."""
         return (self.about == OTHERS and count_of(self.unstored)) or 1
 
     @property
     def is_partly(self) -> bool:
-        """Whether, of what this tells of, something may be stored: a log's rest, a directory, files without a name."""
+        """Whether some bytes may be stored all the same: of a log's rest, a directory, or files without a name."""
         return self.rest_of is not None or self.names_none
 
     @property
@@ -392,7 +390,7 @@ class StreamInfo:
 
     @property
     def exits(self) -> tuple[Exit, ...]:
-        """How the commands ended whose output it is."""
+        """The ends of the commands whose output the stream is."""
         return tuple(mark for mark in self.marks if isinstance(mark, Exit))
 
     @property
@@ -401,30 +399,30 @@ class StreamInfo:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be known of any of its generations, each word once."""
+        """The words of all generations' notes, sorted, each once."""
         words = [word for mark in self.marks if isinstance(mark, Generation) for word in mark.notes.split(",")]
         return tuple(sorted({word for word in words if word}))
 
 
 def unnamed(count: int) -> str:
-    """Why so many files without a name cannot be had (see ``OTHERS``)."""
+    """The reason for *count* files without a name (see ``OTHERS``)."""
     return f"{CANNOT_BE_READ.lstrip()}{count:,}, which the sidecar's log names (--log-level debug)"
 
 
 def count_of(why: str) -> int:
-    """What ``unnamed`` was told; 0: it did not say *why*."""
+    """The count in a reason that ``unnamed`` made; 0 for any other *why*."""
     said = why.removeprefix(CANNOT_BE_READ.lstrip()).partition(", ")[0].replace(",", "")
     return int(said) if len(said) <= _DIGITS and said.isascii() and said.isdecimal() else 0
 
 
 def is_unread(why: str) -> bool:
-    """Whether *why* nothing of a log was stored is that its site cannot read it, or its directory."""
+    """Whether *why* says that a site cannot read a log, or its directory."""
     return why.startswith((CANNOT_BE_READ.lstrip(), CANNOT_BE_LISTED.lstrip()))
 
 
 def generations(marks: Iterable[Mark]) -> int:
-    """How many generations of a stream *marks* tell of: a file is another one behind its truncation, and the same where
-    it goes on behind a hole, or behind the file that took its place.
+    """How many generations *marks* tell of. A truncated file counts again; a file that resumes behind a hole, or
+    behind the file that replaced it, does not.
     """
     count, current, known = 0, "", set[str]()
     for mark in marks:
@@ -439,25 +437,25 @@ def generations(marks: Iterable[Mark]) -> int:
 
 @frozen
 class RunInfo:
-    """What is held of one run."""
+    """One run at a receiver or in a store."""
 
     run: str
-    state: str = ""  # as RunState names it; empty: nobody said
+    state: str = ""  # as RunState names it; empty: unknown
     sites: int = 0
     streams: int = 0
-    open: int = 0  # of them: that a producer has
+    open: int = 0  # streams that a producer has open
     sealed: int = 0
     size: int = 0  # bytes
     gaps: int = 0
-    begun: int = 0  # the first of its streams, as those of StreamInfo
-    grown: int = 0  # the latest
-    failed: int = 0  # commands that ended with another code than 0, or by a signal
-    unstored: int = 0  # logs of which nothing was ever stored
-    unended: int = 0  # commands whose logs have ended, and of which no end is known
+    begun: int = 0  # the earliest of its streams' begun times
+    grown: int = 0  # the latest of its streams' grown times
+    failed: int = 0  # commands that exited with another code than 0, or that a signal killed
+    unstored: int = 0  # logs of which no byte was ever stored
+    unended: int = 0  # commands whose logs have ended without a record of the command's end
 
     def standing(self, *, live: bool) -> str:
-        """What people are told of its state. A run that nobody has ended is as its logs are; *live*: it is known which
-        of them a producer has.
+        """The state that people see: that of the logs, for a run that no operator ended. *live*: it is known which logs
+        are open.
         """
         if self.state in ("ending", "ended"):
             return self.state
@@ -470,7 +468,7 @@ class RunInfo:
         return "running" if self.open else "idle"
 
     def with_more(self, other: RunInfo) -> RunInfo:
-        """Of two parts of one run."""
+        """The sum of two parts of one run."""
         counts: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
         begun = min(filter(None, (self.begun, other.begun)), default=0)
         return replace(self, state=self.state or other.state, begun=begun, grown=max(self.grown, other.grown), **counts)
@@ -481,7 +479,7 @@ _COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps", "failed", "unst
 
 @frozen
 class Removed:
-    """What was removed."""
+    """The result of a removal."""
 
     streams: int
-    size: int  # bytes, of their logs
+    size: int  # bytes of the removed logs

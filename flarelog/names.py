@@ -1,6 +1,6 @@
-"""What a run, a site, a reader, a log and a receiver's address may be called.
+"""Valid names of a run, a site, a reader and a log, and addresses of a receiver.
 
-Names are validated once, at the edge, and map one to one to paths: whatever they are, no name leaves its directory.
+Names are validated once, at the edge, and map one to one to paths: no valid name leads out of its directory.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from flarelog.errors import InvalidName, InvalidOption
 from flarelog.late import late
 from flarelog.text import quoted
 
-DOCTORS_RUN = "flarelog-doctor"  # of the test records of flarelog doctor
-DOCTORS_LOG = "flarelog-doctor.log"  # each of them
+DOCTORS_RUN = "flarelog-doctor"  # the run of the test records of flarelog doctor
+DOCTORS_LOG = "flarelog-doctor.log"  # the log of each test record
 MAX_NAME = 128
 MAX_PART = 200  # leaves room in a 255-byte file name for the journal's prefix and suffixes
 MAX_LOG = 1024
-STAND_IN = 40  # characters of a file's name in what stands for it: a sentence has room for few
-MAX_PARTS = 16  # of a log's name: each but the last is a directory, which a receiver makes durable by itself
+STAND_IN = 40  # characters of a file's name that its stand-in keeps: a sentence has room for few
+MAX_PARTS = 16  # of a log's name: each but the last is a directory, which costs the receiver an fsync
 
 _HOST = late(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
 _PORT = late(r"[0-9]{1,5}")
 _PART = late(r"[A-Za-z0-9._-]+")
-# In any case of letters: some file systems do not tell them apart.
+# The case of letters is ignored: some file systems do not tell it apart.
 _STORES_OWN = late(r"\..+\.(journal(\.new)?|quarantine\.\d+(\.old-journal)?)", re.IGNORECASE)
 
 
@@ -57,7 +57,7 @@ def reader_name(name: str) -> str:
     return _dotless("reader", name)
 
 
-@lru_cache(maxsize=1024)  # of thousands of logs most have the names of others: a tenth of the time
+@lru_cache(maxsize=1024)  # thousands of logs share few names: saves a tenth of the time
 def _dotless(what: str, name: str) -> str:
     _part(f"the {what}'s name", name, MAX_NAME)
     if name.startswith("."):  # the store keeps its own files under such names
@@ -83,11 +83,11 @@ def log_name(name: str) -> str:
 
 
 def stand_in(path: str) -> str:
-    """*path*, if it can name a log; else a name like it, which no other path has."""
+    """*path*, if it can name a log; otherwise a similar name that no other path gets."""
     try:
         return log_name(path)
     except InvalidName:
-        import hashlib  # few are
+        import hashlib  # rarely needed
 
         digest = hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()
         return f"{re.sub('[^A-Za-z0-9._-]+', '_', path)[-STAND_IN:]}-{digest}"
@@ -102,7 +102,7 @@ def parse_address(address: str) -> tuple[str, int]:
 
 
 def receiver_address(address: str) -> tuple[str, int]:
-    """As ``parse_address``, of a receiver that is to be reached."""
+    """As ``parse_address``, for a receiver to connect to: port 0 is invalid too."""
     host, port = parse_address(address)
     if port == 0:
         raise InvalidOption(f"{address!r} has no usable port: give the port that the receiver printed")
@@ -110,29 +110,29 @@ def receiver_address(address: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether *host*, of an address, is this machine whatever the network is like."""
+    """Whether the address part *host* is this machine on any network."""
     return host in ("localhost", "[::1]") or host.startswith("127.")
 
 
-# --- names among others
+# --- sorting and matching names
 
 
-@lru_cache(maxsize=4096)  # the sites of a run, and their logs, have the same names thousands of times
+@lru_cache(maxsize=4096)  # the sites and logs of a run repeat the same names thousands of times
 def natural(name: str) -> tuple[tuple[str | int, ...], str]:
-    """A key to sort names by: ``rank-2`` stands before ``rank-10``."""
+    """A key that sorts ``rank-2`` before ``rank-10``."""
     parts = re.split(r"([0-9]+)", name)
     return tuple(int(part) if number % 2 else part for number, part in enumerate(parts)), name
 
 
 def nearest(name: str, known: Iterable[str], like: float = 0.6) -> str:
-    """The one of *known* that *name* may have been meant to be; empty where none is *like* it, 1 being the same."""
-    import difflib  # for a mistake alone
+    """The name of *known* closest to *name*; empty if none is at least *like* it (1: equal)."""
+    import difflib  # needed after a typo only
 
     found = difflib.get_close_matches(name, sorted(known, key=natural), 1, like)
     return found[0] if found else ""
 
 
 def meant(name: str, known: Iterable[str], like: float = 0.6) -> str:
-    """``: did you mean ...?``, of *known*; empty where none is so much *like* it."""
+    """``: did you mean ...?`` with the closest of *known*; empty if none is at least *like* it."""
     found = nearest(name, known, like)
     return f": did you mean {found}?" if found else ""

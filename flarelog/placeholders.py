@@ -1,7 +1,7 @@
-"""What stands where a log cannot be had: why, and how to look, by a command of flarelog's or at an operator's URL.
+"""Placeholders for unavailable logs: the reason, and a flarelog command or an operator's URL to look further.
 
-Laws that hold here: a name is percent-encoded whole, slashes too, so that no name leads elsewhere than the template
-says; no field stands in the part of a URL that says who is asked; what is no name at all gets no URL.
+A name is percent-encoded whole, slashes too, so that no name leads elsewhere than the template says. No field stands in
+the host part of a URL. An invalid name gets no URL.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from flarelog.records import moment
 from flarelog.text import legible
 from flarelog.values import frozen
 
-MARGIN = 5 * 60_000  # milliseconds before and after a log's life in which another system is searched for it
-UNKNOWN = 24 * 3600_000  # milliseconds before now, where nobody knows when a log began
+MARGIN = 5 * 60_000  # milliseconds before and after a log's life in which the other system is searched
+UNKNOWN = 24 * 3600_000  # milliseconds before now to search, if the log's beginning is unknown
 LONGEST = 2000  # characters of a template
 FIELDS = ("run", "site", "log", "offset", "since", "until")
 
@@ -28,7 +28,7 @@ _ONE_LINE = late(r"[\x21-\x7e]*")
 
 @frozen
 class LogUrls:
-    """Where an operator's own system shows a log. Raises InvalidOption."""
+    """The URL template of an operator's own log system. Raises InvalidOption."""
 
     log_url_template: str = option(
         "",
@@ -47,10 +47,10 @@ class LogUrls:
         return bool(self.log_url_template)
 
     def url(self, stream: StreamId, offset: int = 0, *, begun: int = 0, ended: int = 0, now: int) -> str:
-        """The address for *stream* at *offset*; empty without a template. *begun*, *ended*: of the log, 0 where that is
-        not known, and *now*: milliseconds since 1970.
+        """The URL for *stream* at *offset*; empty without a template. *begun*, *ended*: of the log, 0 if unknown, and
+        *now*: milliseconds since 1970.
         """
-        from urllib.parse import quote  # few have a template, and addresses of all kinds come with it
+        from urllib.parse import quote  # few have a template, and the import is large
 
         since = begun - MARGIN if begun else now - UNKNOWN
         values = {
@@ -74,7 +74,7 @@ def _wrong_with(template: str) -> str:
             return f"has the unknown field {{{name}}}; known are {', '.join(FIELDS)}"
     if re.search("[{}]", _FIELD.sub("", template)):
         return "has a brace without its other one; %7B and %7D are braces of the address itself"
-    from urllib.parse import urlsplit  # as above
+    from urllib.parse import urlsplit  # a late import for the same reason as in LogUrls.url
 
     try:
         parts = urlsplit(template)
@@ -89,14 +89,14 @@ def _wrong_with(template: str) -> str:
 
 @frozen
 class Placeholder:
-    """One log, and how to look at it. The names are as whoever asked wrote them; the rest is legible."""
+    """One log, and how to look at it. The names are as the caller wrote them; the rest is legible."""
 
     run: str
     site: str
     log: str
-    why: str  # it cannot be had, as the end of a sentence; empty: it can
-    command: str  # shows what is stored of it
-    url: str = ""  # of the operator's template
+    why: str  # why the log is not available, as the end of a sentence; empty: it is
+    command: str  # shows the stored bytes
+    url: str = ""  # from the operator's template
 
     def __str__(self) -> str:
         name = legible(f"{self.run}/{self.site}/{self.log}")
@@ -104,24 +104,24 @@ class Placeholder:
 
 
 def look(run: str, site: str = "", log: str = "", place: Sequence[str] = ()) -> str:
-    """The command that shows the log; without *log* those of *site*, without that those of *run*. *place*: the options
-    that say where they are.
+    """The command that shows the log; without *log* the logs of *site*, without *site* those of *run*. *place*: the
+    options that name the store or the receiver.
     """
     return command("logs", run, *(("--site", site) if site else ()), *(("--log", log) if log else ()), *place)
 
 
 def look_at(places: Mapping[StreamId, int], place: Sequence[str] = ()) -> str:
-    """The command that shows logs of one run, each from its offset in *places* on. *place*: as of ``look``."""
+    """The command that shows logs of one run, each from its offset in *places* on. *place*: as in ``look``."""
     starts = [word for stream, at in places.items() for word in ("--from", f"{stream.site}/{stream.log}:{at}")]
     return command("logs", next(iter(places)).run, *starts, *place)
 
 
 def command(name: str, run: str, *options: str) -> str:
-    """The command of flarelog with that *name*, as a person may type it."""
-    import shlex  # few are told of one
+    """The flarelog command *name*, quoted for a shell."""
+    import shlex  # rarely needed
 
     words = ["flarelog", name, run, *options]
-    if run.startswith("-"):  # no option
+    if run.startswith("-"):  # the run must not be parsed as an option
         words = [*words[:2], *words[3:], "--", run]
     return legible(shlex.join(words))
 
@@ -130,7 +130,7 @@ def placeholder(
     run: str, site: str, log: str, why: str, *, place: Sequence[str], urls: LogUrls, offset: int = 0, now: int,
     begun: int = 0, ended: int = 0,
 ) -> Placeholder:  # fmt: skip
-    """Of any names; what cannot be a log's name has its own reason. The rest as of ``LogUrls.url`` and ``look``."""
+    """A placeholder for any names: an invalid name is itself the reason. Other arguments: ``LogUrls.url``, ``look``."""
     url = ""
     try:
         url = urls.url(StreamId(run, site, log), offset, begun=begun, ended=ended, now=now)

@@ -1,8 +1,8 @@
-"""Who may do what: an identity, the roles that it has, and what it asks for.
+"""Authorization: which identity may do which action, by its roles.
 
-Nobody may do anything unless a grant says so, and grants add up. What is decided depends on names alone and never on
-what the store holds, so that a refusal cannot tell whether a stream exists. A certificate's names are its CA's word; a
-payload's names are only what is asked for.
+An action is refused unless a grant allows it, and grants add up. A decision depends on names alone, never on the
+store's contents, so that a refusal does not reveal whether a stream exists. The CA vouches for a certificate's names;
+the names in a payload are only a request.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from flarelog.values import frozen
 
 MAX_PATTERN = 256  # characters
 NVFLARE_ADMINS = ("project_admin", "org_admin", "lead", "member")
-"""What NVFlare writes as unstructuredName into the certificates of its admin kits, and into no other; each of them may
-view what runs (NVFlare 2.9.0, lighter/impl/cert.py and the default authorization.json).
+"""The unstructuredName values that NVFlare writes into the certificates of its admin kits and no other; each of these
+roles may view what runs (NVFlare 2.9.0, lighter/impl/cert.py and the default authorization.json).
 """
 
 _RUN_PATTERN = re.compile(r"[A-Za-z0-9._\-*?!\[\]]+")
@@ -40,7 +40,7 @@ _MAY = {
     Role.READER: {
         *(Action.READ, Action.FINDINGS, Action.LIST, Action.LIST_RUNS, Action.GET_RUN, Action.TIMELINE),
     },
-    # Who removes runs must see which there are, how large and how old; of what they say it shows nothing.
+    # An operator who removes runs must see their names, sizes and ages; no log bytes come with those.
     Role.OPERATOR: {Action.START_RUN, Action.END_RUN, Action.DELETE, Action.LIST_RUNS, Action.GET_RUN},
 }
 _NEEDED = {
@@ -48,23 +48,23 @@ _NEEDED = {
     Action.START_RUN: Role.OPERATOR,
     Action.END_RUN: Role.OPERATOR,
     Action.DELETE: Role.OPERATOR,
-}  # what a refusal asks for; where nothing stands, the reader
+}  # the role that a refusal names; reader for all other actions
 
 
 @frozen
 class Identity:
-    """Who is at the other end, as its certificate, its token or nothing says."""
+    """The caller's identity, from its certificate, its token or neither."""
 
     how: Literal["certificate", "token", "none"] = "none"
-    common_name: str = ""  # empty as well where a certificate has several
-    sans: tuple[str, ...] = ()  # DNS names, e-mail addresses and URIs; an IP address is a place and nobody's name
+    common_name: str = ""  # also empty if a certificate has several
+    sans: tuple[str, ...] = ()  # DNS names, e-mail addresses and URIs; an IP address is a place, not a name
     organizational_units: tuple[str, ...] = ()
     nvflare_role: str = ""  # the subject's unstructuredName
     token: str = ""  # the token's id
     token_name: str = ""
-    role: Role | None = None  # a token's own; those of a certificate are the policy's to say
+    role: Role | None = None  # a token's own; the policy gives a certificate its roles
     runs: tuple[str, ...] = ("*",)  # a token's own
-    dns_names: tuple[str, ...] = ()  # those of the SANs that name a site: DNS names
+    dns_names: tuple[str, ...] = ()  # the SANs that can name a site
     fingerprint: str = ""  # SHA-256 of the certificate, hexadecimal
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ NOBODY = Identity()
 
 @frozen
 class Grant:
-    """A role for whoever all the selectors that are not empty match; of the patterns of one selector one is enough."""
+    """A role for identities that match every selector given; one pattern of a selector is enough."""
 
     role: Role
     runs: tuple[str, ...] = ("*",)
@@ -106,26 +106,26 @@ class Grant:
 class Policy:
     """Which identities have which roles.
 
-    *defaults*: what holds without a policy of one's own: a certificate pushes as the site of its own name and reads
-    nothing; one with OU=reader, and an NVFlare admin kit, reads all runs and pushes nothing. Tokens bring their role.
+    *defaults*: the rules without a policy file: a certificate pushes as the site of its own name and reads nothing; one
+    with OU=reader, or an NVFlare admin kit, reads all runs and pushes nothing. Tokens bring their role.
     """
 
     grants: tuple[Grant, ...] = ()
     defaults: bool = True
-    unguarded: bool = False  # nobody is asked who he is: loopback, the POC, --insecure
+    unguarded: bool = False  # callers are not authenticated: loopback, the POC, --insecure
 
     def allows(self, identity: Identity, action: Action, *, run: str | None = None, site: str | None = None) -> None:
-        """Return if *identity* may do *action*; to be asked before the store is.
+        """Return if *identity* may do *action*; to be called before the store is read.
 
-        A list that names no run, or no site, is allowed to whoever may see anything of it; what it shows is then to be
-        asked for one by one (``permits``, with run and site).
+        A list without a run, or without a site, is allowed if *identity* may see any of it; the caller then checks each
+        entry with ``permits``, with run and site.
 
         Raises:
-            NotAllowed: it may not. The sentence is the same whether or not there is such a run or stream.
+            NotAllowed: the policy refuses. The sentence is the same whether or not there is such a run or stream.
             ValueError: the caller left out the run, or the site of a push or a read.
         """
         if action in (Action.LIST, Action.LIST_RUNS):
-            run, site = run or None, site or None  # on the wire nothing stands for all
+            run, site = run or None, site or None  # on the wire an empty name stands for all
         elif run is None:
             raise ValueError(f"{action} needs the run")
         if action in (Action.TIMELINE, Action.FINDINGS):
@@ -140,9 +140,11 @@ class Policy:
                 " --tls-key) or a token (--token-file)"
             )
         if action is Action.PUSH and (own := site_of(identity)) != site:
+            other = f"give the certificate of {quoted(site or '')}"
+            if all(role is not Role.SITE for role, _ in self._roles(identity)):
+                raise NotAllowed(f"{identity} belongs to no site and may not push as {quoted(site or '')}: {other}")
             raise NotAllowed(
-                f"{identity} is of site {own} and may not push as {quoted(site or '')}: name the site {own}, or give"
-                f" the certificate of {quoted(site or '')}"
+                f"{identity} is of site {own} and may not push as {quoted(site or '')}: name the site {own}, or {other}"
             )
         for role, runs in self._roles(identity):
             if action not in _MAY[role] or (run is not None and not _any_of(runs, [run])):
@@ -174,7 +176,7 @@ class Policy:
         return any(role is Role.SITE for role, _ in self._roles(identity)) and not _is_site(identity, site)
 
     def permits(self, identity: Identity, action: Action, *, run: str | None = None, site: str | None = None) -> bool:
-        """Whether ``allows`` would return: for what a list shows."""
+        """Whether ``allows`` would return: a filter for lists."""
         try:
             self.allows(identity, action, run=run, site=site)
         except NotAllowed:
@@ -182,7 +184,7 @@ class Policy:
         return True
 
     def roles(self, identity: Identity) -> list[str]:
-        """What *identity* may be, as an audit line says it: ``reader``, or ``reader of job-*``."""
+        """The roles of *identity* for an audit line: ``reader``, or ``reader of job-*``."""
         return [
             role.value if runs == ("*",) else f"{role.value} of {', '.join(runs)}"
             for role, runs in self._roles(identity)
@@ -190,7 +192,7 @@ class Policy:
 
     def _roles(self, identity: Identity) -> Iterator[tuple[Role, tuple[str, ...]]]:
         if identity.how == "token" and identity.role is not None:
-            yield identity.role, identity.runs  # a token's name is nobody's word: no grant is looked for
+            yield identity.role, identity.runs  # nobody vouches for a token's name: grants do not apply
         if identity.how == "certificate":
             yield from ((grant.role, grant.runs) for grant in self.grants if grant.matches(identity))
             if self.defaults:
@@ -202,9 +204,9 @@ OPEN = Policy(unguarded=True)
 
 
 def site_of(identity: Identity) -> str:
-    """The site that a certificate is: its SAN that is a DNS name, else its common name. Raises NotAllowed.
+    """The site that a certificate names: its DNS SAN, else its common name. Raises NotAllowed.
 
-    Of several such SANs the one that is the common name as well. E-mail addresses and URIs name no site.
+    Among several DNS SANs, the one that equals the common name. E-mail addresses and URIs name no site.
     """
     if identity.how != "certificate":
         raise NotAllowed(f"{identity} is not a site: a site needs a certificate (--tls-cert and --tls-key)")
@@ -232,7 +234,7 @@ def _is_site(identity: Identity, site: str | None) -> bool:
 
 
 def parse(text: str, where: str = "the policy") -> Policy:
-    """The policy that *text*, TOML, says; *where* it is from begins each sentence.
+    """The policy in *text*, a TOML document; each error begins with *where* it is from.
 
         defaults = true             # keep what holds without a policy; without this line only the grants hold
 
@@ -289,15 +291,15 @@ def run_patterns(patterns: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def table(text: str, where: str, wrong: str, keys: Sequence[str]) -> dict[str, object]:
-    """The TOML table that *text* is, of *keys* alone; *wrong* says of *where* what it is if nobody can read it.
+    """Parse *text* as a TOML table with *keys* alone; errors begin with *where*, and *wrong* describes deep nesting.
 
     Raises InvalidOption.
     """
-    import tomllib  # 5 ms, which only those wait for who have such a file
+    import tomllib  # the import takes 5 ms, and only callers with such a file pay for it
 
     try:
         said = tomllib.loads(text)
-    except ValueError as error:  # also of numbers that are too long for int()
+    except ValueError as error:  # also for numbers that are too long for int()
         raise InvalidOption(f"{where} is not valid TOML: {legible(str(error), 200)}") from error
     except RecursionError as error:
         raise InvalidOption(f"{where} {wrong}: it is nested too deeply") from error

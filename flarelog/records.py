@@ -1,4 +1,4 @@
-"""What is known of runs and streams as the JSON of ``runs`` and ``streams`` has it."""
+"""Runs and streams as the JSON of ``flarelog runs`` and ``flarelog streams`` shows them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ UNKNOWN = "how the command ended is not known: flarelog run was killed, or its l
 
 
 def moment(milliseconds: int) -> str | None:
-    """A time since 1970 as people and programs read it, ``2026-11-22T16:08:39.123Z``; None for 0, and for one that no
-    calendar has.
+    """A time in milliseconds since 1970 as text, ``2026-11-22T16:08:39.123Z``; None for 0, and for a time outside the
+    calendar.
     """
     try:
         when = datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
@@ -28,7 +28,7 @@ def moment(milliseconds: int) -> str | None:
 
 
 def ordered(infos: Iterable[StreamInfo]) -> list[StreamInfo]:
-    """*infos* as they are shown, by run, site and log: ``rank-2`` before ``rank-10``, and files without a name last."""
+    """*infos* in display order, by run, site and log: ``rank-2`` before ``rank-10``, and files without a name last."""
 
     def key(info: StreamInfo) -> tuple[object, ...]:
         stream = info.stream
@@ -38,7 +38,7 @@ def ordered(infos: Iterable[StreamInfo]) -> list[StreamInfo]:
 
 
 def gaps_text(lengths: Sequence[int]) -> str:
-    """Gaps of *lengths* in bytes, 0 where it is not known: ``2 gaps: 30,907 bytes are lost``; nothing of none."""
+    """Gaps of *lengths* in bytes (0: unknown): ``2 gaps: 30,907 bytes are lost``; empty if there are none."""
     if not lengths:
         return ""
     count, least = several(len(lengths), "gap"), "" if all(lengths) else "at least "
@@ -50,7 +50,7 @@ def _lost(length: int) -> str:
 
 
 def gap_sentence(mark: Gap) -> str:
-    """What *mark* says: its length once, where its reason tells it too. Producers write "1 bytes were" as well."""
+    """The text of *mark*, with its length once even if its reason has it too. Producers also write "1 bytes were"."""
     reason, length = legible(mark.reason), rf"\b{mark.length} bytes( were| are)? "
     if mark.length and re.search(length, reason):
         verbs = {" were": " was", " are": " is"} if mark.length == 1 else {}
@@ -59,7 +59,7 @@ def gap_sentence(mark: Gap) -> str:
 
 
 def exit_record(mark: Exit) -> dict[str, object]:
-    """*mark* as JSON has it, wherever a command's end is shown; what is not known is null."""
+    """The JSON of *mark*, wherever a command's end is shown; unknown values are null."""
     return {
         "process": mark.process,
         "sentence": mark.sentence,
@@ -80,7 +80,7 @@ def exit_record(mark: Exit) -> dict[str, object]:
 
 
 def exit_lines(found: Collection[StreamInfo]) -> list[str]:
-    """A line for each command of which there is an end: its logs, and how it ended."""
+    """A line for each command with a known end: its logs, and how it ended."""
     ends: dict[tuple[str, str, str], tuple[Exit, list[str]]] = {}
     for info in found:
         for mark in info.exits:
@@ -91,13 +91,13 @@ def exit_lines(found: Collection[StreamInfo]) -> list[str]:
 
 
 def commands_of(info: StreamInfo) -> Iterable[str]:
-    """The commands of ``flarelog run`` whose output it is."""
+    """The commands of ``flarelog run`` whose output the stream is."""
     notes = (mark.notes for mark in info.marks if isinstance(mark, Generation))
     return dict.fromkeys(said.token for said in map(spooled, notes) if said is not None)
 
 
 def unknown_ends(found: Collection[StreamInfo]) -> list[str]:
-    """A sentence for each command of ``flarelog run`` whose logs have ended, and of which no end is known."""
+    """A sentence for each command of ``flarelog run`` whose logs have ended without a record of the command's end."""
     ended = {(info.stream.run, info.stream.site, mark.process) for info in found for mark in info.exits}
     unknown: dict[tuple[str, str, str], list[str]] = {}
     for info in found:
@@ -109,7 +109,7 @@ def unknown_ends(found: Collection[StreamInfo]) -> list[str]:
 
 
 def unstored_sentences(found: Iterable[StreamInfo]) -> list[str]:
-    """A sentence for each reason for which nothing of logs of a site is stored, but that the site cannot read them."""
+    """A sentence per site and reason for logs that were never stored; logs that the site cannot read are left out."""
     logs: dict[tuple[str, str, str], list[StreamInfo]] = {}
     for info in found:
         if info.unstored and not info.is_unread:
@@ -122,7 +122,7 @@ def unstored_sentences(found: Iterable[StreamInfo]) -> list[str]:
 
 
 def whose(why: str, infos: Sequence[StreamInfo], names: str) -> str:
-    """The reason *why*, and behind it the *names* of *infos*, unless it begins with that of the only one."""
+    """The reason *why* and the *names* of *infos*; no names if *why* begins with the name of the only one."""
     return legible(why) if len(infos) == 1 and why.startswith(f"{infos[0].stream} ") else f"{legible(why)} ({names})"
 
 
@@ -135,7 +135,7 @@ def _few(logs: Sequence[str]) -> str:
 
 
 def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:
-    """*info* as ``flarelog runs --json`` shows it; *live*: a receiver said it."""
+    """*info* as ``flarelog runs --json`` shows it; *live*: it comes from a receiver."""
     return {
         "run": info.run,
         "state": info.standing(live=live),

@@ -1,7 +1,7 @@
-"""Files and directories that flarelog makes for itself: a file is replaced as a whole, a directory is closed to others.
+"""flarelog's own files and directories: a file is replaced atomically, a directory is closed to other users.
 
-Who opens a name sees the old contents or the new ones, never a part. What a process that was killed left of a new file
-is removed by the next one, and a link that stands in its place is never followed.
+A reader sees the old contents or the new ones, never a part. The next writer removes the temporary file of a process
+that was killed, and never follows a link in its place.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def replace_file(
     dir_fd: int | None = None,
     owner: tuple[int, int] | None = None,
 ) -> None:
-    """Let *path*, relative to the directory *dir_fd* if there is one, be a file of *data*, which is on the disk first.
+    """Replace *path*, relative to the directory *dir_fd* if given, by a file of *data*, which is synced first.
 
-    *durable*: so is its name, when this returns. *owner*: its user and group, where they are not this process's. One
-    writer at a time. Raises OSError, and leaves nothing new then.
+    *durable*: sync its directory too before returning. *owner*: user and group, if they are not this process's. One
+    writer at a time. Raises OSError, and then leaves no new file.
     """
     new = f"{os.fspath(path)}.new"
     with contextlib.suppress(FileNotFoundError):
@@ -49,7 +49,7 @@ def replace_file(
 
 
 def sync_directory(path: str | os.PathLike[str], *, dir_fd: int | None = None) -> None:
-    """Let the names in *path* be as durable as what they name. Raises OSError."""
+    """Sync the directory *path*, so that its names are durable. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
     try:
         os.fsync(fd)
@@ -58,7 +58,7 @@ def sync_directory(path: str | os.PathLike[str], *, dir_fd: int | None = None) -
 
 
 def make_directory(path: str | os.PathLike[str], mode: int = DIRECTORY_MODE) -> None:
-    """Make *path*, unless it is there, and its parents: those pathlib would make as open as the umask allows.
+    """Make *path* and its missing parents, all with *mode*: pathlib would make the parents as open as the umask allows.
 
     Raises OSError.
     """
@@ -68,5 +68,5 @@ def make_directory(path: str | os.PathLike[str], mode: int = DIRECTORY_MODE) -> 
         try:
             directory.mkdir(mode=mode, exist_ok=True)
         except FileExistsError:
-            directory.stat()  # of a link that leads nowhere, or to itself, this tells what is wrong
+            directory.stat()  # raises the cause for a link that leads nowhere, or to itself
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory)) from None

@@ -1,7 +1,7 @@
-"""What flarelog says to a log is a line a record, whatever is in it, and begins with who speaks.
+"""flarelog's log output: one line a record, whatever its text, beginning with the speaker's name.
 
-Text of others is made legible where it comes in. What got past that, and what a library said, meets it here again.
-What is said of each log is said of the first few in a minute, and of the rest in one line.
+Foreign text is escaped where it comes in; this module escapes records once more, for libraries' messages and omissions.
+Records that repeat for each log are written for the first few logs in a minute, and summed up in one line for the rest.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ LONGEST = 16 << 10  # characters of a line; the longest audit line is shorter
 
 
 class OneLine(logging.Formatter):
-    """``2026-11-22T19:30:55.123Z INFO receiver: sentence``; a traceback's lines are indented: none looks like a
-    record. *speaker*: who speaks; empty: nobody in particular.
+    """``2026-11-22T19:30:55.123Z INFO receiver: sentence``; a traceback's lines are indented, so that none looks like
+    a record. *speaker*: the speaker's name; empty: none.
     """
 
     def __init__(self, speaker: str = "") -> None:
@@ -33,38 +33,38 @@ class OneLine(logging.Formatter):
         return legible(super().formatMessage(record), LONGEST)
 
     def formatException(self, ei: object) -> str:  # noqa: N802  # logging's name
-        return _indented(super().formatException(ei))  # type: ignore[arg-type]  # as logging's own stubs have it
+        return _indented(super().formatException(ei))  # type: ignore[arg-type]  # logging's own stubs lack it
 
     def formatStack(self, stack_info: str) -> str:  # noqa: N802  # logging's name
         return _indented(stack_info)
 
 
 def worth_saying(record: logging.LogRecord) -> bool:
-    """Whether *record* tells anything: gRPC has a traceback for each peer that left while something was sent to it."""
+    """Whether *record* is of use: gRPC logs a traceback for each peer that leaves during a send."""
     return not (record.name.startswith("grpc") and record.getMessage().startswith("ExecuteBatchError raised in core"))
 
 
 class Each(NamedTuple):
-    """What a record says that there is one of for each log."""
+    """Marks a record that repeats for each log."""
 
-    kind: str  # what becomes of these logs: are sealed, have gaps
+    kind: str  # what happens to these logs: are sealed, have gaps
     log: str
-    whose: str = ""  # what begins the sentence
-    ends: str = ""  # another kind of which the log is none any more
+    whose: str = ""  # the beginning of the sentence
+    ends: str = ""  # an earlier kind that no longer applies to the log
 
 
 class _Kind:
-    """The records of a kind in a minute."""
+    """The records of one kind in a minute."""
 
     def __init__(self, what: str, level: int) -> None:
         self.what, self.level, self.count = what, level, 0
-        self.said = set[str]()  # logs of which one was said
+        self.said = set[str]()  # logs with a record that was written
         self.others = set[str]()
-        self.over = 0  # logs and lines that were held back and are not true any more
+        self.over = 0  # held-back logs and lines that no longer apply
 
     @property
     def rest(self) -> str:
-        """What was held back."""
+        """A summary of the records that were held back; empty if there are none."""
         kind, logs, lines = self.what, len(self.others), self.count - MOST - len(self.others) - self.over
         found = []
         if logs:
@@ -75,14 +75,14 @@ class _Kind:
 
 
 class Gathered:
-    """Which records of those that there is one of for each log are said: the first MOST of a kind in a minute."""
+    """Limits records that repeat for each log: the first MOST of a kind in a minute are written."""
 
     def __init__(self) -> None:
         self._began: float | None = None
         self._kinds: dict[tuple[str, str], _Kind] = {}
 
     def says(self, one: Each, now: float, level: int = logging.INFO) -> bool:
-        """Whether a record of *one* at *now* is said by itself; otherwise it is one of the ``rest``."""
+        """Whether to write the record of *one* at *now*; otherwise it counts for the ``rest``."""
         self._began = now if self._began is None else self._began
         ended = self._kinds.get((one.whose, one.ends))
         if ended is not None and one.log in ended.others:
@@ -98,26 +98,24 @@ class Gathered:
 
     @property
     def due(self) -> float | None:
-        """When the minute ends; None: nothing of it was held back."""
-        held = any(kind.count > MOST for kind in self._kinds.values())  # and may not be true any more
+        """When the minute ends; None: no record was held back."""
+        held = any(kind.count > MOST for kind in self._kinds.values())  # some may no longer apply
         return self._began + MINUTE if held and self._began is not None else None
 
     def over(self, now: float) -> bool:
-        """Whether a minute that began has ended by *now*."""
+        """Whether the minute that began has ended by *now*."""
         return self._began is not None and now >= self._began + MINUTE
 
     def rest(self) -> list[tuple[int, str]]:
-        """The level and a sentence for each kind of which records were held back; a new minute begins with the next
-        record.
-        """
+        """The level and a summary for each kind with held-back records; the next record begins a new minute."""
         found = [(kind.level, f"{whose}{kind.rest}") for (whose, _), kind in self._kinds.items() if kind.rest]
         self._began, self._kinds = None, {}
         return found
 
 
 def each(kind: str, log: object, whose: str = "", *, ends: str = "") -> dict[str, Each]:
-    """The *extra* of a record that there is one of for each log; *kind* says what becomes of them: ``are sealed``.
-    *whose* begins the sentence for those that are held back. *ends*: another kind, of which the log is none any more.
+    """The *extra* of a record that repeats for each log; *kind* says what happens to them: ``are sealed``. *whose*
+    begins the summary of held-back records. *ends*: an earlier kind that no longer applies to the log.
     """
     return {"each_log": Each(kind, str(log), whose, ends)}
 
@@ -126,8 +124,8 @@ def _of_one(kind: str) -> str:
     return kind.replace("are ", "is ", 1).replace("have ", "has ", 1)
 
 
-class Talk(logging.StreamHandler):  # type: ignore[type-arg]  # of sys.stderr, as it is when a record comes
-    """Writes records to stderr; those that there is one of for each log are ``Gathered``, unless *all_of_them*."""
+class Talk(logging.StreamHandler):  # type: ignore[type-arg]  # writes to sys.stderr as it is when a record comes
+    """Writes records to stderr; those that repeat for each log are limited by ``Gathered``, unless *all_of_them*."""
 
     def __init__(self, speaker: str = "", *, all_of_them: bool = False) -> None:
         super().__init__()
@@ -137,7 +135,7 @@ class Talk(logging.StreamHandler):  # type: ignore[type-arg]  # of sys.stderr, a
         self.setFormatter(OneLine(speaker))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """As it is; called with the handler's lock."""
+        """Write or hold back *record*; called with the handler's lock."""
         one = getattr(record, "each_log", None)
         if one is None or self._all:
             super().emit(record)
@@ -153,7 +151,7 @@ class Talk(logging.StreamHandler):  # type: ignore[type-arg]  # of sys.stderr, a
             self._timer.start()
 
     def flush_rest(self) -> None:
-        """Say what was held back."""
+        """Write the summaries of held-back records."""
         with self.lock or threading.RLock():
             self._say_rest()
 
@@ -170,7 +168,7 @@ class Talk(logging.StreamHandler):  # type: ignore[type-arg]  # of sys.stderr, a
 
 
 def one_line(record: logging.LogRecord) -> logging.LogRecord:
-    """A copy of *record* for handlers of others, whose formatters are theirs: its message is legible already."""
+    """A copy of *record* for handlers of other libraries, with an escaped message: their formatters do not escape."""
     made = copy.copy(record)
     made.msg, made.args = legible(record.getMessage(), LONGEST), None
     return made

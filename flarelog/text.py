@@ -1,21 +1,21 @@
-"""Text of others, a peer's or a file's name, as it may stand in a sentence, on a terminal and in a log.
+"""Makes foreign text, such as a peer's message or a file's name, safe for a sentence, a terminal and a log.
 
-Nothing else makes it so. It is done where text comes in, and once more where flarelog speaks: an error, a log record.
-Doing it twice changes nothing.
+This module alone does so: once where the text comes in, and again where flarelog speaks, in an error or a log record.
+Escaping twice changes nothing.
 """
 
 from __future__ import annotations
 
 LONGEST = 8192
-"""Characters of one text, unless its place has a smaller room."""
+"""The default maximum of characters of one text."""
 
 
 def legible(text: str, most: int = LONGEST) -> str:
-    r"""*text* on one line of at most *most* characters: none drives a terminal, turns the direction or is unseen.
+    r"""*text* on one line of at most *most* characters, without control, bidirectional or invisible characters.
 
-    What cannot be printed stands there as Python writes it: ``\n``, ``\x1b``, ``\u202e``. So does half of a surrogate
-    pair, which nothing could encode; one that stands for a byte of a file's name is that byte, ``\xNN``. What was cut
-    ends with three dots.
+    Unprintable characters are escaped as Python writes them: ``\n``, ``\x1b``, ``\u202e``. So is a lone surrogate,
+    which cannot be encoded; one that stands for a byte of a file's name becomes ``\xNN``. Truncated text ends with
+    three dots.
     """
     if len(text) <= most and text.isprintable():
         return text
@@ -26,22 +26,22 @@ def legible(text: str, most: int = LONGEST) -> str:
 
 
 def quoted(name: str) -> str:
-    """*name* between quotes, its first 80 characters or so."""
+    """*name* in quotes, cut to 100 characters."""
     return f"'{legible(name, 100)}'"
 
 
 def several(count: int, noun: str, plural: str = "") -> str:
-    """``1 log``, ``2 logs``, ``0 logs``. *plural*: that of *noun*, where it has more than an *s*."""
+    """``1 log``, ``2 logs``, ``0 logs``. *plural*: of *noun*, if it is not *noun* with an *s*."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def are(count: int) -> str:
-    """The verb that goes with *count*."""
+    """The verb for *count*."""
     return "is" if count == 1 else "are"
 
 
 def agreeing(sentence: str, count: int, noun: str, **others: object) -> str:
-    """*sentence*, whose ``{used}`` is ``1 log`` or ``2 logs``, whose ``{are}`` goes with it, and which has *others*."""
+    """*sentence* with ``{used}`` as ``1 log`` or ``2 logs``, its verb as ``{are}``, and *others* filled in."""
     return sentence.format(used=several(count, noun), are=are(count), **others)
 
 

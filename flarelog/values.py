@@ -1,12 +1,12 @@
-"""Values: classes whose fields never change. ``@frozen`` makes what ``@dataclass(frozen=True, slots=True)`` makes.
+"""Values: classes whose fields never change. ``@frozen`` is a faster ``@dataclass(frozen=True, slots=True)``.
 
-The standard library compiles six functions for each such class, and makes the class twice: 1 ms for eight fields, and
-most commands import fifty of them before they show anything. Here a class shares all functions but one with the others,
-and has an ``__init__`` of its own compiled only behind its first FEW instances: it is four times as fast, and compiling
-it takes as long as making fifty of them. ``fields``, ``replace`` and ``asdict`` of ``dataclasses`` take a value,
-``field`` says more of a field than its default, and ``__post_init__`` is called. Two things are not: a value has no
-order but the one that its class writes down, and no fields are inherited from it or by it. A class that another one
-extends stays a dataclass.
+The standard library compiles six functions for each such class, and creates the class twice: 1 ms for eight fields.
+Most commands import fifty such classes before they show anything. Here all classes share every function but
+``__init__``; a class gets its own compiled ``__init__`` only after its first FEW instances, because compiling it takes
+as long as making fifty of them, though it is then four times as fast. ``fields``, ``replace`` and ``asdict`` of
+``dataclasses`` take a value, ``field`` works, and ``__post_init__`` is called. Two things differ: a value has no order
+unless its class defines one, and fields are never inherited, from a value or by one. A class with subclasses stays a
+dataclass.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
-FEW = 32  # instances of a class that are made without an __init__ of its own
+FEW = 32  # instances of a class before its own __init__ is compiled
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T]) -> type[T]:
-    """*cls* again, with slots for its annotated fields. Raises TypeError if a base class has fields."""
+    """Recreate *cls* with slots for its annotated fields. Raises TypeError if a base class has fields."""
     for base in cls.__mro__[1:]:
         if hasattr(base, "__dataclass_fields__"):
             raise TypeError(f"{cls.__qualname__} cannot inherit the fields of {base.__qualname__}")
@@ -59,14 +59,14 @@ def frozen(cls: type[T]) -> type[T]:
 
 
 class _Fields:
-    """What ``dataclasses`` knows a class by: it is made when somebody asks."""
+    """The ``__dataclass_fields__`` of a class, made on first access."""
 
     def __init__(self, types: dict[str, Any], declared: dict[str, Field[Any]]) -> None:
         self._types, self.declared = types, declared
 
     def __get__(self, instance: object, owner: type) -> dict[str, Field[Any]]:
         listed = [(name, kind, self.declared[name]) for name, kind in self._types.items()]
-        said = {"__doc__": owner.__name__}  # a class that says nothing would get its signature, at 1 ms
+        said = {"__doc__": owner.__name__}  # without a docstring a class would get its signature, which takes 1 ms
         made: Any = make_dataclass(owner.__name__, listed, namespace=said, init=False, repr=False, eq=False)
         type.__setattr__(owner, "__dataclass_fields__", made.__dataclass_fields__)
         found: dict[str, Field[Any]] = made.__dataclass_fields__
@@ -74,16 +74,16 @@ class _Fields:
 
 
 def fields_of(cls: type) -> Iterable[Field[Any]]:
-    """What ``dataclasses.fields`` gives of *cls*, a value or a dataclass.
+    """The fields of *cls*, a value or a dataclass, like ``dataclasses.fields``.
 
-    Of a value that one makes a class first, for 0.1 to 0.4 ms. A command asks it of eight before it shows anything.
+    For a value, that function creates a class first, in 0.1 to 0.4 ms; a command needs the fields of eight early on.
     """
     known = cls.__dict__.get("__dataclass_fields__")
     return known.declared.values() if isinstance(known, _Fields) else fields(cls)
 
 
 def changed(value: T, **to: object) -> T:
-    """What ``dataclasses.replace`` makes of *value*, for the reason of ``fields_of``."""
+    """A copy of *value* with fields changed, like ``dataclasses.replace``, but without creating a class first."""
     known = type(value).__dict__.get("__dataclass_fields__")
     if not isinstance(known, _Fields) or not all(each.init for each in known.declared.values()):
         return replace(value, **to)  # type: ignore[type-var]
@@ -91,7 +91,7 @@ def changed(value: T, **to: object) -> T:
 
 
 def _filled(self: Any, declared: dict[str, Field[Any]], given: tuple[object, ...], named: dict[str, object]) -> bool:
-    """Do what the ``__init__`` does that *declared* fields ask for; False if that one would refuse the arguments."""
+    """Do the work of ``__init__`` for *declared* fields; False if it would refuse the arguments."""
     plain = [name for name, each in declared.items() if each.init and each.kw_only is not True]
     said = dict(zip(plain, given, strict=False))
     if len(said) < len(given) or not said.keys().isdisjoint(named):
@@ -115,7 +115,7 @@ def _filled(self: Any, declared: dict[str, Field[Any]], given: tuple[object, ...
 
 
 def _init(cls: type, types: dict[str, Any], declared: dict[str, Field[Any]]) -> Callable[..., None]:
-    """The ``__init__`` of *cls*."""
+    """Compile the ``__init__`` of *cls*."""
     known: dict[str, Any] = {"__name__": cls.__module__, "_missing": MISSING}
     plain, named, lines = ["self"], list[str](), list[str]()
     for name, each in declared.items():
@@ -132,8 +132,8 @@ def _init(cls: type, types: dict[str, Any], declared: dict[str, Field[Any]]) -> 
     parameters = ", ".join([*plain, *(["*", *named] if named else [])])
     after = ["    self.__post_init__()"] if hasattr(cls, "__post_init__") else []
     text = "\n".join([f"def __init__({parameters}):", *(lines + after or ["    pass"])])
-    # Of text, exec makes Python forget that a KeyboardInterrupt ends it, and with which code it is to exit then.
-    exec(compile(text, "<values>", "exec"), known)  # noqa: S102  # the text has names of fields alone
+    # exec of a string would reset Python's flag of an unhandled KeyboardInterrupt, and so the exit code for it.
+    exec(compile(text, "<values>", "exec"), known)  # noqa: S102  # the text contains names of fields alone
     made: Callable[..., None] = known["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     made.__annotations__ = {**{name: kind for name, kind in types.items() if declared[name].init}, "return": None}
@@ -141,7 +141,7 @@ def _init(cls: type, types: dict[str, Any], declared: dict[str, Field[Any]]) -> 
 
 
 def _methods(declared: dict[str, Field[Any]]) -> dict[str, Callable[..., Any]]:
-    """What all values do alike."""
+    """The methods that all values share."""
     shown = [name for name, each in declared.items() if each.repr]
     compared = [name for name, each in declared.items() if each.compare]
     of: Callable[[Any], object] = attrgetter(*compared) if compared else lambda self: ()

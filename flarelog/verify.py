@@ -1,9 +1,9 @@
-"""Reads a stream again and compares it: with every length that its journal vouches for, and with the source files if
-they are there.
+"""Rereads a stream and compares it with every length that its journal vouches for, and with the source files, if they
+exist.
 
 The journal vouches for prefixes, at most about a megabyte apart: a difference is located between two of them. A
-source file tells the very offset. Each byte of a source file stands in one stream, once, and in the stream of its log:
-of two streams of a site that hold the same bytes, or where one holds a generation of the other, the later one is wrong.
+source file gives the exact offset. Each byte of a source file belongs in one stream, once, and in the stream of its
+log. If two streams of a site hold the same bytes, or one holds a generation of the other, the later one is wrong.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ _MASKED = bytes(0xFF if byte == ord("*") else 0 for byte in range(256))
 
 @frozen
 class Verdict:
-    """What was found of one stream; ``first`` is None when everything agrees. Where a site's redaction has masked
-    something, its source may hold any byte.
+    """The result for one stream; ``first`` is None if everything agrees. Bytes that a site's redaction has masked agree
+    with any source byte.
     """
 
     stream: StreamId
     length: int
     compared: int  # bytes that were compared with a source file
-    first: int | None = None  # the first offset that differs, or the begin of the range in which it lies
+    first: int | None = None  # the first offset that differs, or the beginning of the range that contains it
     text: str = "ok"
-    redacted: Redaction | None = None  # as the receipt said
+    redacted: Redaction | None = None  # from the receipt
     gaps: int = 0  # places where bytes are known to be lost
-    damaged: int = 0  # lines of the journal that cannot be read
-    ranged: bool = False  # the journal alone tells of a difference no more than the range in which it lies
-    awaited: bool = False  # a receiver that is at work may be about to write what the journal lacks
+    damaged: int = 0  # unreadable lines of the journal
+    ranged: bool = False  # only the journal shows a difference, so its range is known but not its offset
+    awaited: bool = False  # a running receiver may be about to write what the journal lacks
 
     @property
     def alone(self) -> bool:
-        """Whether it has bytes of which none was compared with a source file, and nothing differs."""
+        """Whether the stream has bytes, none of them compared with a source file, and no difference."""
         return self.first is None and self.length > 0 and self.compared == 0
 
 
 class Files:
-    """The files under a directory, and what they are called now."""
+    """The files under a directory, with their present names."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -70,7 +70,7 @@ class Files:
                     self._by_inode.setdefault((status.st_dev, status.st_ino), []).append(path)
 
     def of(self, extent: Extent) -> Path | None:
-        """The file that *extent* came from, whatever it is called now; None if it is gone or was begun anew."""
+        """The file that *extent* came from, under any name; None if it is gone or was truncated."""
         if extent.ended == "truncated":
             return None
         for path in self._by_inode.get(inode(extent.identity), ()):
@@ -83,7 +83,7 @@ class Files:
         return None
 
     def name(self, path: Path) -> str:
-        """Of the log that *path* would be."""
+        """The name of the log that *path* would be."""
         return path.relative_to(self.root).as_posix()
 
 
@@ -96,7 +96,7 @@ def verify(store: Reader, streams: Iterable[StreamId], source: Path | None = Non
         try:
             verdict, held = _compared(store, stream, files, in_use=True)
             if verdict.awaited and not store.is_in_use():
-                verdict, held = _compared(store, stream, files, in_use=False)  # which may have ended meanwhile
+                verdict, held = _compared(store, stream, files, in_use=False)  # the receiver may have ended
             verdicts[stream] = verdict
             if held is not None:
                 journals[stream] = held
@@ -116,8 +116,8 @@ def verify(store: Reader, streams: Iterable[StreamId], source: Path | None = Non
 def _compared(
     store: Reader, stream: StreamId, files: Files | None, *, in_use: bool
 ) -> tuple[Verdict, StreamInfo | None]:
-    """The verdict, and what the stream's own journal says. *in_use*: a receiver may be at work. Raises OSError;
-    NotFound; Unavailable where the store has something in the place of a file.
+    """The verdict, and the info of the stream's own journal. *in_use*: a receiver may be running. Raises OSError;
+    NotFound; Unavailable if something else stands in the place of a file of the store.
     """
     with store.evidence(stream) as held:
         found = _against_store(held, in_use=in_use)
@@ -168,7 +168,7 @@ def _against_store(held: Evidence, *, in_use: bool) -> Verdict:
 
 
 def _prefixes(held: Evidence) -> tuple[int, str, bool] | None:
-    """Where the bytes differ from what the journal vouches for: as a verdict's first, text and ranged."""
+    """The first difference from what the journal vouches for, as (first, text, ranged) of a Verdict; None if none."""
     begin, digest, size = 0, EMPTY_DIGEST, held.size
     for end, expected in held.lengths:
         if end > size:
@@ -177,7 +177,7 @@ def _prefixes(held: Evidence) -> tuple[int, str, bool] | None:
         while at < end:
             piece = held.read(min(_READ, end - at), at)
             if not piece:
-                break  # somebody cuts it off meanwhile
+                break  # the file was truncated during the read
             digest, at = extend(digest, piece), at + len(piece)
         if digest != expected:
             return begin, f"differs from the committed bytes between offset {begin} and {end}", True
@@ -186,7 +186,7 @@ def _prefixes(held: Evidence) -> tuple[int, str, bool] | None:
 
 
 def _of_another(held: Evidence, *, agrees: bool) -> str:
-    """What is wrong with a journal that is another stream's, or does not say whose it is."""
+    """The sentence for a journal that is another stream's, or that does not say whose it is."""
     if held.whose is not None and agrees:
         return (
             f"its journal is that of {held.whose}, and the bytes agree with it:"
@@ -224,7 +224,7 @@ def _against_source(held: Evidence, files: Files, text: str) -> Verdict:
                         at += len(ours)
                         continue
                     first = extent.offset + at + same
-                    name = legible(str(path))  # as whoever writes there chose it
+                    name = legible(str(path))  # the log's writer chose the name
                     text = f"differs at offset {first} from {name}, offset {extent.source_offset + at + same}"
                     return Verdict(stream, committed, compared + at + same, first, text)
                 at += len(ours)
@@ -233,8 +233,8 @@ def _against_source(held: Evidence, files: Files, text: str) -> Verdict:
 
 
 def _same(ours: bytes, theirs: bytes, *, masked: bool) -> int:
-    """How many bytes both begin with; where some of ours are *masked*, a mask is as any byte. As numbers, because a
-    loop over the bytes of a redacted log takes most of the time of verifying it.
+    """How many leading bytes are equal; if *masked*, a mask character of ours equals any byte. Compares as integers,
+    because a loop over the bytes of a redacted log would take most of the time of verifying it.
     """
     ours = ours[: len(theirs)]
     different = int.from_bytes(ours) ^ int.from_bytes(theirs)
@@ -243,11 +243,11 @@ def _same(ours: bytes, theirs: bytes, *, masked: bool) -> int:
     return len(ours) - (different.bit_length() + 7) // 8
 
 
-# --- what stands in the wrong stream, or in two places
+# --- bytes in the wrong stream, or in two places
 
 
 def _misplaced(journals: dict[StreamId, StreamInfo], files: Files) -> Iterator[tuple[StreamId, int, str]]:
-    """(stream, offset, sentence) of bytes of a site that another of its streams holds as well, or should hold alone."""
+    """(stream, offset, sentence) for bytes that another stream of the site holds too, or should hold instead."""
     sites: dict[tuple[str, str], dict[StreamId, StreamInfo]] = {}
     for stream, held in journals.items():
         sites.setdefault((stream.run, stream.site), {})[stream] = held
@@ -267,7 +267,7 @@ def _held_twice(journals: dict[StreamId, StreamInfo], files: Files) -> Iterator[
         for (one, first), (other, second) in pairwise(found):
             same = first.source_offset + first.length - second.source_offset
             path = files.of(second) if same > 0 else None
-            if path is None or _masked_as(first) != _masked_as(second):  # with other rules it is sent again on purpose
+            if path is None or _masked_as(first) != _masked_as(second):  # resent after a change of rules
                 continue
             where = "" if one == other else f" of log {one.log}"
             yield (
@@ -282,7 +282,7 @@ def _masked_as(extent: Extent) -> str:
 
 
 def _strayed(journals: dict[StreamId, StreamInfo], files: Files) -> Iterator[tuple[StreamId, int, str]]:
-    """Generations that stand, by their births, between two of another log of which theirs is a rotated name."""
+    """Generations that were born between two of another log, and whose file's name is a rotated name of that log."""
     logs = {stream: [mark for mark in held.marks if isinstance(mark, Generation)] for stream, held in journals.items()}
     for stream, held in journals.items():
         others = [(other.log, marks) for other, marks in logs.items() if other != stream]
@@ -298,7 +298,7 @@ def _strayed(journals: dict[StreamId, StreamInfo], files: Files) -> Iterator[tup
 
 
 def _renamed(stream: StreamId, held: StreamInfo, streams: Iterable[StreamId], files: Files) -> str:
-    """Which bytes of *stream* are those of a file that has another log's name by now. It may have been renamed."""
+    """A sentence for bytes of *stream* whose file now has another log's name, perhaps after a rename; empty if none."""
     others = {other.log for other in streams if (other.run, other.site) == (stream.run, stream.site)} - {stream.log}
     for extent in extents(held.marks, held.committed):
         path = files.of(extent) if extent.length else None
@@ -309,7 +309,7 @@ def _renamed(stream: StreamId, held: StreamInfo, streams: Iterable[StreamId], fi
 
 
 def _is_generation(extent: Extent, name: str, log: str, generations: list[Generation]) -> bool:
-    """Whether *extent*, of a file that is called *name*, came between two of the *generations* of *log*."""
+    """Whether *extent*, of a file now called *name*, was born between two of the *generations* of *log*."""
     born = born_of(extent.notes)
     if born is None or not (is_surely_rotation(log, name) and is_numbered(log, name)):
         return False
@@ -318,5 +318,5 @@ def _is_generation(extent: Extent, name: str, log: str, generations: list[Genera
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Whoever wrote the marks chose the inode that is looked for: it may be a FIFO's by now."""
+    """An opener that never blocks: the inode comes from the log's writer, and may be a FIFO's by now."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,7 +1,7 @@
-"""Files that are read again when they have changed: certificates, revocation lists, policy, tokens, a site's consent.
+"""Files that are reread after a change: certificates, revocation lists, policy, tokens, a site's consent.
 
-The stamp is taken before the files are read, so that what is replaced meanwhile is read again. What was made of them
-last stays in force while they make no sense, and each change that makes none is said once.
+The stamp is taken before the files are read, so that a replacement during the read is noticed. While the files are
+invalid, the last valid result stays in force, and each invalid change is reported once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Stamp = tuple[tuple[int, ...], ...]
 
 
 def stamp(*files: str | os.PathLike[str] | int) -> Stamp:
-    """Changes when one of *files*, paths or descriptors, does; one that cannot be looked at is ``()``."""
+    """A value that changes when one of *files*, paths or descriptors, does; ``()`` for a file without a status."""
     return tuple(map(_stamp, files))
 
 
@@ -32,10 +32,10 @@ def _stamp(file: str | os.PathLike[str] | int) -> tuple[int, ...]:
 
 
 class Watched(Generic[T]):
-    """What *load* makes of *files*, once now and again when they have changed. Any thread may look.
+    """The result of *load* for *files*, loaded now and again after each change. Thread-safe.
 
-    *said* is told of each reading after the first: what happened (``have changed``, ``were read again``), and why what
-    was made before stays in force, None where it does not. Raises what *load* raises, when this is made.
+    *said* is called after each later load with the event (``have changed``, ``were read again``) and the error that
+    keeps the previous result in force, or None. The constructor raises what *load* raises.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Watched(Generic[T]):
         self.made = load()
 
     def look(self, anyway: bool = False) -> T:
-        """What holds now; *anyway*: the files are read though they seem unchanged."""
+        """The current result; *anyway*: reload the files even if they seem unchanged."""
         with self._lock:
             seen = stamp(*self._files)
             if anyway or seen != self._seen:

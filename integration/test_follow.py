@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from integration.harness.places import FLARELOG, RUN, Place, Program, Proxy, Receiver, append, until
+from flarelog.errors import NOT_FOUND
+from integration.harness.places import FLARELOG, LOG, RUN, SITE, Place, Program, Proxy, Receiver, append, until
 from tests.often import table
 
 SITES = ("site-1", "site-2")
@@ -414,6 +415,20 @@ def test_a_terminal_shows_the_state_of_the_sites_below_and_bars_that_move(place:
     assert said.startswith(b"continue with: ")
     assert b"Traceback" not in terminal.seen
     end(place, receiver, programs)
+
+
+def test_nothing_of_the_footer_stands_before_the_sentence_of_a_run_that_was_removed(place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, b"one\n")
+    place.sidecar(receiver)
+    receiver.gets(b"one\n")
+    terminal = Terminal("follow", RUN, "--receiver", receiver.address)
+    terminal.sees("1 site: 1 live")
+    place.call("rm", RUN, "--receiver", receiver.address, "--yes", "--force")
+    assert terminal.ended() == NOT_FOUND
+    before, _, said = terminal.seen.rpartition(b"flarelog: ")
+    assert before.endswith(b"\x1b[J")
+    assert said == f"{RUN}/{SITE}/{LOG} was removed\r\n".encode()
 
 
 @pytest.mark.soak

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import fcntl
 import gzip
 import json
+import lzma
 import os
 import pty
 import signal
@@ -202,6 +204,15 @@ def test_a_file_that_cannot_be_read_holds_no_other(tmp_path: Path) -> None:
     said = done.stderr.decode()
     assert "cut.gz: the compressed data is truncated" in said
     assert "bad.gz: the compressed data is damaged" in said
+
+
+def test_what_view_does_not_unpack_is_told_with_the_command_that_does(tmp_path: Path) -> None:
+    (tmp_path / "a.log.bz2").write_bytes(bz2.compress(b"some line\n"))
+    (tmp_path / "a b.log.xz").write_bytes(lzma.compress(b"some line\n"))
+    done = view(tmp_path / "a.log.bz2", tmp_path / "a b.log.xz")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert f"the file is compressed: bzcat {tmp_path}/a.log.bz2 | flarelog view - shows it" in done.stderr.decode()
+    assert f"the file is compressed: xzcat '{tmp_path}/a b.log.xz' | flarelog view - shows it" in done.stderr.decode()
 
 
 def test_a_reader_that_has_seen_enough_is_no_trouble(tmp_path: Path) -> None:

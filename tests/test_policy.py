@@ -156,6 +156,12 @@ def test_an_empty_policy_lets_nobody_in() -> None:
             id="another-site",
         ),
         pytest.param(
+            OWN_READER,
+            P,
+            f"{OWN_READER} belongs to no site and may not push as 'site-2': give the certificate of 'site-2'",
+            id="a-reader-pushes",
+        ),
+        pytest.param(
             SITE,
             L,
             "certificate 'site-1' is of site site-1, but the call asks for site 'site-2': name the site site-1, or give"

@@ -1,1 +1,1 @@
-"""What must be right on a machine, and on the way to a receiver; each trouble with its cure."""
+"""Checks of a machine and of the way to a receiver; each failure comes with a fix."""

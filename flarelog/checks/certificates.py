@@ -1,4 +1,4 @@
-"""This end's certificate and the revocation lists: whether they fit together, and until when they hold."""
+"""Checks of this end's certificate and of revocation lists: whether they fit together, and when they expire."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flarelog.errors import FlarelogError
 from flarelog.security.tls import TOO_EARLY, Tls
 from flarelog.text import several
 
-SOON = 30 * 86400  # seconds before a certificate's end from which on it is said
+SOON = 30 * 86400  # seconds before a certificate's end from which on a row warns
 CLOCK = "set this machine's clock if it is wrong (date; NTP keeps it right), else wait"
 NO_TLS = "a revocation list needs TLS", "give --tls-ca, --tls-cert and --tls-key as well"
 
@@ -22,7 +22,7 @@ def own(tls: Tls, end: Literal["server", "client"]) -> Iterator[Row]:
 
     try:
         tls.check(end)
-        # Not public, and there all the same: the one way to read a certificate without a package for it.
+        # A private function, but the only way to read a certificate's dates without another package.
         decode = getattr(getattr(ssl, "_ssl"), "_test_decode_cert")  # noqa: B009
         certificate = decode(tls.cert)
     except FlarelogError as error:

@@ -1,4 +1,4 @@
-"""What a check has found: a row, with what to do where it is no good. No check raises."""
+"""The result of a check: a row, with a fix unless it is ok. No check raises."""
 
 from __future__ import annotations
 

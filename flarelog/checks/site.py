@@ -1,4 +1,4 @@
-"""The logs of a site: whether they may leave, can be read and named, and how their changes are noticed."""
+"""Checks of a site's logs: whether they may leave, can be read and named, and how changes are noticed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from flarelog.sources.files.unmatched import unmatched
 from flarelog.sources.files.watch import InotifyWatch
 from flarelog.text import are, several
 
-FILES = 200_000  # that are looked at under a root
+FILES = 200_000  # maximum of files checked under a root
 _INOTIFY = "/proc/sys/fs/inotify"
 
 
 def forbidden(site_policy: Sequence[str]) -> Row | None:
-    """What a sidecar would say where no log may leave the site, not even a test record."""
+    """The row of a failed check if the site's policy forbids all logs, which includes a test record; else None."""
     try:
         for site in in_force(*site_policy):
             site.demand()
@@ -36,7 +36,7 @@ def forbidden(site_policy: Sequence[str]) -> Row | None:
 def source_of(
     root: str, include: Sequence[str], exclude: Sequence[str], site_policy: Sequence[str]
 ) -> SourceOptions | Row:
-    """What a sidecar would send; a row where the patterns are wrong."""
+    """The files that a sidecar would send; a row if the patterns are invalid."""
     try:
         return SourceOptions(root, tuple(include), tuple(exclude), sites=in_force(*site_policy))
     except FlarelogError as error:
@@ -86,7 +86,7 @@ def _some(names: list[str]) -> str:
 
 
 def _walked(source: SourceOptions) -> tuple[int, int, list[str], list[str], list[str]]:
-    """(logs, directories, what cannot be read, what cannot be named, pairs that differ in case alone)."""
+    """(logs, directories, unreadable paths, invalid names, pairs that differ in case alone)."""
     files, directories = 0, 0
     letters: dict[str, str] = {}
     alike: list[str] = []
@@ -94,7 +94,7 @@ def _walked(source: SourceOptions) -> tuple[int, int, list[str], list[str], list
     unnamed: list[str] = []
     for directory, below, names in os.walk(source.root, onerror=lambda error: closed.append(str(error.filename))):
         directories += 1
-        if not os.access(directory, os.X_OK):  # its names may be read, and nothing be opened by them
+        if not os.access(directory, os.X_OK):  # a listing without x permission gives names, but no file can be opened
             closed.append(directory)
             below.clear()
             continue
@@ -106,7 +106,7 @@ def _walked(source: SourceOptions) -> tuple[int, int, list[str], list[str], list
             try:
                 if not stat.S_ISREG(os.stat(path).st_mode):
                     continue
-            except PermissionError:  # a link leads where this user may not go
+            except PermissionError:  # a link leads to a place that this user may not access
                 closed.append(relative)
                 continue
             except OSError:
@@ -129,7 +129,7 @@ def _file_system(root: str) -> Iterator[Row]:
     try:
         fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
-        return  # said already
+        return  # reported by _walked
     try:
         if remote(fd):
             fix = "run the sidecar on the machine that writes the logs"

@@ -1,4 +1,4 @@
-"""A receiver's store: whether it is there and free, how fast it is, and how much room it has."""
+"""Checks of a receiver's store: whether it exists and is free, its speed, and its space."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flarelog.errors import NotAllowed, NotFound
 from flarelog.stores.choose import there
 from flarelog.text import several
 
-SYNC = 0.1  # seconds that making a little durable may take without a word
+SYNC = 0.1  # seconds for a small durable write before a row warns
 LEAST_FREE, LITTLE_FREE = 64 << 20, 1 << 30  # bytes
 _FREE = "free space and inodes there (df -h, df -i): remove old runs, or raise the quota"
 _WRITABLE = {
@@ -23,7 +23,7 @@ _WRITABLE = {
     errno.EDQUOT: _FREE,
     errno.EROFS: "mount the file system for writing (mount -o remount,rw), or allow it: ReadWritePaths= in the unit",
 }
-EXPECTED = {"lost+found", ".tokens.json"}  # where no receiver has been yet: of a new file system, of token create
+EXPECTED = {"lost+found", ".tokens.json"}  # allowed before the first start of a receiver
 LEAST_INODES, LITTLE_INODES = 100, 10_000
 
 
@@ -58,12 +58,12 @@ def store(root: Path) -> Iterator[Row]:
 
 
 def _strangers(root: Path) -> str:
-    """What is in *root* that is no part of a store, in words; empty where it is a store, or may become one."""
+    """The entries of *root* that belong to no store, in words; empty if it is a store, or may become one."""
     try:
         there(root)
     except NotFound:
         names = sorted(name for name in os.listdir(root) if name not in EXPECTED)
-    except NotAllowed:  # what follows says it
+    except NotAllowed:  # _lock and _written report it
         return ""
     else:
         return ""
@@ -72,13 +72,13 @@ def _strangers(root: Path) -> str:
 
 
 def _letters(root: Path) -> Iterator[Row]:
-    """Whether names that differ in case alone are two there."""
+    """Whether the file system distinguishes names that differ in case alone."""
     try:
         with tempfile.NamedTemporaryFile(prefix=".flarelog-doctor-a", dir=root) as file:
             other = Path(file.name)
             folds = other.with_name(other.name.swapcase()).exists()
     except OSError:
-        return  # said already
+        return  # reported by _written
     if folds:
         fix = "put the store on a case-sensitive file system, or avoid names that differ only in case"
         yield warn("letters", (f"{root} ignores case in names; the receiver refuses the second of two such names"), fix)
@@ -87,7 +87,7 @@ def _letters(root: Path) -> Iterator[Row]:
 
 
 def _lock(root: Path) -> Row:
-    """Whether a receiver is at work there. The lock is not tried: a receiver that starts just then would not get it."""
+    """Whether a receiver uses the store. Taking the lock would make a receiver that starts at that moment fail."""
     try:
         inode = os.stat(root / ".lock").st_ino
         locks = Path("/proc/locks").read_text().splitlines()
@@ -100,7 +100,7 @@ def _lock(root: Path) -> Row:
 
 
 def _written(directory: Path) -> float:
-    """The median of the seconds that a little data takes to be durable. Raises OSError."""
+    """The median of the seconds that a small durable write takes. Raises OSError."""
     times = []
     with tempfile.NamedTemporaryFile(prefix=".flarelog-doctor-", dir=directory) as file:
         for _ in range(5):

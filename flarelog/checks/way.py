@@ -1,4 +1,4 @@
-"""The way to a receiver: its address, TLS, its protocol and clock, and a test record that is sent and acknowledged."""
+"""Checks of the way to a receiver: its address, TLS, its protocol and clock, and a round trip of a test record."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from flarelog.sources.files.patterns import SourceOptions
 from flarelog.wire.codec.base import MAJOR
 from flarelog.wire.statuses import NO_PROTOCOL
 
-RESOLVES, CONNECTS, TRIP = 5.0, 3.0, 15.0  # seconds that each may take
+RESOLVES, CONNECTS, TRIP = 5.0, 3.0, 15.0  # timeouts in seconds
 PORT = "check the port: flarelog serve must listen there"
-AHEAD = 2.0  # seconds that two clocks may differ without a word
+AHEAD = 2.0  # seconds that two clocks may differ before a row warns
 
 
 async def way(
@@ -42,8 +42,8 @@ async def way(
     *,
     forbidden: bool = False,
 ) -> None:
-    """Each step needs the one before it: after one that fails nothing more is tried. *forbidden*: no log may leave the
-    site.
+    """Run the steps, each of which needs the previous one: a failure ends them. *forbidden*: no log may leave the site,
+    so no test record is sent.
     """
     steps: list[Callable[[], Awaitable[list[Row]]]] = [
         lambda: _address(receiver),
@@ -152,7 +152,7 @@ def _certificate_of(receiver: str, tls: Tls) -> Mapping[str, object]:
 
 
 async def _talk(connect: Callable[[], Client], run_id: str) -> list[Row]:
-    """What the receiver says of itself: protocol and clock."""
+    """The receiver's protocol and clock, from its own answer."""
     try:
         run_name(run_id)
     except InvalidName as error:
@@ -174,7 +174,7 @@ async def _talk(connect: Callable[[], Client], run_id: str) -> list[Row]:
 
 
 def _cure(error: FlarelogError) -> str:
-    """What to do where a receiver does not say what it is."""
+    """The fix if the receiver does not identify itself."""
     if isinstance(error, NotAReceiver) or NO_PROTOCOL in str(error):
         return PORT
     if isinstance(error, NotAllowed):
@@ -198,7 +198,7 @@ def _protocol(major: int, minor: int, agent: str) -> Row:
 
 
 def _clock(began: float, theirs: float, ended: float) -> Iterator[Row]:
-    """The receiver's clock was read at some time between *began* and *ended*, both by this machine's."""
+    """Compare the clocks: the receiver read its own between *began* and *ended*, both by this machine's."""
     if not theirs:
         return
     ahead, unsure = (began + ended) / 2 - theirs, (ended - began) / 2
@@ -215,7 +215,7 @@ def _clock(began: float, theirs: float, ended: float) -> Iterator[Row]:
 
 
 async def _trip(receiver: str, tls: Tls | None, run_id: str, site: str) -> Row:
-    """A record that is sent as any log is, with a receipt."""
+    """Send a test record like any log, with a receipt."""
     fix = "check the receiver's messages and its policy, which must allow this site to push"
     with tempfile.TemporaryDirectory(prefix="flarelog-doctor-") as directory:
         line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {socket.gethostname()}: a test record\n"
@@ -248,7 +248,7 @@ async def _trip(receiver: str, tls: Tls | None, run_id: str, site: str) -> Row:
 
 
 async def _announced(connect: Callable[[], Client]) -> bool:
-    """Whether somebody has announced the run of test records, so that it is to stay."""
+    """Whether the run of test records was announced, and must stay."""
     try:
         async with connect() as client:
             return await client.state(DOCTORS_RUN) is not RunState.UNKNOWN
@@ -257,21 +257,21 @@ async def _announced(connect: Callable[[], Client]) -> bool:
 
 
 async def _removed(connect: Callable[[], Client], site: str, *, announced: bool) -> str:
-    """What became of the record in a run that is for nothing else."""
+    """Remove the record, in a run for test records alone; returns how the row's sentence ends."""
     try:
         async with connect() as client:
             await client.remove(DOCTORS_RUN, site, force=True)
             if not announced:
-                with contextlib.suppress(InUse):  # others' records are on their way
+                with contextlib.suppress(InUse):  # other sites' records are being sent
                     await client.remove(DOCTORS_RUN)
-    except FlarelogError:  # a site may push its logs, and mostly no more
+    except FlarelogError:  # a site may usually push its logs, but not remove them
         return f"; the record stays there: flarelog rm {DOCTORS_RUN} removes it"
     return "; the record was removed"
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What a sidecar says is said in the row."""
+    """Silence the sidecar's log messages, which the row repeats."""
 
     logger = logging.getLogger("flarelog")
     level = logger.level

@@ -1,7 +1,7 @@
 """The command line: one file a command; the only reader of argv and of the environment.
 
 Exit codes: 0 ok, 1 failed, 2 usage (a bad option), 3 not found, 4 cannot connect, 5 not allowed, 6 ended with gaps, 7
-timeout, 78 configuration (a bad file that an option names, a bad glob). Data goes to stdout, talk to stderr.
+timeout, 78 configuration (a bad file that an option names, a bad glob). Data goes to stdout, log messages to stderr.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ COMMANDS = {
     "poc": "Simulate a run with faults on this machine, and compare the result.",
 }
 
-_SPEAKERS = {"serve": "receiver", "sidecar": "sidecar", "agent": "agent", "web": "web"}  # whose talk says who speaks
+_SPEAKERS = {"serve": "receiver", "sidecar": "sidecar", "agent": "agent", "web": "web"}  # shown in their messages
 _LEVELS = ["debug", "info", "warning", "error"]
-LEAST_COLUMNS = 20  # of a page of help
-_NO_FILE = ("config", "completion")  # commands whose options no file has
+LEAST_COLUMNS = 20  # minimum width of help
+_NO_FILE = ("config", "completion")  # commands without --config
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
-# gRPC's core has a log of its own, in a format of its own; what matters of it comes back as an error with a sentence.
+# gRPC's core logs in a format of its own; what matters of it also arrives as an error with a sentence.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 @contextlib.contextmanager
 def _piped() -> Iterator[None]:
-    """Where the reader of stdout has left, a command ends as any other of a pipe: click alone would end it with 1."""
+    """End a command whose reader has closed stdout like any other program in a pipe: click alone would exit with 1."""
     try:
         yield
     except BrokenPipeError as error:
@@ -72,11 +72,11 @@ def _piped() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_openssl() -> Iterator[None]:
-    """Import asyncio as a Python without OpenSSL does: gRPC brings its own TLS, and nothing here opens asyncio's.
+    """Import asyncio as a Python without OpenSSL does: gRPC brings its own TLS, and flarelog uses none of asyncio's.
 
-    It is 4 MiB of a process, and a twentieth of a reader's start. Who needs OpenSSL itself imports it later.
+    OpenSSL takes 4 MiB of memory, and a twentieth of a reader's start. A module that needs it imports it later.
     """
-    modules: dict[str, object] = sys.modules  # type: ignore[assignment]  # None in it is "cannot be imported"
+    modules: dict[str, object] = sys.modules  # type: ignore[assignment]  # None in it means "cannot be imported"
     hidden = modules.setdefault("ssl", None) is None
     try:
         yield
@@ -86,7 +86,7 @@ def _without_openssl() -> Iterator[None]:
 
 
 class _Help(click.HelpFormatter):
-    """For narrow terminals: a page of click is 50 columns wide at least, and names of options take 30 of them."""
+    """Help for narrow terminals: click's is at least 50 columns wide, and option names take 30 of them."""
 
     def __init__(self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None) -> None:
         super().__init__(indent_increment, width, max_width)
@@ -101,7 +101,7 @@ class _Context(click.Context):
 
 
 class _Lazy(click.Group):
-    """Imports a command when it is run, or asked for its own help: the list of all commands needs none of them."""
+    """Imports a command when it runs or shows its own help: the list of all commands imports none."""
 
     context_class = _Context
 
@@ -132,14 +132,14 @@ class _Lazy(click.Group):
         name = args[0]
         if name in COMMANDS or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        from flarelog.names import meant  # for a mistake alone
+        from flarelog.names import meant  # needed after a typo only
 
         hint = meant(name, COMMANDS) or ": flarelog --help lists the commands"
         raise click.UsageError(legible(f"there is no command {name}{hint}"))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """As it is, but without importing all commands for their help."""
-        from click.shell_completion import CompletionItem  # who is no shell does without
+        """Complete without importing all commands for their help."""
+        from click.shell_completion import CompletionItem  # only a shell's completion needs it
 
         names = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return names + click.Command.shell_complete(self, ctx, incomplete)
@@ -153,9 +153,9 @@ class _Lazy(click.Group):
             return super().invoke(ctx)
 
     def main(self, *args: Any, **settings: Any) -> Any:
-        """As it is; where stdout takes no more, whatever the command, a sentence says so."""
+        """Run the command; if stdout can take no more, end with a sentence that says so."""
         stand_in()
-        gc.disable()  # as in __main__, of which a program that calls this knows nothing
+        gc.disable()  # as in __main__, for programs that call main themselves
         try:
             return super().main(*args, **settings)
         except OSError as error:
@@ -181,13 +181,13 @@ class _Lazy(click.Group):
 @click.pass_context
 def main(context: click.Context, /, log_level: str) -> None:
     """Every site's log of a federated run in one place, live, complete and byte for byte."""
-    gc.freeze()  # the first search for garbage would look at all that was imported, for 5 ms
+    gc.freeze()  # exclude all imported objects from the first garbage collection, which would take 5 ms
     gc.enable()
     _talk(log_level, _SPEAKERS.get(context.invoked_subcommand or "", ""))
 
 
 def _levelled(command: click.Command, speaker: str) -> None:
-    """Let *command* take ``--log-level`` too, and those of a group: where it stands does not matter."""
+    """Let *command*, or the commands of a group, take ``--log-level`` too, so that its position does not matter."""
     command.context_class = _Context
     if isinstance(command, click.Group):
         for each in command.commands.values():
@@ -205,13 +205,13 @@ def _levelled(command: click.Command, speaker: str) -> None:
 
 
 def _talk(level: str, speaker: str = "") -> None:
-    import logging  # half of the time that help takes would go into these two
+    import logging  # importing these two takes half of the time of --help
 
     from flarelog.talk import Talk, worth_saying
 
     handler = Talk(speaker, all_of_them=level.lower() == "debug")
     handler.addFilter(worth_saying)
-    for name in ("flarelog", "asyncio", "grpc", "uvicorn"):  # what the libraries say of a call may quote a peer as well
+    for name in ("flarelog", "asyncio", "grpc", "uvicorn"):  # libraries' messages may quote a peer as well
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
     logging.getLogger("flarelog").setLevel(level.upper())

@@ -1,4 +1,4 @@
-"""What a call of ``flarelog follow`` or ``flarelog logs`` asks for: where, which logs, and how they are shown."""
+"""The options of ``flarelog follow`` and ``flarelog logs``: the place to read from, the logs, and their display."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from flarelog.values import frozen
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Selection
 
-MAX_PLACES = 32 << 20  # bytes of a file that names places in logs
+MAX_PLACES = 32 << 20  # bytes of a file of positions (--from @FILE)
 
 
 @frozen
 class LogOptions:
-    """Which logs are read, and from where on."""
+    """Which logs are read, and from which offsets."""
 
     sites: tuple[str, ...] = typed(
         (), "Show only sites that match. Repeatable.", flag="site", metavar="GLOB", complete=complete_site
@@ -76,7 +76,7 @@ class ShownOptions:
 
 @frozen
 class Asked:
-    """What one call of follow or logs asks for. *tail*: of lines; None, or -1: all of them."""
+    """The arguments of one call of follow or logs. *tail*: a number of lines; None or -1: all of them."""
 
     run: str
     place: Place
@@ -90,17 +90,17 @@ class Asked:
     pager: bool = False
 
     def origin(self) -> Origin:
-        """Raises InvalidOption, NotFound, NotAllowed."""
+        """The store or the receiver to read from. Raises InvalidOption, NotFound, NotAllowed."""
         return origin(self.place)
 
     def selection(self, tail: int | None) -> Selection:
-        """Raises InvalidName, InvalidOption."""
+        """The streams to read, and from where. Raises InvalidName, InvalidOption."""
         starts = dict(found for text in self.logs.starts for found in positions(text))
         return Selection(run_name(self.run), self.logs.sites, self.logs.logs, starts, tail)
 
 
 def positions(text: str) -> list[tuple[tuple[str, str], int]]:
-    """What ``--from`` names: the place that *text* is, or those in the file of ``@FILE``. Raises InvalidName,
+    """The positions of one ``--from``: that in *text*, or those in the file of ``@FILE``. Raises InvalidName,
     InvalidOption.
     """
     return [position(one) for one in (_lines(text[1:]) if text.startswith("@") else (text,))]
@@ -127,7 +127,7 @@ def position(text: str) -> tuple[tuple[str, str], int]:
 
 
 def reads(kind: type) -> Callable[[F], F]:
-    """Give a command RUN, the options with which logs are read, and those of *kind*: ``Asked``, as *asked*."""
+    """Give a command RUN, the options for reading logs, and those of *kind*, all as one ``Asked`` in *asked*."""
 
     def decorated(command: F) -> F:
         @wraps(command)

@@ -1,8 +1,8 @@
-"""``flarelog serve --web``: the page as a process beside the receiver.
+"""``flarelog serve --web``: the web page as a process beside the receiver.
 
-It ends with the receiver, and is started again if it ends by itself. It reads from the receiver as any page does, and
-has no part in what is received. Where readers show tokens, it has one of its own that ends with it, and gets the secret
-over its stdin: whoever may start the page may read the store.
+The page ends with the receiver, and is restarted if it ends by itself. It reads from the receiver like any client, and
+cannot affect what is received. If readers need tokens, the page has one of its own that is revoked when it ends, and
+gets the secret over stdin: a user who may start the page may read the store.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from flarelog.security.tokens import MAX_LIFETIME, PAGES, Tokens
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a page that has ended is started again
-LASTS = 30.0  # seconds after which a page that ends is no failed start
-END_WITHIN = 10.0  # seconds, after which a page that was told to end is killed
-_ANY = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "": "127.0.0.1"}  # noqa: S104  where a receiver listens everywhere
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before an ended page is restarted
+LASTS = 30.0  # seconds of life after which an end counts as no failed start
+END_WITHIN = 10.0  # seconds before a page that was told to end is killed
+_ANY = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "": "127.0.0.1"}  # noqa: S104  where to connect if it listens on all
 
 
 class Beside:
-    """The page at *listen*, of a receiver with *tls*. Use as an asynchronous context manager.
+    """The page at *listen*, for a receiver with *tls*. Use as an asynchronous context manager.
 
-    *tokens*: those that people show at a port of the receiver, if it has one. Raises InvalidOption.
+    *tokens*: those of the receiver's port for readers, if it has one. Raises InvalidOption.
     """
 
     def __init__(self, listen: str, tls: Tls | None, tokens: Tokens | None) -> None:
@@ -43,7 +43,7 @@ class Beside:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, address: str, readers: str) -> None:
-        """The receiver accepts connections at *address*, and readers' at *readers*, if it has such a port."""
+        """Start the page for the receiver at *address*; *readers*: the address of its port for readers, or empty."""
         host, port = parse_address(readers or address)
         words = ["--receiver", f"{_ANY.get(host, host)}:{port}", "--listen", self._listen]
         if self._tls is not None:
@@ -68,9 +68,9 @@ class Beside:
                 _shut_out(self._tokens)
 
     def _let_in(self, tokens: Tokens) -> str:
-        """The secret of a new token; empty where there can be none."""
+        """The secret of a new token; empty if none can be made."""
         try:
-            _shut_out(tokens)  # a receiver that was killed has left its own
+            _shut_out(tokens)  # revoke the token of a receiver that was killed
             return tokens.create(PAGES, lifetime=MAX_LIFETIME, now=time.time())[1]
         except FlarelogError as error:
             log.error("the page has no token, and its own logins read nothing: %s", error)

@@ -1,4 +1,4 @@
-"""``flarelog certs``: a private CA for people who have none."""
+"""``flarelog certs``: a private CA for users without one."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def list_(directory: Path, as_json: bool) -> None:
 
 
 def _authority() -> tuple[ModuleType, datetime]:
-    """The module, which wants a package that may be missing, and the time."""
+    """The module, whose package may not be installed, and the time."""
 
     def module() -> ModuleType:
         from flarelog.security import authority
@@ -153,7 +153,7 @@ def _authority() -> tuple[ModuleType, datetime]:
 
 def _show(one: Issued, *talk: str) -> None:
     for path in (one.certificate, one.key):
-        click.echo(os.fsencode(path))  # whatever it is called
+        click.echo(os.fsencode(path))  # as bytes: the name may not be UTF-8
     for line in talk:
         click.echo(line, err=True)
 

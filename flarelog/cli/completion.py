@@ -1,7 +1,7 @@
-"""``flarelog completion``: the shell's TAB, and the names that it asks the receiver or the store for.
+"""``flarelog completion``: shell completion, with names from the receiver or the store.
 
-Whatever goes wrong there is silent and quick: a shell that hangs, or prints a sentence into a line that is being
-written, is worse than one that completes nothing.
+Completion fails silently and quickly: a shell that hangs, or prints an error into the line being typed, is worse than
+one that completes nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from flarelog.late import late
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-LIMIT = 0.5  # seconds that asking may take
+LIMIT = 0.5  # seconds for the receiver's answer
 SHELLS = ("bash", "zsh", "fish")
 _NAME = late(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
-# bash breaks words at = and : as well: an address, or an option with its value, is whole in the line alone.
+# bash also splits words at = and :, so an address, or an option with its value, is whole in the line alone.
 _CLICKS = 'COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD'
 _WHOLE = 'COMP_WORDS="$line" COMP_CWORD=$count'
 _WORDS = """\
@@ -61,7 +61,7 @@ def command(context: click.Context, shell: str) -> None:
     script = found(context.find_root().command, {}, "flarelog", "_FLARELOG_COMPLETE").source()
     if _CLICKS in script:
         script = script.replace("    local response\n", f"    local response\n{_WORDS}", 1).replace(_CLICKS, _WHOLE)
-    # click's own splits a description at each comma, and shows the first part.
+    # click's own script splits a description at each comma, and shows the first part.
     click.echo(script.replace('(string split "," ', '(string split -m 1 "," '))
 
 
@@ -77,10 +77,10 @@ def complete_site(context: click.Context, _: click.Parameter, incomplete: str) -
 
 def _items(what: Literal["run", "site"], context: click.Context, incomplete: str) -> list[CompletionItem]:
     names: Iterable[str] = ()
-    # Options that make no sense end a command with a sentence; here they only complete nothing.
+    # A command ends with a sentence about invalid options; completion stays silent.
     with contextlib.suppress(Exception, SystemExit), contextlib.redirect_stderr(io.StringIO()):
         names = _names(what, context)
-    from click.shell_completion import CompletionItem  # a command that completes nothing does without
+    from click.shell_completion import CompletionItem  # a command that completes nothing skips this import
 
     from flarelog.names import natural
 
@@ -102,7 +102,7 @@ def _names(what: Literal["run", "site"], context: click.Context) -> Iterable[str
 
 
 def _directories(path: str) -> list[str]:
-    """Those that can be a run or a site: what is completed ends up in a shell's line."""
+    """The subdirectories that can be a run or a site: a completed name ends up in a shell's line."""
     with os.scandir(path) as entries:
         return [entry.name for entry in entries if entry.is_dir() and _NAME.fullmatch(entry.name)]
 
@@ -121,4 +121,4 @@ async def _asked(what: Literal["run", "site"], receiver: str, run: str, given: M
             except NotAllowed:
                 if what != "run":
                     raise
-                return [info.run for info in await connected.runs()]  # an operator sees these, and no stream
+                return [info.run for info in await connected.runs()]  # an operator may list runs, but no streams

@@ -1,4 +1,4 @@
-"""``flarelog config``: whether a configuration file says what its commands take."""
+"""``flarelog config``: check a configuration file against the options of its commands."""
 
 from __future__ import annotations
 

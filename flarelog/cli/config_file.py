@@ -1,7 +1,7 @@
-"""A configuration file: TOML, a table a command, in it the command's options by the names of their flags.
+"""A configuration file: TOML with a table for each command, which holds options by the names of their flags.
 
-A flag outweighs a variable, a variable the file, the file the default. The keys and what they may hold come from the
-options themselves. What a command does not know is an error that names the file, the line, the key and what is allowed.
+A flag outweighs a variable, a variable the file, the file the default. Keys and their types come from the options
+themselves. An unknown key is an error that names the file, the line, the key and what is allowed.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from flarelog.values import frozen
 
 DIRECTORY = "/etc/flarelog"
 MAX_FILE = 1 << 20  # bytes
-SECRETS = ("tls-key", "token-file")  # options that name a file which nobody else may read
+SECRETS = ("tls-key", "token-file")  # options for files that no other user may read
 _CONFIG = "config"
 
 Talk = Callable[[str], None]
-"""Sets how much is said on stderr."""
+"""Sets the log level of stderr."""
 
 
 @frozen
 class Fault:
-    """What is wrong with a file; *line* 0: not known."""
+    """An error in a file; *line* 0: unknown."""
 
     line: int
     sentence: str
-    value: bool = False  # a value is wrong, and its key is right
+    value: bool = False  # the value is wrong, not the key
 
     def told(self, path: str) -> str:
         return f"{legible(path)}{f', line {self.line}' if self.line else ''}: {self.sentence}"
@@ -47,14 +47,14 @@ class Fault:
 
 @frozen
 class Document:
-    """A file as it was read."""
+    """A file, parsed."""
 
     path: str
     text: str
     tables: Mapping[str, Any]
 
     def line(self, table: Iterable[str], key: str) -> int:
-        """Where *key* of *table* stands, from 1 on; 0 where that cannot be told."""
+        """The line of *key* in *table*, from 1 on; 0 if unknown."""
         wanted, inside = list(table), []
         for number, line in enumerate(self.text.splitlines(), 1):
             if head := re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
@@ -69,14 +69,14 @@ class Document:
 
 
 def read(path: str) -> Document:
-    """Raises InvalidFile, NotAllowed."""
+    """Parse the file at *path*. Raises InvalidFile, NotAllowed."""
     import tomllib  # most calls have no file
 
     try:
         status, raw = contents(path, MAX_FILE)
         if len(raw) > MAX_FILE:
             raise InvalidFile(f"the configuration {path} has more than {MAX_FILE} bytes; give a smaller file")
-        text = raw.decode("utf-8-sig")  # some editors begin a file with a mark
+        text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
         tables = tomllib.loads(text)
     except (OSError, ValueError) as error:
         if isinstance(error, FlarelogError):
@@ -92,11 +92,11 @@ def _undecoded(error: Exception) -> bool:
     return isinstance(error, UnicodeDecodeError)
 
 
-# --- what a table says
+# --- the options of a table
 
 
 def options(command: click.Command) -> dict[str, click.Option]:
-    """Those of *command* that a file may have, by the names of their flags."""
+    """The options of *command* that a file may set, by the names of their flags."""
     return {
         flag[2:]: param
         for param in command.params
@@ -107,7 +107,7 @@ def options(command: click.Command) -> dict[str, click.Option]:
 
 
 def values(document: Document, context: click.Context, names: tuple[str, ...]) -> tuple[dict[str, Any], list[Fault]]:
-    """What the table of *names* says of the command of *context*, by its parameters; and what is wrong there."""
+    """The options that the table of *names* sets for the command of *context*, by parameter; and the table's faults."""
     table: Any = document.tables
     for depth, name in enumerate(names):
         table = table.get(name, {})
@@ -159,7 +159,7 @@ def _one(value: object, param: click.Option, context: click.Context) -> object:
 
 
 def _demand(value: str, param: click.Option) -> None:
-    """Raises FlarelogError where the command could make nothing of *value*."""
+    """Raises FlarelogError if the command would refuse *value*."""
     if param.metavar == "TIME":
         from flarelog.render.choose import moment
 
@@ -178,7 +178,7 @@ def _demand(value: str, param: click.Option) -> None:
 
 
 def configured(command: click.Command, talk: Talk) -> click.Command:
-    """*command*, which takes ``--config`` now; so do those of a group."""
+    """Add ``--config`` to *command*, or to the commands of a group; returns it."""
     if isinstance(command, click.Group):
         for each in command.commands.values():
             configured(each, talk)
@@ -198,7 +198,7 @@ def configured(command: click.Command, talk: Talk) -> click.Command:
 
 
 def chosen(path: str | None, command: str) -> str | None:
-    """The file that counts for *command*: *path*, or its own below DIRECTORY if it is there."""
+    """The configuration file for *command*: *path*, or else its own below DIRECTORY if that exists; None otherwise."""
     own = os.path.join(DIRECTORY, f"{command}.toml")
     return path or (own if os.path.exists(own) else None)
 
@@ -221,7 +221,7 @@ def _load(context: click.Context, said: str | None, talk: Talk) -> None:
         context.exit(error.exit_code)
     context.default_map = found
     context.meta["flarelog.config"], context.meta["flarelog.told"] = path, partial(_told, document, names)
-    # A file that is this command's alone is none for a command that it starts: that one has its own.
+    # A file for this command alone is not passed on: a command that it starts has a file of its own.
     tables = (name for name, value in document.tables.items() if isinstance(value, dict))
     context.meta["flarelog.passed"] = path if said or any(name != names[0] for name in tables) else None
     if "log_level" in top and root.get_parameter_source("log_level") is ParameterSource.DEFAULT:
@@ -229,14 +229,14 @@ def _load(context: click.Context, said: str | None, talk: Talk) -> None:
 
 
 def _told(document: Document, names: tuple[str, ...], param: click.Parameter) -> str:
-    """Where the table of *names* tells *param*."""
+    """The line of the file that sets *param* in the table of *names*."""
     key = max(param.opts, key=len)[2:]
     line = document.line(names, key)
     return f"{legible(document.path)}{f', line {line}' if line else ''}"
 
 
 def demand(context: click.Context) -> None:
-    """Raises InvalidOption where a value of the file of *context* is wrong, also of what something else outweighs."""
+    """Raises InvalidOption for an invalid value in the file of *context*, even if something else outweighs it."""
     if (path := context.meta.get("flarelog.config")) is not None:
         document, names = read(path), tuple(_names(context))
         for fault in _refused(document, names, context, values(document, context, names)[0]):
@@ -250,7 +250,7 @@ def _names(context: click.Context) -> Iterator[str]:
 
 
 def _top(document: Document, root: click.Context) -> tuple[dict[str, Any], list[Fault]]:
-    """What stands before the tables, and what is wrong with it and with the tables' names."""
+    """The options before the tables; and the faults in them and in the tables' names."""
     group = root.command
     commands = group.list_commands(root) if isinstance(group, click.Group) else []
     single = {
@@ -264,11 +264,11 @@ def _top(document: Document, root: click.Context) -> tuple[dict[str, Any], list[
     ]
 
 
-# --- a look at all of it
+# --- a check of the whole file
 
 
 def check(path: str, root: click.Context) -> tuple[int, list[Fault]]:
-    """How many options the file at *path* has, and what is wrong with it. Raises InvalidFile, NotAllowed."""
+    """How many options the file at *path* sets, and its faults. Raises InvalidFile, NotAllowed."""
     document = read(path)
     top, faults = _top(document, root)
     count = len(top)
@@ -292,7 +292,7 @@ def check(path: str, root: click.Context) -> tuple[int, list[Fault]]:
 def _leaves(
     document: Document, context: click.Context, names: tuple[str, ...], faults: list[Fault]
 ) -> Iterator[tuple[tuple[str, ...], click.Context]]:
-    """The commands of which there are tables."""
+    """The commands that have tables; unknown names are added to *faults*."""
     group = context.command
     if not isinstance(group, click.Group):
         yield names, context
@@ -316,7 +316,7 @@ def _leaves(
 def _refused(
     document: Document, names: tuple[str, ...], context: click.Context, found: Mapping[str, Any]
 ) -> Iterator[Fault]:
-    """The values of a table that the command itself would refuse, though they are of the right type."""
+    """A fault for each value of a table that has the right type, but that the command would refuse."""
     params = {param.name: (key, param) for key, param in options(context.command).items()}
     said = {name: params[name][1].type_cast_value(context, value) for name, value in found.items()}
     literal = bool(said.get("fixed_strings"))
@@ -330,34 +330,34 @@ def _refused(
             except FlarelogError as error:
                 yield Fault(document.line(names, key), f"{key}: {error}", value=True)
     for kind in asked_by(context.command.callback):
-        if tried(kind, {}):  # it needs something, which a flag or a variable may give
+        if tried(kind, {}):  # a flag or a variable may give the required fields
             continue
         whole = tried(kind, said)
         alone = [(name, why) for name in said if (why := tried(kind, {name: said[name]}))]
         for name, why in alone:
             key = params[name][0]
             yield Fault(document.line(names, key), why.replace(name, key), value=True)
-        if whole and not alone:  # values that do not go together
+        if whole and not alone:  # values that exclude each other
             yield Fault(document.line(names[:-1], names[-1]), whole, value=True)
 
 
 def _name_check(param: click.Option, names: tuple[str, ...]) -> Callable[[str], object] | None:
-    """What the command *names* does with a name that *param* gives; None where that is no name, or one of many."""
-    from flarelog.names import log_name, run_name, site_name  # who reads a file alone needs none of these
+    """The check of the command *names* for a name that *param* gives; None if *param* gives no name, or several."""
+    from flarelog.names import log_name, run_name, site_name  # not needed to read a file alone
     from flarelog.sources.process.names import filled
 
     kinds: dict[str, Callable[[str], str]] = {"--run": run_name, "--site": site_name, "--log": log_name}
     kind = next((kinds[flag] for flag in param.opts if flag in kinds), None)
     if kind is None or param.multiple:
         return None
-    if names == ("run",):  # variables fill it
+    if names == ("run",):  # environment variables are filled in
         return lambda text: kind(filled(text, {}).strip("/")) if text or kind is not log_name else None
     return lambda text: kind(text) if text or param.required else None
 
 
 def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], object] | None:
-    """What the command *names* does with one value of *param* before it begins. It raises FlarelogError."""
-    from flarelog.cli import lines  # who reads a file alone needs none of these
+    """The check that the command *names* makes of one value of *param*; it raises FlarelogError. None: no check."""
+    from flarelog.cli import lines  # not needed to read a file alone
     from flarelog.cli.asked import positions
     from flarelog.cli.findings import table
     from flarelog.cli.view import codec
@@ -384,7 +384,7 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
     }
     if param.metavar == "REGEX":
         return lambda text: patterns([text])
-    if "--zone" in param.opts and param.multiple:  # of sites; where one is sent, its options check its zone
+    if "--zone" in param.opts and param.multiple:  # per site; a sidecar's own options check its zone
         return lambda text: lines.zones([text])
     if (named := _name_check(param, names)) is not None:
         return named
@@ -396,11 +396,11 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
 
 
 def _unusable(document: Document, names: tuple[str, ...], found: Mapping[str, Any]) -> Iterator[Fault]:
-    """The certificates of a table that the command could not use, as it finds out itself."""
+    """A fault for each certificate of a table that the command could not use."""
     said = {name: str(found[f"tls_{name}"]) for name in ("ca", "cert", "key", "crl") if found.get(f"tls_{name}")}
     if not said:
         return
-    from flarelog.security.tls import Tls, readable  # who has none does not wait for it
+    from flarelog.security.tls import Tls, readable  # tables without certificates skip this import
 
     unread = False
     for name, path in said.items():
@@ -408,7 +408,7 @@ def _unusable(document: Document, names: tuple[str, ...], found: Mapping[str, An
             readable(path)
         except FlarelogError as error:
             unread = True
-            if f"tls-{name}" not in SECRETS:  # of which that is told already
+            if f"tls-{name}" not in SECRETS:  # _exposed reports those
                 yield Fault(document.line(names, f"tls-{name}"), f"tls-{name}: {error}", value=True)
     said.pop("crl", None)
     end: Literal["server", "client"] = "server" if names == ("serve",) else "client"
@@ -421,8 +421,8 @@ def _unusable(document: Document, names: tuple[str, ...], found: Mapping[str, An
 
 
 def _exposed(document: Document, names: tuple[str, ...]) -> Iterator[Fault]:
-    """The secrets of a table that others may read."""
-    from flarelog.security.tokens import is_secret  # whose table has none needs none of it
+    """A fault for each secret of a table that other users may read."""
+    from flarelog.security.tokens import is_secret  # tables without secrets skip this import
 
     table: Any = document.tables
     for name in names:

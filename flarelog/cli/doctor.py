@@ -1,6 +1,6 @@
-"""``flarelog doctor``: whether this machine, and the way to the receiver, are fit for it; each trouble with its cure.
+"""``flarelog doctor``: checks of this machine and of the way to the receiver; each failure comes with a fix.
 
-Nothing is changed but by the test record, which is sent as any log is.
+Doctor changes nothing, except that it sends a test record like any log.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Examples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """What is looked at, and with which options."""
+    """The arguments of a call: what to check, and with which options."""
 
     receiver: str | None = option(None, "HOST:PORT of flarelog serve.")
     root: str | None = option(None, "Directory of the site's logs.", path="any")
@@ -85,7 +85,7 @@ def command(visit: partial[Visit], access: Access, output: str) -> None:
 
 
 def _shown(as_json: bool) -> Callable[[Row], None]:
-    """What shows a row."""
+    """A function that prints a row."""
     coloured = not as_json and colours("auto", os.environ.get, sys.stdout.isatty())
     paint = {"ok": 32, "warn": 33, "fail": 31}
 
@@ -104,7 +104,7 @@ def _shown(as_json: bool) -> Callable[[Row], None]:
 
 
 async def examine(visit: Visit, shown: Callable[[Row], Row]) -> None:
-    """Make each check, and show its rows as they come."""
+    """Run each check, and show its rows as they come."""
     try:
         tls = visit.access.tls()
     except FlarelogError as error:
@@ -120,7 +120,7 @@ async def examine(visit: Visit, shown: Callable[[Row], Row]) -> None:
     if not AVAILABLE and (visit.receiver or visit.store):
         found = "Zstandard is missing: logs travel uncompressed, which takes several times the bandwidth"
         shown(warn("compression", found, "pip install backports.zstd"))
-    # What a site does not allow holds for a test record too, and wherever its logs are.
+    # A site's policy covers a test record too, wherever the site's logs are.
     forbidden = site.forbidden(visit.site_policy) if visit.root or visit.site else None
     if forbidden is not None:
         shown(forbidden)

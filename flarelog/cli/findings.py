@@ -1,4 +1,4 @@
-"""``flarelog findings``: what went wrong in a run, the earliest cause first."""
+"""``flarelog findings``: a run's findings, the earliest cause first."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ Examples:
   flarelog findings job-1 --store logs --rules rules.toml
 """
 MAX_RULES = 1 << 20  # bytes
-LEAST_TEXT = 24  # columns of the line's text, before other columns go
-OPTIONAL = ("COUNT", "SEVERITY", "RANK", "TIME")  # the least needed first
+LEAST_TEXT = 24  # columns that a line's text keeps; other columns are dropped first
+OPTIONAL = ("COUNT", "SEVERITY", "RANK", "TIME")  # in the order in which they are dropped
 
 
 @frozen
@@ -115,7 +115,7 @@ def command(run_id: str, place: Place, own: partial[FindingsOptions]) -> None:
 
 
 def table(files: Sequence[str]) -> Table:
-    """flarelog's own signatures, and those of *files*. Raises InvalidFile."""
+    """flarelog's own signatures and the rules in *files*. Raises InvalidFile."""
     found = Table()
     for path in files:
         from flarelog.detect import rules  # most calls have none
@@ -133,7 +133,7 @@ def table(files: Sequence[str]) -> Table:
 
 
 def _found(run: str, place: Place, options: FindingsOptions) -> int:
-    """Raises FlarelogError, OSError."""
+    """Print the findings of *run*; returns the exit code. Raises FlarelogError, OSError."""
     lines = Lines(LineOptions(zones=options.zones, bars="off"), terminal=False)
     signatures = table(options.rules)
     selection = Selection(run_name(run), options.sites, options.logs)
@@ -199,7 +199,7 @@ def _table(found: Sequence[Finding]) -> list[str]:
 
 
 def _below(heads: Sequence[str], found: Sequence[Finding], columns: int) -> Iterator[str]:
-    """A narrow terminal has the line's text below the row."""
+    """The rows for a narrow terminal: each line's text below its row."""
     yield _cut(heads[0], columns)
     for head, each in zip(heads[1:], found, strict=True):
         yield _cut(head, columns)

@@ -1,7 +1,7 @@
-"""``--first-error`` of ``flarelog follow`` and ``flarelog logs``: what went wrong first, with what stands around it.
+"""``--first-error`` of ``flarelog follow`` and ``flarelog logs``: the first error with the lines around it.
 
-The earliest finding that may be a cause is preferred to the earliest line that only looks like an error: that one may
-be what came of it, at another site. Where somebody says what an error is (``-i``), nothing else is looked for.
+The earliest finding that may be a cause comes before the earliest line that only looks like an error: that line may be
+a consequence at another site. If ``-i`` defines an error, nothing else is searched for.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.searching import AROUND, found_in, lines_around, places_of, searching
 
-STAMPED_WITHIN = 20  # lines before it, one of which tells the time if it does not itself
+STAMPED_WITHIN = 20  # lines before an error, one of which may hold its time
 
 
 def first_error(asked: Asked, chosen: Selection) -> int:
-    """Show the first thing that went wrong, at whichever site. Raises FlarelogError, OSError."""
+    """Show the first error of any site. Raises FlarelogError, OSError."""
     lines = Lines(replace(asked.lines, bars=asked.lines.bars or "off"), terminal=False, searching=True)
     choice = lines.choice
     around = (choice.before, choice.after) if choice.before or choice.after or asked.lines.context == 0 else AROUND
     wanted = choice.include or (ERROR,)
     before, after = max(around[0], STAMPED_WITHIN), max(around[1], BLOCK)
-    choice = replace(choice, include=wanted, before=before, after=after, shown=None)  # shortened when it is shown
+    choice = replace(choice, include=wanted, before=before, after=after, shown=None)  # lines are shortened when shown
     display = FirstError(wanted, *around, lines.stamped, Pipe(sys.stdout.fileno()))
     ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
     ranked = None if ranks.choice.everything else lambda stream: RankedLines(ranks, str(stream), ERROR)
@@ -84,12 +84,12 @@ def first_error(asked: Asked, chosen: Selection) -> int:
 
 
 class _Cause(NamedTuple):
-    """The earliest cause."""
+    """The earliest finding that may be the cause."""
 
     root: Finding
     lines: dict[StreamId, list[Line]]  # around it
-    places: dict[StreamId, int]  # from where on logs show it
-    findings: int  # how many there are
+    places: dict[StreamId, int]  # the offset in each log at which the command for more begins
+    findings: int  # count of all findings
 
 
 def _cause(
@@ -102,7 +102,7 @@ def _cause(
     say: Callable[[str], None],
     unread: dict[StreamId, str],
 ) -> _Cause | None:
-    """*unread*: as of Reading, which is added to. Raises FlarelogError."""
+    """*unread*: Reading's dictionary, which this call extends. Raises FlarelogError."""
     choice = replace(lines.choice, before=0, after=0)
     table = Table()
     reading = Reading(
@@ -152,7 +152,7 @@ def _say_cause(cause: _Cause, asked: Asked) -> None:
 
 
 def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
-    """That no error was found, and in what: nobody is to read it as more than was looked at."""
+    """The sentence that no error was found, with the limits of the search: filters, gaps, logs that go on."""
     stored = [info for info in infos if not info.unstored]
     if not stored:
         return "; ".join([f"run {asked.run} has no such log", *few_missing(infos)])
@@ -189,7 +189,7 @@ async def _through(reading: Reading, reader: Follow | Batch) -> None:
 
 
 def _once() -> Callable[[str], None]:
-    """Says each sentence once, however many readings say it."""
+    """A function that prints each sentence once, whichever reading it comes from."""
     said: set[str] = set()
 
     def say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""``flarelog follow``: what the sites of a run say, live."""
+"""``flarelog follow``: the logs of a run's sites, live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options with which lines are chosen and shown, of every command that shows any."""
+"""The options for choosing and showing lines, shared by every command that shows lines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @frozen
 class LineOptions:
-    """Which lines are shown, and how, of every command that shows any."""
+    """Which lines are shown, and how."""
 
     include: tuple[str, ...] = typed((), "Show only lines that match. Repeatable.", short="-i", metavar="REGEX")
     exclude: tuple[str, ...] = typed(
@@ -87,25 +87,25 @@ class LineOptions:
 
     @property
     def searched(self) -> int:
-        """Characters of a line in which patterns are looked for."""
+        """Characters of a line that patterns search."""
         return max(self.max_line, LIMIT)
 
     @property
     def choosing(self) -> bool:
-        """Whether they choose or change lines."""
+        """Whether the options filter or change lines."""
         return bool(self.include or self.exclude or self.since or self.until or self.timestamps or self.level)
 
     @property
     def timed(self) -> bool:
-        """Whether it matters which times lines tell."""
+        """Whether the times in lines matter."""
         return bool(self.since or self.until or self.timestamps or self.output == "json")
 
 
 class Lines:
-    """What *options* ask for. Raises InvalidOption for what makes no sense.
+    """The filters and the display that *options* describe. Raises InvalidOption for contradictory options.
 
-    *terminal*: whether whoever reads is one, and sees what is drawn. *searching*: lines are chosen by what they say,
-    whatever *options* say of that.
+    *terminal*: the output is a terminal, and can redraw lines. *searching*: lines are chosen by their text, even if
+    *options* have no pattern.
     """
 
     def __init__(self, options: LineOptions, *, terminal: bool, searching: bool = False) -> None:
@@ -142,7 +142,7 @@ class Lines:
 
     @cached_property
     def _own(self) -> tzinfo:
-        """The zone of what tells none, and of which none is told: who shows no time does not look for it."""
+        """The zone of a time without one, if its site's zone is unknown too; computed on first use."""
         from flarelog.render.zones import zone_of
         from flarelog.sources.zone import system_zone
 
@@ -156,7 +156,7 @@ class Lines:
         return partial(offset_at, self._own)
 
     def stamps(self, stream: StreamId | None = None, now: int | None = None) -> Stamps:
-        """What reads the times of *stream*, or of a file. *now*: nanoseconds since 1970, for times without a year."""
+        """A reader of times in *stream*, or in a file. *now*: nanoseconds since 1970, for times without a year."""
         from flarelog.render.zones import Stamps
 
         zones = [] if stream is None else [zone for glob, zone in self._zones if any_of((glob,), stream.site)]
@@ -164,7 +164,7 @@ class Lines:
         return Stamps(said or self._own, self._now if now is None else now, fixed=said is not None)
 
     def renderer(self, form: Form = "auto") -> Renderer:
-        """A new one."""
+        """A new renderer."""
         options = self.options
         limit = options.searched if self.choice.shown is not None else options.max_line
         return Renderer(form, steps=self.bars == "steps", limit=limit, overlong=options.long_lines)
@@ -179,7 +179,7 @@ class Lines:
         offsets: bool = True,
         prefix: int = 0,
     ) -> Console:
-        """A console that writes to *out*; *live*: it is a terminal, on which rows may be drawn."""
+        """A console that writes to *out*; *live*: *out* is a terminal, on which rows may be redrawn."""
         shown = ConsoleOptions(
             "json" if self.options.output == "json" else "text",
             self.colour,
@@ -195,7 +195,7 @@ class Lines:
 
 
 def demand_alone(*others: object) -> None:
-    """Raises UsageError where one of *others* is said: -o raw goes with nothing that chooses or changes lines."""
+    """Raises UsageError if one of *others* is given: -o raw excludes options that choose or change lines."""
     if any(others):
         raise click.UsageError(
             "-o raw writes the exact bytes of whole logs: leave out options that choose or change lines"
@@ -203,7 +203,7 @@ def demand_alone(*others: object) -> None:
 
 
 def zones(texts: Sequence[str]) -> list[tuple[str, tzinfo]]:
-    """What ``--zone`` says, the later first. Raises InvalidOption."""
+    """The globs and zones of ``--zone``, the last first. Raises InvalidOption."""
     found: list[tuple[str, tzinfo]] = []
     if not texts:
         return found
@@ -222,16 +222,14 @@ def zones(texts: Sequence[str]) -> list[tuple[str, tzinfo]]:
 
 
 def _clock(tz: str) -> tzinfo | None:
-    """The zone of a time of the day that somebody types: the one in which times are shown, if that was said, else this
-    machine's.
-    """
+    """The zone of a time of day that a user types: ``--tz`` if given, else this machine's."""
     context = click.get_current_context(silent=True)
     said = context is not None and context.get_parameter_source("tz") not in (None, ParameterSource.DEFAULT)
     return zone(tz if said else "local")
 
 
 def zone(text: str) -> tzinfo | None:
-    """None: UTC. Raises InvalidOption."""
+    """The zone that *text* names; None: UTC. Raises InvalidOption."""
     if text.lower() in ("utc", "z"):
         return None
     if text.lower() == "local":
@@ -241,7 +239,7 @@ def zone(text: str) -> tzinfo | None:
         if digits.isdecimal() and len(digits) in (2, 4) and int(digits[:2]) < 24 and int(digits[2:] or 0) < 60:
             offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
             return timezone(-offset if text[0] == "-" else offset)
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # it looks for the machine's own files when it is imported
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # its import looks for the machine's zone files
 
     try:
         return ZoneInfo(text)

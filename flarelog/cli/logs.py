@@ -1,4 +1,4 @@
-"""``flarelog logs``: what the sites of a run have said so far."""
+"""``flarelog logs``: the logs of a run's sites as far as they are stored."""
 
 from __future__ import annotations
 

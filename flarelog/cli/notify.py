@@ -1,6 +1,6 @@
-"""What systemd is told of a service: that it is ready, that it ends, and that its event loop turns (``sd_notify(3)``).
+"""Messages to systemd about a service: it is ready, it stops, its event loop is alive (``sd_notify(3)``).
 
-A service that systemd did not start tells nobody anything. A message is one datagram, and none is waited for.
+A service that systemd did not start sends nothing. A message is one datagram, and never blocks.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from collections.abc import AsyncIterator, Mapping
 
 
 class Service:
-    """The service that *environment* tells of: NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID."""
+    """The service described by *environment*: NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         address = environment.get("NOTIFY_SOCKET", "")
-        # A name that begins with @ stands for an abstract one, which no file has.
+        # A leading @ stands for the abstract socket namespace.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         mine = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         usec = environment.get("WATCHDOG_USEC", "")
         self.beat_every = int(usec) / 2e6 if self._address and mine and usec.isdecimal() else 0.0
-        """Seconds between two messages to the watchdog; 0: there is none."""
+        """Seconds between two messages to the watchdog; 0: no watchdog."""
         self._is_ready = False
 
     def ready(self, *words: str) -> None:
-        """Tell that the service has begun, and *words*. From now on the watchdog waits for messages."""
+        """Report that the service is ready, with *words*. From now on the watchdog expects messages."""
         self.tell("READY=1", *words)
         self._is_ready = True
 
     def tell(self, *words: str) -> None:
-        """Send *words*, as ``STATUS=...``; a socket that takes nothing is no reason to end."""
+        """Send *words*, such as ``STATUS=...``; a socket error is ignored."""
         if self._address:
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
                 out.setblocking(False)
@@ -39,7 +39,7 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def alive(self) -> AsyncIterator[None]:
-        """Tell the watchdog, as long as this lasts, that the event loop turns; and then that the service ends."""
+        """Keep the watchdog informed inside the block, and report at its end that the service stops."""
         beating = asyncio.create_task(self._beat()) if self.beat_every else None
         try:
             yield
@@ -50,6 +50,6 @@ class Service:
 
     async def _beat(self) -> None:
         while True:
-            if self._is_ready:  # before, nobody may read them, and the one that matters would find no room
+            if self._is_ready:  # earlier messages might go unread and fill the socket, so that READY=1 would be lost
                 self.tell("WATCHDOG=1")
             await asyncio.sleep(self.beat_every)

@@ -1,7 +1,7 @@
-"""The options of commands, made from the fields of dataclasses; and those that all commands share.
+"""Command options made from the fields of dataclasses, and options that commands share.
 
-Each option may also come from the environment, as ``FLARELOG_`` and its name in capitals, unless it is one that is
-typed for a single look. ``asks`` gives a command, for each dataclass, what makes an instance of what was said.
+Each option may also come from the environment, as ``FLARELOG_`` and its name in capitals, unless it was declared with
+``typed``. ``asks`` passes a command, for each dataclass, a ``partial`` that makes an instance from the options given.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ T = TypeVar("T")
 
 SWITCH = ("on", "off")
 _KINDS = "flarelog_kinds"  # the attribute of a command's function that holds the dataclasses of its options
-_SOME = {"receiver": "localhost:1", "run": "run", "site": "site", "root": "."}  # of fields without a default
+_SOME = {"receiver": "localhost:1", "run": "run", "site": "site", "root": "."}  # stand-ins for fields without a default
 
 
 class Whole(click.IntRange):
-    """An integer, from *least* on where there is a least, that the sizes of Python's containers can hold."""
+    """An integer, at least *least* if given, and at most the largest size of a Python container."""
 
     name = "integer"
 
@@ -54,7 +54,7 @@ class Whole(click.IntRange):
 
 
 class Finite(click.FloatRange):
-    """A finite number, from *least* on where there is a least: what is not a number is below no bound."""
+    """A finite number, at least *least* if given: NaN would pass a check of the bound alone."""
 
     name = "float"
 
@@ -70,7 +70,7 @@ class Finite(click.FloatRange):
 
 
 _PATHS = {
-    "any": click.Path(readable=False),  # who uses it says what cannot be read, and what to do
+    "any": click.Path(readable=False),  # the command itself reports an unreadable path, with what to do
     "file": click.Path(dir_okay=False),
     "directory": click.Path(file_okay=False),
     "existing": click.Path(exists=True, file_okay=False),
@@ -78,8 +78,8 @@ _PATHS = {
 
 
 def complete_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The shell's own names of files, for ``shell_complete`` of what may be no file as well."""
-    from click.shell_completion import CompletionItem  # who presses no TAB does not wait for it
+    """The shell's own file names, for ``shell_complete`` of a value that may be something else too."""
+    from click.shell_completion import CompletionItem  # only completion needs it
 
     return [CompletionItem(incomplete, type="file")]
 
@@ -92,8 +92,8 @@ def option(*names: str, **settings: Any) -> Callable[[F], F]:
 
 
 def asks(**kinds: type) -> Callable[[F], F]:
-    """Give a command the options that the dataclasses *kinds* declare, and for each, under its name, a ``partial`` of
-    it with what was said.
+    """Give a command the options that the dataclasses *kinds* declare, and for each dataclass, under its name, a
+    ``partial`` of it with the values given.
     """
 
     def decorated(command: F) -> F:
@@ -120,13 +120,13 @@ def asks(**kinds: type) -> Callable[[F], F]:
 
 
 def asked_by(command: object) -> tuple[type, ...]:
-    """The dataclasses that declare options of *command*, a function."""
+    """The dataclasses that declare options of the function *command*."""
     found: tuple[type, ...] = getattr(command, _KINDS, ())
     return found
 
 
 def tried(kind: type, said: Mapping[str, object]) -> str:
-    """Why *kind* cannot be made of what is *said* by its parameters' names; empty where it can."""
+    """Why *kind* refuses the values in *said*, by parameter names; empty if it accepts them."""
     given = {}
     for each, how in declared(kind):
         if (name := named(each, how)) in said:
@@ -144,7 +144,7 @@ def _required(each: Field[object]) -> bool:
 
 
 def named(each: Field[object], how: Option) -> str:
-    """The name of the parameter, which completion and messages know it by."""
+    """The parameter's name, as completion and messages use it."""
     return (how.flag or each.name).replace("-", "_")
 
 
@@ -153,7 +153,7 @@ def _is_switch(each: Field[object]) -> bool:
 
 
 def is_flag(name: str) -> bool:
-    """Whether the option *name* is said on the command line, and not by a variable or a file, which count for less."""
+    """Whether the command line itself gives the option *name*, rather than a variable or a file."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
@@ -186,7 +186,7 @@ def _click_options(each: Field[object], how: Option) -> Iterator[Callable[[F], F
 
 
 class Switches(click.Command):
-    """A command whose switches mean ``on`` where their names alone are given, as they were once."""
+    """A command whose on/off options also accept their bare name for ``on``, as in earlier versions."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         names = {
@@ -202,14 +202,14 @@ class Switches(click.Command):
         return super().parse_args(ctx, said)
 
 
-# --- what commands share
+# --- options that commands share
 
 
-_ADDS = "site_policy"  # its variable is outweighed by nothing
+_ADDS = "site_policy"  # values of its variable are added to those of flags
 
 
 def words(context: click.Context, without: Collection[str]) -> list[str]:
-    """What the command of *context* was told, by flags, variables and a file, as words that say the same in every
+    """The options given to the command of *context*, by flags, variables and a file, as words that mean the same in any
     directory and environment; *without* the parameters of these names.
     """
     said: list[str] = []
@@ -240,14 +240,14 @@ _WEIGHTS = (ParameterSource.DEFAULT_MAP, ParameterSource.ENVIRONMENT, ParameterS
 
 
 def _weight(context: click.Context, name: str) -> int:
-    """How much what is said of *name* outweighs: a file, a variable, the command line."""
+    """The precedence of the source that gave *name*: a file 0, a variable 1, the command line 2; -1: a default."""
     source = context.get_parameter_source(name)
     return _WEIGHTS.index(source) if source in _WEIGHTS else -1
 
 
 def one_source(context: click.Context, store: str | None, receiver: str | None) -> tuple[str | None, str | None]:
-    """The store or the receiver that is to be asked, the other one None. Raises UsageError."""
-    if store is not None and receiver is not None:  # a flag outweighs a variable, and that a file
+    """The store or the receiver to read from; the other one is None. Raises UsageError."""
+    if store is not None and receiver is not None:  # a flag outweighs a variable, and a variable a file
         weights = [_weight(context, name) for name in ("store", "receiver")]
         store, receiver = (
             (store if weights[0] >= weights[1] else None),
@@ -261,23 +261,23 @@ def one_source(context: click.Context, store: str | None, receiver: str | None) 
 
 @frozen
 class Access:
-    """Who asks a receiver, and whom that is believed to be."""
+    """The caller's credentials at a receiver, and the CA that it trusts."""
 
     named: partial[Tls]
     token_file: str | None = None
 
     def tls(self) -> Tls | None:
-        """What was said; None where nothing was. Raises InvalidOption."""
+        """The TLS options given; None if there are none. Raises InvalidOption."""
         return self.named() if any(self.named.keywords.values()) else None
 
     def client(self, receiver: str, token: str | None = None) -> Client:
-        """A client of *receiver*; *token*: of somebody else. Raises InvalidOption, NotAllowed."""
+        """A client of *receiver*; *token*: another user's, instead of this one's. Raises InvalidOption, NotAllowed."""
         with importing():
             from flarelog.client import Client
 
         tls = checked(self.tls)
         if tls is not None and token is not None:
-            # The port that takes certificates looks at no token: whoever gave any word would read as their owner.
+            # The port that takes certificates ignores tokens: any token would read with this end's certificate.
             tls = replace(tls, cert="", key="")
         own = _token(self.token_file) if self.token_file and token is None else ""
         return Client(receiver, tls=tls, token=own if token is None else token)
@@ -290,7 +290,7 @@ def _token(path: str) -> str:
 
 
 def tls_options(command: F) -> F:
-    """The options of ``Tls``; the command gets as *access* what they say."""
+    """Add the options of ``Tls``; the command gets them as *access*."""
     from flarelog.security.tls import Tls
 
     @wraps(command)
@@ -301,19 +301,19 @@ def tls_options(command: F) -> F:
 
 
 def client_options(command: F) -> F:
-    """``tls_options``, and ``--token-file``, which *access* holds as well."""
+    """Add ``tls_options`` and ``--token-file``; *access* holds both."""
     text = "File with a token for the receiver's second port (serve --reader-listen)."
     return tls_options(option("--token-file", type=click.Path(dir_okay=False), help=text)(command))
 
 
 def receiver_options(command: F) -> F:
-    """The receiver that is asked, and ``client_options``."""
+    """Add ``--receiver`` and ``client_options``."""
     return option("--receiver", required=True, help="HOST:PORT of flarelog serve.")(client_options(command))
 
 
 @frozen
 class Place:
-    """Where to look: a store on this machine, or a receiver."""
+    """The place to read from: a store on this machine, or a receiver."""
 
     store: str | None
     receiver: str
@@ -324,7 +324,7 @@ class Place:
 
     @property
     def words(self) -> tuple[str, str]:
-        """The option of another command that says the same."""
+        """The option that names this place to another command."""
         return ("--store", self.store) if self.store is not None else ("--receiver", self.receiver)
 
     def client(self) -> Client:
@@ -334,7 +334,7 @@ class Place:
 def place_options(
     store: str = "Read from this store directory on this machine.", receiver: str = "HOST:PORT of flarelog serve."
 ) -> Callable[[F], F]:
-    """``--store``, ``--receiver`` and ``client_options``; the command gets as *place* the one that is to be asked."""
+    """Add ``--store``, ``--receiver`` and ``client_options``; the command gets the chosen one as *place*."""
 
     def decorated(command: F) -> F:
         @wraps(command)

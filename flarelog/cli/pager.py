@@ -1,6 +1,6 @@
-"""The user's pager: FLARELOG_PAGER, PAGER, or less. ``cat``, or nothing, is none; a dumb terminal gets none.
+"""The user's pager: FLARELOG_PAGER, PAGER, or less. ``cat``, an empty name or a dumb terminal means none.
 
-A pager that does not exist hides nothing: it is told, and what was for it goes to the terminal.
+A missing pager hides no output: a message names it, and the output goes to the terminal.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from flarelog.cli.running import say
 from flarelog.errors import FlarelogError
 
 _LESS = "less"
-_BEGINS_OTHERWISE = set("=$`(){}|&;<>*?~!")  # in the first word of a shell's command: it names no program
-_NOT_STARTED = 126, 127  # a shell's exit codes of a command that is none
+_BEGINS_OTHERWISE = set("=$`(){}|&;<>*?~!")  # in the first word of a shell command: the word names no program
+_NOT_STARTED = 126, 127  # a shell's exit codes for a command that it cannot run
 
 
 class Pager:
-    """Where to write: the user's pager, if it is *wanted* and there is one, else stdout. It ends when the user says
-    so; if that is before everything was written, the rest is not wanted.
+    """The output: the user's pager if *wanted* and there is one, else stdout. The block ends when the user leaves the
+    pager; output that was not written by then is dropped.
     """
 
     def __init__(self, *, wanted: bool) -> None:
@@ -46,7 +46,7 @@ class Pager:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
         if self._process is None or self._process.stdin is None:
             return False
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the pager alone from now on
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the pager alone from now on
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         self._process.wait()
@@ -56,9 +56,9 @@ class Pager:
 
 
 def _pager_command() -> str:
-    if os.environ.get("TERM", "dumb") == "dumb":  # it has no cursor: a pager would warn, and wait for a key
+    if os.environ.get("TERM", "dumb") == "dumb":  # without a cursor a pager would warn, and wait for a key
         return ""
-    import shutil  # as in lines: for a terminal alone
+    import shutil  # needed on a terminal only
 
     chosen = next((os.environ[name] for name in ("FLARELOG_PAGER", "PAGER") if name in os.environ), None)
     if chosen is None:
@@ -72,8 +72,8 @@ def _pager_command() -> str:
 
 
 def _program(command: str) -> str:
-    """The program that a shell starts first for *command*; empty where that is not plain to see."""
-    import shlex  # as above
+    """The program that a shell starts first for *command*; empty if that is unclear."""
+    import shlex  # needed on a terminal only
 
     try:
         first = next(iter(shlex.split(command)), "")

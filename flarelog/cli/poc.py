@@ -1,4 +1,4 @@
-"""``flarelog poc``: the proof on one machine."""
+"""``flarelog poc``: the proof of concept on one machine."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def command(
 
 
 def _table(verdicts: list[SiteVerdict], intruders: list[IntruderVerdict]) -> list[str]:
-    """A row a site; bytes that are lost have a column, and a word below, when there are any."""
+    """A row per site; a column, and a sentence below, for lost bytes if there are any."""
     lost = any(verdict.lost for verdict in verdicts)
     counts = ("WRITTEN", "STORED", *(("LOST",) if lost else ()), "MISSES", "RECONNECTS", "GENERATIONS", "GAPS")
     head = ("SITE", *counts, "RECEIPT", "SHA-256 WRITTEN", "STORED", "")
@@ -117,7 +117,7 @@ def _intruder(verdict: IntruderVerdict, columns: int) -> tuple[str, ...]:
 async def _prove(
     options: PocOptions, keep: str | None, form: str
 ) -> tuple[list[SiteVerdict], list[IntruderVerdict], Report | None]:
-    """The verdicts, and where a *form* is named, what a report of the run tells."""
+    """The verdicts, and the contents of a report of the run if *form* is given."""
     async with workplace(keep) as work:
         progress = _Progress()
         simulation = Simulation(options, work, progress.say)
@@ -132,7 +132,7 @@ async def _prove(
 
 
 class _Progress:
-    """What happens, on stderr: one line a thing; on a terminal also one that counts bytes and is redrawn."""
+    """Progress on stderr: a line per event; on a terminal also a line that counts bytes and is redrawn."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()

@@ -1,4 +1,4 @@
-"""What ``flarelog follow`` and ``flarelog logs`` share: where to read, which streams, and how they are shown."""
+"""The common part of ``flarelog follow`` and ``flarelog logs``: where to read, which streams, how to show them."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 _GLOB = set("*?[")
 TUNE_AFTER = 0.5  # seconds
 LAST = 100  # lines of each log that a terminal shows first
-NAMED = 20  # logs that are named each where somebody is told how to go on; the places of more are in a file
+NAMED = 20  # positions that the command to continue lists itself; more are in a file
 
 
 def names_one(chosen: Selection) -> bool:
-    """Whether no second stream is to be expected: a log's name without a directory may be that of several."""
+    """Whether at most one stream can match: a log's name without a directory may match several."""
     if chosen.starts:
         return chosen.starts_alone and len(chosen.starts) == 1
     return all(len(globs) == 1 and not _GLOB & set(globs[0]) for globs in (chosen.sites, chosen.logs))
 
 
 def read(context: click.Context, asked: Asked) -> int:
-    """Do what *asked* says, to the end; the exit code. Raises click's errors."""
+    """Carry out *asked*; returns the exit code. Raises click's errors."""
     many_lines()
     try:
         return _read(context, asked)
@@ -92,19 +92,19 @@ def _read(context: click.Context, asked: Asked) -> int:
     if raw:
         return _raw(found, chosen, follow=follow)
     if asked.first_error:
-        from flarelog.cli.first_error import first_error  # who reads everything needs no signatures
+        from flarelog.cli.first_error import first_error  # other calls need no signatures
 
         return first_error(asked, chosen)
     with Pager(wanted=not follow and terminal and asked.pager) as pager:
         options = asked.lines
         if pager and options.bars is None:
-            options = changed(options, bars="off")  # their last state is what a terminal would show
+            options = changed(options, bars="off")  # the last state of each bar, as a terminal would show it
         lines = Lines(options, terminal=terminal and follow)
         live = terminal and follow and options.output == "text"
         pipe = Pipe(pager.fd)
         console = lines.console(pipe, live=live, template=shown.template)
         one = names_one(chosen)
-        # Of one log alone there may be none to tell apart; follow knows only what it was asked for.
+        # logs omits the prefix if only one log was found; follow knows the selection alone, as more logs may come.
         prefix = False if shown.template is not None else None if one or not follow else True
         ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
 
@@ -113,7 +113,7 @@ def _read(context: click.Context, asked: Asked) -> int:
 
         noting = None
         if shown.notes and (asked.findings == "on" or (asked.findings == "auto" and live)):
-            from flarelog.viewers.noting import Noting  # most readers note nothing
+            from flarelog.viewers.noting import Noting  # most calls explain no findings
 
             noting = Noting(rank, _signatures)
         display = ConsoleDisplay(
@@ -156,20 +156,20 @@ def _read(context: click.Context, asked: Asked) -> int:
 def _reader(*, follow: bool) -> type[Follow | Batch]:
     if follow:
         return Follow
-    from flarelog.viewers.batch import Batch  # one command is one of the two
+    from flarelog.viewers.batch import Batch  # follow never needs it
 
     return Batch
 
 
 def _signatures() -> Table:
-    from flarelog.detect.table import Table  # who follows logs in which nothing goes wrong does not wait for it
+    from flarelog.detect.table import Table  # imported at the first line that may be a finding
 
     return Table()
 
 
 def _again(context: click.Context, run: str, places: Mapping[tuple[str, str], int]) -> str:
-    """The command that goes on where this one ends: at *places*, by site and log."""
-    import shlex  # most readers end without it
+    """The command that continues where this one ends: at *places*, by site and log."""
+    import shlex  # needed after Ctrl-C only
 
     changed = {"from", "tail", "since", "latest"}
     words = [*context.command_path.split(), run]
@@ -191,16 +191,16 @@ def _again(context: click.Context, run: str, places: Mapping[tuple[str, str], in
 
 
 def _named(run: str, places: Mapping[tuple[str, str], int]) -> list[str]:
-    """*places* as ``--from`` takes them: many are in a file. A time would not do: lines with older times may come."""
+    """*places* for ``--from``, in a file if there are many. ``--since`` would not do: older times may still come."""
     named = [f"{site}/{log}:{place}" for (site, log), place in places.items()]
     if len(named) <= NAMED:
         return named
-    import tempfile  # as above
+    import tempfile  # rarely needed
 
     try:
         with tempfile.NamedTemporaryFile("w", prefix=f"flarelog-{run}-", suffix=".places", delete=False) as file:
             file.write("".join(f"{one}\n" for one in named))
-    except OSError:  # no room for it
+    except OSError:  # the disk is full, for example
         return named
     _talk(f"{file.name} has the places of {several(len(named), 'log')}, from which the next command continues")
     return [f"@{file.name}"]
@@ -208,7 +208,7 @@ def _named(run: str, places: Mapping[tuple[str, str], int]) -> list[str]:
 
 async def _through(reading: Reading, reader: Follow | Batch) -> None:
     async with reading.origin:
-        asyncio.get_running_loop().call_later(TUNE_AFTER, tune_memory)  # what ends before has not much to read
+        asyncio.get_running_loop().call_later(TUNE_AFTER, tune_memory)  # a shorter call has little to read
         await reader.run()
 
 
@@ -219,15 +219,15 @@ async def _shown(
         await _through(reading, reader)
     finally:
         console.close()
-        if sys.exc_info()[0] in (None, asyncio.CancelledError):
-            pipe.write_out()
+        if isinstance(sys.exc_info()[1], FlarelogError | asyncio.CancelledError | None):
+            pipe.write_out()  # before anything is said: what is drawn is taken away by it
     for note in summary(reading.replaced, "these logs", reading.cut, asked.lines.searched):
         click.echo(note, err=True)
-    whole = reading.view.sieve is None and reading.view.choice.since is None  # else lines were left out unseen
+    whole = reading.view.sieve is None and reading.view.choice.since is None  # otherwise lines were left out unseen
     why = ranks.unmatched() if whole and not ranks.choice.everything else ""
     if why:
         _talk(why)
-    from flarelog.viewers.health import unread  # nobody waits for it
+    from flarelog.viewers.health import unread  # imported after the last line
 
     for missing in (*unstored_sentences(reading.unstored), *unread(reading.unstored)):
         _talk(missing)
@@ -245,7 +245,7 @@ def _status(streams: list[StreamInfo]) -> int:
 
 
 def _beside(console: Console, pipe: Pipe) -> None:
-    """From now on what flarelog logs takes the place of what is drawn on the same terminal."""
+    """Erase drawn rows before each log message of flarelog, which goes to the same terminal."""
 
     def wiped(record: logging.LogRecord) -> bool:
         console.close()
@@ -258,7 +258,7 @@ def _beside(console: Console, pipe: Pipe) -> None:
 
 def _say(console: Console, pipe: Pipe) -> Callable[[str], None]:
     def say(text: str) -> None:
-        console.close()  # what is drawn is on the same terminal
+        console.close()  # erase drawn rows on the same terminal
         pipe.write_out()
         _talk(text)
 
@@ -266,7 +266,7 @@ def _say(console: Console, pipe: Pipe) -> Callable[[str], None]:
 
 
 def _raw(found: Origin, chosen: Selection, *, follow: bool) -> int:
-    """Write the exact bytes."""
+    """Write the exact bytes of the logs."""
     display = BytesDisplay(Pipe(sys.stdout.fileno()), one=follow)
     reading = Reading(found, chosen, View(raw=True), _talk)
     asyncio.run(_through(reading, _reader(follow=follow)(reading, display)))

@@ -1,8 +1,8 @@
-"""The file in which a server tells where it is, for scripts: it is there exactly while the server is ready.
+"""The file that holds a server's address for scripts; it exists exactly while the server is ready.
 
-What a killed server left is removed before the next one begins: no script takes its address for the new one's. A server
-that lives has a lock on its file, which is refused to another one when that has its store and its port: who lacks
-those is told so. What holds anything but an address, or is no file, is nobody's ready file, and is refused.
+A starting server removes the file of a killed one, so that no script takes the old address for the new one. A running
+server locks its file. Another server meets that lock only once it has its own store and port: a server without those
+fails with that error first. A file with other contents, or something that is no regular file, is refused.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from flarelog.errors import InvalidFile
 from flarelog.late import late
 from flarelog.replace import replace_file
 
-READERS = ".reader"  # behind the name: the file of the address for readers
-_ADDRESS = late(rb"(?:\S{1,300}:\d{1,5}\n?)?")  # nothing is what mktemp makes
+READERS = ".reader"  # suffix of the file with the address for readers
+_ADDRESS = late(rb"(?:\S{1,300}:\d{1,5}\n?)?")  # mktemp makes an empty file
 
 
 @contextlib.contextmanager
 def ready_file(path: str | None) -> Iterator[Callable[[str, str], None]]:
-    """What writes the address, and the one for readers where there is one, to *path*; None: nobody wants to know.
+    """A function that writes the address, and the one for readers if any, to *path*; None: it does nothing.
 
     Raises InvalidFile.
     """
@@ -42,7 +42,7 @@ def ready_file(path: str | None) -> Iterator[Callable[[str, str], None]]:
                         f"the ready file {name} is that of another server, which is running:"
                         " give another name, or stop that server"
                     )
-            # The readers' first: who sees the other file may look for this one.
+            # The readers' file first: a script that sees the other one may look for it.
             for name, text in zip(names, (readers, address), strict=True):
                 if text:
                     with _usable(name):
@@ -50,7 +50,7 @@ def ready_file(path: str | None) -> Iterator[Callable[[str, str], None]]:
                         replace_file(os.path.realpath(name), written[name], 0o644)
                         held.enter_context(_locked(name))
 
-        for name in reversed(names):  # the one that was given is told of first
+        for name in reversed(names):  # errors name the path that was given first
             with _usable(name):
                 _forget(name)
         try:
@@ -58,16 +58,16 @@ def ready_file(path: str | None) -> Iterator[Callable[[str, str], None]]:
         finally:
             for name, data in written.items():
                 with contextlib.suppress(OSError), open(name, "rb") as file:
-                    if file.read(len(data) + 1) == data:  # nobody else's by now
+                    if file.read(len(data) + 1) == data:  # no other server has replaced it
                         os.unlink(os.path.realpath(name))
 
 
 def _untold(address: str, readers: str = "") -> None:
-    """Nobody wants to know."""
+    """Do nothing: no file was asked for."""
 
 
 def _forget(name: str) -> None:
-    """Remove what is there of a server that lives no more. Raises OSError, InvalidFile."""
+    """Remove the file of a server that no longer runs. Raises OSError, InvalidFile."""
     if not os.path.isdir(os.path.dirname(name) or "."):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     try:

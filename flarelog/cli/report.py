@@ -1,4 +1,4 @@
-"""``flarelog report``: a file that tells how a run went."""
+"""``flarelog report``: a file about a run, with its result and its errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Examples:
 
 @frozen
 class ReportOptions:
-    """Which report is made."""
+    """The format and the contents of a report."""
 
     output: str = typed("", "File to write: .html, .md or .svg. '-': stdout.  [required]", short="-o", metavar="FILE")
     form: str | None = typed(None, "Form of the report.  [default: the file's suffix]", flag="format", choices=FORMS)
@@ -94,7 +94,7 @@ def command(run_id: str, place: Place, own: partial[ReportOptions]) -> None:
 
 
 def form_of(path: str, said: str | None = None) -> str:
-    """The form of a report that is written to *path*. Raises InvalidOption."""
+    """The format of a report at *path*; *said*: the user's choice. Raises InvalidOption."""
     if said is not None:
         return said
     if path == "-":
@@ -109,7 +109,7 @@ def form_of(path: str, said: str | None = None) -> str:
 
 
 def made(report: Report, form: str) -> bytes:
-    """*report* in that form."""
+    """*report* in the format *form*."""
     if form == "html":
         from flarelog.viewers.report.page import page
 
@@ -124,18 +124,18 @@ def made(report: Report, form: str) -> bytes:
 
 
 def utc(stream: StreamId, now: int) -> Stamps:
-    """What reads the times of a log that tells no zone, as in UTC."""
+    """A reader of a log's times that takes times without a zone as UTC."""
     return Stamps(UTC, now)
 
 
 async def gathered(found: Origin, run: str, zoned: Zoned, rules: Sequence[str], zone: str | None = None) -> Report:
-    """*zone*: as of ``gather``. Raises FlarelogError."""
+    """The report of *run*; *zone*: as for ``gather``. Raises FlarelogError."""
     async with found:
         return await gather(found, run, zoned, table=table(rules), zone=zone)
 
 
 def written(report: Report, path: str, form: str) -> bool:
-    """Whether *report* could be written to *path*; why not is said."""
+    """Write *report* to *path*; whether that worked. A failure is reported on stderr."""
     mode = MODE
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -143,7 +143,7 @@ def written(report: Report, path: str, form: str) -> bool:
         if mode == MODE or stat.S_ISREG(mode):
             replace_file(os.path.realpath(path), made(report, form), stat.S_IMODE(mode))
         else:
-            with open(path, "wb") as pipe:  # or a device, which no file may replace
+            with open(path, "wb") as pipe:  # a pipe or a device, which must not be replaced by a file
                 pipe.write(made(report, form))
     except OSError as error:
         say(f"flarelog: {legible(path, 200)} cannot be written: {error.strerror}")
@@ -154,7 +154,7 @@ def written(report: Report, path: str, form: str) -> bool:
 
 
 def _report(run: str, place: Place, options: ReportOptions) -> int:
-    """Raises FlarelogError, OSError."""
+    """Write the report of *run*; returns the exit code. Raises FlarelogError, OSError."""
     if not options.output:
         raise click.UsageError("name the file to write: -o run.html")
     form = form_of(options.output, options.form)

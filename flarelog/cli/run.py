@@ -1,4 +1,4 @@
-"""``flarelog run``: a command, and what it says at the receiver."""
+"""``flarelog run``: run a command and send its output to the receiver."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from flarelog.sources.process.guard import Guard, Plan, python, say
 from flarelog.sources.process.options import RunOptions
 from flarelog.sources.process.sending import Sending
 
-_SERVICES = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")  # to systemd the command speaks, if it does
-_RESOLVED = 10  # seconds in which a sidecar tells what its variables and its table come to
+_SERVICES = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")  # for the command alone, not its sidecar
+_RESOLVED = 10  # seconds for a sidecar to print its options
 _OWN = ("receivers", "run_id", "site", "command", *(RunOptions.__dataclass_fields__))
 
 
@@ -130,11 +130,11 @@ def command(
             wanted,
         )
     )
-    if stdout_is_closed():  # what the command says is no error of its own
+    if stdout_is_closed():  # a message on a closed stdout is no error of the command
         os.dup2(os.open(os.devnull, os.O_RDWR), sys.stdout.fileno())
     status = guard.run()
     if place is not None and not guard.kept:
-        if receivers or not wanted:  # the directory is this command's own
+        if receivers or not wanted:  # no other command uses the directory
             names.discard(place)
     elif place is not None and not wanted:
         say(f"the command's output is in {place.root}: neither --receiver nor --spool was given")
@@ -142,8 +142,8 @@ def command(
 
 
 def _demand(redact: tuple[str, ...], site_policy: tuple[str, ...], access: Access) -> None:
-    """End with USAGE where the sidecar could make nothing of what is said to it. A certificate that has expired, or is
-    not valid yet, is no such thing: the command is not to fail for it.
+    """Exit with USAGE if the sidecar would refuse these options. An expired or not yet valid certificate does not
+    count: the command must not fail for it.
     """
     if not (redact or site_policy or any(access.named.keywords.values())):
         return
@@ -160,7 +160,7 @@ def _demand(redact: tuple[str, ...], site_policy: tuple[str, ...], access: Acces
 
 
 def _finds_more(context: click.Context, env: Mapping[str, str]) -> bool:
-    """Whether the sidecar may find what this command has no option for: a variable, or a table of a file."""
+    """Whether the sidecar may have options that this command lacks: in a variable, or in a file's table."""
     known = {param.envvar for param in context.command.params} | {"FLARELOG_LOG_LEVEL", environment.OUTER}
     if any(name.startswith("FLARELOG_") and name not in known for name in env):
         return True
@@ -175,9 +175,9 @@ def _finds_more(context: click.Context, env: Mapping[str, str]) -> bool:
 
 
 def _resolved(asked: list[str]) -> list[str]:
-    """What a sidecar that is *asked* this is told in all, as its words: also by variables and by its table of a file.
-    It says so itself, in a process of its own: this one does without what a sidecar needs. Ends with USAGE where it
-    could make nothing of them.
+    """The options of a sidecar that gets *asked*, with those from variables and its table in a file, as words. A check
+    run of the sidecar prints them, in another process, so that this one imports none of its modules. Exits with USAGE
+    if the sidecar refuses them.
     """
     import json
     import subprocess
@@ -186,9 +186,9 @@ def _resolved(asked: list[str]) -> list[str]:
     try:
         # S603: it is this program itself, without a shell.
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_RESOLVED, check=False)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired):  # no command waits for it, or fails for it
+    except (OSError, subprocess.TimeoutExpired):  # a slow or failed check must not hold up the command
         return asked
-    said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]  # click's usage is the sidecar's own
+    said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]  # click's usage stands above it
     if done.returncode > 1:
         say(said.removeprefix("flarelog: ").removeprefix("Error: "))
         sys.exit(USAGE)
@@ -198,19 +198,19 @@ def _resolved(asked: list[str]) -> list[str]:
 
 
 def _not_taken(context: click.Context) -> list[str]:
-    """The options that were given to a command whose output another one sends, and that only who sends could follow."""
+    """The options given that have no effect, because the outer ``flarelog run`` sends this command's output."""
     taken = {"receivers", "run_id", "command", *RunOptions.__dataclass_fields__}
     return [param.opts[0] for param in context.command.params if param.name not in taken and is_flag(str(param.name))]
 
 
 def _goes_its_own_way(env: Mapping[str, str], run: str) -> bool:
-    """Whether a command below another one sends for itself: it names a receiver, or another run than the outer one."""
+    """Whether a nested command sends for itself: it names a receiver, or another run than the outer one."""
     return is_flag("receivers") or (is_flag("run_id") and env.get("FLARELOG_RUN", run) != run)
 
 
 def _place(options: RunOptions, outer: str | None, run: str, site: str, log: str, *, own: bool) -> names.Place | None:
-    """Where the logs are: with another command's if this one runs below it, in *spool* for a sidecar beside it, else
-    in a directory of the run's own. None: nowhere, and it was said why.
+    """The directory of the logs: the outer command's if this one is nested, else *spool* for a sidecar beside it, else
+    a directory of this run. None: it could not be made, and a message said why.
     """
 
     def logs(named: str) -> Collection[str]:
@@ -229,14 +229,14 @@ def _place(options: RunOptions, outer: str | None, run: str, site: str, log: str
 
 def _logs(options: RunOptions, log: str) -> dict[str, str]:
     if options.merge or options.pty:
-        # A number that came without a name is that of a directory: the log's own name is what the page says.
+        # Without --log, *log* is empty or the number of a directory; the log in it has the documented name.
         return {"both": log if options.log else f"{log}/output.log".strip("/")}
     outputs = ("stdout", "stderr") if options.capture == "both" else (options.capture,)
     return {output: f"{log}/{output}.log" if log else f"{output}.log" for output in outputs}
 
 
 def _sending(asked: list[str], env: dict[str, str], options: RunOptions, place: names.Place) -> Sending:
-    """The sidecar of *place*. The command for later says what it was asked, and needs nothing of this environment."""
+    """The sidecar of *place*. Its command for later carries all options, and needs nothing of this environment."""
     import shlex
 
     asked = ["sidecar", "--root", os.path.abspath(place.root), *asked]
@@ -248,7 +248,7 @@ def _sending(asked: list[str], env: dict[str, str], options: RunOptions, place: 
 
 
 def _asked(context: click.Context, receivers: tuple[str, ...], run: str, site: str) -> list[str]:
-    """What the sidecar gets: what this command was told that is meant for it, wherever that was said."""
+    """The sidecar's options: those of this command that it shares, from any source."""
     asked = ["--run", run, "--site", site, "--all-files"]
     for address in receivers:
         asked += ["--receiver", address]

@@ -1,4 +1,4 @@
-"""``flarelog run-end``."""
+"""``flarelog run-end``: end a run at a receiver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flarelog run-start``."""
+"""``flarelog run-start``: announce a run to a receiver."""
 
 from __future__ import annotations
 

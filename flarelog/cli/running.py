@@ -1,4 +1,4 @@
-"""How a command runs and ends: its errors as sentences and exit codes, the signals that end it, and its tables."""
+"""How a command runs and ends: errors as sentences and exit codes, signals, tables on the terminal."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ T = TypeVar("T")
 
 
 def say(sentence: str) -> None:
-    """Say *sentence* on stderr. A terminal that is gone, or a log on a full disk, is no reason to end."""
+    """Write *sentence* to stderr, and ignore a failure: a closed terminal or a full disk must not end the command."""
     with contextlib.suppress(OSError):
         click.echo(legible(sentence, 2 * LONGEST), err=True)
 
 
 def run(work: Coroutine[object, None, T]) -> T:
-    """Run *work* to its end; an error of flarelog's becomes its sentence on stderr and its exit code."""
-    import asyncio  # help needs no event loop, and a third of its time would go into this
+    """Run *work*; a FlarelogError becomes its sentence on stderr and its exit code."""
+    import asyncio  # help needs no event loop, and the import would take a third of its time
 
     try:
         return asyncio.run(work)
@@ -42,12 +42,12 @@ def run(work: Coroutine[object, None, T]) -> T:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         if sys.stderr.isatty():
-            say("")  # or the prompt would stand behind the terminal's ^C
+            say("")  # otherwise the prompt would follow the terminal's ^C
         sys.exit(130)
 
 
 def checked(make: Callable[[], T]) -> T:
-    """What *make* returns; an option or a name that it refuses ends the command with its sentence."""
+    """The result of *make*; a FlarelogError ends the command with its sentence and its exit code."""
     try:
         return make()
     except FlarelogError as error:
@@ -56,8 +56,8 @@ def checked(make: Callable[[], T]) -> T:
 
 
 def sentence(error: FlarelogError) -> str:
-    """What *error* says, and where a wrong value was told; options bear the names that they have on the command line,
-    and not those of their fields.
+    """The sentence of *error*, with the source of the wrong value; fields are renamed to the options of the command
+    line.
     """
     context = click.get_current_context(silent=True)
     if context is None or not isinstance(error, InvalidOption):
@@ -65,10 +65,10 @@ def sentence(error: FlarelogError) -> str:
     flags = {
         flag[2:].replace("-", "_"): (flag, param) for param in context.command.params for flag in param.opts if flag[2:]
     }
-    places: list[str] = []  # where options that are named were told
+    places: list[str] = []  # the sources of the options that the sentence names
 
     def flag(found: re.Match[str]) -> str:
-        plain = found.start() > 0 and "_" not in found[0]  # a word, as it is anywhere but where a sentence begins
+        plain = found.start() > 0 and "_" not in found[0]  # an ordinary word, unless the sentence begins with it
         if plain or found[0] not in flags:
             return found[0]
         name, param = flags[found[0]]
@@ -81,7 +81,7 @@ def sentence(error: FlarelogError) -> str:
 
 
 def told_at(text: str) -> str:
-    """*text*, which quotes a wrong value, behind the variable or the line of a file that told it, where one did."""
+    """*text*, preceded by the variable or the line of a file that gave the wrong value which it quotes, if any did."""
     context = click.get_current_context(silent=True)
     if context is None:
         return text
@@ -92,14 +92,14 @@ def told_at(text: str) -> str:
 
 def _quotes(text: str, param: click.Parameter, value: object) -> bool:
     values = [str(each) for each in (value if isinstance(value, tuple) else (value,)) if each is not None]
-    named = isinstance(param.type, click.Path)  # a file or a directory, which a sentence names as it is
+    named = isinstance(param.type, click.Path)  # a sentence does not quote a path
     return any(
         repr(each) in text or (named and re.search(rf"(?<!\S){re.escape(each)}(?![^\s:;,])", text)) for each in values
     )
 
 
 def _place(context: click.Context, param: click.Parameter) -> str:
-    """Where the value of *param* was told: ``NAME=VALUE``, or a file and a line; empty for the command line."""
+    """The source of *param*'s value: ``NAME=VALUE``, or a file and a line; empty for the command line."""
     source = context.get_parameter_source(param.name or "")
     if source is ParameterSource.DEFAULT_MAP:
         told: Callable[[click.Parameter], str] = context.meta["flarelog.told"]
@@ -109,15 +109,15 @@ def _place(context: click.Context, param: click.Parameter) -> str:
 
 
 class Closed(io.TextIOWrapper):
-    """Stands for an output that this process was started without: it writes where *how* says, or fails with EBADF."""
+    """Replaces an output that was closed at the start: *how* is the mode of /dev/null, in which a write may fail."""
 
     def __init__(self, how: int) -> None:
         super().__init__(os.fdopen(os.open(os.devnull, how), "wb"), "utf-8", "backslashreplace")
 
 
 def stand_in() -> None:
-    """Let no command see an output that is closed, as ``>&-`` does. What is said then is lost; who writes data to
-    stdout ends as on a full disk.
+    """Replace outputs that are closed, as by ``>&-``. Messages are then lost; a command that writes data to stdout
+    fails as on a full disk.
     """
     if sys.stdout is None:
         sys.stdout = Closed(os.O_RDONLY)
@@ -134,7 +134,7 @@ def stdin_is_terminal() -> bool:
 
 
 def ended_by(error: OSError) -> int:
-    """The exit code of a command that could not write, for *error*; it is said if whoever reads did not just leave."""
+    """The exit code after the write error *error*; a message unless the reader has just closed the pipe or terminal."""
     if stdout_is_closed():
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         say("flarelog: cannot write: stdout is closed")
@@ -142,13 +142,13 @@ def ended_by(error: OSError) -> int:
     terminal = stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode)
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError) or (terminal and error.errno == errno.EIO):
-        return 141  # whoever read it has seen enough, or is gone with his terminal
+        return 141  # the reader has closed the pipe, or the terminal is gone
     say(f"flarelog: cannot write: {error.strerror}")
     return FAILED
 
 
 def on_stop(first: Callable[[], object], at_once: Callable[[], object] = lambda: None) -> None:
-    """SIGTERM and SIGINT call *first*; the second of them calls *at_once* and ends the process."""
+    """Let SIGTERM and SIGINT call *first*; a second signal calls *at_once* and ends the process."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -167,20 +167,20 @@ def on_stop(first: Callable[[], object], at_once: Callable[[], object] = lambda:
 
 
 def ignore_stops() -> None:
-    """SIGTERM and SIGINT do nothing."""
+    """Ignore SIGTERM and SIGINT."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
 
 
 def on_hangup(again: Callable[[], object]) -> None:
-    """SIGHUP calls *again*, to read files again; it never ends the process."""
+    """Let SIGHUP call *again*, to reread files; it never ends the process."""
     import asyncio
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, again)
 
 
 def on_end_of_stdin(first: Callable[[], object]) -> None:
-    """The end of stdin calls *first*; one that is closed has ended."""
+    """Call *first* at the end of stdin, or at once if stdin is closed."""
     import asyncio
 
     if sys.stdin is None:
@@ -212,19 +212,19 @@ def aligned(rows: Sequence[Sequence[str]], to_the_right: Container[int]) -> list
 def terminal_size() -> os.terminal_size:
     """Columns and rows of stdout's terminal.
 
-    COLUMNS and LINES may say less, and not more: a line that wraps breaks a table that is drawn in place.
+    COLUMNS and LINES may reduce the size, but not enlarge it: a line that wraps breaks a table that is drawn in place.
     """
-    # shutil has half of this, and with it come three modules for archives.
+    # shutil would give the size as well, but imports three modules for archives.
     try:
         real = os.get_terminal_size(sys.stdout.fileno())
-    except (OSError, ValueError):  # stdout is no terminal, or nothing that has a number
+    except (OSError, ValueError):  # stdout is no terminal, or has no descriptor
         real = os.terminal_size((0, 0))
     sizes = zip((_said("COLUMNS"), _said("LINES")), real, (80, 24), strict=True)
     return os.terminal_size(min(filter(None, (said, there)), default=usual) for said, there, usual in sizes)
 
 
 def _said(name: str) -> int:
-    """What the environment says of the terminal; 0: nothing."""
+    """The environment's value for *name*; 0: none."""
     try:
         return max(0, int(os.environ.get(name, "")))
     except ValueError:
@@ -232,7 +232,7 @@ def _said(name: str) -> int:
 
 
 def terminal_columns() -> int | None:
-    """How wide the terminal is that stdout goes to; None where it goes elsewhere."""
+    """The width of stdout's terminal; None if stdout is no terminal."""
     return terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -242,7 +242,7 @@ def width(rows: Sequence[Sequence[str]]) -> int:
 
 
 def narrowed(rows: Sequence[tuple[str, ...]], least: Sequence[str], columns: int | None) -> Sequence[tuple[str, ...]]:
-    """*rows*, the first of which names columns; less than *columns* characters go without the *least* needed ones."""
+    """*rows*, header first, without as many of the *least* needed columns as it takes to stay below *columns*."""
     for name in least:
         if columns is None or width(rows) < columns:
             break
@@ -252,8 +252,8 @@ def narrowed(rows: Sequence[tuple[str, ...]], least: Sequence[str], columns: int
 
 
 def redaction_text(redacted: Redaction) -> str:
-    """What a receipt says of what was masked."""
-    if not redacted.matches:  # nothing was, or only files that are gone by now tell
+    """The sentence about what was masked, from a receipt."""
+    if not redacted.matches:  # nothing was masked, or only files that no longer exist had matches
         return "how much was masked is not known"
     matches = several(redacted.matches, "match", "matches")
     return f"at least {matches}, at least {several(redacted.bytes, 'byte')} masked"

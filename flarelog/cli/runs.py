@@ -1,4 +1,4 @@
-"""``flarelog runs``: which runs there are."""
+"""``flarelog runs``: list the runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
 
     \b
     STATE is one of
-      running  a sidecar is connected and sends a log of the run
+      running  a sidecar is connected: it sends logs, or waits for room
       idle     no sidecar is connected, and some log is not complete
       sealed   each log is complete: it has a receipt, and can still be continued
       ending   the run was ended; its sidecars drain
@@ -38,7 +38,7 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
     \b
     Example: flarelog runs --store logs
     """
-    import json  # who reads logs takes the rest of this file
+    import json  # a command that reads logs imports this file for `known` alone
 
     found = run(known(run_id, place))
     live = place.store is None
@@ -55,7 +55,7 @@ async def known(run_id: str, place: Place) -> list[RunInfo]:
     async with held:
         found = await held.infos(run_id)
         if run_id and not found:
-            from flarelog.viewers.missing import said, without  # for a mistake alone
+            from flarelog.viewers.missing import said, without  # needed after a mistake only
 
             raise said(*await without(held, run_id))
     return sorted(found, key=lambda info: natural(info.run))
@@ -83,6 +83,6 @@ def _table(found: list[RunInfo], *, live: bool) -> list[str]:
 
 
 def _short(milliseconds: int) -> str:
-    """To the second: ``2026-11-22T16:08:39Z``."""
+    """A time to the second: ``2026-11-22T16:08:39Z``."""
     when = moment(milliseconds)
     return "-" if when is None else f"{when[:19]}Z"

@@ -1,5 +1,5 @@
-"""What ``sidecar`` and ``agent`` have in common: the options of who sends where, and a process that sends until it is
-told to stop.
+"""The common part of ``sidecar`` and ``agent``: the options for receivers and site, and a process that sends until it
+is stopped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ receivers_option = option(
     "receivers",
     required=True,
     multiple=True,
-    callback=lambda context, parameter, given: tuple(dict.fromkeys(given)),  # one given twice would fence itself
+    callback=lambda context, parameter, given: tuple(dict.fromkeys(given)),  # a receiver given twice would fence itself
     help="HOST:PORT of flarelog serve. Repeat the option to send every log to several receivers.",
 )
 site_option = option("--site", required=True, help="Name of the site.")
@@ -39,7 +39,7 @@ site_policy_option = option(
 
 
 class Sender(Protocol[T_co]):
-    """What sends to one receiver."""
+    """Sends to one receiver."""
 
     def drain(self) -> None: ...
 
@@ -51,11 +51,11 @@ class Sender(Protocol[T_co]):
 async def until_stopped(
     who: str, make: Callable[[], list[Sender[T_co]]], *, until_stdin_ends: bool = False
 ) -> list[T_co]:
-    """How each sender ended: by itself, or drained by SIGTERM. *who* they are, for what is logged. *make* is called in
-    the event loop, to which connections belong.
+    """The result of each sender: it ended by itself, or SIGTERM drained it. *who*: a noun for log messages. *make* is
+    called in the event loop, because connections belong to it.
 
-    *until_stdin_ends*: drained by that alone. Whoever stops a job sends SIGTERM to all its processes, and the command
-    whose output is sent may have more to say.
+    *until_stdin_ends*: the end of stdin alone drains. A scheduler that stops a job sends SIGTERM to all its processes,
+    and the command whose output is sent may still write.
     """
     service, senders = Service(), make()
 
@@ -81,6 +81,6 @@ async def until_stopped(
 
 
 def exit_code(codes: Iterable[int]) -> int:
-    """Of several senders' *codes* the one that a supervisor must not miss, else the first that is not OK."""
+    """NOT_ALLOWED if it is among *codes*, because a supervisor must not miss it; else the first that is not OK."""
     failed = [code for code in codes if code != OK]
     return NOT_ALLOWED if NOT_ALLOWED in failed else failed[0] if failed else OK

@@ -1,4 +1,4 @@
-"""``flarelog serve``: the receiving process."""
+"""``flarelog serve``: the receiver."""
 
 from __future__ import annotations
 
@@ -143,8 +143,8 @@ def _policy(path: str, tls: Tls | None) -> PolicyFile:
 
 
 def _page(listen: str, tls: Tls | None, options: ServerOptions) -> Beside:
-    """Raises InvalidOption, NotInstalled."""
-    from flarelog.cli.web import installed  # who serves no page does not wait for it
+    """The web page beside the receiver. Raises InvalidOption, NotInstalled."""
+    from flarelog.cli.web import installed  # other receivers skip this import
 
     installed()
     return Beside(listen, tls, options.tokens if options.reader_listen else None)
@@ -163,7 +163,7 @@ async def _serve(
     *,
     workers: Workers | None = None,
 ) -> None:
-    """Serve until told to stop; *announce* gets both addresses where no other process does that."""
+    """Serve until told to stop; *announce* gets both addresses, unless a supervising process announces them."""
     stopped = asyncio.Event()
     if workers is None:
         on_stop(stopped.set)
@@ -187,7 +187,7 @@ async def _serve(
         finally:
             collecting.cancel()
             await server.stop()
-            # gRPC's own tasks may still wait for a peer's goodbye, and complain on stderr when they are cancelled.
+            # gRPC's own tasks may still wait for a peer's goodbye, and complain on stderr if they are cancelled.
             if left := asyncio.all_tasks() - {asyncio.current_task()}:
                 await asyncio.wait(left, timeout=1.0)
 
@@ -200,7 +200,7 @@ def _announce(
     address: str,
     reader_address: str,
 ) -> None:
-    """Say where connections are accepted."""
+    """Announce the addresses: in the ready file, on stderr, to systemd and to the page."""
     ready(address, reader_address)
     say(f"receiver: receiving at {address} into {store}")
     service.ready(f"STATUS=receiving at {address}")

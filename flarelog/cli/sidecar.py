@@ -1,4 +1,4 @@
-"""``flarelog sidecar``: the sending process."""
+"""``flarelog sidecar``: send the logs under a directory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from flarelog.sources.files.unmatched import left_out
 T = TypeVar("T")
 STDOUT = 1
 _ELSEWHERE = ("include", "exclude", "start_at", "ignore_older", "once", "state", "drain_limit")
-_NOT_HOW = ("root", "accept_gaps", "as_json", "until_stdin_ends", "only_check")  # neither what is sent nor how
+_NOT_HOW = ("root", "accept_gaps", "as_json", "until_stdin_ends", "only_check")  # of the call, not the sending
 
 
 @click.command
@@ -107,7 +107,7 @@ def command(
         source = partial(source, include=given.get("include") or ("**",), exclude=exclude)
         as_json = as_json and is_flag("as_json")
     consents = checked(lambda: in_force(*site_policy))
-    for consent in () if only_check else consents:  # a site that lets nothing go fails no command
+    for consent in () if only_check else consents:  # a site without consent must not fail the command of flarelog run
         checked(consent.demand)
     logs = checked(lambda: source(root, sites=consents))
     tls = checked(access.tls)
@@ -148,10 +148,10 @@ def command(
 
 
 def speak_to(guard: int, sending: list[Sending]) -> None:
-    """Be silent once the process *guard*, flarelog run, says its last words or has ended: nothing comes behind those.
-    What the policy leaves out it says itself at the end, with the place.
+    """Fall silent once the process *guard*, flarelog run, writes its last message or has ended: none may follow it.
+    flarelog run itself reports the files that the policy leaves out, with their place.
     """
-    # Of these handlers alone, whatever their class is. A filter would let go of the word before the line is said.
+    # Wrap these handlers' own emit: a filter would release the lock before the line is written.
     for handler in logging.getLogger("flarelog").handlers:
         handler.emit = partial(_spoken, handler.emit, guard)  # type: ignore[method-assign]
     at_the_end = logging.getLogger(unmatched.__name__)
@@ -159,7 +159,7 @@ def speak_to(guard: int, sending: list[Sending]) -> None:
 
 
 def _spoken(emit: Callable[[logging.LogRecord], None], guard: int, record: logging.LogRecord) -> None:
-    if has_the_word(STDOUT):  # which the guard takes for its last words, and keeps
+    if has_the_word(STDOUT):  # the guard takes this lock for its last message, and keeps it
         try:
             if os.getppid() == guard:
                 emit(record)
@@ -168,12 +168,12 @@ def _spoken(emit: Callable[[logging.LogRecord], None], guard: int, record: loggi
 
 
 def _tell(logs: SourceOptions) -> None:
-    """Tell flarelog run what the site's policy leaves out: it keeps that."""
+    """Tell flarelog run which files the site's policy leaves out, because it keeps those."""
     click.echo(json.dumps(left_out(logs) if logs.sites else []))
 
 
 def _flags_alone(options: partial[T]) -> partial[T]:
-    """*options* without those that variables and configuration files set for sidecars of other directories."""
+    """*options* without values that variables and configuration files set for sidecars of other directories."""
     said = {name: value for name, value in options.keywords.items() if name not in _ELSEWHERE or is_flag(name)}
     return partial(options.func, **said)
 
@@ -183,7 +183,7 @@ def _redacted(receipt: Receipt | None) -> dict[str, int] | None:
 
 
 def _why(stream: StreamOutcome, outcome: Outcome) -> str | None:
-    """Why *stream* got no receipt."""
+    """The reason why *stream* has no receipt; None if it has one."""
     if stream.error is None and stream.receipt is not None:
         return None
     return str(stream.error or stream.trouble or outcome.error or "") or None

@@ -1,4 +1,4 @@
-"""``flarelog status``: how each stream fares right now."""
+"""``flarelog status``: the present state of each stream."""
 
 from __future__ import annotations
 
@@ -40,13 +40,14 @@ from flarelog.viewers.standings import (
     trouble_of,
 )
 
-if TYPE_CHECKING:  # who reads a store needs no gRPC
+if TYPE_CHECKING:  # reading a store needs no gRPC
     from flarelog.client import Client
     from flarelog.detect.base import Finding
 
 log = logging.getLogger(__name__)
 
-ANSWERED = 3.0  # seconds after which --watch shows that no answer came: a receiver under load takes one
+PAUSE = 5.0  # seconds: the longest pause that --watch makes after a slow answer
+ANSWERED = 3.0  # seconds without an answer before --watch shows that: a receiver under load takes one
 
 EXAMPLES = """\b
 Examples:
@@ -119,24 +120,24 @@ def command(
         async with contextlib.AsyncExitStack() as stack:
             connected = None if place.store is not None else await stack.enter_async_context(place.client())
             if connected is not None and watch:
-                connected.patience = 0.0  # what nobody answers is shown, and asked again
+                connected.patience = 0.0  # --watch itself shows a missing answer, and retries
             look_once = partial(_look, asked, place.store, connected)
             if watch:
                 await _watch(asked, look_once, interval, place)
             else:
                 lines = asked.lines(*await look_once())
-                click.echo("".join(f"{line}\n" for line in lines), nl=False)  # each by itself takes a tenth of it all
+                click.echo("".join(f"{line}\n" for line in lines), nl=False)  # an echo per line takes 10 %
 
     run(work())
 
 
 class Found(NamedTuple):
-    """What was found."""
+    """The result of one look."""
 
     streams: list[StreamInfo]
-    state: str  # of their run
-    troubles: Troubles | None = None  # None: nobody has looked, or it may not be seen
-    earliest: Finding | None = None  # that may be a cause
+    state: str  # of the run
+    troubles: Troubles | None = None  # None: unknown, or the caller may not see them
+    earliest: Finding | None = None  # the earliest finding that may be a cause
 
 
 @frozen
@@ -215,23 +216,23 @@ class _Asked:
 
 
 def _name(info: StreamInfo) -> str:
-    """A rest of a log has the name beside that which says it; a file that no log's name fits, and the like, its own."""
+    """The row's name: a count for files without a name, the stream's name for a log's rest, else the missing thing."""
     if info.about == OTHERS:
         return several(info.count, "more file")
     return info.stream.log if info.rest_of is not None else info.about or info.stream.log
 
 
 FINDINGS = "FINDINGS"
-_LEAST = ("CLOCK", "BYTES/S", FINDINGS, "LAG", "BYTES")  # what a narrow terminal is not shown, the first first
+_LEAST = ("CLOCK", "BYTES/S", FINDINGS, "LAG", "BYTES")  # columns that a narrow terminal loses, in this order
 _LEAST_HEALTH = ("UP", "PEAK", "LOAD", "CORES", "WAITING", "OOM KILLS", "DISK FREE")
 _SHORTEST = 8  # columns to which names are shortened
-_NARROWEST = 20  # columns in which a sentence is wrapped
+_NARROWEST = 20  # minimum columns for a wrapped sentence
 _SENTENCE = late(r"[a-z]{1,20}: ")
 
 
 def fitting(rows: Sequence[tuple[str, ...]], columns: int | None) -> list[str]:
-    """*rows*, the first of which has the names of columns, as lines of a table that *columns* have room for: without
-    what is needed least, and with the middle of long names left out.
+    """*rows*, header first, as lines of a table that fits into *columns*: less needed columns are dropped, and long
+    names lose their middle.
     """
     if not rows:
         return []
@@ -247,14 +248,14 @@ def fitting(rows: Sequence[tuple[str, ...]], columns: int | None) -> list[str]:
 
 
 async def _look(asked: _Asked, store: str | None, connected: Client | None) -> Found:
-    """The streams that are wanted, and the state of the run, if there is one. Raises NotFound, CannotConnect."""
+    """The chosen streams, and the state of the run, if one was named. Raises NotFound, CannotConnect."""
     check(asked.patterns)
     found = await look(asked.run, store, connected, plain(asked.patterns), unstored=True)
     if asked.patterns:
         found = [info for info in found if any_of(asked.patterns, info.stream.site)]
         if not found:
             if asked.run:
-                from flarelog.viewers.missing import missing, said  # for a mistake alone
+                from flarelog.viewers.missing import missing, said  # needed after a mistake only
                 from flarelog.viewers.reading import Selection
 
                 raise said(*await missing(there(store, connected), Selection(asked.run, asked.patterns)))
@@ -265,7 +266,7 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
     if connected is not None:
         state = await _state(asked.run, connected) if asked.run else ""
     elif store is not None:
-        from flarelog.stores import choose  # who asks a receiver does not wait for it
+        from flarelog.stores import choose  # asking a receiver needs no store
         from flarelog.stores.base import RunRecord
 
         kept = choose.reader(store)
@@ -273,7 +274,7 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
         state = (await kept.runs(asked.run)).get(asked.run, RunRecord()).state.value if asked.run else ""
     if state and not asked.patterns:
         state = _called(asked.run, state, found, live=connected is not None)
-    elif state:  # which sites are not asked about counts as well
+    elif state:  # the state also depends on the sites that --site leaves out
         with contextlib.suppress(NotAllowed):  # an older receiver
             every = await there(store, connected).infos(asked.run)
             state = next((info.standing(live=connected is not None) for info in every), state)
@@ -283,13 +284,13 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
         by_stream[each.stream].append(each)
     if not troubles:
         return Found(found, state, by_stream if troubles is not None else None)
-    from flarelog.detect.across import first_root  # it has judged them
+    from flarelog.detect.across import first_root  # imported already, to judge the findings
 
     return Found(found, state, by_stream, first_root(troubles))
 
 
 def _called(run: str, state: str, found: Sequence[StreamInfo], *, live: bool) -> str:
-    """What ``flarelog runs`` calls a run in *state* that has the logs *found*."""
+    """The state of a run with the logs *found*, as ``flarelog runs`` shows it; *state*: the stored one."""
     stored = [info for info in found if not info.unstored]
     return RunInfo(
         run,
@@ -304,7 +305,7 @@ def _called(run: str, state: str, found: Sequence[StreamInfo], *, live: bool) ->
 async def _troubles(
     run: str, infos: Sequence[StreamInfo], store: str | None, connected: Client | None
 ) -> list[Finding] | None:
-    """What went wrong in the logs of *infos*, as a receiver found it, in the order of time; no log is read for it."""
+    """The receiver's findings in the logs of *infos*, in the order of time; no log is read. None: unknown."""
     there = {info.stream for info in infos}
     if connected is not None:
         try:
@@ -324,7 +325,7 @@ async def _troubles(
             found += [one for log, each in known.items() if StreamId(run, site, log) in there for one in each.findings]
     if not (found or any(info.exits for info in infos)):
         return []
-    from flarelog.detect.across import judged  # in most runs there is nothing to judge
+    from flarelog.detect.across import judged  # most runs have nothing to judge
     from flarelog.viewers.clocks import Clocks
 
     clocks = Clocks()
@@ -333,7 +334,7 @@ async def _troubles(
 
 
 async def _state(run: str, connected: Client) -> str:
-    """As the receiver says it; empty, and said, where the worker that knows it does not answer."""
+    """The receiver's state of *run*; empty, with a warning, if the worker that knows it does not answer."""
     try:
         return (await connected.about(run)).state
     except TimedOut as error:
@@ -342,15 +343,15 @@ async def _state(run: str, connected: Client) -> str:
 
 
 def _age(info: StreamInfo) -> float | None:
-    """Seconds since the latest byte was committed, or the log begun; None when neither is known."""
+    """Seconds since the latest byte was committed, or since the log began; None if both times are unknown."""
     at = info.grown or info.begun
     return max(0.0, time.time() - at / 1000) if at else None
 
 
 async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], interval: float, place: Place) -> None:
-    """Show it again and again; ends when the run has ended, and all its streams have."""
+    """Refresh the table until the run and all its streams have ended."""
     in_place = sys.stdout.isatty() and not asked.as_json
-    if in_place:  # what is drawn tells of connections, and nothing else may stand in between
+    if in_place:  # the table shows lost connections, and log messages would break it
         logging.getLogger("flarelog").setLevel(logging.WARNING)
     screen = _Screen(in_place)
     shown = Found([], "")
@@ -363,7 +364,7 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
                 screen.show(
                     _away(asked, shown, place, time.monotonic() - heard) if asked_once else [f"waiting for {place}"]
                 )
-        except BaseException:  # nobody looks any more; it would ask over a connection that is closed by then
+        except BaseException:  # cancel the look: the connection is about to be closed
             looking.cancel()
             await asyncio.wait((looking,))
             raise
@@ -376,7 +377,7 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
             )
             over = ended and shown.state == RunState.ENDED.value
             heard, asked_once = time.monotonic(), True
-        except (CannotConnect, NotFound) as error:  # neither is a reason to look away
+        except (CannotConnect, NotFound) as error:  # retry after both
             if isinstance(error, NotAReceiver):
                 raise
             note = f"{error}; retrying"
@@ -388,26 +389,27 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
         if over:
             return
         taken = time.monotonic() - began
-        await asyncio.sleep(interval if note else max(interval, 4 * taken))  # a receiver of many has other things to do
+        # The pause leaves a busy receiver time; a receiver that stood still needs none.
+        await asyncio.sleep(interval if note else max(interval, min(4 * taken, PAUSE)))
 
 
 def _away(asked: _Asked, shown: Found, place: Place, seconds: float) -> list[str]:
-    """What is shown while nobody answers: what was known *seconds* ago, and nothing of it as if it were so now."""
+    """The lines while the receiver does not answer: its last answer, *seconds* old, without present states."""
     before = [replace(info, state=None) for info in shown.streams]
     return [
-        f"{place} has not answered for {spoken(seconds)}: retrying; its last answer was:",
+        f"{place} has not answered for {spoken(seconds)}: retrying; last known:",
         *asked.lines(before, ""),
     ]
 
 
 class _Screen:
-    """Where it is shown: in the place of what was shown before, or line by line, then without what nobody answered."""
+    """The output: redrawn in place, or line by line, with failed attempts on stderr."""
 
     def __init__(self, in_place: bool) -> None:
         self._in_place, self._drawn, self._said = in_place, 0, ""
 
     def show(self, lines: list[str], note: str = "") -> None:
-        """Show *lines*; where they are not drawn in place, *note* on stderr instead of them, once."""
+        """Show *lines*; if they are not drawn in place and there is a *note*, write that to stderr instead, once."""
         if self._in_place:
             self._drawn = draw(lines, self._drawn)
             return
@@ -421,7 +423,7 @@ class _Screen:
 
 
 def _wrapped(line: str, columns: int) -> list[str]:
-    """A sentence on as many lines as it needs: a command in it is to be read to its end. A row of the table is one."""
+    """A sentence in as many lines as it needs, so that a command in it is complete; a table row stays one line."""
     if len(line) <= columns or not _SENTENCE.match(line):
         return [line]
     import textwrap  # a wide terminal needs none
@@ -432,7 +434,7 @@ def _wrapped(line: str, columns: int) -> list[str]:
 
 
 def draw(lines: list[str], drawn: int) -> int:
-    """Show *lines* in the place of the *drawn* ones before; how many they are now."""
+    """Draw *lines* over the *drawn* previous ones; returns their number."""
     columns, height = terminal_size()
     lines = [part for line in lines for part in _wrapped(line, columns - 1)]
     room = max(2, height - 1)

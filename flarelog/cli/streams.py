@@ -1,4 +1,4 @@
-"""``flarelog streams``: which logs are held."""
+"""``flarelog streams``: list the stored logs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _SENTENCES = {
 
 
 def _notes(found: list[StreamInfo]) -> list[str]:
-    """A sentence for each thing that is to be known of some logs, with their names."""
+    """A sentence for each note about logs, with their names."""
     logs: dict[str, list[str]] = {}
     for info in found:
         for word in dict.fromkeys(word.partition(":")[0] for word in info.notes):

@@ -1,8 +1,8 @@
-"""``flarelog serve --workers N``: the process that was started looks after N others, each of which is a receiver.
+"""``flarelog serve --workers N``: the supervising process of N workers, each of which is a receiver.
 
-It takes the store's lock, which the workers keep until the last of them has ended, and holds the port, so that no other
-receiver gets it. What ends one of them ends all: a receiver is there as a whole, or not at all. A worker ends when its
-stdin does, and so with the process that started it, however that ended. A worker that hangs is ended.
+The supervisor takes the store's lock, which the workers keep until the last of them has ended, and holds the port, so
+that no other receiver gets it. If one process ends, all end: a receiver runs as a whole or not at all. A worker ends
+with its stdin, and so with the supervisor, however that ended. A worker that hangs is killed.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ log = logging.getLogger(__name__)
 
 _STDIN = 0
 _READY, _BEAT = b"ready\n", b"\n"
-END_WITHIN = 30.0  # seconds, after which a worker that was told to end is killed
+END_WITHIN = 30.0  # seconds before a worker that was told to end is killed
 
 _Process = asyncio.subprocess.Process
 
 
 class WorkerEnded(FlarelogError):
-    """A worker ended that nobody had told to."""
+    """A worker ended unexpectedly."""
 
 
 # --- a worker
 
 
 def place_of() -> Place:
-    """What the process that started this one says on stdin."""
+    """This worker's Place, which the supervisor writes to its stdin."""
     said = b""
     while not said.endswith(b"\n"):
         more = os.read(_STDIN, 4096)
         if not more:
-            sys.exit(0)  # it has ended
+            sys.exit(0)  # the supervisor has ended
         said += more
     try:
         return Place.of(said.decode())
@@ -61,7 +61,7 @@ def place_of() -> Place:
 
 
 def until_told(stop: Callable[[], object]) -> None:
-    """Call *stop* at the end of stdin, and at SIGTERM and SIGINT: a service's processes are often told all at once."""
+    """Call *stop* at the end of stdin, and at SIGTERM and SIGINT: systemd often signals all processes of a service."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
@@ -75,32 +75,32 @@ def until_told(stop: Callable[[], object]) -> None:
 
 
 def say_ready() -> None:
-    """Tell the process that started this one that connections are accepted."""
+    """Tell the supervisor that connections are accepted."""
     os.write(1, _READY)
 
 
 async def beat() -> None:
-    """Tell that process again and again that the event loop runs, for ever."""
+    """Send the supervisor heartbeats of the event loop, for ever."""
     os.set_blocking(1, False)
     while True:
         await asyncio.sleep(EVERY)
-        with contextlib.suppress(OSError):  # it does not read, or has ended: stdin tells
+        with contextlib.suppress(OSError):  # the supervisor does not read, or has ended, which stdin tells
             os.write(1, _BEAT)
 
 
 def forget(place: Place) -> None:
-    """Leave nothing behind, where the process that started this one cannot see to it any more."""
+    """Remove the workers' directory, in case the supervisor was killed before it could."""
     if place.number == HOME:
         shutil.rmtree(place.directory, ignore_errors=True)
 
 
-# --- the process that looks after them
+# --- the supervisor
 
 
 async def supervise(store: Store, options: ServerOptions, count: int, announce: Callable[[str, str], object]) -> None:
-    """Serve with *count* workers until told to stop; *announce*: gets both addresses when all are ready.
+    """Serve with *count* workers until told to stop; *announce* gets both addresses when all are ready.
 
-    Raises CannotListen, StoreLocked, NotAllowed; WorkerEnded. Exits as a worker did that could not begin.
+    Raises CannotListen, StoreLocked, NotAllowed; WorkerEnded. Exits with the code of a worker that failed to start.
     """
     stopped = asyncio.Event()
     workers: list[_Process] = []
@@ -111,12 +111,12 @@ async def supervise(store: Store, options: ServerOptions, count: int, announce: 
         announce(address, reader)
         begun.set()
 
-    on_hangup(lambda: _end(workers if begun.is_set() else [], signal.SIGHUP))  # one that begins would end by it
+    on_hangup(lambda: _end(workers if begun.is_set() else [], signal.SIGHUP))  # it would end one that is starting
     async with store:
         with contextlib.ExitStack() as stack:
             address = stack.enter_context(_held(options.listen))
             reader = stack.enter_context(_held(options.reader_listen)) if options.reader_listen else ""
-            directory = tempfile.mkdtemp(prefix="flarelog-workers-")  # nobody else may look into it
+            directory = tempfile.mkdtemp(prefix="flarelog-workers-")  # private to this user
             stack.callback(shutil.rmtree, directory, ignore_errors=True)
             more = ["--as-worker", "--listen", address, *(["--reader-listen", reader] if reader else [])]
             whole_runs = options.max_run_bytes is not None or options.max_run_rate is not None
@@ -131,7 +131,7 @@ async def supervise(store: Store, options: ServerOptions, count: int, announce: 
 
 
 async def _started(place: Place, more: list[str]) -> _Process:
-    """A worker, started as this process was, with options *more*."""
+    """Start a worker as this process was started, with the options *more*."""
     # The interpreter's own arguments, so that it finds the same program.
     command = [sys.executable, *sys.orig_argv[1:], *more]
     pipe = asyncio.subprocess.PIPE
@@ -158,12 +158,12 @@ async def _until_one_ends(workers: list[_Process], stopped: asyncio.Event, annou
         await asyncio.wait((stopping, *waits), return_when=asyncio.FIRST_COMPLETED)
         ended = [(number, wait.result()) for number, wait in enumerate(waits) if wait.done()]
         if not have_begun:
-            _end(workers, signal.SIGKILL)  # one of them may wait for another that could not begin
+            _end(workers, signal.SIGKILL)  # one of them may wait for a worker that could not start
         if stopped.is_set():
             return
         number, code = ended[0]
         if not have_begun and code > 0:
-            sys.exit(code)  # it has said why
+            sys.exit(code)  # the worker has printed the reason
         raise WorkerEnded(
             f"worker {number} (process {workers[number].pid}) ended with {code}, and the"
             " receiver ends too; start it again: no acknowledged byte is lost"
@@ -174,7 +174,7 @@ async def _until_one_ends(workers: list[_Process], stopped: asyncio.Event, annou
 
 
 def _watching(workers: list[_Process]) -> list[asyncio.Task[None]]:
-    """What ends a worker that hangs."""
+    """Start the tasks that kill a worker which hangs."""
     clock = asyncio.get_running_loop().time
     pulses = Pulses(range(len(workers)), clock())
 
@@ -199,7 +199,7 @@ def _watching(workers: list[_Process]) -> list[asyncio.Task[None]]:
 
 
 async def _ended(workers: list[_Process]) -> None:
-    """End all *workers*, with what they have taken committed."""
+    """End all *workers*; each commits first what it has received."""
     for worker in workers:
         if worker.stdin is not None:
             worker.stdin.close()
@@ -218,7 +218,7 @@ def _end(workers: list[_Process], number: signal.Signals) -> None:
 
 @contextlib.contextmanager
 def _held(address: str) -> Iterator[str]:
-    """Keep the port of *address* for this process's children, and give ``HOST:PORT``. Raises CannotListen."""
+    """Hold the port of *address* for this process's children; yields ``HOST:PORT``. Raises CannotListen."""
     host, port = parse_address(address)
     with contextlib.ExitStack() as stack:
         try:
@@ -228,14 +228,14 @@ def _held(address: str) -> Iterator[str]:
                     holder = stack.enter_context(socket.socket(family, kind, protocol))
                     if family is socket.AF_INET6:
                         holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                    # Taken as any other receiver takes it, so that only one gets it; from then on shared, with the
-                    # workers, and with no other receiver, which asks for it without sharing.
+                    # Bind like any other receiver, so that only one gets the port; then share it with the workers. A
+                    # later receiver binds without sharing, and so never gets it.
                     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                     holder.bind((where[0], port, *where[2:]))
                 except OSError as error:
                     if number == 0 or error.errno == errno.EADDRINUSE:
                         raise
-                    continue  # a name of this machine that has an address of a kind which this machine does not have
+                    continue  # the name also has an address of a family that this machine lacks
                 holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
                 holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
                 port = holder.getsockname()[1]

@@ -1,4 +1,4 @@
-"""What is at a place, and what is told of a run or a site that is not there: the same by every command."""
+"""The contents of a store or a receiver, and the error for a missing run or site, alike for every command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flarelog.model import StreamInfo
 from flarelog.names import run_name
 from flarelog.records import ordered
 
-if TYPE_CHECKING:  # who reads a store needs no gRPC, and who lists what is there no bytes of it
+if TYPE_CHECKING:  # reading a store needs no gRPC, and a listing reads no bytes
     from flarelog.client import Client
     from flarelog.viewers.origin import Origin, RunsOrigin
 
@@ -25,7 +25,7 @@ async def look(
     *,
     unstored: bool = False,
 ) -> list[StreamInfo]:
-    """What *store*, a directory, or the receiver that is *connected* holds, of all runs or of *run_id*, of all sites or
+    """The streams in the directory *store* or at the *connected* receiver, of all runs or of *run_id*, of all sites or
     of *sites*; with *unstored* also the logs of which nothing was ever stored.
 
     Raises NotFound, CannotConnect, NotAllowed, InvalidName.
@@ -38,38 +38,38 @@ async def look(
             found += await connected.streams(run_id, site, unstored=unstored, some=True)
     elif store is not None:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
-        from flarelog.stores import choose  # who asks a receiver does not wait for it
+        from flarelog.stores import choose  # asking a receiver needs no store
 
         kept = choose.reader(store)
         found = [info async for info in kept.list(f"{run_id}/" if run_id else "", wanted=wanted)]
         found += await kept.unstored(run_id, wanted) if unstored else ()
     if run_id and not found and not sites:
-        from flarelog.viewers.missing import said, without  # for a mistake alone
+        from flarelog.viewers.missing import said, without  # needed after a mistake only
 
         raise said(*await without(there(store, connected), run_id))
     return ordered(found)
 
 
 def origin(place: Place) -> RunsOrigin:
-    """What is at *place*. Raises InvalidOption, NotFound, NotAllowed."""
+    """The origin at *place*. Raises InvalidOption, NotFound, NotAllowed."""
     from flarelog.viewers.origin import ReceiverOrigin, StoreOrigin
 
     return StoreOrigin(place.store) if place.store is not None else ReceiverOrigin(place.receiver, place.client)
 
 
 def there(store: str | None, connected: Client | None) -> RunsOrigin:
-    """What *connected*, an open client, or the directory *store* holds. Raises NotFound, NotAllowed."""
+    """The origin for *connected*, an open client, or for the directory *store*. Raises NotFound, NotAllowed."""
     from flarelog.viewers.origin import ReceiverOrigin, StoreOrigin
 
     return StoreOrigin(store or "") if connected is None else ReceiverOrigin.over(connected)
 
 
 async def not_there(error: NotFound, held: Origin, run: str, site: str = "") -> NotFound:
-    """*error* of a call that named *run*, or *site* of it, as readers tell it; itself where they would find it."""
-    from flarelog.viewers.missing import missing, said, without  # for a mistake alone
+    """The error for a call that named *run*, or *site* of it, with readers' hints; *error* itself without any."""
+    from flarelog.viewers.missing import missing, said, without  # needed after a mistake only
     from flarelog.viewers.reading import Selection
 
     what, meant = "", ""
-    with contextlib.suppress(FlarelogError):  # who may remove or end a run need not be let read it
+    with contextlib.suppress(FlarelogError):  # a caller who may end or remove a run may not be allowed to read it
         what, meant = await (missing(held, Selection(run, (site,))) if site else without(held, run))
     return said(what, meant, str(error))

@@ -21,7 +21,7 @@ _store = option(
 
 
 def _tokens(store: str) -> Tokens:
-    """Those of *store*, which is there: ``create`` alone may come before the receiver. Raises NotFound."""
+    """The tokens of an existing *store*: only ``create`` may come before the receiver. Raises NotFound."""
     path = tokens_path(store)
     return Tokens(path if os.path.exists(path) else tokens_path(there(store)), administered=True)
 

@@ -1,6 +1,6 @@
-"""What a process of flarelog's own sets in its interpreter and allocator; an embedding program is left alone.
+"""Interpreter and allocator settings of flarelog's own processes; an embedding program keeps its own.
 
-Each setting stands here with what it was measured to give.
+Each setting stands here with its measured effect.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ COLLECT_EVERY = 60.0  # seconds
 
 
 def tune_memory() -> None:
-    """Let glibc keep the memory of messages instead of giving it back and faulting it in again for each of them.
+    """Let glibc keep the memory of messages instead of returning it and faulting it in again for each message.
 
-    With messages of a megabyte and more it is worth half as much throughput again, and a quarter where pieces of
-    128 KiB are searched. A process of its own may decide it; an embedding runtime is left alone.
+    With messages of a megabyte and more, throughput rises by half; with pieces of 128 KiB that are searched, by a
+    quarter.
     """
     import ctypes  # a short command ends without it
 
@@ -29,11 +29,11 @@ def tune_memory() -> None:
 
 
 def give_memory_back() -> None:
-    """Let the running loop give to the system, now and then, what glibc keeps of a burst that is over.
+    """Return to the system, every TRIM_EVERY seconds of the running loop, the memory that glibc keeps after a burst.
 
-    A sidecar that has opened 5,000 logs has 12 MiB of it. It takes a millisecond.
+    After opening 5,000 logs a sidecar has 12 MiB of it. A trim takes a millisecond.
     """
-    import asyncio  # who reads a file alone does not wait for it
+    import asyncio  # reading a file alone needs no event loop
     import ctypes
 
     loop = asyncio.get_running_loop()
@@ -49,7 +49,7 @@ def give_memory_back() -> None:
 
 @contextlib.contextmanager
 def importing() -> Iterator[None]:
-    """Look for no garbage meanwhile, and never in what is there then: it stays. gRPC alone would cost 4 ms."""
+    """Disable garbage collection inside the block, and freeze its objects: collections add 4 ms to gRPC's import."""
     gc.disable()
     try:
         yield
@@ -59,12 +59,12 @@ def importing() -> Iterator[None]:
 
 
 def many_lines() -> None:
-    """Look for garbage seldom: lines come by the million and make none, and looking at them costs a sixth of a view."""
+    """Collect garbage rarely: millions of lines make none, and collections take a sixth of a view's time."""
     gc.set_threshold(100_000)
 
 
 def more_descriptors() -> None:
-    """Raise the soft limit of open files to the hard one: a log costs a receiver two, a sidecar one."""
+    """Raise the soft limit of open files to the hard one: a log takes a receiver two descriptors, a sidecar one."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -74,10 +74,10 @@ def more_descriptors() -> None:
 
 
 def tune_pauses() -> None:
-    """Let nothing hold the loop up for long that can be put off: it is the only one that takes what the sites send.
+    """Avoid long pauses of the event loop, which alone takes what the sites send.
 
-    A full collection looks at every object, a hundred milliseconds with ten thousand calls, and comes whenever many
-    calls begin: COLLECT_EVERY is often enough. A thread that computes gives way after a millisecond, not after five.
+    A full collection scans every object, for a hundred milliseconds with ten thousand calls, and would run whenever
+    many calls begin: COLLECT_EVERY is often enough. A busy thread yields after one millisecond instead of five.
     """
     gc.freeze()
     gc.set_threshold(*gc.get_threshold()[:2], 1_000_000)
@@ -85,7 +85,7 @@ def tune_pauses() -> None:
 
 
 async def collect() -> None:
-    """Look for garbage every COLLECT_EVERY seconds, without an end."""
+    """Collect garbage every COLLECT_EVERY seconds, for ever."""
     import asyncio
 
     while True:

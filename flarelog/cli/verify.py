@@ -1,4 +1,4 @@
-"""``flarelog verify``: what is stored, read again and compared."""
+"""``flarelog verify``: reread the stored logs and compare them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def _verify(run_id: str, root: Path, source: Path | None) -> tuple[list[Ve
     streams = [info.stream async for info in store.list(f"{run_id}/")]
     unvouched = [each for each in await store.strangers(run_id) if each not in store.left_out]
     if not streams and not unvouched:
-        from flarelog.viewers.missing import said, without  # for a mistake alone
+        from flarelog.viewers.missing import said, without  # needed after a mistake only
 
         raise said(*await without(StoreOrigin(root), run_id))
     return verify(store, streams, source), unvouched, store.left_out

@@ -1,4 +1,4 @@
-"""``flarelog view``: any log on this machine, as a person wants to read it."""
+"""``flarelog view``: show log files of this machine as a terminal would."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from flarelog.text import legible
 from flarelog.values import frozen
 from flarelog.viewers.console import Enough, Label, summary
 
-PIECE = 64 << 10  # bytes that are read, or unpacked, at once: as lines they may take a hundred times as much
-QUIET = 0.1  # seconds without a byte after which what is complete is shown
-ENCODINGS = "utf-16, utf-16-le or shift-jis"  # for example
-SETTLE = 0.25  # seconds after which it is shown although more comes all the time
+PIECE = 64 << 10  # bytes read or unpacked at once: as lines they may take a hundred times as much memory
+QUIET = 0.1  # seconds without a byte before complete lines are shown
+ENCODINGS = "utf-16, utf-16-le or shift-jis"  # examples
+SETTLE = 0.25  # seconds of steady input before lines are shown all the same
 
 EXAMPLES = """\b
 Examples:
@@ -107,29 +107,29 @@ def command(
             return _raw(files, limit_bytes)
         wanted = own().pager and limit_bytes is None and sys.stdout.isatty() and all(map(os.path.isfile, files))
         with Pager(wanted=wanted and options.bars != "live") as paged:
-            made = replace(options, bars=options.bars or "off") if paged else options  # as a terminal leaves them
+            made = replace(options, bars=options.bars or "off") if paged else options  # bars as a terminal leaves them
             view = _View(files, made, form, encoding, tail, limit_bytes, by_time=order == "time", paged=bool(paged))
             if paged:
-                os.dup2(paged.fd, sys.stdout.fileno())  # the process ends with it
+                os.dup2(paged.fd, sys.stdout.fileno())  # the process ends with the pager
             try:
                 return view.run()
             finally:
                 if paged:
-                    with contextlib.suppress(BrokenPipeError):  # the user has left it
+                    with contextlib.suppress(BrokenPipeError):  # the user has left the pager
                         sys.stdout.flush()
-                    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the pager waits for more
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the pager waits for more
         return 0  # the user has left the pager
 
     try:
         sys.exit(checked(work))
     except KeyboardInterrupt:
         sys.exit(130)
-    except OSError as error:  # of writing: each file's own are said where it is read
+    except OSError as error:  # write errors; read errors are reported per file
         sys.exit(ended_by(error))
 
 
 def _raw(files: Sequence[str], left: int | None) -> int:
-    """Write their bytes, at most *left* of them."""
+    """Write the files' bytes, at most *left* of them."""
     troubles = _Troubles()
     for path in itertools.chain.from_iterable(_logs(files)):
         for piece in _pieces(path, troubles):
@@ -145,7 +145,7 @@ def _raw(files: Sequence[str], left: int | None) -> int:
 
 
 class _Troubles:
-    """What could not be read; said as it happens."""
+    """Reports read errors as they happen, and keeps the exit code."""
 
     code = 0
 
@@ -155,7 +155,7 @@ class _Troubles:
 
 
 class _View:
-    """One call of the command. Raises InvalidOption for what makes no sense."""
+    """One call of the command. Raises InvalidOption for contradictory options."""
 
     def __init__(
         self,
@@ -171,8 +171,8 @@ class _View:
     ) -> None:
         self._troubles = _Troubles()
         self._logs = _logs(files)
-        self._names = [legible(log[-1]) for log in self._logs]  # the newest file is called as the log is
-        # Those of its files that were begun, and where in the log each begins.
+        self._names = [legible(log[-1]) for log in self._logs]  # the newest file has the log's own name
+        # The files begun of each log, and the offset in the log at which each begins.
         self._begun: list[tuple[list[int], list[Label]]] = [([], []) for _ in self._logs]
         self._name, self._encoding = codec(encoding)
         terminal = sys.stdout.isatty() and not paged
@@ -221,7 +221,7 @@ class _View:
                 click.echo(note, err=True)
 
     def _said(self, lines: Sequence[Line | None], number: int) -> None:
-        """Show *lines* of a log, each as one of the file that it begins in."""
+        """Show *lines* of a log, each labelled with the file that it begins in."""
         begins, labels = self._begun[number]
         if len(labels) == 1:
             self._console.show(lines, labels[0])
@@ -230,12 +230,12 @@ class _View:
             self._console.show(list(some), labels[max(0, at - 1)])
 
     def _read(self, number: int) -> Iterator[list[Line]]:
-        """The lines of a log, with their times where anybody wants them."""
+        """The lines of a log, with their times if the options need them."""
         lines = self._drawn(number)
         return map(self._lines.stamps().timed, lines) if self._timed else lines
 
     def _drawn(self, number: int) -> Iterator[list[Line]]:
-        """The lines of a log, which is one file or several, as they come."""
+        """The lines of a log, which is one file or several, as they are read."""
         renderer, name, size = self._lines.renderer(self._form), self._names[number], 0
         begins, labels = self._begun[number]
         for path in self._logs[number]:
@@ -257,7 +257,7 @@ class _View:
             click.echo(note, err=True)
 
     def _decoded(self, path: str) -> Iterator[bytes | None]:
-        """What is in *path*, as UTF-8 with the halves of surrogate pairs, which the renderer replaces."""
+        """The contents of *path* as UTF-8 with surrogates, which the renderer replaces."""
         pieces = _pieces(path, self._troubles)
         if self._encoding is None:
             yield from pieces
@@ -267,25 +267,25 @@ class _View:
             for piece in pieces:
                 yield None if piece is None else decoder.decode(piece).encode("utf-8", "surrogatepass")
             yield decoder.decode(b"", True).encode("utf-8", "surrogatepass")
-        except UnicodeError as error:  # nothing stands for a missing byte order mark: errors="replace" or not
+        except UnicodeError as error:  # errors="replace" has no effect on a missing byte order mark
             name = self._name
             how = f": give {name}-le or {name}-be for the byte order" if name in ("utf-16", "utf-32") else ""
             self._troubles.say(path, f"the file cannot be decoded as {name} ({error}){how}")
 
 
 def _logs(files: Sequence[str]) -> list[list[str]]:
-    """*files*, those together that are one log's, the oldest first: ``0.log.20261120-080000.gz``, ``0.log``."""
+    """*files* grouped by log, the oldest of a log first: ``0.log.20261120-080000.gz``, ``0.log``."""
     found: dict[tuple[str, int], list[str]] = {}
     for number, path in enumerate(files):
         log = _log(path)
         same = found.get((log, 0), [])
-        # What is named twice is shown twice.
+        # A file that is named twice is shown twice.
         found.setdefault((log, 0) if log and path not in same else (log, number + 1), []).append(path)
     return [_by_age(log, paths) if len(paths) > 1 else paths for (log, _), paths in found.items()]
 
 
 def _log(path: str) -> str:
-    """The log of which *path* is a file; empty where its name tells of none, as those of ``-`` and ``app.log.err``."""
+    """The log that the file *path* belongs to; empty if its name tells none, as ``-`` and ``app.log.err``."""
     name = path.removesuffix(".gz")
     log = re.sub(r"\.log[.-].*$", ".log", name, flags=re.DOTALL)
     if name == log:
@@ -296,8 +296,8 @@ def _log(path: str) -> str:
 
 
 def _by_age(log: str, paths: list[str]) -> list[str]:
-    """As their names tell, or when they were written last."""
-    from flarelog.sources.files.lineage import Age, compare  # who views one file needs no order
+    """*paths* sorted by the age in their names, or by their modification times."""
+    from flarelog.sources.files.lineage import Age, compare  # one file needs no order
 
     ages = {path: Age(path=path.removesuffix(".gz"), modified=_modified(path)) for path in paths}
 
@@ -310,14 +310,14 @@ def _by_age(log: str, paths: list[str]) -> list[str]:
 def _modified(path: str) -> int:
     try:
         return os.stat(path).st_mtime_ns
-    except OSError:  # it is said where the file is read
+    except OSError:  # reported where the file is read
         return 0
 
 
 def codec(name: str) -> tuple[str, Callable[[str], codecs.IncrementalDecoder] | None]:
-    """Python's name of the encoding *name*, and its decoder; None for UTF-8, which is a view's own.
+    """Python's name for the encoding *name*, and its decoder; None for UTF-8, which needs none.
 
-    Raises InvalidOption, also for what cannot replace a byte that means nothing: names of domains, no encoding at all.
+    Raises InvalidOption, also for a codec that cannot replace an invalid byte, such as idna, or that is none of text.
     """
     try:
         found = codecs.lookup(name)
@@ -335,7 +335,7 @@ def codec(name: str) -> tuple[str, Callable[[str], codecs.IncrementalDecoder] | 
 
 
 def _pieces(path: str, troubles: _Troubles) -> Iterator[bytes | None]:
-    """What is in *path*, unpacked; None when nothing more comes for now."""
+    """The contents of *path*, unpacked; None when no more bytes come for now."""
     if path == "-" and sys.stdin is None:
         troubles.say(path, "stdin is closed")
         return
@@ -360,6 +360,12 @@ def _pieces(path: str, troubles: _Troubles) -> Iterator[bytes | None]:
         first = next((piece for piece in pieces if piece), b"")
         if first[:2] == b"\x1f\x8b":
             yield from _unpacked(first, pieces, partial(troubles.say, path))
+        elif (tool := _unpacks(first)) and path == "-":
+            troubles.say(path, f"stdin is compressed: pipe it through {tool}")
+        elif tool:
+            import shlex  # most files are not compressed
+
+            troubles.say(path, f"the file is compressed: {tool} {shlex.quote(path)} | flarelog view - shows it")
         else:
             yield first
             yield from pieces
@@ -367,6 +373,19 @@ def _pieces(path: str, troubles: _Troubles) -> Iterator[bytes | None]:
         troubles.say(path, error.strerror or str(error))
     finally:
         os.close(file)
+
+
+def _unpacks(first: bytes) -> str:
+    """The command that unpacks a file which begins with *first*; empty where no compression but gzip is known by it."""
+    if first[:3] == b"BZh" and first[4:10] == b"1AY&SY":
+        return "bzcat"
+    magics = {
+        b"\xfd7zXZ\0": "xzcat",
+        b"\x28\xb5\x2f\xfd": "zstdcat",
+        b"\x04\x22\x4d\x18": "lz4cat",
+        b"PK\x03\x04": "unzip -p",
+    }
+    return next((tool for magic, tool in magics.items() if first.startswith(magic)), "")
 
 
 def _read(file: int) -> Iterator[bytes | None]:
@@ -384,7 +403,7 @@ def _read(file: int) -> Iterator[bytes | None]:
 
 
 def _unpacked(first: bytes, pieces: Iterator[bytes | None], say: Callable[[str], None]) -> Iterator[bytes | None]:
-    """The members of a gzip file, one after another, a bounded piece at a time."""
+    """The members of a gzip file, one after another, in pieces of bounded size."""
     unpacker, rest = zlib.decompressobj(31), first
     try:
         while True:

@@ -82,7 +82,7 @@ def command(
 
 
 def installed() -> None:
-    """Raises NotInstalled."""
+    """Check the page's dependencies. Raises NotInstalled."""
     if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
         raise NotInstalled("the page needs starlette and uvicorn: pip install 'flarelog[web]'")
 
@@ -114,7 +114,7 @@ async def _serve(
     def of_token(token: str | None) -> RunsOrigin:
         return ReceiverOrigin(receiver, lambda: access.client(receiver, token))
 
-    own()  # raises what makes no sense at once
+    own()  # check the options before listening
     with contextlib.closing(bound(options.listen)) as listening:
         port = listening.getsockname()[1]
         options = replace(options, listen=f"{options.host}:{port}")
@@ -126,7 +126,7 @@ async def _serve(
 
             def ready() -> None:
                 tell(options.listen, "")
-                if until_stdin_ends:  # somebody else's talk: it is kept for longer than a login may be
+                if until_stdin_ends:  # serve --web's log is kept longer than a login may live
                     say(f"web: the page is at {options.origin}/; {options.login} prints a login")
                     return
                 say(f"web: the page is at {options.origin}/; this address logs one browser in, within 60 s:")
@@ -136,7 +136,7 @@ async def _serve(
 
 
 def address(options: WebOptions, key: bytes) -> str:
-    """The page's address, which logs one browser in: what stands behind # is in no request and in no log."""
+    """The page's address, which logs one browser in: the part after # is in no request and in no log."""
     return f"{options.origin}/#login={signed(key, time.time())}"
 
 
@@ -150,7 +150,7 @@ def _place(options: WebOptions) -> Path:
 
 @contextlib.contextmanager
 def _kept(options: WebOptions, key: bytes) -> Iterator[None]:
-    """The file of *key*, which only this user reads, for as long as the page runs."""
+    """Keep the file of *key*, readable for this user alone, inside the block."""
     path = _place(options)
     try:
         make_directory(path.parent)
@@ -166,7 +166,7 @@ def _kept(options: WebOptions, key: bytes) -> Iterator[None]:
 
 
 def _key(options: WebOptions) -> bytes:
-    """Raises NotFound, NotAllowed."""
+    """The key of the running page. Raises NotFound, NotAllowed."""
     path = _place(options)
     try:
         key = bytes.fromhex(path.read_text())

@@ -1,4 +1,4 @@
-"""Which run is meant where a command names none."""
+"""The choice of the run when a command names none."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from flarelog.errors import NotFound
 from flarelog.model import RunInfo
 from flarelog.names import DOCTORS_RUN, natural
 
-NAMED = 5  # runs that are named where one is to be chosen
+NAMED = 5  # runs that the error lists for a choice
 
 
 def which(run: str, place: Place, *, latest: bool) -> str:
-    """*run*; without a name the *latest* run at *place*, or the only one. Raises UsageError, NotFound and its like."""
+    """*run*; if empty, the *latest* run at *place*, or the only one. Raises UsageError, NotFound and its like."""
     if run:
         if latest:
             raise click.UsageError("--latest chooses the run: leave out its name")
         return run
-    from flarelog.cli.runs import known  # most readers name their run
+    from flarelog.cli.runs import known  # most calls name their run
 
     return chosen(asyncio.run(known("", place)), str(place), latest=latest)
 
 
 def chosen(found: list[RunInfo], where: str, *, latest: bool) -> str:
-    """The name of the one of *found* that is meant. Raises UsageError, NotFound."""
+    """The name of the only run of *found*, or of the *latest*. Raises UsageError, NotFound."""
     if not found:
         raise NotFound(f"{where} has no runs")
     found = [info for info in found if info.run != DOCTORS_RUN] or found

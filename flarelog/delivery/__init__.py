@@ -1,1 +1,1 @@
-"""What to send and what an answer means, without a socket, a file, a clock or a thread."""
+"""The decisions of both ends: what to send next, and what a reply means. No socket, file, clock or thread."""

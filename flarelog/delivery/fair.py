@@ -1,9 +1,8 @@
-"""Whose turn it is among the logs of one call: by bytes, the small and the fresh first.
+"""Fair scheduling of the logs of one call: by bytes, small and fresh logs first.
 
-Laws that hold here: of those that always have more each gets as many bytes as any other (deficit round robin). One that
-had nothing to say and begins again goes before all of them, with SMALL bytes, so that a line does not wait behind a
-gigabyte; it takes its place behind the others then, so that beginning again gains nothing (as in fq_codel, RFC 8290).
-One alone waits for nobody.
+Laws that hold here: logs that always have more data get equal bytes (deficit round robin). A log that was idle and
+starts again goes first, with SMALL bytes, so that a line does not wait behind a gigabyte. It then goes to the end of
+the queue, so that starting again gains nothing (as in fq_codel, RFC 8290). A log that is alone never waits.
 """
 
 from __future__ import annotations
@@ -11,18 +10,18 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 
-SMALL = 64 << 10  # bytes that one may say before its turn comes
+SMALL = 64 << 10  # bytes that a fresh log may send ahead of the queue
 TURN = 256 << 10  # bytes of a turn
-LONGEST = 8 * TURN  # bytes that are charged for a turn, however many one who was alone has said
-ALL = 1 << 62  # bytes of the turn of one who is alone
+LONGEST = 8 * TURN  # limit on the debt, in bytes, of a log that sent more than its turn while it was alone
+ALL = 1 << 62  # bytes of a turn of a log that is alone
 
 
 class Fair:
-    """Those that may have something to say, by their numbers."""
+    """The queue of logs that may have data to send, by their numbers."""
 
     def __init__(self) -> None:
         self._fresh: OrderedDict[int, None] = OrderedDict()
-        self._others: OrderedDict[int, int] = OrderedDict()  # bytes that each may still say in this turn
+        self._others: OrderedDict[int, int] = OrderedDict()  # bytes that each may still send in this turn
 
     def __len__(self) -> int:
         return len(self._fresh) + len(self._others)
@@ -32,23 +31,22 @@ class Fair:
 
     @property
     def all_fresh(self) -> bool:
-        """Whether each of them goes before its turn."""
+        """Whether all queued logs are fresh."""
         return not self._others
 
     def wants(self, number: int) -> None:
-        """It may have something to say; harmless when repeated."""
+        """Add the log *number* to the queue; idempotent."""
         if number not in self:
             self._fresh[number] = None
 
     def forget(self, number: int) -> None:
-        """It says nothing any more; harmless when repeated."""
+        """Drop the log *number* from the queue; idempotent."""
         self._fresh.pop(number, None)
         self._others.pop(number, None)
 
     def next(self, *, fresh_alone: bool = False) -> tuple[int, int] | None:
-        """Whose turn it is, and how many bytes it may say at once, about which it tells with ``said``; None: nobody's.
-
-        *fresh_alone*: only of those that go before their turn.
+        """The number of the next log, and how many bytes it may send; the caller reports them with ``said``. None if
+        the queue is empty. *fresh_alone*: only fresh logs.
         """
         for number in self._fresh:
             return number, SMALL
@@ -60,10 +58,10 @@ class Fair:
         return first[0], TURN if len(self._others) > 1 else ALL
 
     def said(self, number: int, size: int, *, more: bool) -> None:
-        """The one whose turn it is has said *size* bytes. *more*: it may have more to say."""
+        """Record that the log *number*, whose turn it is, has sent *size* bytes. *more*: it may have more to send."""
         if number in self._fresh:
             del self._fresh[number]
-            # One that has said all goes behind those that have more: it is not fresh again before they had their turns.
+            # A log that has sent all its data stays queued behind the others: it is fresh again only after their turns.
             if more or self._others:
                 self._others[number] = TURN
         elif more:
@@ -74,35 +72,35 @@ class Fair:
 
 
 class Speakers:
-    """How many logs say something, by their numbers."""
+    """A counter of the logs that were active lately, by their numbers."""
 
     def __init__(self) -> None:
         self._since = -math.inf
-        self._now: set[int] = set()  # logs that spoke since then
-        self._before: set[int] = set()  # and in the second before
+        self._now: set[int] = set()  # logs that were active since then
+        self._before: set[int] = set()  # logs that were active in the second before
 
     def spoke(self, number: int, now: float) -> None:
-        """The log *number* says something."""
+        """Record that the log *number* is active."""
         if now - self._since >= 1.0:
             self._before = self._now if now - self._since < 2.0 else set()
             self._now, self._since = set(), now
         self._now.add(number)
 
     def many(self, now: float) -> int:
-        """How many logs spoke within a second, lately."""
+        """The number of logs that were active within one second, lately."""
         return max(len(self._now), len(self._before)) if now - self._since < 2.0 else 0
 
 
 class Gathering:
-    """How long the little that many logs say waits for more of it, so that it leaves as one message.
+    """The delay before a small message: lines of many logs wait for more, so that they leave as one message.
 
-    A message costs what a hundred lines do. Few logs wait for nothing, and what leaves anyway takes all along. What
-    waits was not read yet: whoever copies and truncates a log within that time takes it away.
+    A message costs as much as a hundred lines. With few active logs nothing waits, and a message takes all waiting
+    lines along. Waiting lines are not read yet: a copy and truncate of the log within that time loses them.
     """
 
-    FEW = 8  # logs that speak within a second
-    EACH = 0.0007  # seconds, for each log more
-    HURRIED = 0.005  # seconds at most, for what has a reason not to wait
+    FEW = 8  # logs active within a second, up to which nothing waits
+    EACH = 0.0007  # seconds, for each further log
+    HURRIED = 0.005  # seconds at most, for a message that has a reason not to wait
 
     def __init__(self, most: float = 0.2) -> None:
         self._most = most  # seconds
@@ -110,21 +108,21 @@ class Gathering:
         self._speakers = Speakers()
 
     def spoke(self, number: int, now: float) -> None:
-        """Something of the log *number* leaves."""
+        """Record that a message with data of the log *number* leaves."""
         self._speakers.spoke(number, now)
         self._left_at = now
 
     def gathers(self, now: float) -> float:
-        """Seconds between two messages of little, as many logs as speak lately."""
+        """Seconds between two small messages, for the number of logs that were active lately."""
         return min(self._most, self.EACH * max(0, self._speakers.many(now) - self.FEW))
 
     def is_over(self, now: float, pace: float = 0.0) -> bool:
-        """Whether a message may leave at once, however many logs speak."""
+        """Whether a message may leave at once, however many logs are active."""
         return now - self._left_at >= max(pace, self._most)
 
     def wait(self, now: float, pace: float = 0.0, *, hurries: bool = False) -> float:
-        """Seconds until a message of little should leave; not positive: at once. *pace*: between two, that the receiver
-        asks for. *hurries*: there is a reason not to wait: much has come, or the end.
+        """Seconds until a small message should leave; not positive: at once. *pace*: seconds between two messages that
+        the receiver asks for. *hurries*: there is a reason not to wait: much data, or the end.
         """
         gathered = self.gathers(now)
         return self._left_at + (min(gathered, self.HURRIED) if hurries else max(pace, gathered)) - now

@@ -2,9 +2,9 @@
 
 Laws that hold here: the position advances by acks alone (1); until the first OK of a receiver at most one message is
 in flight, an EXECUTION_EXCEPTION is then a miss that moves nothing, and misses are bounded (2); from the first OK on
-it ends the stream, while a restarted receiver is granted a bootstrap of its own (3); whatever was in flight when a
-connection was lost is sent again (4). All changes of state stand in one table, and what is absent from it ends the
-stream.
+it ends the stream, while a restarted receiver is granted a bootstrap of its own (3); all bytes that were in flight when
+a connection was lost are sent again (4). All changes of state stand in one table; a pair that is absent from it ends
+the stream.
 
 The shell that holds the connection calls, in this order: ``opened``, then ``receive`` with the answer to the open,
 then ``chunk``, ``heartbeat``, ``mark`` and ``finish`` as ``room`` allows, and ``receive`` with every reply. After a
@@ -23,26 +23,26 @@ from flarelog.errors import InvalidOption, ReceiverNotReady, StreamFenced, Strea
 from flarelog.model import MAX_CHUNK, MAX_OFFSET, Buffer, Chunk, Code, Receipt, Reply
 from flarelog.values import frozen
 
-CHUNKS = 8  # that a window has room for, when it is the receiver's
-PROBE = 64 << 10  # bytes that a held stream asks with: what is refused was sent for nothing
+CHUNKS = 8  # chunks that fit into a window that the receiver has made smaller
+PROBE = 64 << 10  # bytes of the chunk with which a paused stream asks again: a refused chunk is wasted
 
 
 class State(enum.Enum):
-    """How far the producer has come with the receiver that it talks to."""
+    """The state of the producer towards its present receiver."""
 
     BOOTSTRAP = "bootstrap"  # no OK from this receiver yet
     STREAMING = "streaming"
-    PAUSED = "paused"  # the receiver cannot take more: one chunk at a time until one is taken
+    PAUSED = "paused"  # the receiver has no room: one chunk at a time until one is accepted
     FINISHING = "finishing"  # the receipt is sent
     SEALED = "sealed"
 
 
 class Event(enum.Enum):
-    """What moves a producer beside the code of a reply."""
+    """The events that change a producer's state, beside the codes of replies."""
 
     OPENED = "a connection is being opened"
-    ANOTHER = "another receiver answers"  # which may not know the run yet
-    TAKEN = "bytes or marks were taken"  # comes before the code of the reply that says so
+    ANOTHER = "another receiver answers"  # it may not know the run yet
+    TAKEN = "bytes or marks were taken"  # applied before the code of the same reply
     FINISHED = "the receipt is sent"
 
 
@@ -90,8 +90,8 @@ TRANSITIONS: dict[tuple[State, Code | Event], State] = {
 class DeliveryOptions:
     """How a stream is delivered. Raises InvalidOption."""
 
-    max_misses: int = 12  # before the first OK; with the delays below they span at least 30 s
-    first_delay: float = 0.1  # seconds, after the first miss or lost connection; doubles from one to the next
+    max_misses: int = 12  # misses before the first OK; with the delays below they span at least 30 s
+    first_delay: float = 0.1  # seconds, after the first miss or lost connection; doubles with each further one
     max_delay: float = 5.0  # seconds
     window: int = 32 << 20  # bytes that may be unacknowledged
     max_chunk: int = MAX_CHUNK  # bytes
@@ -108,7 +108,7 @@ class DeliveryOptions:
             raise InvalidOption("first_delay must be positive and at most max_delay")
 
     def delay(self, failures: int) -> float:
-        """Seconds to wait when an attempt has failed after so many *failures* before it."""
+        """Seconds to wait after a failed attempt that had *failures* failures before it."""
         return delay(failures, self.first_delay, self.max_delay)
 
 
@@ -119,28 +119,28 @@ class Producer:
         self.options = options or DeliveryOptions()
         self.state = State.BOOTSTRAP
         self.acked = 0  # bytes that the receiver holds
-        self.digest = EMPTY_DIGEST  # of those
+        self.digest = EMPTY_DIGEST  # of the acknowledged bytes
         self.marks_acked = 0
         self.epoch = 0
         self.incarnation = b""
         self.misses = 0  # in this bootstrap
         self.all_misses = 0
         self.opens = 0
-        self.unproven = False  # the latest connection began with bytes of which it is not known that they are these
+        self.unproven = False  # at the latest open the receiver's bytes could not be compared with those sent
         self.went_backwards = 0  # bytes that a receiver had acknowledged and no longer holds
         self._refusals = 0
-        self._window = self.options.window  # or less, as the receiver asks
+        self._window = self.options.window  # smaller if the receiver asks for it
         self._in_flight: list[tuple[int, int]] = []  # (end, digest at end) of each chunk that is not acknowledged
-        self._were_in_flight: dict[int, int] = {}  # what was when a connection was lost
+        self._were_in_flight: dict[int, int] = {}  # chunks that were in flight when a connection was lost
         self._awaits_open = False
         self.position = 0  # of the next byte to send
         self.position_digest = EMPTY_DIGEST
         self.marks_sent = 0
 
-    # --- what to send
+    # --- sending
 
     def opened(self) -> None:
-        """A connection is being opened: everything that was in flight counts as unsent."""
+        """Note that a connection is being opened: all bytes in flight count as unsent."""
         self.opens += 1
         self._were_in_flight.update(self._in_flight)
         self._seek_back()
@@ -158,24 +158,24 @@ class Producer:
         self.position, self.position_digest, self.marks_sent = self.acked, self.digest, self.marks_acked
 
     def room(self) -> int:
-        """How many bytes may be sent now: 0 while an answer must be awaited."""
+        """The number of bytes that may be sent now; 0 while the producer must wait for a reply."""
         if self._awaits_open or self.state in (State.FINISHING, State.SEALED):
             return 0
         if self.state is State.STREAMING:
             free = self._window - (self.position - self.acked)
-            # A window that is nearly full waits until a whole chunk fits: many small chunks cost more than they bring.
+            # Wait until a whole chunk fits into the window: many small chunks cost more than the delay.
             return self._chunk if free >= self._chunk else 0
         return 0 if self._in_flight else min(self._chunk, PROBE)
 
     @property
     def _chunk(self) -> int:
-        """Bytes of a chunk: a small window has small ones, so that sending and acknowledging go on side by side."""
+        """Bytes of a chunk; smaller in a small window, so that sending and acknowledging overlap."""
         if self._window == self.options.window:
             return self.options.max_chunk
         return min(self.options.max_chunk, max(1, self._window // CHUNKS))
 
     def chunk(self, data: Buffer) -> Chunk:
-        """The next chunk, holding *data*; the position moves behind it until a reply says otherwise."""
+        """The next chunk, with *data*; the position moves behind it, until a reply seeks back."""
         digest = extend(self.position_digest, data)
         chunk = Chunk(self.position, data, digest)
         self.position, self.position_digest = chunk.end, digest
@@ -183,16 +183,16 @@ class Producer:
         return chunk
 
     def heartbeat(self) -> Chunk:
-        """An empty chunk at the position; whatever answers it, no offset moves."""
+        """An empty chunk at the position; no reply to it moves an offset."""
         return Chunk(self.position, b"", self.position_digest)
 
     def mark(self) -> int:
-        """The number of the next mark, which counts as sent."""
+        """The number of the next mark, which then counts as sent."""
         self.marks_sent += 1
         return self.marks_sent - 1
 
     def finish(self) -> Receipt:
-        """The receipt: everything up to the position, to be sent when nothing else is left to send."""
+        """The receipt for all bytes up to the position; sent when no data is left to send."""
         self._move(Event.FINISHED)
         return Receipt(self.position, self.position_digest, self.marks_sent)
 
@@ -202,7 +202,7 @@ class Producer:
         sent = self.position > self.acked or self.marks_sent > self.marks_acked
         return self._awaits_open or self.state is State.FINISHING or sent
 
-    # --- what a reply means
+    # --- replies
 
     def receive(self, reply: Reply) -> int:
         """Apply *reply* and return the offset, in bytes, to send from next.
@@ -269,10 +269,10 @@ class Producer:
             )
 
     def _acknowledge(self, reply: Reply) -> bool:
-        """Take over what the receiver holds; True if that is more than before."""
+        """Apply the offsets of *reply*; returns whether the receiver holds more than before."""
         if self._awaits_open:
             if reply.code is not Code.OK:
-                return False  # the stream was not opened: the reply says nothing of what is held
+                return False  # the stream was not opened, so the reply has no offsets
             if max(reply.committed, reply.marks) > MAX_OFFSET:
                 raise StreamRejected(
                     (

@@ -1,7 +1,8 @@
-"""How much a receiver takes: bytes of a run and of a site, streams of a site and in all.
+"""The limits of a receiver: bytes of a run and of a site, streams of a site and in all.
 
-Laws that hold here: what is over a limit is held (PAUSE), never refused for good (8); a limit in bytes is exceeded by
-less than one chunk; a question costs the same however much is held. ``Full`` says which limit, its value, what to do.
+Laws that hold here: a stream over a limit is paused (PAUSE), never refused for good (8); a limit in bytes is exceeded
+by less than one chunk; a check costs the same however much is stored. ``Full`` names the limit, its value, and a way
+out.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from flarelog.options import option
 from flarelog.text import agreeing
 
 MIN_WINDOW = 64 << 10
-LONGEST = 4_294_967  # seconds: a reply tells a time as 32 bits of milliseconds
+LONGEST = 4_294_967  # seconds: a reply has times as 32 bits of milliseconds
 MAX_SITE_RUNS = 1_000
-"""Where sites have certificates."""
+"""The default of max_site_runs if sites have certificates."""
 
 Site = tuple[str, str]
 """(run, site)"""
@@ -27,19 +28,19 @@ Site = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a receiver takes at most. Raises InvalidOption."""
+    """The limits of a receiver. Raises InvalidOption."""
 
-    # None by default: how much a job logs nobody can guess, and a full disk holds its streams just as well.
+    # None by default: the size of a job's logs is unpredictable, and a full disk pauses its streams just as well.
     max_run_bytes: int | None = option(None, "Limit on the bytes of one run's logs in the store. No limit by default.")
     max_site_bytes: int | None = option(None, "Limit on the bytes of one site's logs in one run. No limit by default.")
-    # A stream costs a receiver two descriptors and some memory for as long as it is open.
+    # An open stream costs a receiver two descriptors and some memory.
     max_streams: int = option(10_000, "Limit on the open logs of all sites together.")
     max_site_streams: int = option(5_000, "Limit on the open logs of one site in one run.")
-    # What a receiver may have to keep in memory, besides its own: the more streams send, the smaller their windows.
+    # The receive buffers are divided among the windows: the more streams send, the smaller their windows.
     max_in_flight: int = option(
         64 << 20, "Limit on unstored bytes of all logs together, which the receiver may hold in memory."
     )
-    # Whoever is faster is slowed down by the connection's own flow control. None: as fast as the disk is.
+    # A faster sender is slowed down by the connection's flow control. None: the disk alone limits the rate.
     max_run_rate: int | None = option(None, "Limit on the bytes per second of one run. No limit by default.")
     max_site_rate: int | None = option(
         None, "Limit on the bytes per second of one site in one run. No limit by default."
@@ -48,10 +49,10 @@ class Limits:
         32 << 20, "Limit on the bytes of marks (rotations, gaps) of one site's open logs, in memory and on disk."
     )
     max_site_journal_disk: int = option(1 << 30, "Limit on the bytes of all journals of one site in one run, on disk.")
-    # Each log has two files, and a directory for each part of its name but the last; the store keeps them when it ends.
+    # A log has two files, and a directory for each part of its name but the last; the store keeps them after its end.
     max_site_logs: int = option(20_000, "Limit on the logs of one site in one run, open or closed.")
     max_site_directories: int = option(20_000, "Limit on the directories that contain the logs of one site in one run.")
-    # Each run has its directory, and is remembered. What has ended, or was removed, does not count.
+    # A run costs a directory and memory. Ended and removed runs do not count.
     max_runs: int = option(
         10_000, "Limit on announced runs that have not ended. Without TLS: on all runs that have not ended."
     )
@@ -85,28 +86,28 @@ class Limits:
 
 
 def share(budget: int, streams: int) -> int:
-    """The window of each of *streams*, in bytes, if they are to fit into *budget* bytes together."""
+    """The window of each of *streams* in bytes, so that together they fit into *budget* bytes."""
     return max(MIN_WINDOW, budget // max(1, streams))
 
 
 class Quota:
-    """What is held and what is open, against *limits*. What is held is told by ``holds`` and counted by ``take``."""
+    """The stored bytes and the open streams, against *limits*. ``holds`` sets stored bytes; ``take`` adds to them."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.counts_bytes = self.limits.max_run_bytes is not None or self.limits.max_site_bytes is not None
-        self._open: Counter[StreamId] = Counter()  # the calls of each stream: a producer that returns has two at first
-        self._open_at: Counter[Site] = Counter()  # streams
-        self._held: dict[str, dict[StreamId, int]] = {}  # bytes, by run
+        self._open: Counter[StreamId] = Counter()  # calls of each stream: a producer that reconnects has two at first
+        self._open_at: Counter[Site] = Counter()  # open streams
+        self._held: dict[str, dict[StreamId, int]] = {}  # stored bytes, by run
         self._run_bytes: Counter[str] = Counter()
         self._site_bytes: Counter[Site] = Counter()
-        self._noted: dict[StreamId, int] = {}  # bytes of marks, of the open streams
+        self._noted: dict[StreamId, int] = {}  # bytes of marks of each open stream
         self._noted_at: Counter[Site] = Counter()
 
     # --- streams
 
     def opens(self, stream: StreamId) -> None:
-        """Count *stream* as open, once more, until it ``closes``. Raises Full."""
+        """Count *stream* as open once more, until ``closes``. Raises Full."""
         site = stream.run, stream.site
         if stream not in self._open:
             self._room(stream, len(self._open), "max_streams", "stream", "{used} {are} open")
@@ -116,7 +117,7 @@ class Quota:
         self._open[stream] += 1
 
     def closes(self, stream: StreamId) -> None:
-        """*stream* is open once less."""
+        """Count *stream* as open once less."""
         site = stream.run, stream.site
         self._open[stream] -= 1
         if not self._open[stream]:
@@ -129,7 +130,7 @@ class Quota:
     # --- marks
 
     def noted(self, stream: StreamId, size: int) -> None:
-        """The marks of *stream*, which is open, take *size* bytes, whatever was counted before."""
+        """Set the bytes of the marks of *stream*, which is open, to *size*."""
         site = stream.run, stream.site
         self._noted_at[site] += size - self._noted.pop(stream, 0)
         if size:
@@ -147,7 +148,7 @@ class Quota:
 
     @contextlib.contextmanager
     def count(self, run: str) -> Iterator[set[StreamId]]:
-        """Count *run* anew: put into the set what the store still has; closed streams that are not in it are gone."""
+        """Recount *run*: the caller adds the stored streams to the set; other closed streams are dropped."""
         before = set(self._held.get(run, ()))
         found: set[StreamId] = set()
         yield found
@@ -156,16 +157,16 @@ class Quota:
             del self._held[run][stream]
 
     def holds(self, stream: StreamId, size: int) -> None:
-        """The store has *size* bytes of *stream*, whatever was counted before."""
+        """Set the stored bytes of *stream* to *size*."""
         self._add(stream, size - self._held.get(stream.run, {}).get(stream, 0))
 
     def found(self, stream: StreamId, size: int) -> None:
-        """The store's list says that it has *size* bytes of *stream*; of an open one its own count is the truer."""
+        """Set the stored bytes of *stream* to *size*, from a listing; an open stream's own count is newer and stays."""
         if stream not in self._open:
             self.holds(stream, size)
 
     def forget(self, run: str, site: str = "") -> None:
-        """Nothing is stored of *run*, or of *site* in it, any more."""
+        """Drop the counts of *run*, or of *site* in it, which the store no longer has."""
         held = self._held.get(run, {})
         for stream in [one for one in held if site in ("", one.site)]:
             self.holds(stream, 0)
@@ -186,7 +187,7 @@ class Quota:
         self._add(stream, size)
 
     def has_room(self, stream: StreamId) -> bool:
-        """Whether ``take`` would let bytes of *stream* pass."""
+        """Whether ``take`` would accept more bytes of *stream*."""
         try:
             self.take(stream, 0)
         except Full:
@@ -201,7 +202,7 @@ class Quota:
             self._site_bytes[stream.run, stream.site] += more
 
     def _room(self, stream: StreamId, used: int, name: str, noun: str, what: str) -> None:
-        """Raises Full if *used* is the limit *name*; *what* is used, with {run} and {site} of *stream*."""
+        """Raises Full if *used* has reached the limit *name*; *what* is the sentence, with {run} and {site}."""
         limit = getattr(self.limits, name)
         if limit is None or used < limit:
             return

@@ -1,7 +1,7 @@
-"""How fast, and how much at once: what one peer or one site may ask of a receiver.
+"""Rate limits and concurrency limits for one peer or one site of a receiver.
 
-Laws that hold here: who is too fast waits, and nobody else does; whoever has been quiet gets a burst at full speed;
-what is remembered of those who come and go is bounded. The time is told, in seconds.
+Laws that hold here: a peer that is too fast waits, and no other peer waits with it; a peer that was idle gets a burst
+at full speed; the memory for peers that come and go is bounded. The time is told, in seconds.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from flarelog.errors import Full
 from flarelog.text import agreeing
 
 REMEMBERED = 10_000
-"""Keys that a pace remembers before it looks for those that it may forget."""
+"""Keys that a Pace remembers before it drops idle ones."""
 
 
 class Pace:
-    """At most *rate* a second of each key, once a *burst* is used up; None: as fast as it comes."""
+    """A rate limit: at most *rate* a second for each key, after a *burst*. *rate* None: no limit."""
 
     def __init__(self, rate: float | None, burst: float) -> None:
         self.rate = rate
         self.burst = burst
-        self._paid: dict[Hashable, float] = {}  # until when all that came is paid for
+        self._paid: dict[Hashable, float] = {}  # the time at which each key's debt is paid
 
     def wait(self, key: Hashable, amount: float, now: float) -> float:
-        """Count *amount* more of *key*; returns the seconds that it is to wait."""
+        """Count *amount* more of *key*; returns the seconds that the caller must wait."""
         if self.rate is None:
             return 0.0
         if len(self._paid) > REMEMBERED:
@@ -36,7 +36,7 @@ class Pace:
         return max(0.0, until - now)
 
     def _idle(self, now: float) -> float:
-        """What is paid for until then has the whole burst before it."""
+        """The time of a key that has its whole burst."""
         return now - self.burst / (self.rate or 1.0)
 
     def __len__(self) -> int:
@@ -44,7 +44,7 @@ class Pace:
 
 
 class Places:
-    """At most *limit* at once of each key; *sentence* says what to do, with {used}, {are}, {limit} and {key}."""
+    """A concurrency limit: *limit* places for each key; *sentence*: the error, with {used}, {are}, {limit}, {key}."""
 
     def __init__(self, limit: int, noun: str, sentence: str) -> None:
         self.limit = limit
@@ -66,7 +66,7 @@ class Places:
 
     @contextlib.contextmanager
     def one(self, key: Hashable) -> Iterator[None]:
-        """Have one of *key*'s places meanwhile. Raises Full."""
+        """Hold one of *key*'s places inside the block. Raises Full."""
         self.take(key)
         try:
             yield
@@ -78,7 +78,7 @@ class Places:
 
 
 class Different:
-    """At most *limit* different things at once under each key, however often each of them."""
+    """A limit on distinct things: at most *limit* at once for each key, however often each thing is taken."""
 
     def __init__(self, limit: int, noun: str, sentence: str) -> None:
         self.limit = limit
@@ -86,7 +86,7 @@ class Different:
         self._there: dict[Hashable, Counter[Hashable]] = {}
 
     def take(self, key: Hashable, thing: Hashable) -> None:
-        """*thing* is there, once more. Raises Full."""
+        """Count *thing* once more under *key*. Raises Full."""
         there = self._there.get(key) or Counter()
         if thing not in there and len(there) >= self.limit:
             raise Full(agreeing(self._sentence, len(there), self._noun, limit=self.limit, key=key))
@@ -94,7 +94,7 @@ class Different:
         there[thing] += 1
 
     def give_back(self, key: Hashable, thing: Hashable) -> None:
-        """*thing* is there once less."""
+        """Count *thing* once less under *key*."""
         there = self._there[key]
         there[thing] -= 1
         if not there[thing]:
@@ -107,7 +107,7 @@ class Different:
 
 
 class Names:
-    """At most *limit* different names under each key, for ever: a million of them would be a million directories."""
+    """A limit on names: at most *limit* for each key, for ever, because each name is a directory in the store."""
 
     def __init__(self, limit: int, noun: str, sentence: str) -> None:
         self.limit = limit
@@ -123,15 +123,15 @@ class Names:
         return name in self._known.get(key, ())
 
     def learn(self, key: Hashable, *names: str) -> None:
-        """Take *names* as being there already, however many they are."""
+        """Add *names* that exist already, even beyond the limit."""
         self._known.setdefault(key, set()).update(names)
 
     def forget(self, key: Hashable) -> None:
-        """There is nothing under *key* any more."""
+        """Drop all names under *key*."""
         self._known.pop(key, None)
 
     def admit(self, key: Hashable, name: str) -> None:
-        """Let *name* pass if it is known or there is room. Raises Full."""
+        """Accept *name* if it is known or there is room for it. Raises Full."""
         known = self._known.setdefault(key, set())
         if name not in known and len(known) >= self.limit:
             raise Full(agreeing(self._sentence, len(known), self._noun, limit=self.limit, key=key))

@@ -1,9 +1,9 @@
 """The receiving end of a stream: what an incoming message means.
 
-Laws that hold here: bytes are accepted only at the end of what was accepted before, an overlap is checked against its
-digest and trimmed, a hole is refused (5); one producer has a stream, and a newer one fences the older (6); the stream
-is sealed only when both ends agree on length and digest (10). Accepting is not acknowledging: that is the store's
-word, given when the bytes are durable.
+Laws that hold here: bytes are accepted only behind the accepted offset, an overlap is checked against its digest and
+trimmed, a hole is refused (5); one producer has a stream, and a newer one fences the older (6); the stream is sealed
+only when both ends agree on length and digest (10). Accepting is not acknowledging: the store acknowledges bytes once
+they are durable.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from flarelog.model import MAX_CHUNK, Attributes, Buffer, Chunk, Code, Ended, Ga
 from flarelog.values import frozen
 
 MAX_MARKS = 100_000
-"""Marks a stream may have; a source that rotates more often than that is broken or hostile."""
+"""Limit on the marks of a stream; a source that rotates more often is broken or hostile."""
 
 KNOWN = 64
-"""Producers of a stream, and of a site, that are remembered by their ids."""
+"""Limit on the remembered producers of a stream, and of a site."""
 
 MAX_EPOCH = 1 << 62
-"""A producer that claims a later epoch is not believed, or no epoch would be left for the one after it."""
+"""Limit on the epoch that a producer may claim, so that higher epochs are left for its successors."""
 
 REMEMBERED = 24
-"""Latest chunks whose digests are kept to check repetitions with; a producer of ours repeats nothing in one call."""
+"""Latest chunks whose digests are kept to check repetitions; flarelog's producer repeats no chunk within one call."""
 
 
 _MARK = 150
@@ -46,12 +46,12 @@ def size_of(mark: Mark) -> int:
             texts = (mark.words,)
         case Exit():
             texts = (mark.process, mark.boot_id, mark.cgroup, 300 * " ")  # its numbers
-    # What is not plain is escaped, a character in up to twelve bytes.
+    # JSON escapes a character that is not plain in up to twelve bytes.
     return _MARK + sum(len(text) * (1 if text.isascii() and text.isprintable() else 12) for text in texts)
 
 
 class Refused(FlarelogError):
-    """The message is refused with *code*; the reply carries what is committed."""
+    """The message is refused with *code*; the reply carries the committed offset."""
 
     def __init__(self, code: Code, sentence: str) -> None:
         super().__init__(sentence)
@@ -60,7 +60,7 @@ class Refused(FlarelogError):
 
 @frozen
 class Holder:
-    """Who has a stream: the last of *producers*, each with its epoch; before it, those who had it lately."""
+    """The holder of a stream: the last of *producers*, (epoch, id) each; the others had the stream before it."""
 
     producers: tuple[tuple[int, bytes], ...] = ()
 
@@ -69,9 +69,7 @@ class Holder:
         return self.producers[-1][0] if self.producers else 0
 
     def followed_by(self, epoch: int, producer: bytes) -> Holder:
-        """The holder once *producer* has the stream; who is remembered with this epoch or a later one was not before
-        it.
-        """
+        """The holder after *producer* has taken the stream; producers with this epoch or a later one are dropped."""
         earlier = tuple(one for one in self.producers if one[0] < epoch)
         return Holder((*earlier, (epoch, producer))[-KNOWN:])
 
@@ -79,9 +77,9 @@ class Holder:
 class Epochs:
     """The producers of one site in one run; an epoch is a producer's place in the order in which they came.
 
-    The order is the site's, not the stream's: two sidecars that meet in several logs must find in each of them that the
-    same one is the newer, or each would fence the other. A producer that tells its epoch is recognised for ever; one
-    that never got the answer to its first Open is recognised as long as it is one of the latest KNOWN.
+    The order is one a site, not one a stream: when two sidecars compete for several logs, the same one must be newer in
+    all of them, or each would fence the other. A producer that sends its epoch is always recognised; one that never got
+    the reply to its first Open is recognised while it is among the latest KNOWN.
     """
 
     def __init__(self) -> None:
@@ -89,7 +87,7 @@ class Epochs:
         self._newest = 0
 
     def learn(self, holder: Holder) -> None:
-        """Take in what the record of one of the site's streams says."""
+        """Add the producers in *holder*, the record of one of the site's streams."""
         for epoch, producer in holder.producers:
             self._note(epoch, producer)
 
@@ -100,7 +98,7 @@ class Epochs:
             del self._of[min(self._of, key=self._of.__getitem__)]
 
     def claim(self, held: Holder, producer: bytes, epoch: int) -> Holder:
-        """The holder after *producer* opened a stream that is *held*, with the *epoch* it was once granted (0: none).
+        """The holder after *producer* opens a stream held by *held*; *epoch*: granted to it earlier (0: none).
 
         Raises:
             Fenced: the stream is held by a producer that came after this one.
@@ -118,7 +116,7 @@ class Epochs:
 
 
 class Receiver:
-    """One stream's reception from one producer. *committed*, *digest* and *marks* are what the store holds of it."""
+    """One stream's reception from one producer. *committed*, *digest* and *marks* are those in the store."""
 
     def __init__(
         self,
@@ -132,11 +130,11 @@ class Receiver:
         self.digest = digest
         self.marks = list(marks)
         self.max_chunk = max_chunk
-        # Of the latest chunks, each before its digest: a dict would take six times as much of each stream.
+        # (end, digest) of the latest chunks, flat: a dict would take six times the memory.
         self._ends = array("Q", (committed, digest))
 
     def chunk(self, chunk: Chunk) -> Buffer:
-        """The bytes of *chunk* that are new and continue what was accepted; empty for a heartbeat or a repetition.
+        """The bytes of *chunk* behind the accepted offset; empty for a heartbeat or a repetition.
 
         Raises:
             Refused: HOLE, CORRUPT, or REJECTED for a chunk that is too large.
@@ -145,9 +143,9 @@ class Receiver:
         if chunk.end < self.accepted or (chunk.end == self.accepted and chunk.offset < chunk.end):
             if self._digest_at(chunk.end) not in (None, chunk.digest):
                 raise Refused(Code.CORRUPT, f"the bytes before offset {chunk.end} differ from those received earlier")
-            return b""  # held already, and what is held at an offset never changes
+            return b""  # received already, and bytes at an offset never change
         new = memoryview(chunk.data)[self.accepted - chunk.offset :] if chunk.offset < self.accepted else chunk.data
-        # The digest covers the whole prefix: a part that overlaps with other bytes than those held fails here as well.
+        # The digest covers the whole prefix, so an overlap with other bytes fails here as well.
         digest = extend(self.digest, new) if len(new) else self.digest
         if digest != chunk.digest:
             raise Refused(
@@ -162,12 +160,12 @@ class Receiver:
         return new
 
     def _digest_at(self, end: int) -> int | None:
-        """The digest of what is held before *end*, where one of the latest chunks ends there."""
+        """The digest of the bytes before *end*; None unless one of the latest chunks ends there."""
         ends = self._ends
         return next((ends[at + 1] for at in range(0, len(ends), 2) if ends[at] == end), None)
 
     def admit(self, offset: int, size: int) -> None:
-        """Let a chunk of *size* bytes at *offset* pass, as far as that can be told without its bytes.
+        """Accept a chunk of *size* bytes at *offset*, by these two numbers alone.
 
         Raises:
             Refused: HOLE, or REJECTED for a chunk that is too large.

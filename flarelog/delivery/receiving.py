@@ -1,12 +1,12 @@
-"""One stream's session at its receiver: what each message means by now, what of it is to be written, its last word.
+"""One stream's session at its receiver: the state of the session, the part of a message to write, and the last reply.
 
-Laws that hold here: a stream has one Open; from its receipt, its leave or its first refusal on nothing more is taken of
-it; what was taken is committed before the last word is said. The first refusal counts, and one that comes while a
-receipt is being committed takes its place. What is absent from the table refuses the stream.
+Laws that hold here: a stream has one Open; after its receipt, its leave or its first refusal the session accepts no
+message; accepted bytes are committed before the last reply is sent. The first refusal counts, and a refusal during the
+commit of a receipt replaces the receipt. A pair that is absent from the table refuses the stream.
 
-The shell calls ``held`` when the store has opened the stream, ``take`` with each message, ``leave`` or ``refuse`` for
-what ends it otherwise, ``sealed`` when the store has recorded the receipt, and ``committed`` when it holds what was
-taken. ``last_word`` is what is to be said then.
+The shell calls ``held`` when the store has opened the stream, ``take`` with each message, ``leave`` or ``refuse`` if
+the session ends otherwise, ``sealed`` when the store has recorded the receipt, and ``committed`` when the store has the
+accepted bytes. ``last_word`` is the code of the last reply.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ Message = Open | Chunk | tuple[int, Mark] | News | Receipt | Leave
 
 
 class State(enum.Enum):
-    """How far the session of a stream has come."""
+    """The state of a stream's session."""
 
-    OPENING = "opening"  # the store does not have it open yet
+    OPENING = "opening"  # the store is opening the stream
     RECEIVING = "receiving"
-    LEAVING = "leaving"  # what was taken is being committed
-    SEALING = "sealing"  # so is the receipt
-    REFUSING = "refusing"  # what was taken before the refusal is being committed
+    LEAVING = "leaving"  # the accepted bytes are being committed
+    SEALING = "sealing"  # the accepted bytes and the receipt are being committed
+    REFUSING = "refusing"  # the bytes accepted before the refusal are being committed
     SEALED = "sealed"
     CLOSED = "closed"
 
 
 class What(enum.Enum):
-    """What can happen to it."""
+    """The events of a session."""
 
-    HELD = "held"  # the store says what it holds
+    HELD = "held"  # the store has opened the stream
     BYTES = "bytes"
     MARK = "mark"
     NEWS = "news"
@@ -58,7 +58,7 @@ TRANSITIONS = {
     (S.RECEIVING, W.LEAVE): S.LEAVING,
     (S.RECEIVING, W.REFUSAL): S.REFUSING,
     (S.LEAVING, W.HELD): S.LEAVING,  # the producer left while the store opened the stream
-    (S.LEAVING, W.LEAVE): S.LEAVING,  # the stream's and the call's
+    (S.LEAVING, W.LEAVE): S.LEAVING,  # one for the stream, one for the end of the call
     (S.LEAVING, W.REFUSAL): S.REFUSING,
     (S.LEAVING, W.COMMITTED): S.CLOSED,
     (S.SEALING, W.LEAVE): S.SEALING,
@@ -77,20 +77,20 @@ TRANSITIONS = {
 }
 
 _OF: dict[type, What] = {Chunk: W.BYTES, tuple: W.MARK, News: W.NEWS, Receipt: W.RECEIPT, Leave: W.LEAVE}
-# What each message leads to while messages are taken: by its type, because it is asked for with each of them.
+# The next state for each type of message in RECEIVING; one lookup, because every message needs it.
 _TAKEN = {kind: TRANSITIONS[S.RECEIVING, what] for kind, what in _OF.items()}
 
 _CODES: list[tuple[type[FlarelogError], Code]] = [
     (Fenced, Code.FENCED),
     (Hole, Code.HOLE),
     (Full, Code.PAUSE),
-    # The outcome of an append is unknown: the producer opens again, and opening asks the disk.
+    # The outcome of an append is unknown: the producer reopens the stream, and the open asks the disk.
     (Unavailable, Code.PAUSE),
 ]
 
 
 def code_of(error: FlarelogError) -> Code:
-    """What a producer is told of *error*."""
+    """The reply's code for *error*."""
     if isinstance(error, Refused):
         return error.code
     return next((code for kind, code in _CODES if isinstance(error, kind)), Code.REJECTED)
@@ -101,31 +101,31 @@ class Reception:
 
     def __init__(self) -> None:
         self.state = State.OPENING
-        self.taking = False  # the store has opened the stream, and nothing has ended it
-        self.receiver: Receiver | None = None  # once the store has opened the stream
+        self.taking = False  # whether the state is RECEIVING
+        self.receiver: Receiver | None = None  # set when the store has opened the stream
         self.receipt: Receipt | None = None
         self.refusal: FlarelogError | None = None
 
     @property
     def last_word(self) -> Code:
-        """What is to be said once what was taken is committed."""
+        """The code of the last reply, sent once the accepted bytes are committed."""
         if self.state is State.SEALED:
             return Code.SEALED
         return code_of(self.refusal) if self.refusal is not None else Code.OK
 
     def held(self, receiver: Receiver) -> None:
-        """The store has opened the stream, and *receiver* goes on from what it holds."""
+        """Start to receive: the store has opened the stream, and *receiver* continues behind the stored bytes."""
         self._becomes(TRANSITIONS[self.state, What.HELD])
         self.receiver = receiver
 
     def take(self, message: Message) -> Buffer | Mark | None:
-        """What of *message* is to be written: the bytes that end where the receiver has come to, or a mark.
+        """The part of *message* to write: bytes that end at the accepted offset, or a mark. None or empty: nothing.
 
         Raises:
-            Refused: it does not follow what was taken before; the shell says it with ``refuse``.
+            Refused: the message does not continue the stream; the shell then calls ``refuse``.
         """
         if not self.taking or self.receiver is None:
-            return None  # its producer had not heard yet that the stream has ended
+            return None  # the producer does not know yet that the stream has ended
         after = _TAKEN.get(type(message))
         if after is None:
             raise Refused(Code.REJECTED, "a stream has one Open, its first message")
@@ -145,20 +145,20 @@ class Reception:
         self.state, self.taking = state, state is State.RECEIVING
 
     def leave(self) -> None:
-        """The producer has done with the stream in this call, or has gone."""
+        """End the stream in this call: the producer has left it, or is gone."""
         self._becomes(TRANSITIONS[self.state, What.LEAVE])
 
     def refuse(self, error: FlarelogError) -> None:
-        """*error* ends the stream in this call."""
+        """End the stream in this call because of *error*."""
         self._becomes(TRANSITIONS[self.state, What.REFUSAL])
         if self.state is State.REFUSING and self.refusal is None:
             self.refusal = error
 
     def sealed(self) -> None:
-        """The store has recorded the receipt."""
+        """Note that the store has recorded the receipt."""
         self._becomes(TRANSITIONS[self.state, What.SEALED])
         self.refusal = None
 
     def committed(self) -> None:
-        """The store holds what was taken."""
+        """Note that the store has committed the accepted bytes."""
         self._becomes(TRANSITIONS[self.state, What.COMMITTED])

@@ -1,9 +1,9 @@
-"""One log's way to one receiver: when to open, to send, to gather, to beat and to finish, and when to open again.
+"""One log's delivery to one receiver: when to open, send, gather, beat, finish, and reconnect.
 
-Laws that hold here: nothing is sent before the receiver has answered the Open; a connection that brought the log on, or
-lasted, is followed by another one at once, and one that did neither by a pause; lines wait for more of them for as long
-as the receiver asks, and never longer than there is a reason to. The time is told, in seconds of a clock that never
-goes back, and the wall's, in seconds since 1970.
+Laws that hold here: no data is sent before the receiver has answered the Open. After a connection that made progress,
+or lasted, the next one follows at once; otherwise a backoff comes first. Lines wait for more lines as long as the
+receiver asks, unless there is a reason to hurry. The time is told, in seconds of a monotonic clock; wall times are
+seconds since 1970.
 
 The shell calls ``open``, then ``heard`` with every reply; once ``answered``, ``next`` as there is room; ``ended`` when
 the connection has ended, and ``open`` again after ``wait`` seconds.
@@ -19,23 +19,23 @@ from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.model import MAX_CHUNK, Activity, Chunk, Code, Gap, Mark, News, Open, Receipt, Reply, StreamId
 from flarelog.version import __version__
 
-LONGEST_PACE = 4.0  # seconds, whatever a receiver asks for
-LOOK_UP = 0.2  # seconds of gathering after which to look whether there is a reason to send at once
-GATHERED = 64 << 10  # bytes that wait for no more, whatever pace the receiver asks for
-NEWS_EVERY = 2.0  # seconds between two words of a log on how far its source is ahead
-URGENT_POLL = 0.2  # seconds, while a rotated file holds up its successor
-LOOK_AGAIN = 15.0  # seconds, while time alone may bring a log on: nobody can tell whether a rotated file has a writer
-MOST_MOVES = 16  # connections on the way to the process that has the site that are made without a pause
+LONGEST_PACE = 4.0  # seconds; limit on the pace that a receiver may ask for
+LOOK_UP = 0.2  # seconds of gathering between two checks for a reason to send at once
+GATHERED = 64 << 10  # unread bytes from which on a log no longer gathers, whatever pace the receiver asks for
+NEWS_EVERY = 2.0  # seconds between two News of a log
+URGENT_POLL = 0.2  # seconds between two polls while a rotated file holds up its successor
+LOOK_AGAIN = 15.0  # seconds between two polls while time alone may end a rotated file, whose writer may be unknown
+MOST_MOVES = 16  # reconnects without a pause, in search of the worker that has the site
 AGENT = f"flarelog/{__version__}"
 
 
 class Source(Protocol):
-    """What gives a log its bytes, marks and end. ``next``: what stands at *offset* of the stream, *marks* marks having
-    been sent: a mark, at most *room* bytes, or nothing yet; raises OSError. ``covers``: it can go on from there.
-    ``drained``: nothing more will come. ``at_rest``: only a change brings it on. ``urgent``: it is to be asked soon.
+    """The source of a log's bytes, marks and end. ``next``: the item at *offset* of the stream after *marks* sent
+    marks: a mark, at most *room* bytes, or None for nothing yet; raises OSError. ``covers``: it can continue from
+    there. ``drained``: no more data will come. ``at_rest``: only a change brings more. ``urgent``: poll it soon.
     """
 
-    marks: list[Mark]  # all of the stream, in their order
+    marks: list[Mark]  # all marks of the stream, in order
     end: int  # the stream's offset behind the last byte that was read
     draining: bool
 
@@ -55,7 +55,7 @@ class Source(Protocol):
 
 
 class Again(Exception):
-    """This connection has come to its end, and another may do better."""
+    """The connection has ended; a new one may do better."""
 
 
 class Lost(Again):
@@ -63,7 +63,7 @@ class Lost(Again):
 
 
 class Elsewhere(Again):
-    """Another process of the receiver has the site."""
+    """Another worker of the receiver has the site."""
 
 
 class Miss(Again):
@@ -71,23 +71,23 @@ class Miss(Again):
 
 
 class Delivery:
-    """Of the log *stream*, which *source* gives."""
+    """The delivery of the log *stream* from *source*."""
 
     def __init__(self, stream: StreamId, source: Source, options: DeliveryOptions) -> None:
         self.stream = stream
         self.producer = Producer(options)
         self.producer.acked, self.producer.marks_acked = source.end, len(source.marks)
-        self.most = -1, -1  # bytes and marks that were acknowledged: what a receiver loses again moves nothing
-        self.moved = 0  # connections that led to another process of the receiver
-        self.gaps: list[Gap] = []  # that were sent for the first time: for the shell to take, and to say
+        self.most = -1, -1  # most bytes and marks ever acknowledged, even if the receiver loses some again
+        self.moved = 0  # connections that led to another worker of the receiver
+        self.gaps: list[Gap] = []  # gaps that were sent for the first time; the shell takes and logs them
         self._source = source
-        self._before = self.most  # what was acknowledged when the present connection was begun
-        self._due = -math.inf  # when the next one may be
-        self._failures = 0  # connections in a row that brought nothing
-        self._answered_at = math.inf  # when the present one was
-        self._pace, self._sent_at = 0.0, -math.inf  # seconds between two small chunks, and when the last one was sent
-        self._told, self._news_at = 0, math.inf  # the end that was told last, and when it may be told again
-        self._fared: Activity | None = None  # how the writers fared, as it was told last
+        self._before = self.most  # bytes and marks acknowledged when the present connection began
+        self._due = -math.inf  # earliest time of the next connection
+        self._failures = 0  # connections in a row without progress
+        self._answered_at = math.inf  # when the receiver answered the present connection's Open
+        self._pace, self._sent_at = 0.0, -math.inf  # seconds between two small chunks, and the time of the last one
+        self._told, self._news_at = 0, math.inf  # the source's end in the last News, and the time of the next News
+        self._fared: Activity | None = None  # the writers' activity in the last News
 
     @property
     def sealed(self) -> bool:
@@ -95,23 +95,23 @@ class Delivery:
 
     @property
     def reconnects(self) -> int:
-        """Connections beside the first that were no answer to a miss, and not in search of another process."""
+        """The number of reconnects, without those after a miss or in search of another worker."""
         return max(0, self.producer.opens - 1 - self.producer.all_misses - self.moved)
 
     def whole(self, now: float) -> bool:
-        """Whether there is nothing to be sent. Raises OSError."""
+        """Whether the source has neither a mark nor a byte left to send. Raises OSError."""
         source = self._source
         return source.next(source.end, len(source.marks), 0, now) is None and not source.unread()
 
-    # --- one connection after the other
+    # --- connections
 
     def open(self, producer: bytes, epoch: int, moves: int, now: float, wall: float, place: str = "") -> Open:
-        """A connection is made, after *moves* that led to another process; *epoch*: the latest that is known; *place*:
-        that of ``News``.
+        """The Open of a new connection, after *moves* to other workers. *epoch*: the latest known epoch; *place*: as in
+        ``News``.
         """
         self.producer.opened()
         self._before = self.producer.acked, self.producer.marks_acked
-        # A receiver that takes a little at each Open, and ends the call, is not to be called without a pause.
+        # A receiver that accepts a little at each Open and then ends the call must not cause a reconnect loop.
         self._due, self._answered_at = now + self.producer.options.first_delay, math.inf
         epoch = max(self.producer.epoch, epoch)
         news = replace(self.word(now, wall), place=place)
@@ -124,19 +124,19 @@ class Delivery:
 
     @property
     def unknown(self) -> bool:
-        """Whether the receiver's record must tell how to go on from where it wants to."""
+        """Whether the producer needs the receiver's record to continue from the receiver's offset."""
         producer = self.producer
         return producer.unproven or not self._source.covers(producer.acked, producer.marks_acked)
 
     def learned(self, *, shown: bool) -> None:
-        """The receiver's record was asked; *shown*: it has the stream. Raises Again."""
+        """Check the answer about the receiver's record; *shown*: the record has the stream. Raises Again."""
         if self.producer.acked and not shown:
             held = self.producer.acked
             raise Again(f"{self.stream}: the receiver holds {held} bytes that the producer's record does not contain")
 
     def ended(self, why: Again, moves: int, now: float) -> int | None:
-        """The connection has ended. None: the next one is made after ``wait``; else one is to pause as after so many
-        failures before this one.
+        """Note that the connection has ended because of *why*. Returns None if the next one follows after ``wait``,
+        otherwise the number of earlier failures, for the backoff.
         """
         if isinstance(why, Elsewhere):
             self.moved += 1
@@ -144,7 +144,7 @@ class Delivery:
                 self._due = -math.inf
             return None
         brought_on = (self.producer.acked, self.producer.marks_acked) > self._before
-        # One that had nothing to send was as good as any, if it lasted.
+        # A connection without data to send counts as good if it lasted.
         if brought_on or now - self._answered_at >= self.producer.options.max_delay:
             self._failures = 0
             return None
@@ -155,10 +155,10 @@ class Delivery:
         """Seconds until the next connection may be made; not positive: at once."""
         return self._due - now
 
-    # --- what to send
+    # --- sending
 
     def gather(self, now: float) -> float:
-        """Seconds for which lines that come now should wait for more of them; 0: not at all."""
+        """Seconds for which new lines should wait for more; 0: not at all."""
         rest = self._sent_at + self._pace - now
         if not 0 < rest <= self._pace:
             return 0.0
@@ -166,21 +166,21 @@ class Delivery:
 
     @property
     def hurries(self) -> bool:
-        """Whether there is a reason not to wait for more."""
+        """Whether there is a reason not to gather lines."""
         source = self._source
         behind = self.producer.position != source.end
         return source.draining or source.has_more or behind or source.unread() >= GATHERED
 
     @property
     def has_more(self) -> bool:
-        """Whether ``next`` may give something at once, as far as is known."""
+        """Whether ``next`` may have an item now, judged without reading."""
         source, producer = self._source, self.producer
         behind = producer.position != source.end or producer.marks_sent < len(source.marks)
         return source.draining or source.has_more or behind or source.unread() > 0
 
     def next(self, now: float, wall: float, most: int = MAX_CHUNK) -> Chunk | tuple[int, Mark] | Receipt | None:
-        """What is to be sent now, at most *most* bytes, which counts as sent; None: nothing for ``patience`` seconds,
-        or until the source has changed or a reply has come. Raises OSError.
+        """The next item to send, at most *most* bytes; it then counts as sent. None: nothing for ``patience`` seconds,
+        or until the source changes or a reply comes. Raises OSError.
         """
         producer, source = self.producer, self._source
         item = source.next(producer.position, producer.marks_sent, min(most, producer.room()), now)
@@ -189,7 +189,7 @@ class Delivery:
             return producer.chunk(item)
         if item is not None:
             digest = producer.position_digest
-            if not item.clock:  # what is sent again is sent with the same time
+            if not item.clock:  # a mark that is sent again keeps its time
                 item = source.marks[producer.marks_sent] = replace(item, clock=int(wall * 1000), digest=digest)
                 if isinstance(item, Gap):
                     self.gaps.append(item)
@@ -204,14 +204,14 @@ class Delivery:
         return None
 
     def patience(self) -> float | None:
-        """Seconds after which to look at the source though nothing is known to have changed; None: never."""
+        """Seconds after which to poll the source without a sign of a change; None: never."""
         if self._source.at_rest:
             return None
         return URGENT_POLL if self._source.urgent else LOOK_AGAIN
 
     def news(self, now: float, wall: float) -> News | None:
-        """How far the source is ahead of what is sent, if it is, or is less than was said; and how its writers fare,
-        where that is new.
+        """News of the source, if it is ahead of the sent data, its end has moved back, or its writers' activity has
+        changed; otherwise None.
         """
         if now < self._news_at:
             return None
@@ -220,21 +220,21 @@ class Delivery:
         return news if moved or news.activity != fared else None
 
     def word(self, now: float, wall: float) -> News:
-        """What is to be told of the source now."""
+        """The present News of the source."""
         self._news_at = now + NEWS_EVERY
         self._told, self._fared = self._source.end + self._source.unread(), self._source.activity
         return News(max(0, round(wall * 1000)), self._told, self._fared)
 
     def beat(self) -> Chunk | None:
-        """A heartbeat, where one may be sent."""
+        """A heartbeat; None while the receipt is under way."""
         return self.producer.heartbeat() if self.producer.state is not State.FINISHING else None
 
-    # --- what a reply means
+    # --- replies
 
     def heard(self, reply: Reply, now: float) -> bool:
-        """Take in what the receiver says; returns whether it owes another answer.
+        """Apply *reply*; returns whether the receiver owes another reply.
 
-        Raises Again where the connection ends with it, and StreamEnded where the stream does.
+        Raises Again if the connection ends with it, and StreamEnded if the stream does.
         """
         producer = self.producer
         producer.receive(reply)
@@ -250,5 +250,5 @@ class Delivery:
         if not self.answered:
             self._answered_at = now
         self._source.acknowledged(producer.acked)
-        self._pace = 0.0 if reply.call_window else min(reply.pace, LONGEST_PACE)  # the call gathers, of all its logs
+        self._pace = 0.0 if reply.call_window else min(reply.pace, LONGEST_PACE)  # the call gathers for all its logs
         return producer.awaits_reply

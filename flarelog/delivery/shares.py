@@ -1,8 +1,8 @@
-"""What one site may take of what is everybody's: runs that nobody announced, logs, directories, journals.
+"""The limits of one site on shared resources: unannounced runs, logs, directories, journals.
 
-Laws that hold here: what one site has used up holds that site alone (``Full``, which says the limit, its value and what
-to do); a run that has ended, or is no longer in the store, counts against nobody; a log counts whether or not it is
-open. Bytes and open logs are counted in ``quota``.
+Laws that hold here: a site that has used up its share pauses alone (``Full``, which names the limit, its value and a
+way out); a run that has ended, or is no longer in the store, does not count; a log counts whether or not it is open.
+``quota`` counts bytes and open logs.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from flarelog.text import are, several
 
 @dataclass(slots=True)
 class Footprint:
-    """What the logs of one site in one run take of a store beside their bytes, as it is by now."""
+    """The overhead of the logs of one site in one run, beside their bytes; kept up to date."""
 
     logs: int = 0  # open or not
     directories: int = 0  # below the site's own
     journal_bytes: int = 0
 
     def add(self, logs: int = 0, directories: int = 0, journal_bytes: int = 0) -> None:
-        """So much more, or less."""
+        """Add to the counts; negative numbers subtract."""
         self.logs += logs
         self.directories += directories
         self.journal_bytes += journal_bytes
 
 
 class Holdings:
-    """What each site's logs take of a store, against *limits*."""
+    """The footprints of sites, against *limits*."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._making: dict[Site, Footprint] = {}  # by opens that are under way
+        self._making: dict[Site, Footprint] = {}  # what running opens will add
 
     @contextlib.contextmanager
     def making(self, stream: StreamId, held: Footprint, new: Footprint) -> Iterator[None]:
-        """Count what opening *stream* makes *new* as long as that lasts; *held* is what its site has. Raises Full."""
+        """Count *new*, which opening *stream* will add, inside the block; *held*: its site's footprint. Raises Full."""
         site = stream.run, stream.site
         if new.logs or new.directories:
             others, limits = self._making.get(site) or Footprint(), self._limits
@@ -62,8 +62,8 @@ class Holdings:
                 self._making.pop(site, None)
 
     def journals(self, stream: StreamId, held: Footprint) -> None:
-        """Let *stream* write to its journal. Raises Full if its site's take what they may, which is exceeded by what
-        is on its way.
+        """Allow *stream* to write to its journal. Raises Full if the journals of its site have reached the limit, which
+        writes that are under way may exceed.
         """
         if held.journal_bytes >= self._limits.max_site_journal_disk:
             words = "byte of journals", "bytes of journals"
@@ -80,20 +80,20 @@ class Holdings:
 
 
 class RunShares:
-    """Which runs count, and against whom: against the site that made one, or, if somebody announced it, against all.
+    """The counts of open runs: a run counts against the site that made it, or, if it was announced, against all.
 
-    *certified*: a site is whom its certificate names. Where it is only said, whoever invents runs invents sites too:
-    all runs count together then, and against a site as well only if that has a limit.
+    *certified*: certificates name the sites. Without them a peer that invents runs can invent sites too, so all runs
+    count together, and also against their site if sites have a limit.
     """
 
     def __init__(self, limits: Limits, *, certified: bool) -> None:
         self._limits, self._certified = limits, certified
         self._each = limits.max_site_runs or (MAX_SITE_RUNS if certified else None)
-        self._makers: dict[str, str] = {}  # of the runs that count; empty: announced
-        self._made: Counter[str] = Counter()  # runs, by who made them
+        self._makers: dict[str, str] = {}  # the maker of each run that counts; empty: announced
+        self._made: Counter[str] = Counter()  # runs by maker
 
     def known(self, runs: Mapping[str, str]) -> None:
-        """Take *runs*, with who made each, as being there, however many they are."""
+        """Count *runs* that exist already, with the maker of each, even beyond the limits."""
         for run, maker in runs.items():
             self._count(run, maker)
 
@@ -102,7 +102,7 @@ class RunShares:
         return self._makers.get(run, "")
 
     def begins(self, run: str, maker: str) -> None:
-        """Count *run*, which was announced, or made by the site *maker*. Raises Full."""
+        """Count *run*, which the site *maker* made; empty: it was announced. Raises Full."""
         if run in self._makers:
             return
         made = self._made[maker] if maker else 0
@@ -121,7 +121,7 @@ class RunShares:
         self._count(run, maker)
 
     def announced(self, run: str) -> bool:
-        """Somebody who may announce runs has announced *run*: it is no longer its site's; whether it was."""
+        """Count *run* as announced, no longer against its site; returns whether it counted against a site before."""
         was = bool(self.maker(run))
         if was:
             self.over(run)
@@ -129,7 +129,7 @@ class RunShares:
         return was
 
     def over(self, run: str) -> None:
-        """*run* has ended, or is no longer there; harmless when repeated."""
+        """Stop counting *run*, which has ended or was removed; idempotent."""
         maker = self._makers.pop(run, None)
         if maker is None:
             return

@@ -1,8 +1,8 @@
-"""The one event loop, in one daemon thread, for runtimes that are threaded; and one thread for their handlers.
+"""One event loop in a daemon thread, for threaded runtimes; and one thread for their handlers.
 
-A handler of the embedding program may block for as long as it likes: it holds up later notices, never the loop that
-moves bytes. The program may fork: the child inherits neither thread, so it forgets the loop and all that lived in it.
-The program may end without a word: what lives in the loop then gets a bounded time to end.
+A handler of the embedding program may block for any time: it delays later notices, never the loop that moves bytes.
+The program may fork: the child inherits neither thread, so it forgets the loop and its members. The program may exit
+without stopping flarelog: the loop's members then get a bounded time to end.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 STOP_TIMEOUT = 5.0  # seconds that the loop and a handler get to end
-EXIT_GRACE = 1.0  # seconds that they get at the interpreter's exit, when all else has ended
-MAX_NOTICES = 10_000  # that wait for a slow handler
+EXIT_GRACE = 1.0  # seconds that they get at the interpreter's exit, after all else has ended
+MAX_NOTICES = 10_000  # queue limit for a slow handler
 _CANCEL_TIMEOUT = 2.0  # seconds
 _FORKS = "GRPC_ENABLE_FORK_SUPPORT"
 
 
 @contextlib.contextmanager
 def _without_fork_handlers() -> Iterator[None]:
-    """Let gRPC begin without its handlers of fork(2), unless the program asked for them.
+    """Start gRPC without its fork handlers, unless the program asked for them.
 
-    They cannot stop the threads of grpc.aio: where they run in spite of them they crash the child, where they do not
-    they print a line. The variable is put back for the processes that this one starts.
+    They cannot stop the threads of grpc.aio: they crash the child if they run all the same, and print a line if not.
+    The variable is restored for the processes that this one starts.
     """
     if _FORKS in os.environ:
         yield
@@ -57,33 +57,33 @@ with _without_fork_handlers():
 
 
 class Stopped(FlarelogError):
-    """The loop was stopped meanwhile, by another thread."""
+    """Another thread stopped the loop during the call."""
 
 
 class Member(Protocol):
-    """Something that lives in the loop."""
+    """An object that lives in the loop."""
 
-    ends_last: bool  # because others send to it
+    ends_last: bool  # because other members send to it
 
     def forget(self) -> None:
-        """This is a forked child, and the loop is the parent's: be inert, and hold nothing of the parent's."""
+        """In a forked child, whose parent owns the loop: become inert, and release everything of the parent's."""
 
     def drain(self) -> None:
         """Begin to end, without waiting."""
 
     def end_at_exit(self, began: float) -> list[str]:
-        """The interpreter exits, since *began*: end within a bound, and return a sentence about each thing that was
-        left undone.
+        """At the interpreter's exit, which began at *began* (time.monotonic): end within a bound, and return a sentence
+        for each piece of work left undone.
         """
 
 
 class Background:
-    """A loop and a teller. Take it with ``shared()``, give it back with ``release``."""
+    """A loop and a thread for handlers. Get it with ``shared()``, return it with ``release``."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._told: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
-        self._dropping = False  # notices, because too many wait
+        self._dropping = False  # drop new notices, because too many wait
         self._mute = False
         self._threads = [
             threading.Thread(target=self._turn, name="flarelog-loop", daemon=True),
@@ -92,7 +92,7 @@ class Background:
         self.users = 0
         self.members: list[Member] = []
         with _without_fork_handlers():
-            grpc.insecure_channel("localhost:1").close()  # older releases read the variable when they are first used
+            grpc.insecure_channel("localhost:1").close()  # older releases read the variable on first use
         for thread in self._threads:
             thread.start()
 
@@ -112,7 +112,7 @@ class Background:
                 continue
             try:
                 notice()
-            except BaseException:  # an order to exit as well: this thread is not the one that could
+            except BaseException:  # SystemExit too: in this thread it would end the thread alone
                 log.exception("an event handler failed; the run continues")
 
     def start(self, work: Coroutine[object, None, T]) -> Future[T]:
@@ -124,8 +124,8 @@ class Background:
             raise Stopped("flarelog was stopped before the call ended") from None
 
     def call(self, work: Coroutine[object, None, T], timeout: float) -> T:
-        """Run *work* in the loop and wait for its result at most *timeout* seconds. Raises Stopped and TimeoutError;
-        not for the loop's own thread.
+        """Run *work* in the loop and wait at most *timeout* seconds for its result. Raises Stopped and TimeoutError;
+        must not be called in the loop's own thread.
         """
         future = self.start(work)
         try:
@@ -136,12 +136,12 @@ class Background:
 
     def soon(self, work: Callable[[], object]) -> None:
         """Call *work* in the loop's thread."""
-        with contextlib.suppress(RuntimeError):  # it was stopped: nothing is left to work on
+        with contextlib.suppress(RuntimeError):  # the loop was stopped, and *work* has no object left
             self._loop.call_soon_threadsafe(work)
 
     def tell(self, notice: Callable[[], object]) -> None:
-        """Call *notice* in the thread for handlers, after all earlier ones. Of those that wait for a handler that does
-        not return, the newest are dropped.
+        """Call *notice* in the thread for handlers, after all earlier notices. If too many wait for a slow handler, the
+        newest are dropped.
         """
         if self._told.qsize() < MAX_NOTICES and not self._dropping:
             self._told.put(notice)
@@ -153,7 +153,7 @@ class Background:
             )
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
-        """End both threads; a handler that does not return in *timeout* seconds is left to itself."""
+        """End both threads; a handler that does not return within *timeout* seconds is abandoned."""
         deadline = time.monotonic() + timeout
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._told.put(None)
@@ -165,13 +165,13 @@ class Background:
             log.warning("an event handler did not return within %g s; later events are not delivered", timeout)
 
     def inherited(self) -> list[object]:
-        """In a forked child: what must never be freed there."""
+        """In a forked child: the objects that must never be freed there."""
         return [self, asyncio.all_tasks(self._loop), list(self.members)]
 
 
 def _unexpected(loop: asyncio.AbstractEventLoop, found: dict[str, object]) -> None:
-    # Older releases of gRPC wake all of a process's loops for each event, and those that come too late raise this
-    # (https://github.com/grpc/grpc/issues/25364).
+    # Older releases of gRPC wake all loops of a process for each event, and this error is raised in those that come
+    # too late (https://github.com/grpc/grpc/issues/25364).
     if not isinstance(found.get("exception"), BlockingIOError):
         loop.default_exception_handler(found)
 
@@ -186,15 +186,15 @@ async def _cancel_others() -> None:
 
 _lock = threading.Lock()
 _current: Background | None = None
-_used = False  # by this process, or by the one that it was forked from
+_used = False  # by this process, or by one that it was forked from
 _forked = False  # from a process that had used it
 
 
 def shared() -> Background:
-    """The process's one background; made when it is first needed, because gRPC's loops do not like company.
+    """The process's one Background, made on first use: gRPC does not work well with several loops.
 
-    Raises NotAllowed in a process that was forked from one that had a background, even if that had ended: gRPC keeps
-    threads for later, and locks.
+    Raises NotAllowed in a process forked from one that had a Background, even an ended one: gRPC keeps threads and
+    locks.
     """
     global _current, _used
     with _lock:
@@ -211,12 +211,12 @@ def shared() -> Background:
 
 
 def release(background: Background) -> None:
-    """Give *background* back; the last one to do so ends it."""
+    """Return *background*; the last user's return ends it."""
     global _current
     with _lock:
         background.users -= 1
         if background.users == 0:
-            background.stop()  # under the lock: the next one is made when this one has gone
+            background.stop()  # under the lock, so that the next one is made only after this one has ended
             if _current is background:
                 _current = None
 
@@ -227,7 +227,7 @@ def release(background: Background) -> None:
 def _before_fork() -> None:
     global _fork_is_safe
     if _current is not None and not _fork_is_safe:
-        _fork_is_safe = True  # said once
+        _fork_is_safe = True  # log it once
         log.warning(
             "this program forks, and imported gRPC before flarelog: gRPC's fork handlers"
 " may crash its children; set %s=0 in its environment, or import"
@@ -236,14 +236,14 @@ def _before_fork() -> None:
 
 
 def _in_the_child() -> None:
-    """The threads were not inherited; what they hold is the parent's."""
+    """Forget everything: the threads were not inherited, and their objects are the parent's."""
     global _current, _forked, _lock
     _lock = threading.Lock()  # another thread of the parent may have held it
     _forked = _used
     background, _current = _current, None
     if background is None:
         return
-    # Freeing a task complains, and freeing gRPC's objects may wait for its threads for ever: they live for good.
+    # Freeing a task warns, and freeing gRPC's objects may wait for its threads for ever: keep them alive for good.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(background.inherited()))
     for member in background.members:
         member.forget()
@@ -256,7 +256,7 @@ os.register_at_fork(before=_before_fork, after_in_child=_in_the_child)
 
 
 def _at_exit() -> None:
-    """The program ended and did not stop what it had started. Its own threads have ended, the daemons still run."""
+    """End flarelog for a program that did not stop it. The program's own threads have ended, the daemons still run."""
     background = _current
     if background is None:
         return

@@ -1,8 +1,8 @@
-"""What a receiver and a producer within a threaded program share: they follow the run's events on a bus.
+"""The common part of a receiver and a producer inside a threaded program: they follow the run's events on a bus.
 
 ABOUT_TO_START_RUN registers a run at the receiver, START_RUN starts its producers, ABOUT_TO_END_RUN asks them to
-drain; these return at once. END_RUN waits for them within a bound. Nothing that happens to a log raises into the
-program, and in a forked child all of it is inert: the logs are the parent's.
+drain; these return at once. END_RUN waits for them within a bound. An error of a log never raises into the program.
+In a forked child receiver and producer are inert: the logs are the parent's.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from flarelog.placeholders import LogUrls, Placeholder, placeholder
 
 log = logging.getLogger(__name__)
 
-JOIN_TIMEOUT = 60.0  # seconds that END_RUN waits at most
-EXIT_TIMEOUT = 5.0  # seconds that a program which ends without END_RUN is held up at most
-REGISTER_TIMEOUT = 5.0  # seconds that the begin of a run waits for its receiver at most
-MARGIN = 1.0  # seconds that a bounded piece of work may exceed its own bound before it is given up
+JOIN_TIMEOUT = 60.0  # maximum seconds that END_RUN waits
+EXIT_TIMEOUT = 5.0  # maximum seconds by which flarelog delays the exit of a program without END_RUN
+REGISTER_TIMEOUT = 5.0  # maximum seconds that the start of a run waits for its receiver
+MARGIN = 1.0  # seconds of grace beyond a bound before the work is abandoned
 
 
 def seconds(name: str, given: float) -> float:
-    """*given*, the argument *name*, if it is a time that can be waited for; raises InvalidOption."""
+    """*given*, the argument *name*, if it is a valid time in seconds; raises InvalidOption."""
     if not isinstance(given, int | float) or not 0.001 <= given <= LONGEST:
         shown = f"{given:g}" if isinstance(given, int | float) else repr(given)
         raise InvalidOption(f"{name} must be a number of seconds from 0.001 to {LONGEST}, not {shown}")
@@ -48,9 +48,9 @@ def directory(name: str, given: str | os.PathLike[str]) -> str:
 
 
 class Found(NamedTuple):
-    """What is known of one log. *begun* and *ended*: milliseconds since 1970; 0: nobody knows."""
+    """The state of one log. *begun* and *ended*: milliseconds since 1970; 0: unknown."""
 
-    why: str  # it cannot be had; empty: it can
+    why: str  # why the log is not available; empty: it is
     receiver: str = ""
     offset: int = 0
     begun: int = 0
@@ -58,7 +58,7 @@ class Found(NamedTuple):
 
 
 class Embedded:
-    """What both ends share: a place in the background, and a bus."""
+    """The common part of both ends: a Background, and a bus."""
 
     ends_last = False
 
@@ -72,12 +72,12 @@ class Embedded:
         self._inner.subscribe(self._forward)
         self._background: Background | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
-        self._misnamed = set[str]()  # runs of which nothing can be stored
-        self._lock = threading.Lock()  # of starting and stopping
+        self._misnamed = set[str]()  # invalid names of runs, whose logs are not stored
+        self._lock = threading.Lock()  # of start and stop
 
     def start(self) -> Self:
-        """Begin to follow the bus; harmless when repeated. Raises NotAllowed in a process that was forked from one that
-        had used flarelog.
+        """Begin to follow the bus; harmless when repeated. Raises NotAllowed in a process forked from one that had used
+        flarelog.
         """
         with self._lock:
             if self._background is None:
@@ -116,7 +116,7 @@ class Embedded:
         self.stop()
 
     def _placeholder(self, run: str, site: str, log: str, find: Callable[[Background], Found]) -> Placeholder:
-        """What *find* says of the log. Raises nothing."""
+        """The placeholder for the log, with the result of *find*. Raises nothing."""
         run, site, log = (str(name) for name in (run, site, log))
         background = self._background
         try:
@@ -129,11 +129,11 @@ class Embedded:
 
     @property
     def _place(self) -> tuple[str, ...]:
-        """The options of a command that say where logs can be looked for, whether this is started or not."""
+        """The options for a command that looks for logs, also before the start."""
         return ()
 
     def forget(self) -> None:
-        """This is a forked child: there is nothing to stop, and no event to follow."""
+        """In a forked child: stop nothing, and follow no events."""
         self._lock = threading.Lock()  # another thread of the parent may have held it
         self._background = None
         self._unsubscribe()
@@ -161,7 +161,7 @@ class Embedded:
             log.error("run %s: %s; the run continues", notice.run, error)
 
     def _is_named(self, run: object) -> bool:
-        """Whether *run* can be a run's name; what is none is told once, however many events there are of it."""
+        """Whether *run* can be a run's name; an invalid name is logged once, however many events it has."""
         try:
             if not isinstance(run, str):
                 raise InvalidName(f"the run's name must be a str, not {run!r}")
@@ -174,7 +174,7 @@ class Embedded:
         return True
 
     def _forward(self, notice: Notice) -> None:
-        """Streams' ends and findings go to the program's bus; the run's events came from there."""
+        """Pass stream events and findings to the program's bus; run events came from there."""
         background = self._background
         if background is not None and notice.event in (Event.STREAM_OPENED, Event.STREAM_ENDED, Event.FINDING):
             background.tell(lambda: self.bus.publish_notice(notice))

@@ -1,4 +1,4 @@
-"""A receiver for frameworks that keep a directory for each job: what is stored is also there, live, as plain files."""
+"""A receiver for frameworks that keep a directory for each job: stored bytes are copied there, live, as plain files."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from flarelog.wire.heartbeat import IDLE_TIMEOUT
 
 log = logging.getLogger(__name__)
 
-KEPT_RUNS = 1000  # runs that have ended, and whose late streams are still handed on
-SERVER = "server"  # the site as which the server's own logs are stored; they are neither copied nor handed on
+KEPT_RUNS = 1000  # ended runs whose late streams are still delivered
+SERVER = "server"  # the site name of the server's own logs, which are neither copied nor delivered
 _MARGIN = 5.0  # seconds
 
 Keep = Callable[[str, Sequence[tuple[StreamInfo, Path]]], None]
-"""Is told, in a thread of its own, of a run that has ended: each of its streams, and the file with its bytes."""
+"""Called in a thread of its own when a run has ended, with each of its streams and the file that has its bytes."""
 
 
 @dataclass(frozen=True)
 class Consent(Policy):
-    """The usual policy; a site that does not allow its logs to be streamed pushes nothing. *own*: the common name of
-    the server's certificate, which sends the server's own logs as the site SERVER.
+    """The default policy, which also refuses pushes of a site without allow_log_streaming. *own*: the common name of
+    the server's certificate, which may send the server's own logs as the site SERVER.
     """
 
     allowed: Callable[[str], bool] = field(default=lambda site: True)
@@ -56,7 +56,7 @@ class Consent(Policy):
 
 
 class Jobs:
-    """The jobs beside one server, in its loop: their copies, their ends, and what is kept of them."""
+    """The jobs of one server, in its loop: copies their logs, ends their runs, and expires them."""
 
     def __init__(self, directory: str | os.PathLike[str], keep: Keep, keep_days: float | None) -> None:
         try:
@@ -64,7 +64,7 @@ class Jobs:
         except InvalidOption:
             raise InvalidOption("keep_days must be a positive number of days; leave it out to keep all runs") from None
         self._directory, self._keep = directory, keep
-        self._finished: dict[str, bool] = {}  # whether the run's streams were handed on
+        self._finished: dict[str, bool] = {}  # by run: whether its streams were delivered
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, server: Server, store: Store) -> None:
@@ -85,14 +85,14 @@ class Jobs:
         return self._server.runs.sends(run)
 
     async def finish_left(self) -> None:
-        """Finish the runs that were going on when an earlier process of this receiver ended."""
+        """Finish the runs that an earlier process of this receiver left unended."""
         server = self._server
         for run in server.runs.unended():
             log.info("run %s was still running when the receiver ended; it ends now", run)
             self._spawn(self.finish(run))
 
     async def finish(self, run: str) -> None:
-        """Let the producers of *run* drain, and hand on what came; harmless when repeated."""
+        """Let the producers of *run* drain, then deliver its streams; harmless when repeated."""
         if run in self._finished:
             return
         self._finished[run] = False
@@ -100,13 +100,13 @@ class Jobs:
             del self._finished[oldest]
         try:
             await self._finish(run)
-        except FlarelogError as error:  # there are too many runs, say: it was never begun here
+        except FlarelogError as error:  # for example too many runs: this one was never begun here
             log.warning("run %s could not be ended: %s", run, error)
             del self._finished[run]
 
     async def _finish(self, run: str) -> None:
         server = self._server
-        await server.runs.register(run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
+        await server.runs.register(run, Event.ABOUT_TO_END_RUN)  # asks connected producers to drain
         if not await server.runs.join(run, server.options.end_timeout):
             log.warning("run %s has ended, but some of its logs are still arriving", run)
         await server.runs.register(run, Event.END_RUN)
@@ -116,7 +116,7 @@ class Jobs:
         await self._hand_on(run, f"{run}/")
 
     async def _hand_on(self, run: str, which: str) -> None:
-        """Hand on the streams of *run* whose names begin with *which*."""
+        """Pass *keep* the streams of *run* whose names begin with *which*."""
         try:
             streams = [
                 (info, self._store.path(info.stream))
@@ -124,12 +124,12 @@ class Jobs:
                 if info.stream.site != SERVER
             ]
             await asyncio.to_thread(self._keep, run, streams)
-        except Exception as error:  # whatever the framework raises
+        except Exception as error:  # any exception of the framework
             sentence = f"{type(error).__name__}: {error}"
             log.warning("some logs of run %s were not delivered (%s); they remain in the store", run, sentence)
 
     def _serves(self, notice: Notice) -> None:
-        """The server has its port: before that, another receiver may be the one of this store."""
+        """Start expiring runs once the server has its port: until then another receiver may own this store."""
         self._server.spawn(Retention(self._store, self._kept, self._server.expire).run())
 
     def _opened(self, notice: Notice) -> None:
@@ -139,7 +139,7 @@ class Jobs:
     def _ended(self, notice: Notice) -> None:
         if notice.stream is None or notice.stream.site == SERVER:
             return
-        # A run may have been handed on by an earlier process.
+        # An earlier process may have delivered the run.
         if self._finished.get(notice.run, self._server.runs.state(notice.run) is RunState.ENDED):
             self._spawn(self._hand_on(notice.run, str(notice.stream)))
 
@@ -150,12 +150,12 @@ class Jobs:
 
 
 class JobReceiver(Receiver):
-    """A Receiver whose streams are copied to ``JOBS/RUN/SITE/LOG`` while ``JOBS/RUN`` is there.
+    """A Receiver whose streams are copied to ``JOBS/RUN/SITE/LOG`` while ``JOBS/RUN`` exists.
 
-    *jobs*: the directory of the jobs' directories. *allowed*: whether a site may stream. *own*: the
-    common name of the server's own certificate. *keep*: is called when a run
-    has ended (``finish``), and again for each of its streams that ends later. *keep_days*: a run in which nothing has
-    happened for so many days is removed from the store; None keeps all. The rest is as for Receiver.
+    *jobs*: the directory of the jobs' directories. *allowed*: whether a site may stream. *own*: the common name of the
+    server's own certificate. *keep*: called when a run has ended (``finish``), and again for each of its streams that
+    ends later. *keep_days*: days without any change after which a run is removed from the store; None keeps all. Other
+    arguments: see Receiver.
     """
 
     def __init__(
@@ -188,13 +188,13 @@ class JobReceiver(Receiver):
         )
 
     def finish(self, run: str) -> Future[None] | None:
-        """Let *run* end: its producers drain, and what came is handed to *keep*. Harmless when repeated; None when
-        there is no receiver.
+        """End *run*: its producers drain, and its streams go to *keep*. Harmless when repeated; None without a running
+        receiver.
         """
         return self.submit(lambda: self._jobs.finish(run))
 
     def finish_left(self) -> None:
-        """Let the runs end that were going on when an earlier process ended."""
+        """End the runs that an earlier process left unended."""
         self.submit(self._jobs.finish_left)
 
     def sending(self, run: str) -> bool:

@@ -1,6 +1,6 @@
-"""A producer for any threaded program: it sends a site's logs while the runs go on that the program's bus announces.
+"""A producer for any threaded program: it sends a site's logs during the runs that the program's bus announces.
 
-Each receiver has a sidecar of its own, and one that fails does not hold the others.
+Each receiver has its own sidecar, and one that fails does not delay the others.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KEPT_OUTCOMES = 100  # runs whose outcomes a producer remembers
 
 
 def _listed(given: str | Sequence[str]) -> tuple[str, ...]:
-    """What may be given alone or in a list: the letters of a str are no patterns."""
+    """*given* as a tuple: a str is one pattern, not a sequence of letters."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 
@@ -57,8 +57,8 @@ class _Sending:
         self._bus = bus
         self._background = background
         self._sending: Sending | None = None
-        self._ordered: Callable[[Sending], None] | None = None  # before there was one
-        self._over = False  # it was asked to end
+        self._ordered: Callable[[Sending], None] | None = None  # an order given before the Sending existed
+        self._over = False  # drain was called
         self.ended = background.start(self._run())
 
     async def _run(self) -> Outcome:
@@ -68,13 +68,13 @@ class _Sending:
         return await self._sending.run()
 
     def drain(self, how: Exit | None = None) -> None:
-        """Ask it to end, from any thread: the run has ended, and the process whose logs they are like this."""
+        """Ask the sidecar to end, from any thread: the run has ended, and *how* its process ended, if known."""
         self._over = True
         self._order(lambda sending: sending.drain(how))
 
     def drain_early(self, how: Exit | None = None) -> None:
-        """Ask it to send what is there, from any thread: the run is about to end, and may still write. *how*: as for
-        ``drain``.
+        """Ask the sidecar to send the present bytes, from any thread: the run is about to end, and may still write.
+        *how*: as for ``drain``.
         """
         if not self._over:
             self._order(lambda sending: sending.drain_early(how))
@@ -89,7 +89,7 @@ class _Sending:
         self._background.soon(give)
 
     def outcome(self, deadline: float) -> Outcome:
-        """How it ended, at the *deadline* at the latest."""
+        """The result, at the *deadline* at the latest."""
         options = self.options
         try:
             return self.ended.result(max(0.0, deadline - time.monotonic()))
@@ -106,13 +106,13 @@ class _Sending:
         return Outcome((), (), TimedOut(sentence))
 
     def why(self, log: str) -> str:
-        """Why *log* cannot be had at the receiver; empty: it can. In the loop's thread."""
+        """Why *log* is not available at the receiver; empty: it is. Call it in the loop's thread."""
         if self.ended.done() and not self.ended.cancelled():
             return self.ended.result().why(log, os.path.join(self.options.source.directory, log))
         return "it has not begun yet" if self._sending is None else self._sending.sidecar.why(log)
 
     def left(self) -> str:
-        """What was not sent, in words."""
+        """A sentence part about the unsent bytes."""
 
         async def count() -> tuple[int, int]:
             return (0, 0) if self._sending is None else self._sending.sidecar.unsent()
@@ -126,17 +126,17 @@ class _Sending:
 
 
 class Producer(Embedded):
-    """Sends the logs under *root* as *site* while a run goes on.
+    """Sends the logs under *root* as *site* during a run.
 
-    *receiver*: ``HOST:PORT``, or several; each gets everything, and one that fails does not hold the others. *tls*: the
-    files of the site, for all of them. *include*, *exclude*: one pattern, or several. *redact*: names of what is
-    masked. *site_policy*: files that say what the site lets go, read again at the start of each run; those that
-    FLARELOG_SITE_POLICY names hold as well. *compression*: on, off or auto, which is not on loopback.
-    *join_timeout*: seconds from the order to drain to the end. *exit_timeout*: seconds that a program which ends
-    without END_RUN and without ``stop()`` is held up at most, so that what is written is sent. *heed*: drain when a
-    receiver says that the run is ending, so that it need not wait; what is written until END_RUN opens the streams
-    again. *log_url_template*: where a system of your own shows a log, as of ``flarelog status``. ``outcomes`` tells,
-    for each of the last runs that have ended (KEPT_OUTCOMES of them), how each receiver was served.
+    *receiver*: ``HOST:PORT``, or several; each gets everything, and one that fails does not delay the others. *tls*:
+    the site's files, for all of them. *include*, *exclude*: one pattern, or several. *redact*: names of the secrets to
+    mask. *site_policy*: files that limit what leaves the site, reread at the start of each run, in addition to those in
+    FLARELOG_SITE_POLICY. *compression*: on, off, or auto, which means off on loopback. *join_timeout*: seconds from the
+    order to drain to the end. *exit_timeout*: maximum seconds by which the exit of a program without END_RUN and
+    ``stop()`` is delayed, so that written bytes are sent. *heed*: drain when a receiver says that the run is ending, so
+    that it need not wait; bytes written until END_RUN open the streams again. *log_url_template*: the URL of a log in
+    your own system, as for ``flarelog status``. ``outcomes`` has, for each of the last KEPT_OUTCOMES ended runs, the
+    result for each receiver.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Producer(Embedded):
         self._exits: dict[str, Exit] = {}
         if tls is not None:
             tls.check("client")
-        self._options("run")  # refuses now what would fail when the run starts
+        self._options("run")  # raises now what would otherwise fail at the start of a run
 
     def _source_now(self) -> SourceOptions:
         return replace(self._source, sites=in_force(*self._site_policy))
@@ -189,7 +189,7 @@ class Producer(Embedded):
                 self._site,
                 source,
                 drain_timeout=self._join_timeout,
-                drain_limit=self._join_timeout,  # a program is not held up for longer, whatever moves
+                drain_limit=self._join_timeout,  # an absolute limit: progress does not extend it
                 tls=self._tls,
                 compression=self._compression,
                 heed=self._heed,
@@ -210,7 +210,7 @@ class Producer(Embedded):
 
     def _begin(self, background: Background, run: str) -> None:
         options, sendings = self._options(run), list[_Sending]()
-        if self._running.setdefault(run, sendings) is sendings:  # else it was begun, by another thread perhaps
+        if self._running.setdefault(run, sendings) is sendings:  # otherwise another thread, perhaps, has begun it
             sendings += [_Sending(one, self._inner, background) for one in options]
 
     def _drain(self, run: str) -> None:
@@ -228,16 +228,16 @@ class Producer(Embedded):
                 self.outcomes.pop(oldest, None)
 
     def exited(self, run: str, how: Exit) -> None:
-        """The process has ended like this whose logs are those of *run*: each tells it behind its last byte. Before
-        END_RUN; a receiver of an older version gets nothing of it.
+        """Record *how* the process that writes the logs of *run* ended; each log gets a mark behind its last byte. Call
+        it before END_RUN; an older receiver gets no mark.
         """
         if run in self._running:
             self._exits[run] = how
 
     def send_rest(self, run: str) -> list[Outcome]:
-        """Send what is there of *run*, whose writers have gone, and wait for the receipts: streams that are sealed and
-        have nothing more stay as they are. Blocks, within the bound of END_RUN; how each receiver was served, nothing
-        when this producer was not started.
+        """Send what is left of *run*, whose writers have ended, and wait for the receipts; sealed streams without new
+        bytes stay as they are. Blocks, with the bound of END_RUN. Returns the result for each receiver; empty if this
+        producer is not started.
         """
         if (background := self._background) is None:
             return []
@@ -247,8 +247,8 @@ class Producer(Embedded):
         return [sending.outcome(deadline) for sending in sendings]
 
     def placeholder(self, run: str, log: str = "log.txt") -> Placeholder:
-        """What to show of *log* of *run*: why a receiver cannot show it, empty where one can, and how to look at it. At
-        any time, also before the run and after it. Blocks for a second at most; raises nothing.
+        """The placeholder for *log* of *run*: why no receiver can show it (empty: one can), and how to look at it.
+        Callable at any time, also before and after the run. Blocks for a second at most; raises nothing.
         """
         return self._placeholder(run, self._site, log, lambda background: self._found(background, str(run), str(log)))
 
@@ -263,7 +263,7 @@ class Producer(Embedded):
         else:
             ended = self.outcomes.get(run, [])[-len(self._receivers) :]
             found = [Found(one.why(log, path), where) for one, where in zip(ended, self._receivers, strict=False)]
-        here = [one for one in found if not one.why]  # a receiver that has it counts before one that has not
+        here = [one for one in found if not one.why]  # a receiver that has the log outweighs one that has not
         if found and not here and (why := self._left_out(log)):
             return found[0]._replace(why=why)
         here = here or found
@@ -274,14 +274,14 @@ class Producer(Embedded):
         return "--receiver", self._receivers[0]
 
     def _left_out(self, log: str) -> str:
-        """Why *log* is not sent though its file is there, as the policy stands; empty: it is no pattern's doing."""
+        """Why a pattern or the present policy excludes *log*, whose file exists; empty: neither does."""
         source = self._source
-        with contextlib.suppress(FlarelogError):  # the policy makes no sense now, which the run's end tells
+        with contextlib.suppress(FlarelogError):  # an invalid policy is reported at the end of the run
             source = self._source_now()
         return why_left_out(source, log)
 
     def unreachable(self) -> list[str]:
-        """For each receiver that does not answer, why. Blocks for REGISTER_TIMEOUT seconds at most."""
+        """The reason for each receiver that does not answer. Blocks for REGISTER_TIMEOUT seconds at most."""
         if (background := self._background) is None:
             return []
         asked = [(one, background.start(reach(one.receiver, one.tls))) for one in self._options("run")]
@@ -305,7 +305,7 @@ class Producer(Embedded):
 
     def end_at_exit(self, began: float) -> list[str]:
         sendings = [sending for run in list(self._running) for sending in self._running.pop(run)]
-        with contextlib.suppress(KeyboardInterrupt):  # whoever interrupts it does not want to wait
+        with contextlib.suppress(KeyboardInterrupt):  # a user who presses Ctrl-C does not want to wait
             deadline = began + self._exit_timeout
             for sending in sendings:
                 with contextlib.suppress(Exception):

@@ -1,7 +1,7 @@
 """A receiver for any threaded program: it stores the logs of the runs that the program's bus announces.
 
-It tells the bus of each stream's end and of findings. Where its server lives, in the loop in the background, other
-things may live beside it (``Beside``).
+It publishes the end of each stream, and findings, on that bus. Other objects may live beside its server, in the
+background loop (``Beside``).
 """
 
 from __future__ import annotations
@@ -50,25 +50,25 @@ T = TypeVar("T")
 
 
 class Beside(Protocol):
-    """What lives in the loop beside a receiver's server, and reads its store."""
+    """An object in the loop of a receiver's server that reads its store."""
 
     def begin(self, server: Server, store: Store) -> None:
-        """*server* is about to listen; its bus tells, in the loop, of each stream."""
+        """Called before *server* listens; its bus publishes each stream's events in the loop."""
 
     async def end(self) -> None:
-        """It is about to stop."""
+        """Called before the server stops."""
 
 
 class Receiver(Embedded):
     """Stores the logs of the runs that are announced on *bus*.
 
-    *store*: the directory. *listen*: ``HOST:PORT``; port 0 takes a free one, and ``address`` tells which. *tls*: the
-    files of the receiver; what other machines can reach needs them, or *insecure*. *policy*: who may do what; *limits*:
-    how much is taken; both as of ``flarelog serve`` unless given. *idle_timeout*: seconds of silence after which a
-    stream is closed. *join_timeout*: seconds that END_RUN waits for the run's streams. *exit_timeout*: seconds that it
-    may take to stop when the program ends without ``stop()``. *compression*: whether compressed chunks are
-    taken, as of ``flarelog serve``; True is auto, False off. *beside*: lives with the server. *log_url_template*: where
-    a system of your own shows a log, as of ``flarelog status``.
+    *store*: the directory. *listen*: ``HOST:PORT``; port 0 takes a free one, which ``address`` then has. *tls*: the
+    receiver's files; an address open to other machines needs them, or *insecure*. *policy*: who may do what; *limits*:
+    how much is accepted; both default as in ``flarelog serve``. *idle_timeout*: seconds of silence before a stream is
+    closed. *join_timeout*: seconds that END_RUN waits for the run's streams. *exit_timeout*: maximum seconds to stop
+    when the program exits without ``stop()``. *compression*: whether compressed chunks are accepted, as in ``flarelog
+    serve``; True is auto, False off. *beside*: lives with the server. *log_url_template*: the URL of a log in your own
+    system, as for ``flarelog status``.
     Raises, on ``start``: CannotListen, NotAllowed, StoreLocked.
     """
 
@@ -131,7 +131,7 @@ class Receiver(Embedded):
         self.address = self._server.address
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T] | None:
-        """Begin *work* in the loop in which the server, its store and *beside* live; None when they do not."""
+        """Run *work* in the loop of the server, its store and *beside*; None if the server does not run."""
         background = self._background
         if background is None or self._server is None:
             return None
@@ -141,8 +141,8 @@ class Receiver(Embedded):
             return None
 
     def placeholder(self, run: str, site: str, log: str = "log.txt") -> Placeholder:
-        """What to show of a log: why it cannot be had, empty where it can, and how to look at it. At any time; blocks
-        for a second at most, and raises nothing.
+        """The placeholder for a log: why it is not available (empty: it is), and how to look at it. Callable at any
+        time; blocks for a second at most, and raises nothing.
         """
         names = str(run), str(site), str(log)
         return self._placeholder(*names, lambda background: self._found(background, *names))
@@ -207,11 +207,11 @@ class Receiver(Embedded):
             return
         match notice.event:
             case Event.ABOUT_TO_END_RUN:
-                self._register(background, server, notice)  # nobody waits for it
+                self._register(background, server, notice)  # does not wait
             case Event.END_RUN:
 
                 async def join() -> bool:
-                    await server.runs.register(notice.run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
+                    await server.runs.register(notice.run, Event.ABOUT_TO_END_RUN)  # asks connected producers to drain
                     joined = await server.runs.join(notice.run, timeout)
                     await server.runs.register(notice.run, Event.END_RUN)
                     return joined
@@ -224,7 +224,7 @@ class Receiver(Embedded):
                     log.warning("run %s ended while logs were still arriving; stored bytes remain", notice.run)
             case _:
                 try:
-                    # Who waits for the registration spares its producers the misses.
+                    # Waiting for the registration spares the run's producers the misses.
                     self._register(background, server, notice).result(REGISTER_TIMEOUT)
                 except (TimeoutError, CancelledError):
                     log.warning("run %s is not registered after %g s; it continues", notice.run, REGISTER_TIMEOUT)
@@ -240,8 +240,8 @@ class Receiver(Embedded):
 
 
 def _let_go_of_sockets(port: int) -> None:
-    """In a forked child: give up its copies of a receiver's sockets, which would keep the port and the connections
-    alive when the parent is gone. Their numbers stay taken: gRPC still believes that they are its own.
+    """In a forked child: close its copies of a receiver's sockets, which would keep the port and the connections
+    alive after the parent's end. /dev/null takes their descriptors, which gRPC still believes to be its own.
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:

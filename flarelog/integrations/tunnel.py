@@ -1,13 +1,13 @@
-"""Connections to a receiver inside somebody else's messages, for sites that may open no connection of their own.
+"""Connections to a receiver inside another framework's messages, for sites that may not open connections themselves.
 
-At the site the tunnel listens on loopback, at the receiver it connects to it; what one end reads, the other writes. It
-carries bytes and knows nothing of them: TLS is from end to end, and delivery sees a connection that is lost now and
-then. A piece that was not taken, or that is not the next one, ends its connection: the delivery opens another and goes
-on from what is committed.
+At the site the tunnel listens on loopback; at the receiver it connects to the receiver. Bytes read at one end are
+written at the other. The tunnel does not interpret them: TLS is end to end, and the delivery sees an occasional lost
+connection. A piece that is refused or out of order ends its connection; the delivery then reconnects and resumes at
+the committed offset.
 
-Nothing relies on whom a message says that it is from. Who sends logs is told by the certificate that is shown inside
-the connection. Bytes get into a connection only with its name, which is random and known to its two ends and to what
-carries their messages. What one owner may have open is counted by the name that the framework has checked.
+Security does not rely on a message's stated sender. The certificate inside the connection authenticates the site. A
+message reaches a connection only with its name, which is random and known to its two ends and to the carrier of their
+messages. The limit of open connections applies to the name that the framework has verified.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from flarelog.values import frozen
 log = logging.getLogger(__name__)
 
 PIECE = 512 << 10  # bytes in a message at most
-TAKE_TIMEOUT = 20.0  # seconds in which the other end must have taken a piece
-MAX_CONNECTIONS = 64  # of one owner, those that are being opened included
+TAKE_TIMEOUT = 20.0  # seconds within which the other end must accept a piece
+MAX_CONNECTIONS = 64  # of one owner, including those being opened
 MAX_ALL = 1024  # of all owners
 MAX_NAME = 64  # characters of a connection's name
-_SAY_AGAIN = 60.0  # seconds after which a complaint about an owner is made again
-_MAX_SAID = 1000  # complaints that are remembered
+_SAY_AGAIN = 60.0  # seconds before a complaint about an owner is repeated
+_MAX_SAID = 1000  # remembered complaints
 
 
 @frozen
 class Piece:
-    """The *number*-th bytes of *connection* in this direction; without data, its end."""
+    """The *number*-th piece of *connection* in this direction; empty data means its end."""
 
     connection: str
     number: int
@@ -46,7 +46,7 @@ class Piece:
 
 
 Send = Callable[[str, Piece], bool]
-"""Brings a piece to a peer; whether the peer took it. Blocks, and is called in a thread."""
+"""Sends a piece to a peer; whether the peer accepted it. Blocks, and is called in a thread."""
 
 
 class _Connection:
@@ -55,25 +55,25 @@ class _Connection:
     ) -> None:
         self.peer, self.owner, self.name, self.reader, self.writer = peer, owner, name, reader, writer
         self.taken = 0  # pieces
-        self.busy = False  # one is being written
+        self.busy = False  # a piece is being written
 
 
 class Tunnel:
-    """One end; for one event loop, but for ``take``. *target*: the receiver, at its end; None at a site's."""
+    """One end, for one event loop; only ``take`` is thread-safe. *target*: the receiver; None at a site."""
 
     def __init__(self, send: Send, target: str | None = None) -> None:
         self._send = send
         self._target = target
         self._loop = asyncio.get_running_loop()
         self._connections: dict[tuple[str, str], _Connection] = {}
-        self._opening: dict[tuple[str, str], str] = {}  # with their owners
-        self._said: dict[tuple[str, str], float] = {}  # complaints, and when they were made
+        self._opening: dict[tuple[str, str], str] = {}  # by key: the owner
+        self._said: dict[tuple[str, str], float] = {}  # by complaint: the time of the last one
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._closed = False
 
     async def listen(self, peer: str) -> str:
-        """At a site: the address on loopback whose connections go to *peer*'s end."""
+        """At a site: listen on loopback, and return the address whose connections lead to *peer*'s end."""
 
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self._begin(_Connection(peer, peer, os.urandom(16).hex(), reader, writer))
@@ -86,15 +86,15 @@ class Tunnel:
         if self._server is not None:
             self._server.close()
         for connection in self._connections.values():
-            connection.writer.transport.abort()  # a task that is cancelled before it begins does not
+            connection.writer.transport.abort()  # a task that is cancelled before it begins does not abort
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def take(self, peer: str, piece: Piece, owner: str = "") -> bool:
-        """Take what came from *peer*, in any thread but the loop's; whether it was taken.
+        """Accept a piece from *peer*, in any thread but the loop's; whether it was accepted.
 
-        *owner*: the name that what carries the messages has checked, if it checks any; *peer* is where answers go.
+        *owner*: the sender's name if the framework has verified one; *peer* is the address for answers.
         """
         try:
             taking = asyncio.run_coroutine_threadsafe(self.taken(peer, piece, owner or peer), self._loop)
@@ -102,7 +102,7 @@ class Tunnel:
             return False
         try:
             return taking.result(TAKE_TIMEOUT)
-        except (CancelledError, OSError, RuntimeError, TimeoutError):  # the loop has ended, or the connection
+        except (CancelledError, OSError, RuntimeError, TimeoutError):  # the loop or the connection has ended
             taking.cancel()
             return False
 
@@ -122,7 +122,7 @@ class Tunnel:
             connection = await self._connect(key, owner)
         if connection is None:
             return not piece.data
-        # The other end waits for the answer to each piece: what is in hand of a connection is one piece.
+        # The other end waits for the answer to each piece, so at most one piece per connection is in memory.
         if piece.number != connection.taken or connection.busy or not piece.data:
             connection.writer.transport.abort()
             return not piece.data
@@ -132,14 +132,14 @@ class Tunnel:
             connection.writer.write(piece.data)
             await connection.writer.drain()
         except asyncio.CancelledError:
-            connection.writer.transport.abort()  # the other end has been told that it was not taken
+            connection.writer.transport.abort()  # the other end was told that the piece was refused
             raise
         finally:
             connection.busy = False
         return True
 
     async def _connect(self, key: tuple[str, str], owner: str) -> _Connection | None:
-        """Open one for *key*; it is counted before anything is awaited. None: it may not have it."""
+        """Open a connection for *key*, counted before the first await. None: it is refused."""
         if key in self._opening or len(key[1]) > MAX_NAME:
             return None
         owners = [*(one.owner for one in self._connections.values()), *self._opening.values()]
@@ -158,7 +158,7 @@ class Tunnel:
             del self._opening[key]
 
     def _complain(self, owner: str, what: str) -> None:
-        """Say *what* is wrong with what comes of *owner*, once a minute."""
+        """Log *what* is wrong with the messages of *owner*, once a minute."""
         now, about = time.monotonic(), (owner[:MAX_NAME], what.partition(" ")[0])
         if now - self._said.get(about, -_SAY_AGAIN) < _SAY_AGAIN:
             return
@@ -168,7 +168,7 @@ class Tunnel:
         log.warning("through the tunnel %s %s", legible(owner, 100), what)
 
     def _begin(self, connection: _Connection) -> None:
-        if self._closed:  # while the connection was being made
+        if self._closed:  # the tunnel was closed during the connect
             connection.writer.transport.abort()
             return
         self._connections[connection.peer, connection.name] = connection
@@ -177,7 +177,7 @@ class Tunnel:
         task.add_done_callback(self._tasks.discard)
 
     async def _carry(self, connection: _Connection) -> None:
-        """Send what the connection says until either end has gone."""
+        """Send the connection's bytes until either end closes."""
         number = 0
         try:
             with contextlib.suppress(OSError):
@@ -191,8 +191,8 @@ class Tunnel:
         await self._sent(connection, Piece(connection.name, number, b""))
 
     async def _sent(self, connection: _Connection, piece: Piece) -> bool:
-        """Whether the peer took *piece*. Not by a pool: the end of a process waits for a pool's threads, and this one
-        may wait for a peer that has gone.
+        """Whether the peer accepted *piece*. Uses a thread of its own: the interpreter waits at its exit for a pool's
+        threads, and this one may wait for a peer that has gone.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bool] = loop.create_future()
@@ -204,10 +204,10 @@ class Tunnel:
         def send() -> None:
             try:
                 taken = self._send(connection.peer, piece)
-            except Exception as error:  # whatever the framework raises: the connection is lost
+            except Exception as error:  # any exception of the framework loses the connection
                 log.debug("a piece for %s was not sent: %s: %s", connection.peer, type(error).__name__, error)
                 taken = False
-            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(tell, taken)
 
         threading.Thread(target=send, name="flarelog-tunnel", daemon=True).start()

@@ -1,7 +1,7 @@
-"""How a child process of the embedding program ends, as the program that waits for it sees it.
+"""How a child process of the embedding program ended, with the evidence for it.
 
-The counter of OOM kills is read while the process runs, so that it is known when it rose: a thread does so, where there
-is a counter at all.
+A thread reads the counter of OOM kills while the process runs, so that the time of a rise is known. Without a counter
+there is no thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flarelog.sources.process.evidence import Evidence
 
 
 class Watching:
-    """Of one process, from its start on."""
+    """The watch over one process, begun before its start."""
 
     def __init__(self) -> None:
         self._evidence = Evidence(time.monotonic())
@@ -34,12 +34,12 @@ class Watching:
                 return
 
     def stop(self) -> None:
-        """Nobody will say how it ended."""
+        """Stop watching: the end of the process will not be known."""
         self._over.set()
 
     def end(self, pid: int, code: int) -> Exit:
-        """It has ended, *pid*, with *code* as of subprocess: negative where it died of a signal. What it used, and
-        whether there is a core, only the system knows, and nobody asks it any more.
+        """The end of the process *pid*, with *code* as in subprocess: negative for a signal. Its resource usage
+        and whether it dumped core are unknown: only wait4(2) reports those, once.
         """
         self.stop()
         if self._thread.is_alive():

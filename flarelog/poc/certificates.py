@@ -1,7 +1,7 @@
 """The certificates of a simulation: a CA of its own, and another one that the receiver does not know.
 
 WORK/certs/, WORK/other-certs/   the two CAs
-WORK/tls/NAME/                   what NAME shows and believes; a link, so that all of it is replaced at once
+WORK/tls/NAME/                   the certificate, key and CAs of NAME; a link, so that all are replaced at once
 WORK/policy.toml                 lets the simulation itself begin and end the run
 """
 
@@ -30,7 +30,7 @@ role = "operator"
 
 
 class Certificates:
-    """Those of the receiver, of *sites*, of an operator, and of a stranger who has the first site's name.
+    """The certificates of the receiver, of *sites*, of an operator, and of a stranger with the first site's name.
 
     Raises NotInstalled, when this module is imported without the cryptography package; NotAllowed.
     """
@@ -46,12 +46,12 @@ class Certificates:
         for directory in (self._ca, self._other):
             authority.init(directory, now=now)
         self._hand_out(OPERATOR, authority.issue(self._ca, Role.READER, OPERATOR, now=now))
-        # It believes the receiver as well: that the receiver refuses is what is to be shown.
+        # The stranger trusts the receiver too, because the simulation shows that the receiver refuses it.
         self._hand_out(STRANGER, authority.issue(self._other, Role.SITE, self._sites[0], now=now), self._other)
         self.renew()
 
     def renew(self) -> None:
-        """Give the receiver and all sites others than they have, of the same CA."""
+        """Give the receiver and all sites new certificates of the same CA."""
         now = datetime.now(UTC)
         self._hand_out(RECEIVER, authority.issue_server(self._ca, HOSTS, now=now))
         for name in self._sites:
@@ -62,7 +62,7 @@ class Certificates:
         return Tls(*(str(place / file) for file in ("ca.crt", "own.crt", "own.key")))
 
     def _hand_out(self, name: str, one: Issued, *also: Path) -> None:
-        """Move the pair out of the CA's directory, where its name is then free again; *also*: CAs to believe."""
+        """Move the pair out of the CA's directory, which frees its name there; *also*: CAs to trust."""
         self._issued += 1
         place = self._tls / f"{name}.{self._issued}"
         place.mkdir()

@@ -1,4 +1,4 @@
-"""A small disk of its own for a directory: memory, which takes root to have."""
+"""A small disk for one directory, in memory; needs root."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BALLAST = ".ballast"  # the file that fills it up
 
 
 def mount(place: Path, size: int) -> str:
-    """Make the directory *place* with a disk of *size* bytes; the reason why not, if it cannot be had."""
+    """Mount a disk of *size* bytes at the new directory *place*; returns the reason where that fails, otherwise ""."""
     if size > MAX_DISK:
         return f"a disk for all written bytes would take {size >> 20} MiB of memory"
     place.mkdir()
@@ -24,7 +24,7 @@ def mount(place: Path, size: int) -> str:
 
 
 def unmount(place: Path) -> None:
-    """Let what is in *place* stay there, without the disk."""
+    """Unmount the disk; the files of *place* stay there."""
     kept = place.with_name(f"{place.name}.kept")
     shutil.copytree(place, kept, ignore=shutil.ignore_patterns(BALLAST))
     subprocess.run(("umount", str(place)), check=True)

@@ -1,4 +1,4 @@
-"""The faults that a simulation can be given. How each is done is in ``moments.py``."""
+"""The faults of a simulation. ``moments.py`` implements each."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ FAULTS = {
 }
 DEFAULT = ("late-receiver", "rotate")
 OF_TLS = ("renew-certificates", "intruders")
-"""Those that certificates are needed for."""
+"""The faults that need certificates."""
 PROXIED = frozenset({"cut-connection", "hang-connection", "truncate", "renew-certificates"})
-"""Those that need a stretch of network between site and receiver."""
+"""The faults that need a proxy between site and receiver."""
 PROOF = "corrupt-store"
 """Not a fault that flarelog promises to survive: one stored byte is changed, to show that the table can fail."""
 
 
 def chosen(named: Sequence[str], tls: bool) -> tuple[str, ...]:
-    """The faults that *named* means: "all" is all that there can be, and nothing is what is usual."""
+    """The faults that *named* means: "all" is every possible one, and an empty list means the default."""
     if "all" in named:
         return tuple(name for name in FAULTS if tls or name not in OF_TLS)
     return tuple(named) or (DEFAULT + OF_TLS if tls else DEFAULT)

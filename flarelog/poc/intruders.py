@@ -1,26 +1,26 @@
-"""Those who try to send what they may not, and what they are told: the receiver refuses them, or they have got in."""
+"""The intruders, which try to send without the right to, and the receiver's answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-STRANGER = "stranger"  # whose certificate another CA signed
+STRANGER = "stranger"  # another CA signed the certificate of this name
 
 FORGED = b"this line was never written by the site whose name it bears\n"
 
 
 @dataclass(slots=True)
 class Intruder:
-    """A sidecar that says it is the site *claims*, with the certificate of *holder*."""
+    """A sidecar that claims to be the site *claims*, with the certificate of *holder*."""
 
     who: str
     holder: str
     claims: str
-    sentence: str  # of the receiver's refusal, as the intruder's sidecar says it
+    sentence: str  # of the receiver's refusal, as the intruder's sidecar logs it
     attempts: int = 0
-    refused: int = 0  # of them
-    answer: str = ""  # to the last one
+    refused: int = 0  # refused attempts
+    answer: str = ""  # to the last attempt
 
     @property
     def log(self) -> str:
@@ -29,12 +29,12 @@ class Intruder:
 
     @property
     def tried(self) -> int:
-        """How many bytes it would have sent."""
+        """How many bytes the intruder would have sent."""
         return self.attempts * len(FORGED)
 
 
 def intruders(sites: Sequence[str]) -> list[Intruder]:
-    """One whose certificate has a name that is known, of a CA that is not; and one of *sites* as another of them."""
+    """Two intruders: a known name with a certificate of an unknown CA; and one of *sites* that claims to be another."""
     first, other = sites[0], sites[1] if len(sites) > 1 else "site-2"
     return [
         Intruder(f"another CA's {first}", STRANGER, first, "does not know the CA that signed"),

@@ -1,8 +1,8 @@
-"""What was written against what is stored: read anew from the files, with nobody's word taken for it.
+"""The verdict on written against stored bytes, read anew from the files; no process is trusted.
 
-Every byte is accounted for: what was written is stored or is a gap, generation by generation. A log's SHA-256 is over
-all its bytes in the order of writing, without those that are gaps; a site's is over the lines that ``sha256sum`` would
-print for its logs, so that ``cd STORE/RUN/SITE && sha256sum LOG... | sha256sum`` gives the same.
+Every byte is accounted for: a written byte is stored or is a gap, generation by generation. A log's SHA-256 is over all
+its bytes in the order of writing, without those in gaps; a site's is over the lines that ``sha256sum`` would print for
+its logs, so that ``cd STORE/RUN/SITE && sha256sum LOG... | sha256sum`` gives the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LogVerdict:
     log: str
     written: int
     stored: int
-    lost: int  # the sum of its gaps
+    lost: int  # the sum of the log's gaps
     written_sha256: str
     stored_sha256: str
     generations_agree: bool
@@ -53,8 +53,8 @@ class SiteVerdict:
     written: int
     stored: int
     lost: int
-    misses: int  # of all its sidecars, as the receiver gave them
-    # how often a log of it was opened again, by the same sidecar or by another; attempts that nobody heard do not count
+    misses: int  # of all sidecars of the site, as the receiver answered them
+    # how often a log of it was opened again, by any sidecar; attempts that did not reach the receiver do not count
     reconnects: int
     generations: int
     gaps: int
@@ -67,14 +67,14 @@ class SiteVerdict:
 
 @frozen
 class IntruderVerdict:
-    """A row of somebody who had no right to send anything."""
+    """The row of an intruder."""
 
     intruder: str
-    claims: str  # the site whose name it used
-    written: int  # that it would have sent
+    claims: str  # the site whose name the intruder used
+    written: int  # bytes that the intruder would have sent
     stored: int
-    refused: bool  # each time
-    answer: str  # to its last attempt
+    refused: bool  # at each attempt
+    answer: str  # to the last attempt
 
     @property
     def ok(self) -> bool:
@@ -147,13 +147,13 @@ async def _log(store: Reader, log: str, wrote: dict[str, Any], info: StreamInfo 
 
 
 def _generations(info: StreamInfo, data: bytes) -> list[tuple[int, int, str]]:
-    """(length with its gaps, length of its gaps, SHA-256 of what is stored) of each generation that has any."""
+    """(length with its gaps, length of its gaps, SHA-256 of its stored bytes) of each generation that has any."""
     found: list[tuple[bytearray, int]] = []
     places: dict[str, int] = {}  # by identity: its latest generation
     at = 0
     for mark, until in zip(info.marks, [*(mark.offset for mark in info.marks[1:]), info.committed], strict=True):
         if isinstance(mark, Generation):
-            # One that goes on behind another, because of a late writer, is still the same.
+            # A generation that a late writer continues after another is still the same.
             if mark.source_offset == 0 or mark.identity not in places:
                 places[mark.identity] = len(found)
                 found.append((bytearray(), 0))
@@ -178,6 +178,6 @@ def record(verdict: SiteVerdict | IntruderVerdict) -> dict[str, object]:
 
 
 def word(verdict: SiteVerdict | IntruderVerdict) -> str:
-    """The last one of its row."""
+    """The last word of the verdict's row."""
     good, bad = ("ok", "DIFFERS") if isinstance(verdict, SiteVerdict) else ("refused", "LET IN")
     return good if verdict.ok else bad

@@ -1,11 +1,11 @@
-"""The processes of a simulation, a receiver and for each site a writer and a sidecar, and what a fault does with them.
+"""The processes of a simulation, a receiver and for each site a writer and a sidecar, and the effects of faults.
 
 WORK/store/                      the receiver's store; on a disk of its own while that is to fill up
-WORK/receiver.log                what it said
-WORK/sites/SITE/logs/            what the site's writer writes
-WORK/sites/SITE/truth.json       what it wrote, by its own account
-WORK/sites/SITE/sidecar.log      what its sidecar said
-WORK/intruders/NAME/             logs and talk of who tries to send what it may not; certificates.py has its own
+WORK/receiver.log                the receiver's messages
+WORK/sites/SITE/logs/            the logs of the site's writer
+WORK/sites/SITE/truth.json       the writer's own account of them
+WORK/sites/SITE/sidecar.log      the messages of the site's sidecar
+WORK/intruders/NAME/             logs and messages of an intruder; certificates.py has its own files
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from flarelog.security.tls import Tls
 
 END_TIMEOUT = 60.0  # seconds from the last byte written to the last receipt
-PATIENCE = 30.0  # seconds that a thing may take which takes a fraction of one on a machine that is not loaded
+PATIENCE = 30.0  # seconds allowed for a step that takes a fraction of one on an idle machine
 
 
 class Machine:
-    """All in the directory *work*; *say* gets a line for each thing that happens.
+    """All processes, in the directory *work*; *say* gets a line for each event.
 
     Raises NotInstalled, when TLS is asked for.
     """
@@ -66,7 +66,7 @@ class Machine:
 
     @property
     def address(self) -> str:
-        """The receiver's."""
+        """The receiver's address."""
         return f"127.0.0.1:{self.port}"
 
     async def until(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
@@ -78,7 +78,7 @@ class Machine:
             await asyncio.sleep(0.05)
 
     async def order(self, name: str, what: str) -> tuple[str, int]:
-        """Have the writer of site *name* do *what*; returns (its log, how many bytes of it are to be stored)."""
+        """Order the writer of site *name* to do *what*; returns (its log, how many bytes of it are to be stored)."""
         writer = self.writers[name]
         assert writer.stdin is not None
         assert writer.stdout is not None
@@ -90,7 +90,7 @@ class Machine:
         return answer["log"], answer["kept"]
 
     async def rotate(self, name: str, *, once: bool) -> None:
-        """Let the logs of site *name* be rotated at most *once* from now on, or as they would be."""
+        """Allow the logs of site *name* at most one more rotation, with *once*, or any number."""
         if self.options.logs is None:
             await self.order(name, "rotate-once" if once else "rotate")
 
@@ -100,7 +100,7 @@ class Machine:
         await self.until(lambda: path.exists() and path.stat().st_size >= size, f"{path} has {size} bytes")
 
     async def fenced(self, name: str, process: asyncio.subprocess.Process) -> None:
-        """Wait until the older sidecar of site *name* has ended because a newer one has its logs. Raises TimedOut."""
+        """Wait until a newer sidecar has fenced the older one of site *name*, which ends. Raises TimedOut."""
         await self.until(lambda: process.returncode is not None, f"the older sidecar of {name} learns of it")
         if process.returncode != NOT_ALLOWED or "a newer producer has this stream" not in self.talk_of(name):
             raise TimedOut(f"the older sidecar of {name} ended with {process.returncode}; look at {self.work}")
@@ -145,7 +145,7 @@ class Machine:
         return None if self.certificates is None else self.certificates.of(name)
 
     def _tls_arguments(self, name: str) -> tuple[str, ...]:
-        """The options by which a process becomes *name*."""
+        """The TLS options of the process *name*."""
         tls = self._tls(name)
         return () if tls is None else tls.arguments()
 
@@ -156,7 +156,7 @@ class Machine:
         self.sidecars[name] = await self.run_sidecar(site, name, name, *options)
 
     async def run_sidecar(self, place: Path, site: str, holder: str, *options: object) -> asyncio.subprocess.Process:
-        """A sidecar for PLACE/logs that says it is *site*, with the certificate of *holder*; it talks into PLACE."""
+        """Start a sidecar for PLACE/logs that claims to be *site* with the certificate of *holder*, and logs there."""
         port = self.proxies[holder].port if holder in self.proxies else self.port
         return await self.spawn(
             place / "sidecar.log",
@@ -167,7 +167,7 @@ class Machine:
         )
 
     def talk_of(self, name: str) -> str:
-        """What the sidecars of site *name* have said so far."""
+        """The messages of the sidecars of site *name* so far."""
         return (self.work / "sites" / name / "sidecar.log").read_text(errors="replace")
 
     async def start_writer(self, number: int, name: str) -> None:
@@ -187,7 +187,7 @@ class Machine:
         )
 
     async def stop(self) -> None:
-        """Leave no process behind."""
+        """Stop every process."""
         for process in self._processes:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -199,10 +199,10 @@ class Machine:
 
 
 def _free_port() -> int:
-    """A port that stays the receiver's while it is away.
+    """A port that stays free for the receiver while it is down.
 
-    It is none of those that the system gives to connections: one of them could get it meanwhile, and who tries to
-    reach the receiver again and again would in the end be connected to itself.
+    The port is outside the range that the system gives to connections: a connection could take it meanwhile, and a
+    client that keeps trying to reach the receiver would in the end connect to itself.
     """
     dynamic = 32768
     with contextlib.suppress(OSError):

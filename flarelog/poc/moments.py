@@ -1,7 +1,7 @@
-"""How each fault that needs a moment of its own is done.
+"""The implementation of each fault that needs a moment of its own.
 
-Each returns when what it began has come to its end as far as the next fault needs it: a truncation whose gap is not
-stored yet could not be known any more once its sidecar is killed.
+A fault returns once it is finished as far as the next fault needs: if a sidecar is killed before the gap of a
+truncation is stored, the gap cannot be known any more.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from flarelog.poc.machine import Machine
 from flarelog.poc.talk import OPENED, PAUSED, told
 from flarelog.poc.writer import LOSS
 
-FROZEN = 1.5  # seconds that a process stands still or a connection hangs
-UNNOTICED = 5.0  # seconds that a disk stays full, at most; until somebody has been told
+FROZEN = 1.5  # seconds that a process is frozen or a connection hangs
+UNNOTICED = 5.0  # seconds that a disk stays full at most, until a sidecar has got PAUSE
 
 
 async def restart_receiver(machine: Machine, _: list[str]) -> None:
@@ -75,7 +75,7 @@ async def replace_sidecar(machine: Machine, names: list[str]) -> None:
 
 
 async def _another_sidecar(machine: Machine, name: str) -> None:
-    """Start one, and wait until it has all logs of site *name*: one that has none is not the older of two."""
+    """Start a sidecar, and wait until it has all logs of site *name*: the older one is fenced only then."""
 
     def opened() -> dict[str, int]:
         return {log: times for (site, log), times in told(machine.work, OPENED).items() if site == name}
@@ -106,9 +106,9 @@ async def truncate(machine: Machine, names: list[str]) -> None:
 
 
 async def _truncate(machine: Machine, name: str) -> None:
-    """What the sidecar has sent, and the network has swallowed, is gone from the log when it is to be sent again."""
+    """Truncate a log of site *name* while its sent bytes are lost in the network, so that they cannot be sent again."""
     proxy = machine.proxies[name]
-    await machine.holds(name, *await machine.order(name, "hold"))  # the connection carries
+    await machine.holds(name, *await machine.order(name, "hold"))  # the connection works
     proxy.hang()
     await machine.order(name, "lose")
     await machine.until(lambda: proxy.swallowed >= LOSS, f"the bytes that {name} will lose are sent")
@@ -132,17 +132,17 @@ async def full_disk(machine: Machine, _: list[str]) -> None:
     try:
         with open(path, "wb", buffering=0) as file:
             for size in (1 << 20, 4096, 1):
-                with contextlib.suppress(OSError):  # no space is left, which is what is wanted
+                with contextlib.suppress(OSError):  # no space is left, as intended
                     while file.write(bytes(size)) == size:
                         pass
-        with contextlib.suppress(TimedOut):  # should nobody have had anything to send
+        with contextlib.suppress(TimedOut):  # no sidecar had anything to send
             await machine.until(lambda: told(machine.work, PAUSED).total() > before, "somebody is told", UNNOTICED)
     finally:
         os.unlink(path)
 
 
 async def renew_certificates(machine: Machine, _: list[str]) -> None:
-    """Streams that are open go on; connections that are made from now on are made with the new certificates."""
+    """Renew the certificates. Open streams continue; later connections use the new certificates."""
 
     def renewed() -> list[int]:
         new = [machine.talk_of(name).count("new connections use") for name in machine.sidecars]
@@ -151,7 +151,7 @@ async def renew_certificates(machine: Machine, _: list[str]) -> None:
     assert machine.certificates is not None
     before = renewed()
     machine.certificates.renew()
-    if machine.options.logs is None:  # what is written now goes through the connections that are there
+    if machine.options.logs is None:  # these bytes go through the existing connections
         for name in machine.sidecars:
             await machine.holds(name, *await machine.order(name, "hold"))
             await machine.rotate(name, once=False)
@@ -170,7 +170,7 @@ async def intruders(machine: Machine, _: list[str]) -> None:
 
 
 async def _try(machine: Machine, intruder: Intruder) -> None:
-    """One attempt, until it is refused, has ended, or has heard nothing for a long time."""
+    """Make one attempt, until it is refused, has ended, or times out."""
     place = machine.work / "intruders" / intruder.holder
     (place / "logs").mkdir(parents=True, exist_ok=True)
     with open(place / "logs" / intruder.log, "ab") as file:
@@ -190,7 +190,7 @@ async def _try(machine: Machine, intruder: Intruder) -> None:
 
     with contextlib.suppress(TimedOut):
         await machine.until(answered, f"{intruder.who} gets an answer")
-    answered()  # what it said right before it ended
+    answered()  # a message right before its end counts
     intruder.refused += intruder.answer != ""
     with contextlib.suppress(ProcessLookupError):
         process.kill()
@@ -212,4 +212,4 @@ MOMENTS: dict[str, Callable[[Machine, list[str]], Awaitable[None]]] = {
     "intruders": intruders,
 }
 ORDERED = {"truncate", "remove"}
-"""Those that a site's writer does."""
+"""The faults that a site's writer carries out."""

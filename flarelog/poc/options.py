@@ -1,4 +1,4 @@
-"""What a simulation is to do."""
+"""The options of a simulation."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from flarelog.options import option
 from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, PROOF
 from flarelog.values import frozen
 
-MOMENT = 2.0  # seconds that are added for each fault that needs a moment of its own
+MOMENT = 2.0  # seconds added for each fault that needs a moment of its own
 SIZE, RATE = 4 << 20, 128 << 10  # bytes a site writes: by default in all, and a second when the length is given
 
 
 @frozen
 class PocOptions:
-    """What is simulated. Raises InvalidOption, NotFound."""
+    """The options of a simulation. Raises InvalidOption, NotFound."""
 
     sites: int = option(3, "Number of sites.")
     logs: str | None = option(None, "Replay the logs in this directory.", path="existing")
@@ -58,7 +58,7 @@ class PocOptions:
 
     @property
     def size(self) -> int:
-        """How many bytes each site writes, but for those that a fault adds at the end."""
+        """How many bytes each site writes, without those that a fault adds at the end."""
         if self.bytes is not None:
             return self.bytes
         return SIZE if self.seconds is None else int(self.seconds * RATE)

@@ -1,4 +1,4 @@
-"""A stretch of network between one site and the receiver, which can be cut, and which can swallow what it is given."""
+"""A proxy between one site and the receiver, which can cut connections and swallow bytes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import contextlib
 class Proxy:
     """Forwards TCP connections to *port* on this machine.
 
-    ``cut`` ends them all; from ``hang`` until then nothing gets through in either direction, and ``swallowed`` counts
-    the bytes that came from the site.
+    ``cut`` ends them all; from ``hang`` until then nothing passes in either direction, and ``swallowed`` counts the
+    bytes that came from the site.
     """
 
     def __init__(self, port: int) -> None:
@@ -53,7 +53,7 @@ class Proxy:
         self._hanging, self.swallowed = True, 0
 
     def cut(self) -> None:
-        """End every connection at once, whatever is on its way; new ones are carried again."""
+        """Abort every connection at once, whatever is in flight; new ones are forwarded again."""
         for writer in list(self._connections):
             writer.transport.abort()
         self._hanging = False

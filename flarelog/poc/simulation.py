@@ -24,14 +24,14 @@ from flarelog.poc.options import PocOptions
 from flarelog.poc.proxy import Proxy
 from flarelog.poc.talk import MISSED, RUN, told
 
-LATE = 0.8  # seconds that a late receiver needs to start
-PROVOKE = 15.0  # seconds that it does not know the run, at most; each site asks for it at least every five
+LATE = 0.8  # seconds before a late receiver starts
+PROVOKE = 15.0  # seconds before the run is announced, at most; each site asks at least every five seconds
 LAST = 3.0  # seconds before the end in which no fault begins
 
 
 @dataclass(slots=True)
 class Evidence:
-    """What a simulation leaves behind for its judge."""
+    """The evidence of a simulation, for its judge."""
 
     work: Path
     options: PocOptions
@@ -40,7 +40,7 @@ class Evidence:
 
 
 class Simulation:
-    """``run`` once. *say* gets a line for each thing that happens. Raises NotInstalled, when TLS is asked for."""
+    """One simulation, for one ``run``. *say* gets a line for each event. Raises NotInstalled, when TLS is asked for."""
 
     def __init__(self, options: PocOptions, work: Path, say: Callable[[str], None]) -> None:
         self.options, self.work, self.say = options, work, say
@@ -52,7 +52,7 @@ class Simulation:
         self._mounted = False
 
     async def run(self) -> Evidence:
-        """Simulate the whole run. Raises TimedOut when it does not come to its end; no process is left behind."""
+        """Simulate the whole run. Raises TimedOut when it does not end; no process is left behind."""
         options = self.options
         limit = options.length + LATE + PROVOKE + END_TIMEOUT + PATIENCE * len(options.moments)
         try:
@@ -101,7 +101,7 @@ class Simulation:
         for name in self.options.names:
             await self.machine.start_sidecar(name)
         for number, name in enumerate(self.options.names):
-            # A file that is rotated before anybody looks would be a log of its own.
+            # A file that is rotated before the sidecar's first look would be a log of its own.
             state = self.work / "sites" / name / "state"
             await self.machine.until(partial(_has_checkpoint, state), f"the sidecar of {name} looks at its logs")
             await self.machine.start_writer(number, name)
@@ -117,7 +117,7 @@ class Simulation:
         await self._break_things(begun)
         for writer in self.machine.writers.values():
             assert writer.stdin is not None
-            writer.stdin.close()  # nothing more is ordered
+            writer.stdin.close()  # no more orders
         for writer in self.machine.writers.values():
             if await writer.wait() != 0:
                 raise TimedOut(f"a writer failed; look at {self.work}")
@@ -125,7 +125,7 @@ class Simulation:
         await self._end()
 
     async def _everyone_missed(self) -> None:
-        """The race is provoked, not hoped for: wait until each site has met a receiver that does not know the run."""
+        """Wait until each site has met a receiver that does not know the run, so that the race surely happens."""
         everyone = set(self.options.names)
         with contextlib.suppress(TimedOut):
             await self.machine.until(
@@ -171,7 +171,7 @@ class Simulation:
         while True:
             await asyncio.sleep(0.2)
             self.stored = _sizes(self.machine.store, "")
-            # What was truncated or removed is no longer there.
+            # Truncated or removed bytes are no longer there.
             self.written = max(self.stored, _sizes(self.work / "sites", "logs"))
 
     def _corrupt(self) -> None:

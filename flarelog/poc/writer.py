@@ -33,17 +33,17 @@ RuntimeError: CUDA out of memory. Tried to allocate {size}.00 MiB (GPU 0; 15.78 
 """
 
 
-LOSS = 8000  # bytes that are written to be lost at a time: gRPC lets so many through before it wants an answer
-TAIL = 20_000  # bytes that are written right before a log is removed
+LOSS = 8000  # bytes written to be lost at a time: gRPC sends so many before it needs an answer
+TAIL = 20_000  # bytes written right before a log is removed
 
 
 @dataclass
 class Generation:
-    """What was written between two rotations, truncations or removals."""
+    """The bytes written between two rotations, truncations or removals."""
 
     written: int = 0
     lost: int = 0
-    digest: hashlib._Hash = field(default_factory=hashlib.sha256)  # of what was not lost
+    digest: hashlib._Hash = field(default_factory=hashlib.sha256)  # of the bytes that were not lost
 
 
 @dataclass
@@ -115,28 +115,28 @@ class Log:
 
 
 class Orders:
-    """What happens to *log* by order; *pieces* is what it holds.
+    """The orders for *log*; *pieces* gives its content.
 
-    ``hold`` writes a little more and then nothing until the next order but ``lose``, which writes LOSS bytes that are
-    to be lost; ``truncate`` and ``remove`` begin another generation. ``rotate-once`` lets no more than one rotation
-    come before ``rotate``: a file that came and was renamed while nobody watched would be a log of its own.
+    ``hold`` writes a little more and then nothing until the next order other than ``lose``, which writes LOSS bytes
+    that are to be lost; ``truncate`` and ``remove`` begin another generation. ``rotate-once`` allows at most one
+    rotation before ``rotate``: a file that was created and renamed while no sidecar ran would be a log of its own.
     """
 
     def __init__(self, log: Log, pieces: Iterator[bytes]) -> None:
-        self.held = 0.0  # seconds that nothing was written by order
-        self._rotations: int | None = None  # that may come; None: any
+        self.held = 0.0  # seconds without writes, by order
+        self._rotations: int | None = None  # rotations still allowed; None: any
         self._log, self._pieces = log, pieces
         self._raw = b""
         self._holding = self._over = False
 
     def may_rotate(self) -> bool:
-        """Whether the rotation that is due may come now; it then counts as having come."""
+        """Whether the rotation that is due may come now; a yes counts it."""
         if self._rotations is not None:
             self._rotations -= 1
         return self._rotations is None or self._rotations >= 0
 
     def heed(self, seconds: float) -> None:
-        """Do what is ordered within *seconds*, and for as long as the log is held."""
+        """Follow orders for *seconds*, and for as long as the log is held."""
         begin = time.monotonic() - self.held
         while not self._over:
             left = begin + self.held + seconds - time.monotonic()
@@ -149,7 +149,7 @@ class Orders:
         time.sleep(max(0.0, begin + self.held + seconds - time.monotonic()))
 
     def finish(self) -> None:
-        """Do what is ordered until nothing can be ordered any more."""
+        """Follow orders until stdin ends."""
         while not self._over:
             select.select([sys.stdin], [], [])
             self._hear()
@@ -188,13 +188,13 @@ class Orders:
 
 
 def training(rng: random.Random) -> Iterator[bytes]:
-    """What a training loop logs, a piece at a time; never ends."""
+    """The output of a training loop, a piece at a time; never ends."""
     epoch = step = 0
     while True:
         step += 1
         if step % 500 == 0:
             epoch += 1
-        # Not the clock's time: the same seed writes the same bytes.
+        # A fixed clock: the same seed writes the same bytes.
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(1_767_225_600 + step // 10))
         loss = 2.3 / (1 + step / 400) + rng.random() / 10
         yield f"{stamp},{rng.randrange(1000):03d} - INFO - epoch {epoch} step {step} loss {loss:.4f}\n".encode()
@@ -235,7 +235,7 @@ def write(directory: Path, rng: random.Random, size: int, seconds: float, rotati
                 burst -= len(data)
                 if log is logs[0] and rotate_at and log.written >= rotate_at[0] and orders.may_rotate():
                     del rotate_at[0]
-                    log.rotate()  # at once: the tail is not read yet
+                    log.rotate()  # at once, while the tail is unread
         done = sum(log.written for log in logs) / max(1, size)
         wait = begin + orders.held + done * seconds - time.monotonic()
         orders.heed(max(0.0, wait) * rng.uniform(0.5, 1.0))

@@ -1,1 +1,1 @@
-"""The receiver's end: calls taken, runs kept, workers."""
+"""The receiver: calls, sessions, runs, workers."""

@@ -1,7 +1,7 @@
-"""What comes before a stream is open: whether its run and its site are taken, whether there is room, whose turn it is.
+"""Admission of streams, before they open: the run and the site are admitted, limits are checked, opens are queued.
 
-Laws that hold here: what one site has used up, or makes, holds no other; a log that makes directories waits for the
-disk in a thread, and of those threads one peer never has all.
+Laws that hold here: the limits and the opens of one site hold up no other site. A log that needs new directories waits
+for the disk in a thread, and one peer never has all of these threads.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from flarelog.receiver.runs import Runs
 from flarelog.receiver.workers.cluster import Workers
 from flarelog.stores.base import OPENING, Appender, Store
 
-RECOUNT_EVERY = 5.0  # seconds between two looks into the store at whether a run that is over its limit still is
-OF_ONE_PEER = OPENING - 16  # streams of one peer that are opened side by side: others find a thread at once
+RECOUNT_EVERY = 5.0  # seconds between two recounts of a run that is over its limit
+OF_ONE_PEER = OPENING - 16  # concurrent opens of one peer, so that other peers find a thread at once
 
 
 class Admission:
-    """For one event loop. *check*: raises Refused for a producer whose run was removed."""
+    """The admission of one event loop. *check*: raises Refused for a producer whose run was removed."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class Admission:
         self._holdings = Holdings(options)
         self._opening = Turns(OPENING, OF_ONE_PEER)
         self._at: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
-        self._counted: dict[str, float] = {}  # when the bytes of a run were counted
+        self._counted: dict[str, float] = {}  # when the bytes of each run were counted
         self._counting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def admit(self, opened: Open) -> None:
-        """Let *opened* pass, or raise Refused: the receiver of its run is not registered. Raises Full as well."""
+        """Admit *opened*. Raises Refused if its run is not registered at this receiver, and Full."""
         self._check(opened)
         if self._home is not None:
             await self._home.admit(opened.stream)
@@ -63,7 +63,7 @@ class Admission:
             await self._admit(opened.stream)
 
     async def admit_elsewhere(self, stream: StreamId) -> None:
-        """Let a stream of another worker's pass. Raises Refused."""
+        """Admit a stream that another worker opens. Raises Refused."""
         try:
             await self._admit(stream)
         except FlarelogError as error:
@@ -75,7 +75,7 @@ class Admission:
             if self._announced_only:
                 how = f"which takes announced runs only: flarelog run-start {run} announces it"
                 raise Refused(Code.EXECUTION_EXCEPTION, f"run {run} is not registered at this receiver, {how}")
-            # With TLS the policy let it push as the site of its certificate, and as no other.
+            # With TLS the policy has allowed the producer to push only as the site in its certificate.
             await self._runs.announce(run, Event.START_RUN, stream.site)
         await self._learn(run)
         self._sites.admit(run, stream.site)
@@ -95,29 +95,29 @@ class Admission:
         return self._sites.has(run, site)
 
     async def open(self, opened: Open, peer: str) -> Appender:
-        """The appender of a stream. Only a few are opened at a time: what is being committed must not wait for all.
+        """Open the stream and return its appender; only a few opens run at once, so that commits do not wait for all.
 
         Raises Full, Fenced, Unavailable.
         """
         stream, store = opened.stream, self._store
         async with self._opening.one(peer), self._at.setdefault(stream, asyncio.Lock()):
-            while not self._is_admitted(stream):  # its run was removed since it was let pass
+            while not self._is_admitted(stream):  # the run was removed since its admission
                 await self.admit(opened)
             held, new = await store.footprint(stream)
             with self._holdings.making(stream, held, new):
                 return await store.appender(stream, opened.producer, opened.epoch)
 
     def writes(self, stream: StreamId, appender: Appender) -> None:
-        """Let what is to be appended pass. Raises Full when the journals of its site take what they may."""
+        """Allow an append to *stream*. Raises Full if the journals of its site have reached their limit."""
         self._holdings.journals(stream, appender.footprint)
 
     async def count(self, stream: StreamId) -> None:
-        """Learn what the store holds of a run, at its first stream and, now and then, while it is over a limit."""
+        """Count the stored bytes of a run at its first stream, and again now and then while it is over a limit."""
         quota = self._quota
         if not quota.counts_bytes:
             return
         run, clock = stream.run, asyncio.get_running_loop().time
-        async with self._counting.setdefault(run, asyncio.Lock()):  # whoever comes meanwhile waits for the numbers
+        async with self._counting.setdefault(run, asyncio.Lock()):  # concurrent callers share one count
             counted = self._counted.get(run)
             if counted is not None and (clock() - counted < RECOUNT_EVERY or quota.has_room(stream)):
                 return
@@ -128,6 +128,6 @@ class Admission:
             self._counted[run] = clock()
 
     def forget(self, run: str) -> None:
-        """*run*, or a site in it, is no longer in the store."""
+        """Drop the cached sites and counts of *run*: it, or a site in it, is no longer in the store."""
         self._sites.forget(run)
         self._counted.pop(run, None)

@@ -1,8 +1,8 @@
-"""What a Push call is answered: many messages at a time, by a task of its own, once the store has committed them.
+"""The replies of a Push call: one task acknowledges many messages at a time, once the store has committed them.
 
-An answer costs as much as a message, so what is to be said of several streams leaves as one, if the producer knows such
-answers; while there are too many, or very many logs say something, one has to do for several messages, and is said by
-and by. Nothing waits for it then: what came is committed at once, and a window that fills is answered at once.
+A reply costs as much as a message, so replies for several streams leave as one, if the producer supports that. While
+there are too many messages, or very many logs are active, replies are delayed, and one reply covers several messages.
+The delay blocks nothing: messages are committed at once, and a window that fills is answered at once.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from flarelog.security.context import Context
 from flarelog.wire import several
 from flarelog.wire.uplink import ENDED
 
-WRITE_GRACE = 5.0  # seconds that replies may take to leave when the call is to end
-GATHER = 0.02  # seconds that answers to many streams wait for others at most, so that they leave as one message
-MANY = 33  # logs of a call that say something within a second: of more, the answers are said by and by
-MAX_REPLIES = 64  # last replies that may wait to leave before another stream is opened
+WRITE_GRACE = 5.0  # seconds that replies may take to leave when the call ends
+GATHER = 0.02  # seconds at most that replies for many streams wait for others, so that they leave as one message
+MANY = 33  # logs of a call that are active within a second; with more, replies are delayed
+MAX_REPLIES = 64  # last replies that may wait to be sent before another stream is opened
 
 
 class Answers:
-    """Of the call that is gRPC's *context*. *patience*: seconds that a reply may take to leave; *stuck*: is called when
-    one takes longer.
+    """The replies of the call *context*. *patience*: seconds that a reply may take to leave; *stuck*: called when one
+    takes longer.
     """
 
     def __init__(
         self, context: Context, pressure: Pressure, load: Load, patience: float, stuck: Callable[[], None]
     ) -> None:
         self.deaf = False  # no reply can leave
-        self.several = False  # the producer takes answers that speak of several streams
+        self.several = False  # the producer accepts replies for several streams in one message
         self._context, self._pressure, self._load = context, pressure, load
         self._clock = asyncio.get_running_loop().time
         self._patience, self._stuck = patience, stuck
         self._last_words: list[Reply] = []
         self._gathering = Gathering(GATHER)
-        self._speakers = Speakers()  # of whom something came
+        self._speakers = Speakers()  # of received messages
         self._hurried = asyncio.Event()
         self._dirty: dict[Session, None] = {}
-        self._fills = False  # the window of one of those: its producer waits for answers
-        self._later: dict[Session, None] = {}  # what is committed of them is said by and by
+        self._fills = False  # the window of a dirty session fills: its producer waits for replies
+        self._later: dict[Session, None] = {}  # sessions whose replies are delayed
         self._answering: asyncio.TimerHandle | None = None
-        self._said: asyncio.Event | None = None  # there for whoever waits for it
+        self._said: asyncio.Event | None = None  # set after each sent message, for ``room``
         self._saying: asyncio.Task[None] | None = None
 
     def acknowledge(self, session: Session) -> None:
-        """Say what is held of *session* once it is."""
+        """Acknowledge the received messages of *session* once they are committed."""
         if self.several:
             self._speakers.spoke(session.number, self._clock())
         if session.behind or self._due(session):
@@ -61,20 +61,20 @@ class Answers:
             if session.window.fills:
                 self._fills = True
                 self._hurried.set()
-                self._dirty |= self._later  # what fills it may be theirs
+                self._dirty |= self._later  # their unacknowledged bytes may fill it
                 self._later.clear()
             self._speak()
         else:
             self._answer_later(session)
 
     def last_word(self, reply: Reply) -> None:
-        """Say *reply*, which ends its stream."""
+        """Send *reply*, which ends its stream."""
         if not self.deaf:
             self._last_words.append(reply)
             self._speak()
 
     def forget(self, session: Session) -> None:
-        """*session* is closed."""
+        """Drop *session*, which is closed."""
         self._dirty.pop(session, None)
         self._later.pop(session, None)
 
@@ -86,12 +86,12 @@ class Answers:
             await self._said.wait()
 
     def close(self) -> None:
-        """Nothing more is said by and by."""
+        """Cancel the delayed replies."""
         if self._answering is not None:
             self._answering.cancel()
 
     async def spoken(self) -> None:
-        """Let leave what is to be said."""
+        """Wait until all replies are sent, for WRITE_GRACE seconds at most."""
         saying = self._saying
         if saying is not None:
             await asyncio.wait((saying,), timeout=WRITE_GRACE)
@@ -132,7 +132,7 @@ class Answers:
                     for reply in words:
                         self._gathering.spoke(reply.number, loop.time())
                     await self._write(words)
-                # Streams that are held ask again and end without a pause: what others are owed does not wait for that.
+                # Paused streams reopen and end all the time; the acknowledgements of other streams do not wait.
                 dirty, self._dirty, self._fills = self._dirty, {}, False
                 await self._sync([session for session in dirty if session.behind])
                 words = []
@@ -148,11 +148,11 @@ class Answers:
             self._saying = None
 
     def _presses(self) -> bool:
-        """Whether the producer waits for answers: its window fills, or there are so many that it opens no more."""
+        """Whether the producer waits for replies: its window fills, or so many are queued that no stream is opened."""
         return self._fills or len(self._last_words) > MAX_REPLIES
 
     async def _soon(self, seconds: float) -> None:
-        """Wait for more to say, which leaves as one message."""
+        """Wait for more replies, which then leave as one message."""
         self._hurried.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -172,7 +172,7 @@ class Answers:
                 if not self.deaf:
                     await self._context.write(said)
             except (grpc.RpcError, *ENDED):
-                # A producer that has gone is no trouble of the receiver's: what it sent is committed all the same.
+                # A lost producer is no error of the receiver: its bytes are committed all the same.
                 self.deaf = True
             finally:
                 timer.cancel()
@@ -180,7 +180,7 @@ class Answers:
                     self._said.set()
 
     def _give_up(self) -> None:
-        """A producer that lets no reply leave must not have its streams for as long as it likes."""
+        """End the call of a producer that accepts no reply, so that it does not hold its streams for ever."""
         self.deaf = True
         self._last_words.clear()
         self._stuck()

@@ -1,8 +1,7 @@
-"""A Push call at the receiver, and the streams in it: what arrives is taken message by message, by the call's own task.
+"""A Push call at the receiver, and the streams in it: the call's task processes the messages one by one.
 
-Only what may take long has a task of its own: a stream that is being opened, one that ends, and the answers. A stream
-ends with the first reply that is not OK; the call goes on for the others. So it does when the receiver itself is wrong
-about one stream.
+Only slow work has a task of its own: opening a stream, ending one, and the replies. A stream ends with the first reply
+that is not OK, or with an error inside the receiver; the call goes on for the other streams.
 """
 
 from __future__ import annotations
@@ -34,42 +33,42 @@ from flarelog.wire.codec.push import decode_said, number_of
 
 log = logging.getLogger(__name__)
 
-OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its first Open
-LONGEST_TURN = 0.002  # seconds for which a message may hold up what else the loop has to do
+OPEN_TIMEOUT = 10.0  # seconds from the start of a call to its first Open
+LONGEST_TURN = 0.002  # seconds for which a message may block the event loop
 
 
 class Call:
-    """One Push call. It returns when all its streams are closed, whatever became of the connection meanwhile."""
+    """One Push call. It returns when all its streams are closed, even if the connection is lost before."""
 
     def __init__(self, intake: Intake, context: Context) -> None:
-        self.context = context  # gRPC's: not to be touched once the call has returned
+        self.context = context  # gRPC's; it must not be used after the call has returned
         self.peer = intake.callers.peer_of(context)
         self.address = str(context.peer())
         self.connection = intake.callers.guard.connection_of(context)
         self.load = Load()
-        self.window: Window | None = None  # of all its streams, if its producer knows of such
-        self.ended = ""  # why, if the receiver ended it
-        self.gone = False  # the producer has
-        self.lost = False  # it has, without a word
+        self.window: Window | None = None  # of all streams of the call, if the producer supports that
+        self.ended = ""  # the reason, if the receiver ended the call
+        self.gone = False  # the producer has gone
+        self.lost = False  # the producer has gone without closing its streams
         self._intake = intake
         self._loop = asyncio.get_running_loop()
         self._answers = Answers(context, intake.pressure, self.load, intake.idle_timeout, self._stuck)
         self._sessions: dict[int, Session] = {}
-        self._had: Counter[tuple[str, str]] = Counter()  # streams that it had, by run and site
+        self._had: Counter[tuple[str, str]] = Counter()  # streams that the call has had, by run and site
         self._last = -1  # the highest number of a stream so far
-        self._elsewhere: tuple[int, bytes] | None = None  # the worker whose call this is, and its first message
+        self._elsewhere: tuple[int, bytes] | None = None  # the worker to relay the call to, and its first message
         self._taking: asyncio.Task[Any] | None = None
         self._heard_at = self._loop.time()
         self._reading = False
-        self._over = False  # nothing more is taken
+        self._over = False  # the call accepts no more messages
         self._silence: asyncio.TimerHandle | None = None
         self._alone: asyncio.TimerHandle | None = None
-        # Cancellations of the task that takes which are none of gRPC's: from before this call, and the call's own.
+        # Cancellations of this task that are not gRPC's: those from before the call, and the call's own.
         task = asyncio.current_task()
         self._own_cancels = task.cancelling() if task is not None else 0
 
     async def run(self) -> None:
-        """Take what comes, message by message, and hand each to the session of its stream."""
+        """Read messages until the call ends, and hand each to the session of its stream."""
         callers, loads = self._intake.callers, self._intake.pressure.loads
         loads.add(self.load)
         try:
@@ -112,21 +111,21 @@ class Call:
 
     @property
     def _cancelled(self) -> bool:
-        """Whether this task was cancelled by anybody else than the call itself."""
+        """Whether anything but the call itself has cancelled this task."""
         task = asyncio.current_task()
         return task is not None and task.cancelling() > self._own_cancels
 
     async def _settled(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do *work* to its end, however often gRPC cancels its call meanwhile; then the call is cancelled."""
+        """Run *work* to its end, even if gRPC cancels the call meanwhile; the call is cancelled afterwards."""
         task = asyncio.create_task(work)
         while not task.done():
-            with contextlib.suppress(asyncio.CancelledError):  # which is raised below
+            with contextlib.suppress(asyncio.CancelledError):  # raised again below
                 await asyncio.wait((task,))
         task.result()
         if self._cancelled:
             raise asyncio.CancelledError
 
-    # --- what comes
+    # --- messages
 
     async def _take(self) -> None:
         while not self._over:
@@ -135,13 +134,13 @@ class Call:
             raw = await self.context.read()
             self._reading = False
             if raw is grpc.aio.EOF:
-                self.lost = any(session.open for session in self._sessions.values())  # gRPC tells no more than that
+                self.lost = any(session.open for session in self._sessions.values())  # gRPC gives no other sign
                 return
             self._heard_at = self._loop.time()
             await self._take_message(raw)
 
     async def _take_message(self, raw: bytes) -> None:
-        """Take what *raw* says, of however many streams, and let others have their turn in between."""
+        """Process all requests in *raw*, and yield to the event loop now and then."""
         until = self._loop.time() + LONGEST_TURN
         try:
             for begin, said in several.requests(raw):
@@ -156,7 +155,7 @@ class Call:
             self._refuse(0, error)
 
     async def _take_one(self, said: bytes | memoryview, raw: bytes, begin: int) -> None:
-        """Take *said*, which begins at *begin* of *raw*."""
+        """Process the request *said*, which begins at *begin* of *raw*."""
         try:
             try:
                 number, request = decode_said(said)
@@ -177,7 +176,7 @@ class Call:
                 self._open(number, request)
             elif number > self._last:
                 raise Refused(Code.REJECTED, "the first message of a Push must be an Open")
-            # else the stream has ended, which its producer had not heard yet
+            # otherwise the stream has ended, and the producer does not know that yet
         except Exception as error:
             session = self._sessions.get(number)
             trouble = error
@@ -205,7 +204,7 @@ class Call:
         self._sessions[number] = Session(self._intake, self, number, opened)
 
     def _moves(self, number: int, opened: Open) -> bool:
-        """Whether a producer whose site is another worker's goes there itself."""
+        """Tell the producer to reconnect until it reaches the worker of its site; returns whether it supports that."""
         workers = self._intake.callers.workers
         if workers is None or not workers.place.lets_move(opened.moves):
             return False
@@ -216,7 +215,7 @@ class Call:
         return True
 
     def _left_alone(self) -> None:
-        """Without a stream the call waits for another one, but for a producer that numbers none: it has that one."""
+        """If no stream is left, wait for another one; end the call of a producer that uses no stream numbers."""
         if self._sessions:
             return
         if self._last == 0:
@@ -234,7 +233,7 @@ class Call:
     def _listen_for_silence(self) -> None:
         idle, now = self._intake.idle_timeout, self._loop.time()
         if not self._reading:
-            self._heard_at = now  # what has come is not taken yet: that is no silence of the producer's
+            self._heard_at = now  # a received message is still being processed, so the producer is not silent
         if now < self._heard_at + idle:
             self._silence = self._loop.call_at(self._heard_at + idle, self._listen_for_silence)
         else:
@@ -248,7 +247,7 @@ class Call:
         return bool(self._sessions)
 
     def leave_all(self, why: str, code: Code = Code.GOING_AWAY) -> None:
-        """End the call and its streams with *code*, once what has arrived is committed."""
+        """End the call and its streams with *code*, once the received bytes are committed."""
         self.ended = why
         for session in list(self._sessions.values()):
             session.refuse(Refused(code, why))
@@ -271,7 +270,7 @@ class Call:
             await asyncio.wait([session.ending for session in self._sessions.values() if session.ending is not None])
         await self._answers.spoken()
 
-    # --- what its sessions say
+    # --- the interface for sessions (see session.Line)
 
     def opened(self, session: Session) -> None:
         self._had[session.stream.run, session.stream.site] += 1
@@ -283,13 +282,13 @@ class Call:
         self._answers.last_word(reply)
 
     def closed(self, session: Session) -> None:
-        """*session* is none of the call's any more."""
+        """Drop *session*, which is closed."""
         self._sessions.pop(session.number, None)
         self._answers.forget(session)
         self._left_alone()
 
     def _refuse(self, number: int, error: FlarelogError) -> None:
-        """Answer what is none of the open streams', with *error*."""
+        """Reply with *error* to a request that belongs to no open stream."""
         self._last = max(self._last, number)
         reply = Reply(code_of(error), reason=str(error), incarnation=self._intake.incarnation, number=number)
         self.tell(self.address, reply, error)
@@ -299,7 +298,7 @@ class Call:
     def tell(self, where: object, reply: Reply, error: FlarelogError) -> None:
         """Log a refusal."""
         quiet = reply.code in (Code.EXECUTION_EXCEPTION, Code.GOING_AWAY)
-        # A stream that is held asks again and again, and a thousand may be refused for one reason.
+        # A paused stream asks again and again, and a thousand streams may be refused for one reason.
         quiet = quiet or (reply.code in (Code.PAUSE, Code.REJECTED) and self._intake.lately.said(str(error)))
         level = logging.DEBUG if quiet else logging.WARNING
         log.log(level, "%s: %s at offset %d: %s", where, reply.code.name, reply.committed, error)

@@ -1,4 +1,4 @@
-"""Who calls: as whom calls are counted, what a caller may, and which worker his call is for."""
+"""The callers: their identity, the peer that a call counts against, and the worker that a call belongs to."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from flarelog.security.context import Context
 from flarelog.security.guard import Guard, identity_of
 from flarelog.wire import statuses
 
-NO_SITE = "."  # which no site is called
+NO_SITE = "."  # invalid as a site's name
 
 
 class Callers:
-    """For one event loop."""
+    """The callers of one event loop."""
 
     def __init__(self, options: ServerOptions, guard: Guard, peers: Peers, workers: Workers | None) -> None:
         self.guard, self.peers, self.workers = guard, peers, workers
@@ -31,21 +31,21 @@ class Callers:
         return identity_of(context) if self._certified else NOBODY
 
     def peer_of(self, context: Context) -> str:
-        """Whose calls are counted together: those of one certificate or token; of nobody, those of one address."""
+        """The peer that a call counts against: a certificate or a token, otherwise the address."""
         identity = self._identity(context)
         return key_of(identity) if identity != NOBODY else context.peer().rpartition(":")[0]
 
     def may_see(self, identity: Identity, run: str, site: str = NO_SITE) -> bool:
-        """Whether *identity* may know of *run*, in which no site need have a stream, or of *site* in it."""
+        """Whether *identity* may list *run*, even one without a stream, or *site* in it."""
         return self.guard.policy.permits(identity, Action.LIST_RUNS, run=run, site=site)
 
     def counted(self, context: Context) -> contextlib.AbstractAsyncContextManager[None]:
-        """Count a call of a peer, and let it wait if there are too many. Raises Full."""
+        """Count a call of its peer inside the block; a call over the rate limit waits first. Raises Full."""
         return self.peers.call(context, self.peer_of(context))
 
     @contextlib.asynccontextmanager
     async def answering(self, context: Context) -> AsyncIterator[None]:
-        """A call that is answered once, and told why when it may not be."""
+        """Count a call with one answer inside the block; a FlarelogError ends the call with its status."""
         try:
             async with self.counted(context):
                 yield
@@ -54,7 +54,10 @@ class Callers:
 
     @contextlib.asynccontextmanager
     async def reading(self, context: Context) -> AsyncIterator[tuple[str, Patience]]:
-        """A call that reads or lists: it is dropped when it takes nothing, and told why when it may not."""
+        """Count a call that reads or lists; yields its peer, and the Patience with which to send each piece.
+
+        A FlarelogError ends the call with its status.
+        """
         try:
             peer = self.peer_of(context)
             async with self.peers.reading(context, peer) as patience:
@@ -66,15 +69,15 @@ class Callers:
 
     @property
     def is_home(self) -> bool:
-        """Whether the states of runs are decided here."""
+        """Whether this process decides the states of runs."""
         return self.workers is None or self.workers.home
 
     def elsewhere(self, context: Context, run: str, site: str) -> int | None:
-        """The worker that a call about *site* of *run* is to be passed on to, if it is not this one."""
+        """The worker to relay a call about *site* of *run* to; None: this one."""
         if self.workers is None or isinstance(context, Passed) or self.workers.place.mine(run, site):
             return None
         return self.workers.place.owner(run, site)
 
     def who(self, context: Context) -> bytes:
-        """Who calls, for the worker that a call is passed on to."""
+        """The caller's identity, encoded for the worker that a call is relayed to."""
         return said_of(self._identity(context), context.peer(), self.guard.connection_of(context))

@@ -1,4 +1,4 @@
-"""The calls about runs: StartRun, EndRun, GetRun and RemoveRun. Where there are several workers, home answers them."""
+"""The calls about runs: StartRun, EndRun, GetRun and RemoveRun. With several workers, home answers them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flarelog.security.context import Context
 
 
 class Control:
-    """For one event loop."""
+    """The control calls of one event loop."""
 
     def __init__(self, callers: Callers, runs: Runs, admission: Admission, removals: Removals) -> None:
         self._callers, self._runs, self._admission, self._removals = callers, runs, admission, removals
@@ -26,14 +26,14 @@ class Control:
                 return said
             self._callers.guard.asks(context, Action.START_RUN, run_name(run))
             return (await self._runs.announce(run, Event.START_RUN)).value
-        raise AssertionError  # whoever may not is told so by what raises
+        raise AssertionError  # ``answering`` aborts a refused call
 
     async def get_run(self, run: str, context: Context) -> str:
         async with self._callers.answering(context):
             if (said := await self._home("GetRun", run, context)) is not None:
                 return said
             identity, state = self._callers.guard.asks(context, Action.GET_RUN, run_name(run)), self._runs.state(run)
-            # One that is a site alone must be in the run to know of it.
+            # A caller that is only a site must be in the run to see its state.
             known = state is RunState.UNKNOWN or self._callers.may_see(identity, run)
             known = known or await self._admission.has(run, site_of(identity))
             return (state if known else RunState.UNKNOWN).value
@@ -52,7 +52,7 @@ class Control:
         return self._runs.state(run).value
 
     async def _home(self, method: str, run: str, context: Context) -> str | None:
-        """What home answers; None: this is home."""
+        """The answer of home; None: this is home."""
         workers = self._callers.workers
         if workers is None or workers.home:
             return None

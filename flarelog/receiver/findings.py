@@ -1,8 +1,8 @@
-"""What goes wrong in the logs that a receiver stores, found while they grow, and kept beside them.
+"""The search for findings in the logs that a receiver stores, while they grow; findings are kept beside the logs.
 
-Laws that hold here: it reads what the store has committed, and nothing waits for it or fails by it. What it may use of
-a core is little where the process has other work; then it lags behind. A log that has much to look at holds up no
-other. How far each log was looked at is kept with what was found: a restart, or a kill, goes on where it was.
+Laws that hold here: the search reads committed bytes, and nothing waits for it or fails because of it. It may use
+little of a core if the process has other work; then it lags behind. A log with many new bytes holds up no other log.
+The offset of the search in each log is kept with its findings, so that it resumes there after a restart or a kill.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ from flarelog.stores.base import AtHand, Bytes, Store
 
 log = logging.getLogger(__name__)
 
-LISTED = 0.0003  # seconds that listing a stream may take
-EVERY = 0.4  # seconds between two looks at a log that grows,
-TOGETHER = 30  # where so many grow in that time, and
-SELDOM = 4.0  # seconds at most, where more do: a look costs the same whatever there is to look at
-TURN = 0.002  # seconds of work after which others have a turn
-BUSY = 0.3  # of a core that the process uses beside this, from which on it has other work
-SHARES = (0.2, 0.02)  # of a core that each of two lanes may use: where the process has no other work, and where it has
-MEASURED = 1.0  # seconds over which that is measured
-SLICE = 0.05  # seconds of work after which another log has its turn
-LITTLE = 16 << 10  # bytes that are looked at in one piece
-MOST = 1000  # findings that are kept of a site
-SITES, FINDINGS = 20_000, 50_000  # of which it is in memory what was found; others are read again
-KEEP_EVERY, KEEP_SHARE = 1.0, 20  # seconds; so many times what writing took passes before it is written again
-KEEP_AFTER = 8 << 20  # bytes that were looked at in vain, after which that is kept
-CLOSING = 3.0  # seconds in which what is not kept yet is written, at the end
+LISTED = 0.0003  # seconds of CPU that are charged for listing a stream
+EVERY = 0.4  # seconds between two looks at a growing log
+TOGETHER = 30  # growing logs up to which EVERY holds; more logs are looked at less often
+SELDOM = 4.0  # seconds between two looks at most; a look has a fixed cost, however few bytes are new
+TURN = 0.002  # seconds of work between two yields to the event loop
+BUSY = 0.3  # share of a core for other work, from which on the process counts as busy
+SHARES = (0.2, 0.02)  # share of a core that each of the two lanes may use in an idle process, and in a busy one
+MEASURED = 1.0  # seconds over which the process's CPU time is measured
+SLICE = 0.05  # seconds of work on one log before the next log has its turn
+LITTLE = 16 << 10  # bytes that one quick look may search
+MOST = 1000  # findings that are kept for a site
+SITES, FINDINGS = 20_000, 50_000  # limits on the sites and findings in memory; evicted sites are read again
+KEEP_EVERY, KEEP_SHARE = 1.0, 20  # seconds between writes; and at least so many times the duration of the last write
+KEEP_AFTER = 8 << 20  # bytes searched without a finding, after which the offset is written
+CLOSING = 3.0  # seconds for the last writes at shutdown
 FORMAT = 1
 
 
 @dataclass(slots=True)
 class _Site:
-    """What is known of the logs of one site in one run."""
+    """The search in the logs of one site in one run."""
 
     logs: dict[str, Progress] = field(default_factory=dict)
     size: int = 0  # findings
-    changed: bool = False  # something was found that is not kept yet
-    passed: int = 0  # bytes that were looked at since it was kept
-    due: float = 0.0  # when it may be kept again
+    changed: bool = False  # there are findings that are not written yet
+    passed: int = 0  # bytes searched since the last write
+    due: float = 0.0  # earliest time of the next write
 
 
 class _Load:
-    """How much else the process does. Own work is told to it."""
+    """The CPU load of the process without the search, whose own CPU time the lanes add to ``own``."""
 
     def __init__(self) -> None:
         self.own = 0.0  # seconds
@@ -68,7 +68,7 @@ class _Load:
 
     @property
     def share(self) -> float:
-        """Of a core that one lane may use."""
+        """The share of a core that one lane may use."""
         now = time.monotonic()
         if now - self._at >= MEASURED:
             cpu = time.process_time()
@@ -79,13 +79,13 @@ class _Load:
 
 
 class _Pace:
-    """Of one lane: it rests for so long that its share is not more than it may be."""
+    """The pace of one lane: it sleeps long enough to keep within its share of a core."""
 
     def __init__(self, load: _Load) -> None:
         self._load, self._spent = load, 0.0
 
     async def worked(self, began: float) -> None:
-        """Since *began*, by time.thread_time, when nobody else had a turn in between."""
+        """Charge the CPU time since *began* (time.thread_time); the caller must not have awaited in between."""
         took = time.thread_time() - began
         self._spent += took
         self._load.own += took
@@ -94,25 +94,25 @@ class _Pace:
             await asyncio.sleep(spent * (1 / self._load.share - 1))
 
     async def listed(self) -> None:
-        """As after the work of listing a stream, which others may have done."""
+        """Charge a fixed LISTED for listing a stream, whose time cannot be measured across awaits."""
         await self.worked(time.thread_time() - LISTED)
 
 
 def every(logs: int) -> float:
-    """Seconds between two looks where so many *logs* have grown since the one before."""
+    """Seconds until the next look, after *logs* logs have grown since the last one."""
     return min(SELDOM, EVERY * max(1.0, logs / TOGETHER))
 
 
 class Findings:
-    """For one event loop. *mine*: whether a site of a run is this process's to look at."""
+    """The search of one event loop. *mine*: whether this process searches a site of a run."""
 
     def __init__(self, store: Store, mine: Callable[[str, str], bool]) -> None:
         self.zone = system_zone()
         self._own = zone_of(self.zone) or UTC
         self._store, self._mine = store, mine
         self._grown: dict[StreamId, None] = {}
-        self._behind: dict[StreamId, None] = {}  # of which much is to be looked at, or that nobody has open
-        self._every = EVERY  # seconds, as many logs as grow
+        self._behind: dict[StreamId, None] = {}  # streams with many new bytes, or that are not open
+        self._every = EVERY  # seconds, depending on the number of growing logs
         self._wake = asyncio.Event()
         self._looking: set[StreamId] = set()
         self._sites: OrderedDict[tuple[str, str], _Site] = OrderedDict()
@@ -120,19 +120,19 @@ class Findings:
         self._load = _Load()
         self._near, self._far = _Pace(self._load), _Pace(self._load)
 
-    # --- what happens
+    # --- events
 
     def grew(self, stream: StreamId) -> None:
-        """More of *stream* has come, or it has ended."""
+        """Queue *stream*, which has grown or ended, for a look."""
         self._grown[stream] = None
 
     def ends(self, stream: StreamId) -> None:
-        """*stream* has its receipt, and is about to be closed. Mostly little of it is left to look at, and that is done
-        now: the lanes would open its files once more, which takes ten times as long.
+        """Search the rest of *stream*, which is sealed and about to be closed. The rest is mostly small, and a lane
+        would have to open the files again, which takes ten times as long.
         """
         began = time.thread_time()
         self._grown[stream] = None
-        with suppress(Exception):  # the lanes meet it again, and say it
+        with suppress(Exception):  # the lanes repeat the look and log the error
             hand = self._store.at_hand(stream)
             if hand is not None and self._passes(stream, hand):
                 del self._grown[stream]
@@ -140,21 +140,21 @@ class Findings:
         self._load.own += time.thread_time() - began
 
     def forget(self, run: str, site: str = "") -> None:
-        """*run*, or *site* in it, is no longer in the store."""
+        """Drop the state of *run*, or of *site* in it, which the store no longer has."""
         for one in [one for one in self._sites if one[0] == run and site in ("", one[1])]:
             del self._sites[one]
 
     async def of(self, run: str, site: str) -> Sequence[tuple[StreamId, Progress]]:
-        """What is known of the logs of *site* in *run*, by their names; nothing of what is another process's."""
+        """The progress in the logs of *site* in *run*, sorted by name; empty if another process searches the site."""
         if not self._mine(run, site):
             return []
         known = await self._site(run, site)
         return [(StreamId(run, site, name), progress) for name, progress in sorted(known.logs.items())]
 
-    # --- for as long as the receiver serves
+    # --- the lanes
 
     async def run(self) -> None:
-        """Look at what grows, and at what an earlier receiver left; for ever."""
+        """Search growing logs, and logs that an earlier receiver left unsearched; for ever."""
         async with asyncio.TaskGroup() as tasks:
             for work in (self._look_near, self._look_far, self._keep):
                 tasks.create_task(self._always(work))
@@ -164,17 +164,17 @@ class Findings:
         while True:
             try:
                 await work()
-            except FlarelogError as error:  # the store cannot be read or written now
+            except FlarelogError as error:  # the store is temporarily unreadable or unwritable
                 log.debug("findings: %s; tried again", error)
                 await asyncio.sleep(EVERY)
             except Exception as bug:
-                if repr(bug) not in said:  # whatever it is, it is of no byte's concern
+                if repr(bug) not in said:  # no byte depends on it, so the search goes on
                     log.exception("findings: the receiver failed on a log; other logs continue")
                 said = {repr(bug)}
                 await asyncio.sleep(EVERY)
 
     async def _look_near(self) -> None:
-        """Look at those that grow little by little."""
+        """Search the logs with few new bytes."""
         await asyncio.sleep(self._every)
         waiting, self._grown = self._grown, {}
         self._every = every(len(waiting))
@@ -183,15 +183,15 @@ class Findings:
                 stream = next(iter(waiting))
                 del waiting[stream]
                 await self._glance(stream)
-        finally:  # what one of them met holds up no other
+        finally:  # an error in one log does not lose the others
             self._grown = waiting | self._grown
 
     async def _glance(self, stream: StreamId) -> None:
-        """Look at *stream*, or leave much of it to the other lane. Raises FlarelogError: it is tried again."""
+        """Search *stream*, or leave many new bytes to the other lane. Raises FlarelogError, after queueing a retry."""
         began = time.thread_time()
         hand = self._store.at_hand(stream)
         if hand is not None and hand.more:
-            self._grown[stream] = None  # it is committed soon
+            self._grown[stream] = None  # the rest is committed soon
         if hand is not None and self._passes(stream, hand):
             await self._near.worked(began)
             return
@@ -210,7 +210,7 @@ class Findings:
             raise
 
     def _passes(self, stream: StreamId, hand: AtHand) -> bool:
-        """Whether nothing is in the little that has come to *stream*: mostly so, and then it was looked at."""
+        """Whether a quick look at the few new bytes of *stream* finds nothing; they then count as searched."""
         info, site = hand.info, self._sites.get((stream.run, stream.site))
         if site is None or stream in self._looking:
             return False
@@ -225,7 +225,9 @@ class Findings:
         return True
 
     async def _look_far(self) -> None:
-        """Look at those that have much to look at, each for a while, and between them at what is in the store."""
+        """Search the logs with many new bytes, each for a slice; when there are none, look for unsearched logs in the
+        store.
+        """
         held = self._store.list()
         async with aclosing(held):
             more = True
@@ -233,7 +235,7 @@ class Findings:
                 if self._behind:
                     stream = next(iter(self._behind))
                     del self._behind[stream]
-                    with suppress(FlarelogError):  # it was removed; what cannot be read now is looked at another time
+                    with suppress(FlarelogError):  # it was removed, or is temporarily unreadable
                         await self._look_in_store(stream)
                 elif more:
                     info = await anext(held, None)
@@ -246,7 +248,7 @@ class Findings:
                     await self._wake.wait()
 
     async def _is_new(self, info: StreamInfo) -> bool:
-        """Whether something of *info* was not looked at."""
+        """Whether the stream of *info* has grown or ended since the last look."""
         progress = (await self._site(info.stream.run, info.stream.site)).logs.get(info.stream.log)
         return progress is None or (progress.seen, progress.sealed) != (info.committed, info.sealed)
 
@@ -261,7 +263,7 @@ class Findings:
 
     async def _look(self, stream: StreamId, info: StreamInfo, read: Bytes, pace: _Pace) -> None:
         if stream in self._looking:
-            self._grown[stream] = None  # the other lane is about it
+            self._grown[stream] = None  # the other lane is searching it
             return
         self._looking.add(stream)
         try:
@@ -301,7 +303,7 @@ class Findings:
             site.passed = KEEP_AFTER
         await pace.worked(began)
 
-    # --- what is kept
+    # --- the record
 
     async def _site(self, run: str, site: str) -> _Site:
         known = self._sites.get((run, site))
@@ -317,7 +319,7 @@ class Findings:
         return known
 
     async def _keep(self) -> None:
-        """Write what is new, and forget what is written, where there is too much of it."""
+        """Write new findings, and evict written sites beyond the limits."""
         await asyncio.sleep(KEEP_EVERY)
         now = time.monotonic()
         for key, site in list(self._sites.items()):
@@ -348,7 +350,7 @@ class Findings:
         site.due = time.monotonic() + KEEP_SHARE * (time.monotonic() - began)
 
     async def close(self) -> None:
-        """Write what is not kept yet, as far as the time goes: the rest is looked at again."""
+        """Write all unwritten findings within CLOSING seconds; the next receiver searches the rest again."""
         with suppress(Exception):
             async with asyncio.timeout(CLOSING):
                 for key, site in list(self._sites.items()):
@@ -357,7 +359,7 @@ class Findings:
 
 
 def _said(logs: Iterable[tuple[str, Progress]]) -> bytes:
-    """A line that says what it is, and one for each log."""
+    """The record of a site: a header line, and a line for each log."""
     head = {"findings": FORMAT, "signatures": version()}
     return "".join(
         f"{json.dumps(each)}\n" for each in (head, *({"log": log, **progress.record()} for log, progress in logs))
@@ -365,7 +367,7 @@ def _said(logs: Iterable[tuple[str, Progress]]) -> bytes:
 
 
 def understood(run: str, site: str, raw: bytes) -> dict[str, Progress]:
-    """What is kept of *site* in *run*, by its logs; nothing where other signatures found it, or nobody did."""
+    """The progress in the record *raw* of *site* in *run*, by log; empty if it is invalid, or of other signatures."""
     try:
         head, *lines = raw.decode().splitlines()
         if json.loads(head) != {"findings": FORMAT, "signatures": version()}:

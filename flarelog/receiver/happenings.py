@@ -1,7 +1,7 @@
-"""What a receiver writes down of its streams' states and of the ends of calls: gathered, and written once a second. And
-of how sites' machines fare: the worst of each minute.
+"""The events of streams and calls, and the unstored logs, gathered and written to the store once a second; and the
+health of sites' machines, the worst of each minute.
 
-Nothing waits for it, and nothing fails by it: on a full disk what is gathered waits for room, so much and no more.
+Nothing waits for these writes or fails because of them. On a full disk a bounded number of events waits for room.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ from flarelog.stores.moments import CALL, PAUSED, RESUMED, Happening
 
 log = logging.getLogger(__name__)
 
-EVERY = 1.0  # seconds between two times of writing
-GROUPS = 50  # that wait for each site; what is more than that is told without its reason
-SITES = 5000  # of which something waits
-REMEMBERED = 20_000  # streams that are paused
-MACHINES = 20_000  # of which health is told
-SILENT_FOR = 10 * MINUTE  # milliseconds after which one that tells nothing more is forgotten
+EVERY = 1.0  # seconds between two writes
+GROUPS = 50  # groups of events that may wait for each site; further events lose their reason
+SITES = 5000  # sites whose events may wait
+REMEMBERED = 20_000  # paused streams that are remembered
+MACHINES = 20_000  # machines whose health is recorded
+SILENT_FOR = 10 * MINUTE  # milliseconds after which a machine without news is forgotten
 _NUMBERS = re.compile(r"\d+")
 
 _Key = tuple[str, str, int]
-_Place = tuple[str, str, str]  # of a site in a run
+_Place = tuple[str, str, str]  # run, site, place
 
 
 @dataclass(slots=True)
 class _Faring:
-    """A site's machine."""
+    """The health of a site's machine."""
 
-    due: int  # when its next point is
-    worst: Health | None = None  # since the latest one
+    due: int  # the time of its next point
+    worst: Health | None = None  # the worst health since the last point
 
 
 class Happenings:
-    """For one event loop. *wall*: milliseconds since 1970."""
+    """The gathered events of one event loop. *wall*: milliseconds since 1970."""
 
     def __init__(self, store: Store, wall: Callable[[], int]) -> None:
         self._store, self._wall = store, wall
         self._waiting: dict[tuple[str, str], dict[_Key, Happening]] = {}
         self._faring: dict[tuple[str, str], _Faring] = {}
-        # Not written yet: by run, site and place, logs and why; and what a place that reads all others cannot read, or
-        # that was refused of one which has no others.
+        # Not written yet, for each place: the unstored logs with their reasons; the complete list of its unreadable
+        # logs; and the complete list of its refused logs.
         self._unstored: dict[_Place, dict[str, str]] = {}
         self._readable: dict[_Place, frozenset[str]] = {}
         self._unwanted: dict[_Place, frozenset[str]] = {}
-        self._unread: dict[_Place, int] = {}  # by place: a digest of what it said last that it cannot read
-        self._refused: dict[_Place, frozenset[str]] = {}  # and that was refused: nothing else was since
-        self._held: dict[StreamId, str] = {}  # the places of those that are paused and were not opened
-        self._told = False  # some of that since it was last written
+        self._unread: dict[_Place, int] = {}  # a digest of each place's latest report of unreadable logs
+        self._refused: dict[_Place, frozenset[str]] = {}  # each place's latest list of refused logs, if still complete
+        self._held: dict[StreamId, str] = {}  # the places of streams that were paused at their open
+        self._told = False  # there is news of unstored logs since the last write
         self._writing = asyncio.Lock()
-        self.paused: dict[StreamId, str] = {}  # and why: each asks again and again, and is open for a moment each time
+        self.paused: dict[StreamId, str] = {}  # reasons; such a stream reopens again and again, for a moment
 
     def note(self, stream: StreamId, what: str, why: str = "", since: int = 0) -> None:
-        """*what* happened to *stream*; *since*: milliseconds since 1970."""
+        """Record the event *what* of *stream*; *since*: milliseconds since 1970."""
         groups = self._waiting.setdefault((stream.run, stream.site), {})
         key = what, why[:LONGEST_REASON], since // 1000
         if key not in groups and len(groups) >= GROUPS:
@@ -74,16 +74,16 @@ class Happenings:
             groups[key] = Happening(self._wall(), what, key[1], 1, (stream.log,), since if key[2] else 0)
 
     def call_ended(self, run: str, site: str, streams: int, why: str) -> None:
-        """A call of *site* that had had so many streams of *run*."""
+        """Record the end of a call of *site* that has had *streams* streams of *run*."""
         groups = self._waiting.setdefault((run, site), {})
         key = CALL, why[:LONGEST_REASON], len(groups)
         if len(groups) < GROUPS:
             groups[key] = Happening(self._wall(), CALL, key[1], streams)
 
     def hold(self, stream: StreamId, why: str, place: str = "", *, opened: bool = True) -> None:
-        """The producer of *stream*, which has it at *place*, was told to wait: said once, and again where the reason is
-        another. *opened*: it has had the stream, which is there. A doctor's record is none of the run's logs, and is
-        not asked for again.
+        """Record that the producer of *stream* at *place* was told to wait; recorded once, and again for a new reason.
+        *opened*: the stream was open before the pause. The record of flarelog doctor is ignored unless it was open: it
+        is not a log of the run, and its producer does not retry.
         """
         if stream.log == DOCTORS_LOG and not opened:
             return
@@ -97,7 +97,7 @@ class Happenings:
                 self.refuse(stream, why, place)
 
     def refuse(self, stream: StreamId, why: str, place: str = "") -> None:
-        """*stream* was not opened; its producer has it at *place*."""
+        """Record that *stream* was not opened because of *why*; its producer has it at *place*."""
         key = stream.run, stream.site, place
         self._unstored.setdefault(key, {})[stream.log] = why
         self._refused.pop(key, None)
@@ -106,7 +106,7 @@ class Happenings:
         self._told = True
 
     def refused(self, run: str, site: str, place: str, logs: frozenset[str]) -> None:
-        """Of the logs that *place* of *site* has to be sent *logs* were refused, and no others."""
+        """Record that *logs*, and no others, are the refused logs that *place* of *site* still has to send."""
         key = run, site, place
         if self._refused.get(key) == logs:
             return
@@ -117,17 +117,17 @@ class Happenings:
         held = [one for one, at in self._held.items() if (one.run, one.site, at) == key and one.log not in logs]
         for stream in held:
             del self._held[stream]
-            self.paused.pop(stream, None)  # should it be told to wait again, it is news
+            self.paused.pop(stream, None)  # the next pause is recorded again
 
     def unread(self, run: str, site: str, found: Mapping[str, str], place: str = "", *, whole: bool = False) -> None:
-        """*place* of *site* cannot read *found*, and why (see ``Store.never_stored``): nothing of it is stored, if
-        nothing is. *whole*: it can read all others that it has.
+        """Record the logs *found* that *place* of *site* cannot read, with reasons (see ``Store.never_stored``).
+        *whole*: *place* can read all its other logs.
         """
         key = run, site, place
         said, before = hash((whole, frozenset(found.items()))), self._unread.get(key)
         if said == before:
             return
-        if before is not None:  # another place may have said the same of a log, which is to be told again
+        if before is not None:  # other places' reports of the same logs must be written again
             for one in [one for one in self._unread if one[:2] == key[:2]]:
                 del self._unread[one]
         while len(self._unread) >= MACHINES:
@@ -141,12 +141,12 @@ class Happenings:
             self._readable[key] |= found.keys()
 
     def resume(self, stream: StreamId) -> None:
-        """*stream* goes on; of one that is paused that is news."""
+        """Record that *stream* goes on, if it was paused."""
         if self.paused.pop(stream, None) is not None:
             self.note(stream, RESUMED)
 
     def fares(self, stream: StreamId, health: Health) -> None:
-        """The machine of the site of *stream* does."""
+        """Record the health of the machine of the site of *stream*."""
         key = stream.run, stream.site
         known = self._faring.get(key)
         if known is None:
@@ -156,7 +156,7 @@ class Happenings:
         known.worst = health if known.worst is None else worst(known.worst, health)
 
     def forget(self, run: str, site: str = "") -> None:
-        """What waits to be written of *run*, or of *site* in it, is of what is no longer there."""
+        """Drop all unwritten events of *run*, or of *site* in it, which was removed."""
         for one in [one for one in self._waiting if one[0] == run and site in ("", one[1])]:
             del self._waiting[one]
         for one in [one for one in self._faring if one[0] == run and site in ("", one[1])]:
@@ -169,7 +169,7 @@ class Happenings:
                 del known[stream]
 
     async def write(self) -> None:
-        """Write what waits; what cannot be written waits on."""
+        """Write the gathered events; after an error they wait for the next write."""
         waiting, self._waiting = self._waiting, {}
         for (run, site), groups in waiting.items():
             try:
@@ -181,7 +181,7 @@ class Happenings:
                     self._waiting[run, site] = dict([*groups.items(), *later.items()][:GROUPS])
 
     async def write_unstored(self) -> None:
-        """Write of which logs nothing was stored; what cannot be written, or is of no run that is there, waits."""
+        """Write the unstored logs; after an error, or if the run is missing, they wait for the next write."""
         async with self._writing:
             self._told = False
             await self._write_unstored()
@@ -199,12 +199,12 @@ class Happenings:
                         waiting.setdefault(key, but)
 
     async def written(self) -> None:
-        """What of the logs of which nothing was stored is new has been written, if it can be."""
+        """Return when all news of unstored logs is written, or cannot be written."""
         if self._told or self._writing.locked():
             await self.write_unstored()
 
     async def unstored(self, run: str, wanted: Callable[[str, str], bool]) -> Sequence[StreamInfo]:
-        """As the store's, with what waits to be written: else two readers in one second are told two things."""
+        """As ``Reader.unstored``, after writing the gathered news, so that two readers get the same answer."""
         await self.written()
         return await self._store.unstored(run, wanted)
 
@@ -224,7 +224,7 @@ class Happenings:
                 room -= len(later)
 
     async def run(self) -> None:
-        """Write, again and again, for ever."""
+        """Write all gathered records once a second, for ever."""
         while True:
             await asyncio.sleep(EVERY)
             if self._waiting:
@@ -233,7 +233,7 @@ class Happenings:
             await self.write_health()
 
     async def write_health(self, *, rest: bool = False) -> None:
-        """Write how those machines fared whose minute is over, *rest*: all of them; what cannot be written waits."""
+        """Write the health of machines whose minute is over; *rest*: of all. After an error, the next write retries."""
         now = self._wall()
         for key, known in [(key, known) for key, known in self._faring.items() if rest or known.due <= now]:
             if known.worst is None:
@@ -248,7 +248,7 @@ class Happenings:
                 known.worst = found if known.worst is None else worst(found, known.worst)
 
     async def close(self) -> None:
-        """Write what is left."""
+        """Write all records that wait."""
         with contextlib.suppress(Exception):
             await self.write()
             await self.write_unstored()
@@ -256,7 +256,7 @@ class Happenings:
 
 
 def _is_new(known: dict[StreamId, str], stream: StreamId, why: str) -> bool:
-    """Whether *why* is another reason than is *known* of *stream*, but for its numbers; from now on it is known."""
+    """Whether *why*, apart from its numbers, differs from the *known* reason of *stream*; remembers it."""
     reason = _NUMBERS.sub("", why)
     if known.get(stream) == reason:
         return False

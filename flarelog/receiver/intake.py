@@ -1,7 +1,7 @@
-"""What a stream meets at its receiver: it is let in, counted, slowed down, written down, and told how it may go on.
+"""The receiver's side of each stream: admission, counts, throttling, records, and the terms of its replies.
 
-Nothing that one stream brings can end more than itself: where the receiver is wrong about one, ``wrong`` says so once,
-and its producer is to ask again.
+No message of a stream can end more than that stream: ``wrong`` logs an error inside the receiver once, and the producer
+retries.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from flarelog.wire.packing import Unpacking
 
 log = logging.getLogger(__name__)
 
-ENDING = 8  # streams that end in one turn of the loop
-UNPACKED = 2  # chunks that are in memory unpacked: one is stored while the next is unpacked
+ENDING = 8  # streams that end in one turn of the event loop
+UNPACKED = 2  # decompressed chunks in memory: one is stored while the next is decompressed
 
 
 class Intake:
-    """For one event loop; what each session, and each call, has of its receiver."""
+    """The part of the receiver that sessions and calls use, in one event loop."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class Intake:
         self.unpacking = Unpacking(taken=options.compression != "off")
         self.ending = Turns(ENDING)
         self.unpacked = Turns(UNPACKED)  # by site as well
-        self.writing = Turns()  # by site: whoever sends much, over however many streams, is one of those who write
+        self.writing = Turns()  # by site: a site has one place in the queue, however many streams it sends
         self.states, self.happenings, self._grew, self._ends = states, happenings, grew, ends
         self._bus, self._admission, self._runs, self._quota = bus, admission, runs, quota
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
-        self._lost = set[StreamId]()  # those of them whose producers have not left by themselves, nor must stay out
+        self._lost = set[StreamId]()  # silent streams whose producers are expected to come back
 
-    # --- who comes and goes
+    # --- opening and leaving
 
     async def admit(self, session: Session, opened: Open) -> Appender:
         stream, line, admission = opened.stream, session.line, self._admission
@@ -81,7 +81,7 @@ class Intake:
         session.counted = True
         await admission.admit(opened)
         await admission.count(stream)
-        if stream.log == DOCTORS_LOG:  # where its bytes have no room it is not to be there without them
+        if stream.log == DOCTORS_LOG:  # without room for its bytes, not even an empty log is created
             self._quota.take(stream, 0)
         appender = await admission.open(opened, line.peer)
         self._quota.noted(stream, sum(map(size_of, appender.marks)))
@@ -96,7 +96,7 @@ class Intake:
         await self._let_in(session)
         if opened.news is not None:
             health = opened.news.health
-            if health is not None and told(opened.news, health)[1]:  # else there is nothing to be seen
+            if health is not None and told(opened.news, health)[1]:  # otherwise the run would be empty
                 await self._admission.admit(opened)
             self._told_missing(opened.stream, opened.news)
 
@@ -113,7 +113,7 @@ class Intake:
         elif before is not None:
             before.refuse(Refused(Code.FENCED, "a newer producer opened it"))
         self.states.opened(stream, session.producer)
-        if stream not in self.happenings.paused:  # one that is paused asks again and again
+        if stream not in self.happenings.paused:  # a paused stream reopens again and again
             self.happenings.note(stream, OPENED)
             log.info("%s: opened at offset %d", stream, committed, extra=each("are open", stream))
         self._bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
@@ -146,7 +146,7 @@ class Intake:
                 self._lost.add(stream)
 
     def lost(self, run: str) -> bool:
-        """Whether a log of *run* has lost its producer, less than the idle timeout ago."""
+        """Whether a log of *run* lost its producer less than the idle timeout ago."""
         return any(stream.run == run for stream in self._lost)
 
     def _timed_out(self, stream: StreamId) -> None:
@@ -159,7 +159,7 @@ class Intake:
         self._bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=False)
 
     def forget(self, run: str, site: str) -> None:
-        """*run*, or *site* in it, is no longer in the store."""
+        """Drop the state of *run*, or of *site* in it, which the store no longer has."""
         self.states.forget(run, site)
         self.happenings.forget(run, site)
         self._quota.forget(run, site)
@@ -172,12 +172,12 @@ class Intake:
             timer.cancel()
         self.unpacking.close()
 
-    # --- what comes
+    # --- messages
 
     def take(self, session: Session, size: int) -> None:
         stream = session.stream
         if self.sessions.get(stream) is not session:
-            return  # another call has the stream, and of this one nothing will be stored
+            return  # another call has the stream, so this session stores nothing
         self._quota.take(stream, size)
         self._admission.writes(stream, session.appender)
         self.states.took(stream, size)
@@ -191,7 +191,7 @@ class Intake:
             log.info("%s: goes on at offset %d", stream, session.appender.committed, extra=each("are open", stream))
 
     def told(self, stream: StreamId, producer: bytes, news: News) -> None:
-        """*producer* has told how *stream* and its machine fare."""
+        """Record the *news* of *producer* about *stream* and its machine."""
         if news.health is not None:
             health, _ = told(news, news.health)
             self.happenings.fares(stream, health)
@@ -220,7 +220,7 @@ class Intake:
     def ends(self, stream: StreamId) -> None:
         self._ends(stream)
 
-    # --- what is answered
+    # --- replies
 
     def is_ending(self, run: str) -> bool:
         return self._runs.state(run) in (RunState.ENDING, RunState.ENDED)
@@ -236,7 +236,7 @@ class Intake:
         self.happenings.refuse(session.stream, why, session.place)
 
     def wrong(self, where: object, bug: Exception) -> Refused:
-        """Say that the receiver itself failed at *where*, and return what its producer is told: to ask again."""
+        """Log that the receiver failed at *where*; returns the refusal that makes the producer retry."""
         if not self.lately.said(f"{where}: {bug!r}"):
             log.error("%s: the receiver failed on this log; other logs continue", where, exc_info=bug)
         return Refused(Code.PAUSE, f"the receiver failed ({type(bug).__name__}): its own log has the traceback")

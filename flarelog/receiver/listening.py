@@ -1,4 +1,4 @@
-"""The ports of a receiver: one for producers, readers and operators, and one more for those who show a token."""
+"""The ports of a receiver: one for producers, readers and operators, and a second one for readers with a token."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from flarelog.wire import service
 log = logging.getLogger(__name__)
 
 Handlers = Callable[[service.Meet], list[Any]]
-"""gRPC's handlers of all calls that come in where *meet* lets them."""
+"""Makes gRPC's handlers of all calls; *meet* authenticates each call."""
 
 
 class Listening:
-    """*shared*: another process of this receiver has the same port."""
+    """The ports of one process. *shared*: other processes of this receiver use the same port."""
 
     def __init__(self, options: ServerOptions, guard: Guard, *, shared: bool) -> None:
         self.address = self.reader_address = ""
@@ -34,7 +34,7 @@ class Listening:
         self._servers: list[grpc.aio.Server] = []  # one a port
 
     async def start(self, handlers: Handlers) -> None:
-        """Take the ports, and answer there. Raises CannotListen."""
+        """Listen on the ports, and serve. Raises CannotListen."""
         options, guard = self._options, self._guard
         if options.tls is not None:
             self._certificates = guard.certificates = ServerCertificates(options.tls)
@@ -45,7 +45,7 @@ class Listening:
             await server.start()
 
     def _bind(self, address: str, handlers: list[Any], *, demanded: bool = True) -> str:
-        """Take *address*, and return ``HOST:PORT``; *demanded*: certificates are. Raises CannotListen."""
+        """Listen on *address*, return ``HOST:PORT``. *demanded*: clients need a certificate. Raises CannotListen."""
         age = aging(self._options.max_connection_age) if self._certificates is not None else []
         server = service.server(self._options.max_connections, shared=self._shared, more=age)
         server.add_generic_rpc_handlers(handlers)
@@ -55,7 +55,7 @@ class Listening:
                 bound = server.add_secure_port(f"{host}:{port}", self._certificates.credentials(demanded=demanded))
             else:
                 bound = server.add_insecure_port(f"{host}:{port}")
-        except RuntimeError:  # which does not say whether it is the port or the certificates
+        except RuntimeError:  # gRPC does not say whether the port or the certificates failed
             bound = 0
         if not bound:
             why = tried(address) or f"gRPC refuses the {'certificates' if self._certificates else 'address'}"
@@ -64,11 +64,11 @@ class Listening:
         return f"{host}:{bound}"
 
     def stop(self, grace: float) -> list[asyncio.Task[None]]:
-        """Take no call any more; what lets those that are under way end within *grace* seconds, one a port."""
+        """Accept no more calls; returns a task for each port, which gives running calls *grace* seconds to end."""
         return [asyncio.create_task(server.stop(grace)) for server in self._servers]
 
     def reread(self) -> None:
-        """Read certificates, policy and tokens again though they seem unchanged, and say what came of it."""
+        """Read certificates, policy and tokens again, even if they seem unchanged, and log the result."""
         if self._certificates is not None:
             self._certificates.reread()
         if not self._guard.reread() and self._certificates is None:

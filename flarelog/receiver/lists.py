@@ -1,8 +1,7 @@
-"""What a receiver says of what it holds: List, ListRuns, Timeline and Findings, piece by piece, and to each only what
-he may see.
+"""The calls List, ListRuns, Timeline and Findings: answers about the store, in pieces, filtered by the policy.
 
-Laws that hold here: what nobody asked for, or whoever asks may not see, is not read; each who lists has his turn, and
-what is being received goes in between.
+Laws that hold here: a list reads only streams that the caller asked for and may see. Concurrent callers take turns, and
+the reception of logs goes on between two turns.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 import grpc
 
-from flarelog.model import Action, RunInfo, StreamInfo
+from flarelog.model import Action, RunInfo, StreamId, StreamInfo
 from flarelog.names import run_name, site_name
 from flarelog.policy import Identity
 from flarelog.receiver.callers import Callers
@@ -36,12 +35,12 @@ from flarelog.wire.codec.findings import Asked, FoundIn, found_in_messages
 from flarelog.wire.codec.lists import Listing, encode_info, encode_infos, parts_of
 from flarelog.wire.codec.timeline import Times, moments_in_messages
 
-TURN, TURN_MOST = 0.002, 100  # seconds, streams: what is looked at in one turn
-TOLD_WITHIN, TOLD_MOST, TOLD_BYTES = 0.01, 100, 32 << 10  # seconds, streams, bytes: what one message tells together
+TURN, TURN_MOST = 0.002, 100  # seconds and streams of one turn
+TOLD_WITHIN, TOLD_MOST, TOLD_BYTES = 0.01, 100, 32 << 10  # seconds, streams and bytes of one message
 
 
 class Lists:
-    """For one event loop."""
+    """The lists of one event loop."""
 
     def __init__(
         self,
@@ -68,8 +67,8 @@ class Lists:
         *,
         together: bool = False,
     ) -> AsyncGenerator[Any, None]:
-        """What *own* answers to a peer, for who calls, and whether another worker asks; and what
-        *relayed* makes of it. *together*: several streams a message.
+        """The answer of *own*, which gets the peer, its identity, and whether another worker relayed the call; with
+        several workers, *relayed* adds their answers. *together*: several streams a message.
         """
         callers, workers = self._callers, self._callers.workers
         async with callers.reading(context) as (peer, patience):
@@ -77,7 +76,7 @@ class Lists:
                 run_name(asked.run)
             if asked.site:
                 site_name(asked.site)
-            # What is passed on was asked for, and is in the audit, where it came from.
+            # The worker that relayed a call has checked the policy and written the audit line.
             passed = isinstance(context, Passed)
             identity = identity_of(context) if passed else callers.guard.asks(context, action, asked.run, asked.site)
             found = own(peer, identity, passed)
@@ -89,7 +88,7 @@ class Lists:
                         yield part
 
     def streams(self, asked: Listing, context: Context) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
-        """What List answers."""
+        """The answer to List."""
 
         def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[tuple[StreamInfo, int], None]:
             return self._held(asked, peer, identity)
@@ -99,7 +98,7 @@ class Lists:
     async def _held(
         self, asked: Listing, peer: str, identity: Identity
     ) -> AsyncGenerator[tuple[StreamInfo, int], None]:
-        """What the store holds of it, and *identity* may list, in messages."""
+        """The stored streams that *asked* names and *identity* may list, in messages."""
         guard, streams = self._callers.guard, 0
 
         def wanted(run: str, site: str) -> bool:
@@ -124,13 +123,13 @@ class Lists:
                     for part in parts_of(replace(info, state=state, marks=marks, lengths=lengths)):
                         if part[1]:
                             async with self._turns.one(peer):
-                                pass  # whoever lists something shorter has a turn in between
+                                pass  # callers with shorter lists have a turn in between
                         yield part
                 if not infos or streams == asked.limit:
                     return
 
     async def _grown(self, asked: Listing, wanted: Callable[[str, str], bool]) -> AsyncGenerator[StreamInfo, None]:
-        """What is known of the open streams that have grown lately: nothing is looked up for the others."""
+        """The open streams that have grown lately, from memory alone."""
         for stream in sorted(self._states.grown(asked.run, asked.site, asked.within / 1000)):
             behind = (stream.run, stream.site, stream.log) > asked.after
             at_hand = self._store.at_hand(stream) if behind and wanted(stream.run, stream.site) else None
@@ -138,7 +137,7 @@ class Lists:
                 yield at_hand.info
 
     async def _some(self, found: AsyncGenerator[StreamInfo, None], peer: str, most: int) -> list[StreamInfo]:
-        """The next of *found*, in one turn; none when there are no more."""
+        """The next streams of *found*, in one turn; empty at the end."""
         infos: list[StreamInfo] = []
         async with self._turns.one(peer):
             end = time.monotonic() + TURN
@@ -150,7 +149,7 @@ class Lists:
         return infos
 
     async def runs(self, run: str, context: Context) -> AsyncIterator[RunInfo]:
-        """What ListRuns answers."""
+        """The answer to ListRuns."""
         callers, workers = self._callers, self._callers.workers
         async with callers.reading(context) as (peer, patience):
             passed = isinstance(context, Passed)
@@ -160,7 +159,7 @@ class Lists:
             found: AsyncGenerator[RunInfo, None] = self._sums(run, peer, identity)
             if workers is not None and not passed:
                 found = workers.relay.list_runs(run, found, context, callers.who(context))
-            rest = [] if passed else sorted(known, reverse=True)  # those without a stream are in no store's list
+            rest = [] if passed else sorted(known, reverse=True)  # runs without a stream are not in the store's list
             async with contextlib.aclosing(found) as infos:
                 async for info in infos:
                     while rest and rest[-1] <= info.run:
@@ -173,7 +172,7 @@ class Lists:
                     yield RunInfo(name, known[name])
 
     async def _sums(self, run: str, peer: str, identity: Identity) -> AsyncGenerator[RunInfo, None]:
-        """What is held here of the runs, as far as *identity* may see it."""
+        """The totals of the runs in this process, as far as *identity* may see them."""
 
         async def seen() -> AsyncGenerator[StreamInfo, None]:
             def wanted(run: str, site: str) -> bool:
@@ -186,9 +185,12 @@ class Lists:
                     for info in infos:
                         yield info
 
+        def sent(stream: StreamId) -> bool:  # a producer that waits is connected, and has its stream open now and then
+            return stream in self._sessions or self._states.asks(stream)
+
         async with (
             contextlib.aclosing(seen()) as streams,
-            contextlib.aclosing(totals(streams, self._sessions.__contains__)) as found,
+            contextlib.aclosing(totals(streams, sent)) as found,
         ):
             async for info in found:
                 yield info
@@ -196,7 +198,7 @@ class Lists:
     # --- times
 
     def timeline(self, asked: Times, context: Context) -> AsyncIterator[Sequence[Moment] | bytes]:
-        """What Timeline answers."""
+        """The answer to Timeline."""
 
         def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[Sequence[Moment], None]:
             return self._moments(asked, peer, identity, whole=not passed)
@@ -206,7 +208,7 @@ class Lists:
     async def _moments(
         self, asked: Times, peer: str, identity: Identity, *, whole: bool
     ) -> AsyncGenerator[Sequence[Moment], None]:
-        """What the store knows of it, as far as *identity* may see it, in messages. *whole*: of the run as well."""
+        """The moments that *identity* may see, in messages. *whole*: with those of the run as a whole."""
 
         def wanted(run: str, site: str) -> bool:
             return self._callers.guard.policy.permits(identity, Action.TIMELINE, run=run, site=site)
@@ -222,10 +224,10 @@ class Lists:
                     if whole or message[0].site:
                         yield message
 
-    # --- what went wrong
+    # --- findings
 
     def findings(self, asked: Asked, context: Context) -> AsyncIterator[FoundIn | bytes]:
-        """What Findings answers."""
+        """The answer to Findings."""
 
         def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[FoundIn, None]:
             return self._troubles(asked, context, peer, identity)
@@ -237,7 +239,7 @@ class Lists:
     async def _troubles(
         self, asked: Asked, context: Context, peer: str, identity: Identity
     ) -> AsyncGenerator[FoundIn, None]:
-        """What was found of it here, and *identity* may read, in messages."""
+        """The findings of this process in logs that *identity* may read, in messages."""
         known = self._found
         if known is None:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this receiver was told not to look for findings")
@@ -255,7 +257,7 @@ class Lists:
 
 
 async def _together(parts: AsyncGenerator[tuple[StreamInfo, int] | bytes, None]) -> AsyncGenerator[bytes, None]:
-    """*parts* in fewer messages: one costs many times what a stream in it does."""
+    """*parts* in fewer messages: a message costs many times as much as a stream in it."""
     waiting, size, since = list[bytes](), 0, 0.0
     async with contextlib.aclosing(parts):
         async for part in parts:

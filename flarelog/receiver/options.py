@@ -1,4 +1,4 @@
-"""How a receiver serves, and how much it takes: each option once, with its default and what is to be known of it."""
+"""The options of a receiver and its limits: each option once, with its default and its help."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ LISTEN = "127.0.0.1:4721"
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions(Limits):
-    """How a receiver serves, and how much it takes. Raises InvalidOption."""
+    """The options of a receiver, and its limits. Raises InvalidOption."""
 
     listen: str = option(LISTEN, "HOST:PORT to listen on. Port 0 takes a free port.")
     idle_timeout: float = option(
         IDLE_TIMEOUT, "Seconds without a message after which a sidecar counts as gone. It can return and continue."
     )
-    # A run that nobody announced is answered EXECUTION_EXCEPTION then.
+    # If set, the receiver answers an unannounced run with EXECUTION_EXCEPTION.
     announced_runs_only: bool = option(False, "Accept only runs that flarelog run-start announced.")
-    tls: Tls | None = None  # only certificates of this CA get in
+    tls: Tls | None = None  # peers need a certificate of its CA
     insecure: bool = option(False, "Accept other machines without TLS. Loopback does not need this.")
-    policy: Policy | PolicyFile | None = None  # None: what Policy() says with TLS, and everything without
+    policy: Policy | PolicyFile | None = None  # None: Policy() with TLS, and no restrictions without
     reader_listen: str = option(
         "",
         "HOST:PORT of a second port, for people with a token (flarelog token) and no certificate.",
     )
-    tokens: Tokens | None = None  # who is let in there
+    tokens: Tokens | None = None  # the tokens that reader_listen accepts
     end_timeout: float = 60.0  # seconds that an ending run waits for its streams
     compression: Compression = option(
         "auto",

@@ -1,8 +1,8 @@
-"""Who calls: how often, how much at once, and in whose turn the work is done that takes long.
+"""The limits of each peer, on the rate and the number of its calls, and the fair queue for slow work.
 
-Laws that hold here: what one peer is too fast or too many with holds nobody else; each peer has its turn, however many
-calls another one has waiting; between two pieces of such work the loop goes once around, so that what is being received
-never waits for more than one of them.
+Laws that hold here: a peer over a limit holds up no other peer. Each peer has its turn, however many calls another peer
+has waiting. The event loop runs once between two pieces of slow work, so that reception never waits for more than one
+piece.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from flarelog.security.context import Context
 
 log = logging.getLogger(__name__)
 
-OPENS_BURST = 10  # seconds' worth of calls that a peer may begin at once: all logs of a site, when its receiver is back
+OPENS_BURST = 10  # seconds of the rate that a peer may use at once: a site reopens all its logs after a reconnect
 
 
 class Turns:
-    """At most *at_once* pieces of work at a time, *each* of them for one key; of those who wait, each key is served in
-    its turn.
+    """A fair queue: at most *at_once* pieces of work at a time, at most *each* of them for one key; waiting keys are
+    served in turn.
     """
 
     def __init__(self, at_once: int = 1, each: int | None = None) -> None:
@@ -35,12 +35,12 @@ class Turns:
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # in the order in which they are served
 
     def one(self, key: Hashable) -> _Turn:
-        """To be in meanwhile."""
+        """A context manager that holds one turn of *key*."""
         return _Turn(self, key)
 
     async def begins(self, key: Hashable) -> None:
-        """Have a turn, until it ``ends``."""
-        if self._may(key):  # whoever waits may not
+        """Wait for a turn of *key*; the caller gives it back with ``ends``."""
+        if self._may(key):  # a key with waiting work never may
             self._serve(key)
             return
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -49,11 +49,11 @@ class Turns:
             await mine
         except asyncio.CancelledError:
             if mine.done() and not mine.cancelled():
-                self._give_back(key)  # it was served in the same moment
+                self._give_back(key)  # the turn came at the moment of the cancellation
             raise
 
     def ends(self, key: Hashable) -> None:
-        # Later: what the loop has to do anyway comes first.
+        # Later, so that the event loop first runs its other work.
         asyncio.get_running_loop().call_soon(self._give_back, key)
 
     def _may(self, key: Hashable) -> bool:
@@ -79,7 +79,7 @@ class Turns:
 
 
 class _Turn:
-    """A class, because each log has two: a generator of ``contextlib`` takes three times as long."""
+    """One turn as a context manager; a class, because ``contextlib`` takes three times as long, twice for each log."""
 
     __slots__ = ("_key", "_turns")
 
@@ -94,11 +94,11 @@ class _Turn:
 
 
 class Peers:
-    """What each peer has under way, against *limits*. A peer is whom its certificate names, else its address."""
+    """The running calls of each peer, against *limits*. A peer is a certificate's name, otherwise an address."""
 
     def __init__(self, limits: Limits, said: Callable[[str], bool]) -> None:
         self._limits = limits
-        self._said = said  # whether a sentence was said just now
+        self._said = said  # whether a sentence was logged just now
         self._calls = Places(
             limits.max_peer_calls,
             "call",
@@ -120,10 +120,10 @@ class Peers:
         self._opens = Pace(limits.max_peer_opens, limits.max_peer_opens * OPENS_BURST)
 
     async def begins(self, address: str, name: str) -> None:
-        """Count a call of peer *name* over the connection from *address*, until it ``ends``, and let it wait if they
-        come too fast. Raises Full.
+        """Count a call of peer *name* over the connection from *address*, until ``ends``; a call over the rate limit
+        waits first. Raises Full.
 
-        A call that lasts begins and ends: a context manager of its own would be a kilobyte of each.
+        Long calls use this pair of methods, because a context manager takes a kilobyte of memory for each call.
         """
         with contextlib.ExitStack() as undo:
             self._calls.take(name)
@@ -134,13 +134,13 @@ class Peers:
             undo.pop_all()
 
     def ends(self, address: str, name: str) -> None:
-        """The call that began so has ended."""
+        """Stop counting a call that ``begins`` has counted."""
         self._connections.give_back(name, address)
         self._calls.give_back(name)
 
     @contextlib.asynccontextmanager
     async def call(self, context: Context, name: str) -> AsyncIterator[None]:
-        """Count a call of peer *name* meanwhile, and let it wait if they come too fast. Raises Full."""
+        """Count a call of peer *name* inside the block; a call over the rate limit waits first. Raises Full."""
         address = context.peer()
         await self.begins(address, name)
         try:
@@ -149,7 +149,7 @@ class Peers:
             self.ends(address, name)
 
     async def opens(self, name: str) -> None:
-        """Count a call, or a stream in one, that peer *name* begins, and let it wait if they come too fast."""
+        """Count a new call of peer *name*, or a new stream in a call; sleep if it is over the rate limit."""
         wait = self._opens.wait(name, 1, asyncio.get_running_loop().time())
         if wait:
             limit = f"{self._limits.max_peer_opens} calls and streams a second (--max-peer-opens)"
@@ -160,14 +160,14 @@ class Peers:
 
     @contextlib.asynccontextmanager
     async def reading(self, context: Context, name: str) -> AsyncIterator[Patience]:
-        """The same of a call that reads or lists, and must take each piece within the time that it is granted."""
+        """Count a call of peer *name* that reads or lists; yields the Patience with which to send each piece."""
         async with self.call(context, name):
             with self._reads.one(name):
                 yield Patience(name, self._limits.read_timeout)
 
 
 class Patience:
-    """With a reader who must take each piece within *seconds*: whoever does not is dropped, and nobody waits for it."""
+    """A context manager for sending one piece to a reader: cancels the call if that takes more than *seconds*."""
 
     def __init__(self, peer: str, seconds: float) -> None:
         self._peer, self._seconds = peer, seconds

@@ -1,4 +1,4 @@
-"""What a stream, or a site, is called: live, quiet, silent, paused, ended and so on."""
+"""The phase of a stream, or of a site: live, quiet, silent, paused, ended and so on."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from flarelog.values import frozen
 
 K = TypeVar("K")
 
-QUIET_AFTER = 10.0  # seconds without a byte after which a stream is called quiet
-HUNG_AFTER = 60.0  # seconds without a byte, and without work of its writers, after which it is called hung
+QUIET_AFTER = 10.0  # seconds without a byte after which a stream is quiet
+HUNG_AFTER = 60.0  # seconds without a byte, and without CPU time of its writers, after which a stream is hung
 
 
 class Phase(enum.StrEnum):
     LIVE = "live"
-    QUIET = "quiet"  # its producer is there, and sends no byte
-    BUSY = "busy"  # quiet, and the processes that write it compute
-    HUNG = "hung"  # quiet, and the processes that write it do nothing, for a while
+    QUIET = "quiet"  # the producer is connected, and sends no byte
+    BUSY = "busy"  # quiet, and the processes that write it use the CPU
+    HUNG = "hung"  # quiet, and the processes that write it have been idle for a while
     GONE = "gone"  # quiet, and the processes that wrote it have ended
-    SILENT = "silent"  # open, and not even a heartbeat comes
-    LOST = "lost link"  # nobody has it open, and it has not ended
-    PAUSED = "paused"  # the receiver has told its producer to wait
-    UNSTORED = "not stored"  # nothing of it ever was
-    OPEN = "open"  # not ended; only a receiver would know more
+    SILENT = "silent"  # open, without even a heartbeat
+    LOST = "lost link"  # no producer has it open, and it has not ended
+    PAUSED = "paused"  # the receiver has told the producer to wait
+    UNSTORED = "not stored"  # no byte was ever stored
+    OPEN = "open"  # not ended; without a receiver, no more is known
     ENDED = "ended"
 
 
 @frozen
 class Standing:
-    """What a stream, or a site, is called. *age*: seconds that it has been so, where that says something."""
+    """The phase of a stream, or of a site. *age*: seconds since the phase began, where that is useful."""
 
     phase: Phase
     age: float | None = None
-    why: str = ""  # of what is paused: the receiver's sentence; of what has ended: receipt or timeout
+    why: str = ""  # if paused: the receiver's sentence; if ended: receipt or timeout
 
 
 def standing(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> Standing:
-    """What *info* comes to. *quiet_after*: seconds."""
+    """The phase of the stream of *info*. *quiet_after*: seconds."""
     state = info.state or State()
     if info.sealed:
         return Standing(Phase.ENDED, why="receipt")
@@ -55,7 +55,7 @@ def standing(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> Standing:
     if not state.linked:
         away = state.changed or 0.0
         return Standing(Phase.ENDED, away, "timeout") if 0 < state.idle_timeout <= away else Standing(Phase.LOST, away)
-    # Heartbeats come three times as often as the timeout wants something.
+    # The producer sends three heartbeats within one idle timeout.
     if state.heard is not None and 0 < state.idle_timeout < 2 * state.heard:
         return Standing(Phase.SILENT, state.heard)
     still = state.grown if state.grown is not None else state.changed or 0.0
@@ -63,7 +63,7 @@ def standing(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> Standing:
 
 
 def _quiet(still: float, activity: Activity | None) -> Standing:
-    """What a stream is called that has been *still* for so many seconds, whose writers have that *activity*."""
+    """The phase of a stream without a byte for *still* seconds, whose writers have that *activity*."""
     if activity is None:
         return Standing(Phase.QUIET, still)
     if not activity.processes:
@@ -86,20 +86,21 @@ _MISSING = {
 
 
 def missing(one: Standing) -> str:
-    """Why what a site has of a log called so cannot be had now; empty: it can, or only a receiver would know."""
+    """Why the rest of a log in that phase cannot be had now; empty: it can, or the phase does not show it."""
     if one.phase in (Phase.PAUSED, Phase.UNSTORED):
         return one.why
     return "" if one.why == "receipt" else _MISSING.get(one.phase, "")
 
 
 def lag(info: StreamInfo) -> int | None:
-    """Bytes that the source has and the receiver has not, as far as the producer has told; None when it has not."""
+    """Bytes of the source that the receiver does not have yet, by the producer's news; None without news."""
     if info.sealed or info.state is None or not info.state.end:
         return None
     return max(0, info.state.end - info.committed)
 
 
-# What is said of a site is what is worst of its logs, as far as people can do something; then what is best.
+# The phase of a site is the first of these that one of its logs has: first the phases in which people can act, and
+# live; then the rest from the most to the least useful.
 _FIRST = (
     *(Phase.SILENT, Phase.LOST, Phase.PAUSED, Phase.LIVE),
     *(Phase.HUNG, Phase.BUSY, Phase.GONE, Phase.QUIET, Phase.OPEN, Phase.UNSTORED),
@@ -107,7 +108,7 @@ _FIRST = (
 
 
 def sites(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> dict[tuple[str, str], Standing]:
-    """What each (run, site) is called: it has ended when all its logs have."""
+    """The phase of each (run, site); a site has ended when all its logs have."""
     return _of_groups(infos, lambda info: (info.stream.run, info.stream.site), quiet_after)
 
 
@@ -133,8 +134,8 @@ _SAID = (
 
 
 def summary(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> str:
-    """One line: ``7 sites: 5 live, 1 quiet 42 s, 1 ended``. An age stands where one site is so. A site of several runs
-    is what is worst of its logs in all of them.
+    """One line: ``7 sites: 5 live, 1 quiet 42 s, 1 ended``. A phase of one site has its age. A site of several runs
+    counts once, by its logs in all of them.
     """
     every = list(infos)
     runs = {info.stream.run for info in every}
@@ -151,7 +152,7 @@ def summary(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> st
 
 
 def spoken(seconds: float) -> str:
-    """A time as people say it: ``42 s``, ``3 min``, ``2 h 5 min``, ``3 d 4 h``."""
+    """A duration for people: ``42 s``, ``3 min``, ``2 h 5 min``, ``3 d 4 h``."""
     whole = int(seconds)
     if whole < 120:
         return f"{whole} s"

@@ -1,7 +1,7 @@
-"""What a Read answers: the bytes of a stream and its marks, or what a sieve keeps of them, or what is counted.
+"""The call Read: it returns the bytes of a stream and its marks, or the lines that a sieve keeps, or counts.
 
-Laws that hold here: whoever sends, and another reader, has a turn between two pieces that are sieved or counted; a
-reader who takes nothing is dropped.
+Laws that hold here: producers and other readers have a turn between two pieces that are sieved or counted; a reader
+that accepts no data is disconnected.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from flarelog.security.context import Context
 from flarelog.stores.base import Store
 from flarelog.wire.codec.reads import Piece, Wanted, read_request
 
-GATHERED, GATHER = 16 << 10, 0.02  # bytes, seconds: what follows a smaller piece waits for more to go with it
-SIEVED, SIEVE_SECONDS = (4 << 10, 64 << 10), 0.005  # bytes that are sieved at once, from and to; how long it may take
-TELL_EVERY = 0.5  # seconds between two words on how far a sieve is, where it keeps nothing
+GATHERED, GATHER = 16 << 10, 0.02  # bytes, seconds: after a piece of fewer bytes, the call waits for more
+SIEVED, SIEVE_SECONDS = (4 << 10, 64 << 10), 0.005  # least and most bytes of one sieve step; its time limit
+TELL_EVERY = 0.5  # seconds between two progress messages while a sieve keeps no line
 
 
 class Reads:
-    """For one event loop."""
+    """The reads of one event loop."""
 
     def __init__(self, store: Store, callers: Callers) -> None:
         self._store, self._callers = store, callers
         self._sieving = Turns()
-        self._at_once = SIEVED[1] // 4  # bytes; nobody knows yet how long it takes
+        self._at_once = SIEVED[1] // 4  # bytes; adapted to the measured time
 
     async def read(self, request: Any, context: Context) -> AsyncIterator[Piece | bytes]:
-        """Answer a Read with what is committed and, where its reader follows, with what is being committed."""
+        """Answer a Read with the committed bytes and, if the reader follows, with later bytes as they are committed."""
         async with self._callers.reading(context) as (peer, patience):
             wanted = read_request(request)
             async with contextlib.aclosing(self._answers(request, wanted, peer, context)) as found:
@@ -62,7 +62,7 @@ class Reads:
                 yield found
 
     async def _found(self, wanted: Wanted, peer: str, pieces: AsyncIterator[tuple[int, bytes]]) -> AsyncIterator[Piece]:
-        """What *wanted* asks for, of *pieces* of its stream."""
+        """The answer to *wanted*, from *pieces* of its stream."""
         marks, clock = wanted.first_mark, asyncio.get_running_loop().time
         sieving = Sieving(wanted.sieve, wanted.start) if wanted.sieve is not None else None
         counting = Counting(wanted.start, wanted.counts) if wanted.counts is not None else None
@@ -109,7 +109,7 @@ class Reads:
                 marks += 1
 
     def _paced(self, took: float) -> None:
-        """Sieve less at once where that takes so long that others notice."""
+        """Adapt the bytes of a sieve step, so that a step does not block the event loop for long."""
         if took > SIEVE_SECONDS:
             self._at_once = max(SIEVED[0], self._at_once // 2)
         elif took < SIEVE_SECONDS / 4:

@@ -1,8 +1,8 @@
-"""Runs that leave a receiver while it serves: what each of its processes does before and after one is removed.
+"""Removal of runs from a serving receiver: the steps of each of its processes.
 
-First nobody can open a stream of it any more, anywhere; then, if none is open, it is gone from the store; then it is
-forgotten, so that its name is as good as new. A producer that was at it does not bring it back unasked: what it still
-has of a run that somebody removed is refused, and only whoever is started again begins anew.
+First all processes refuse to open streams of the run; then, if no stream is open, the store removes it; then all
+processes forget the run, so that its name can be used again. A producer that was sending the run does not bring it
+back: the receiver refuses its bytes, and only a restarted producer begins again.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from flarelog.text import several
 
 log = logging.getLogger(__name__)
 
-END_WITHIN = 10.0  # seconds that streams which are told to end may take
-LOOK = 0.05  # seconds between two looks at whether they have
-GRACE = 5.0  # seconds, beyond that time, in which another process answers
+END_WITHIN = 10.0  # seconds that refused streams may take to end
+LOOK = 0.05  # seconds between two polls for their end
+GRACE = 5.0  # seconds beyond END_WITHIN in which another process must answer
 AGAIN = "to send it again, start the sidecar by hand, or restart the agent"
-REMEMBERED = 20_000  # producers that do not come again
+REMEMBERED = 20_000  # barred producers
 
 
 class Removals:
-    """For one event loop; ``remove`` is the home process's, the rest is every one's. *forget*: is told which run, or
-    site in it, is no longer in the store.
+    """The removals of one event loop; only the home process calls ``remove``. *forget*: called with the run, or the
+    site in it, that the store no longer has.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class Removals:
         self._store, self._runs, self._sessions, self._states = store, runs, sessions, states
         self._workers, self._forget, self._spawn, self._lately = workers, forget, spawn, lately
         self._one = asyncio.Lock()
-        self._barred: OrderedDict[tuple[str, str, bytes], str] = OrderedDict()  # and what was removed
+        self._barred: OrderedDict[tuple[str, str, bytes], str] = OrderedDict()  # the removed run or site
 
     def check(self, opened: Open) -> None:
-        """Let pass whoever does not send what was removed while he had it. Raises Refused."""
+        """Raises Refused if the producer of *opened* was sending the run or the site when it was removed."""
         stream = opened.stream
         if (stream.run, stream.site, opened.producer) in self._barred:
             what = self._barred[stream.run, stream.site, opened.producer]
@@ -66,8 +66,8 @@ class Removals:
     async def remove(
         self, run: str, site: str = "", *, force: bool = False, barred: bool = True, was: Extent | None = None
     ) -> Removed:
-        """Remove *run*, or *site* in it. *force*: end the streams that are open; *barred*: keep those who sent it out;
-        *was*: only if it is still as it was found before.
+        """Remove *run*, or *site* in it. *force*: end its open streams; *barred*: refuse its producers from now on;
+        *was*: remove it only if its extent is still this one.
 
         Raises InvalidName, NotFound, InUse, Unavailable.
         """
@@ -88,7 +88,7 @@ class Removals:
                     raise InUse(in_use(run, site, opened))
                 found = await self._taken_away(run, site, was)
                 removed = True
-            except Refused as error:  # another process does not answer
+            except Refused as error:  # another process did not answer
                 raise Unavailable(str(error)) from error
             finally:
                 await self.let_go(run, site, removed, barred)
@@ -103,16 +103,16 @@ class Removals:
         except NotFound:
             if site or self._runs.state(run) is RunState.UNKNOWN:
                 raise
-            return Removed(0, 0)  # it was announced, and nothing of it could be stored
+            return Removed(0, 0)  # the run was announced, and nothing of it could be stored
 
     async def hold(self, run: str, site: str, force: bool) -> int:
-        """Let nobody open a stream of it here; with *force* those that are open end. How many are open then."""
+        """Refuse to open streams of *run* here; *force*: end the open ones. Returns the number of those still open."""
         store, clock = self._store, asyncio.get_running_loop().time
         store.hold(run, site)
         if force:
             why = f"{_named(run, site)} was removed at the receiver; {AGAIN}"
             sessions = list(self._sessions.of(run, site))
-            if sessions and not self._lately.said(why):  # once, and not of each log
+            if sessions and not self._lately.said(why):  # once, not for each log
                 log.warning("%s; %d of its logs were open", why, len(sessions))
             for session in sessions:
                 session.refuse(Refused(Code.REJECTED, why))
@@ -122,7 +122,7 @@ class Removals:
         return len(store.open_streams(run, site))
 
     async def let_go(self, run: str, site: str, removed: bool, barred: bool) -> None:
-        """It may be opened again; if it was *removed*, as if it had never been."""
+        """Allow opens of *run*, or of *site* in it, again; if it was *removed*, forget it first."""
         if removed:
             for producer in self._states.producers(run, site) if barred else ():
                 self._barred[producer] = _named(run, site)
@@ -133,7 +133,7 @@ class Removals:
         self._store.release(run, site)
 
     async def clear(self) -> None:
-        """Free what was removed, now or before a crash."""
+        """Free the space of removed runs, also of those from before a crash."""
         try:
             await self._store.clear()
         except FlarelogError as error:

@@ -1,9 +1,9 @@
-"""What a receiver keeps: runs in which nothing has happened for too long leave its store, and the oldest if it is full.
+"""Retention: a receiver removes runs without a change for too long, and the oldest runs when its store is full.
 
-No clock is believed alone. A run is as old as its files say, but one that has changed since this process began is not
-older than a clock says that cannot be set: what was written today stays, whatever the date becomes. And where the date
-is more than a day further than it was when a receiver of this store last looked, which a wrong date and a long rest
-have in common, nothing is removed for a day, and all runs count as new for this process.
+No clock is trusted alone. The age of a run is that of its files; but a run that has changed since this process began is
+not older than the monotonic clock says, so that a wrong date never removes what was written today. If the date is more
+than a day ahead of the last look of a receiver at this store, the date may be wrong, or the receiver was stopped for
+long: then nothing is removed for a day, and all runs count as new for this process.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from flarelog.values import frozen
 log = logging.getLogger(__name__)
 
 DAY = 86_400.0  # seconds
-EVERY, EVERY_FULL = 3600.0, 60.0  # seconds between two looks; where there is a limit in bytes
-SPARE = 20  # times as long as a look takes passes until the next one, at least
-LEAST_DAYS, MOST_DAYS = 0.0007, 1_000_000  # less is a slip that removes all, and more is for ever
-SAY_AGAIN = 86_400.0  # seconds until the same trouble is said again
-_STAMP = "retention"  # what the store remembers it by
+EVERY, EVERY_FULL = 3600.0, 60.0  # seconds between two looks; the second if there is a limit in bytes
+SPARE = 20  # the pause after a look is at least so many times its duration
+LEAST_DAYS, MOST_DAYS = 0.0007, 1_000_000  # less is a slip that would remove all runs, and more is for ever
+SAY_AGAIN = 86_400.0  # seconds until the same warning is logged again
+_STAMP = "retention"  # name of the store's note with the stamp
 
 
 @frozen
 class Keep:
-    """What is kept. Raises InvalidOption."""
+    """The options of the retention. Raises InvalidOption."""
 
     days: float | None = option(
         None,
@@ -64,10 +64,10 @@ class Keep:
 
 
 class Stamp(NamedTuple):
-    """What is remembered of the clock from one look to the next."""
+    """The state of the clock at a look, stored for the next look."""
 
     at: float  # seconds since 1970
-    held: float = 0.0  # seconds for which nothing is to be removed yet
+    held: float = 0.0  # seconds for which nothing may be removed
 
 
 def stamped(before: Stamp | None, wall: float, elapsed: float) -> Stamp:
@@ -79,42 +79,42 @@ def stamped(before: Stamp | None, wall: float, elapsed: float) -> Stamp:
 
 
 class Ages:
-    """How old runs are. Told what is found of them, again and again, and the time of a clock that cannot be set."""
+    """The ages of runs, from repeated looks at their extents and from a monotonic clock."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[Extent, float]] | None = None
 
     def look(self, found: Mapping[str, Extent], clock: float, *, anew: bool = False) -> None:
-        """*anew*: what was known of their ages no longer holds."""
+        """Take in the extents *found* at *clock*, monotonic seconds. *anew*: all runs count as new."""
         before, self._seen = self._seen, {}
         for run, now in found.items():
-            known = before.get(run) if before is not None else (now, -math.inf)  # it was there before this process
+            known = before.get(run) if before is not None else (now, -math.inf)  # older than this process
             self._seen[run] = known if known is not None and known[0] == now and not anew else (now, clock)
 
     def age(self, run: str, wall: float, clock: float) -> float:
-        """Seconds without a change, at most so many as both clocks say."""
+        """Seconds without a change, the lesser of both clocks' answers."""
         found, since = (self._seen or {})[run]
         return min(wall - found.changed, clock - since)
 
     def oldest_first(self, runs: Iterable[str]) -> list[str]:
-        """What this process has seen change is younger than what it has not, whatever the files say."""
+        """*runs* from the oldest on; a run that this process has seen change is younger than all others."""
         seen = self._seen or {}
         return sorted(runs, key=lambda run: (seen[run][1], seen[run][0].changed, run))
 
 
 class Retention:
-    """Keeps *store* within what *keep* says. *remove*: removes a run if it is still as it was found, and says why;
-    raises InUse or NotFound where it is not.
+    """Keeps *store* within the limits *keep*. *remove*: removes a run if its extent is unchanged, and logs the reason;
+    raises InUse or NotFound otherwise.
     """
 
     def __init__(self, store: Store, keep: Keep, remove: Callable[[str, Extent, str], Awaitable[None]]) -> None:
         self._store, self._keep, self._remove = store, keep, remove
         self._ages = Ages()
-        self._looked: float | None = None  # by the clock that cannot be set
+        self._looked: float | None = None  # by the monotonic clock
         self._said: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Look for runs that are to go, for ever."""
+        """Look for runs to remove, for ever."""
         while True:
             began = time.monotonic()
             try:
@@ -125,7 +125,7 @@ class Retention:
             await asyncio.sleep(max(every, SPARE * (time.monotonic() - began)))
 
     async def look(self, wall: float, clock: float) -> None:
-        """Remove what is to go at *wall*, seconds since 1970; *clock*: seconds of one that cannot be set."""
+        """Remove the expired runs at *wall*, seconds since 1970; *clock*: monotonic seconds."""
         stamp = await self._stamp(wall, 0.0 if self._looked is None else clock - self._looked)
         self._looked = clock
         found = dict(await self._store.extents())
@@ -148,7 +148,7 @@ class Retention:
             await self._within(self._keep.size, found, wall, clock)
 
     async def _within(self, limit: int, found: dict[str, Extent], wall: float, clock: float) -> None:
-        """Remove the oldest runs that have ended, or are silent for a day, until all take *limit* bytes at most."""
+        """Remove the oldest runs that have ended, or are unchanged for a day, until all take *limit* bytes at most."""
         size = sum(each.all_bytes for each in found.values())
         for run in self._ages.oldest_first(found):
             if size <= limit:
@@ -164,7 +164,7 @@ class Retention:
             )
 
     async def _gone(self, run: str, found: Extent, why: str) -> bool:
-        """Whether *run* was removed: it was not if it is in use."""
+        """Remove *run*; returns False if it is in use or gone."""
         try:
             await self._remove(run, found, why)
         except (InUse, NotFound):
@@ -176,12 +176,12 @@ class Retention:
         return recorded is not None and recorded.state is RunState.ENDED
 
     async def _stamp(self, wall: float, elapsed: float) -> Stamp:
-        """The stamp of this look, which stands in the store for the next one."""
+        """The stamp of this look; stores it for the next look."""
         before = None
         with contextlib.suppress(ValueError, TypeError):
             before = Stamp(*map(float, (await self._store.note(_STAMP)).split()))
         now = stamped(before, wall, elapsed)
-        with contextlib.suppress(StoreError):  # a full disk must not keep runs from going
+        with contextlib.suppress(StoreError):  # runs must be removable on a full disk
             await self._store.set_note(_STAMP, b"%f %f\n" % now)
         return now
 

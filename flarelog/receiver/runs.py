@@ -1,7 +1,7 @@
-"""The runs that a receiver knows: their states, which the store remembers, and their ends.
+"""The runs of a receiver: their states, which the store records, and their ends.
 
-A run begins with its first stream or by an announcement, and ends when its streams have. Where a receiver has several
-workers, home decides the states, and the others learn them.
+A run begins with its first stream or by an announcement, and ends after its streams. With several workers, home decides
+the states and tells the others.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from flarelog.stores.base import Store
 
 log = logging.getLogger(__name__)
 
-MET_EVERY = 0.05  # seconds between two looks at whether the streams of a run that is to end were opened again
-AGAIN_EVERY = 0.5  # seconds between two looks at which streams a run has
-RECORD_AGAIN = 1.0  # seconds, after a run's state could not be recorded
+MET_EVERY = 0.05  # seconds between two checks whether the streams of an ending run were reopened
+AGAIN_EVERY = 0.5  # seconds between two lists of the streams of a run
+RECORD_AGAIN = 1.0  # seconds until a retry, after the state of a run could not be recorded
 
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
-"""Does some work, which raises nothing, beside the calls, for as long as the receiver serves."""
+"""Runs a coroutine, which must not raise, as a task that ends with the receiver."""
 
 
 class Runs:
-    """For one event loop. *is_away*: whether a stream belongs to this process, and nobody has opened it here yet;
-    *waits*: whether the producer of a log of a run was told to wait, and is still there; *lost*: whether a log of a run
-    has lost its producer, which may come back.
+    """The runs of one event loop. *is_away*: whether a stream belongs to this process and was not opened since its
+    start; *waits*: whether the producer of a log of a run was told to wait, and is still there; *lost*: whether a log
+    of a run has lost its producer, which may come back.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class Runs:
         self._end_timeout, self._idle_timeout = options.end_timeout, options.idle_timeout
         self._workers, self._spawn = workers, spawn
         self._states: dict[str, RunState] = {}
-        self._recording: set[str] = set()  # runs whose state is still to be recorded
-        self._finishing: dict[str, asyncio.Task[None]] = {}  # by run: what awaits its end
+        self._recording: set[str] = set()  # runs whose state is not recorded yet
+        self._finishing: dict[str, asyncio.Task[None]] = {}  # by run: the task that waits for its end
         self._is_away, self._waits, self._lost = is_away, waits, lost
-        self._recalled: set[str] = set()  # runs that had not ended when an earlier process did
-        self._back_by = -math.inf  # the loop's time at which their producers have come back
+        self._recalled: set[str] = set()  # runs that had not ended when an earlier receiver stopped
+        self._back_by = -math.inf  # deadline for their producers to come back, by the event loop's time
 
     async def recall(self) -> None:
-        """Learn which runs the store holds, before any other is known: their producers get the time to come back."""
+        """Load the runs of the store, before any other run; gives their producers the idle timeout to come back."""
         self._back_by = asyncio.get_running_loop().time() + self._idle_timeout
         found = {run: one for run, one in (await self._store.runs()).items() if one.state is not RunState.UNKNOWN}
         self._states = {run: one.state for run, one in found.items()}
@@ -73,7 +73,7 @@ class Runs:
 
     @property
     def states(self) -> dict[str, RunState]:
-        """Of those that are known."""
+        """The states of all known runs."""
         return dict(self._states)
 
     def unended(self) -> list[str]:
@@ -83,11 +83,11 @@ class Runs:
     def state(self, run: str) -> RunState:
         return self._states.get(run, RunState.UNKNOWN)
 
-    # --- what happens
+    # --- events
 
     async def register(self, run: str, event: Event, maker: str = "") -> None:
-        """Take in that *event* happened to *run*, which the site *maker* began, or else whoever may announce runs;
-        harmless when repeated. Raises InvalidName, Full.
+        """Apply *event* to *run*, which the site *maker* started; empty: it was announced. Idempotent. Raises
+        InvalidName, Full.
         """
         before = self.state(run_name(run))
         after = advance(before, event)
@@ -103,7 +103,7 @@ class Runs:
         await self._keep(run)
 
     async def announce(self, run: str, event: Event, maker: str = "") -> RunState:
-        """Raise *event* for *run*, with the events that it implies, on the bus and here; *maker* as of ``register``."""
+        """Raise *event* for *run*, with all events that it implies, here and on the bus. *maker*: see ``register``."""
         for implied in events_between(self.state(run_name(run)), event):
             await self.register(run, implied, maker)
             self._bus.publish(implied, run)
@@ -112,31 +112,31 @@ class Runs:
         return self.state(run)
 
     def learn(self, run: str, state: RunState) -> None:
-        """*run* is in *state*, as home says."""
+        """Set the *state* of *run*, which home has decided."""
         self._states[run] = state
         if state is RunState.ENDING:
             for session in self._sessions.of(run):
-                session.acknowledge()  # the next reply says that the run is ending
+                session.acknowledge()  # the reply says that the run is ending
 
     def forget(self, run: str) -> None:
-        """*run* is no longer in the store, and is none of those that are known."""
+        """Drop *run*, which the store no longer has."""
         self._states.pop(run, None)
         self._recalled.discard(run)
         self.shares.over(run)
         if run in self._finishing:
             self._finishing.pop(run).cancel()  # it would end a new run of that name
 
-    # --- what is recorded
+    # --- the record
 
     async def _keep(self, run: str) -> None:
-        """Record the state of *run*, by and by if it cannot be now."""
+        """Record the state of *run*; retry in the background if the store fails."""
         if run in self._recording:
             return
         state = self.state(run)
         try:
             await self._store.set_run(run, state, self.shares.maker(run))
         except StoreError as error:
-            # A run must neither wait for a disk that is full nor be lost to it.
+            # A full disk must neither delay a run nor lose its state.
             log.warning("run %s is %s, but that could not be recorded yet: %s", run, state.value, error)
             self._recording.add(run)
             self._spawn(self._record(run))
@@ -156,19 +156,19 @@ class Runs:
     # --- ends
 
     def sends(self, run: str) -> bool:
-        """Whether a producer of *run* is connected to this process, or asks again and again."""
+        """Whether a producer of *run* is connected to this process, or paused and retrying."""
         return bool(self._sessions.of(run)) or self._waits(run)
 
     async def join(self, run: str, timeout: float) -> bool:
-        """Wait until nobody sends *run* any more, or is to come back; False if it is not so after *timeout* seconds."""
+        """Wait until no producer sends *run* or may come back; returns False after *timeout* seconds."""
         if self._workers is None:
             return await self.left(run, timeout)
         return all(await asyncio.gather(self.left(run, timeout), self._workers.join(run, timeout)))
 
     async def left(self, run: str, timeout: float) -> bool:
-        """As ``join``, of the streams that are this process's. A restart is to them what a lost connection is: one
-        without a receipt is waited for until somebody has opened it, for the idle timeout at most. One whose producer
-        was told to wait is open for a moment again and again.
+        """As ``join``, for the streams of this process. After a restart it waits for streams without a receipt until
+        they are reopened, for the idle timeout at most, as after a lost connection. A paused producer opens its stream
+        for a moment again and again, so closed streams alone do not end the wait.
         """
         clock = asyncio.get_running_loop().time
         end, away = clock() + timeout, None
@@ -186,8 +186,8 @@ class Runs:
         return False
 
     async def _away(self, run: str) -> list[StreamId] | None:
-        """The streams of *run* that have no receipt, and that nobody has opened yet; None where nothing can be told of
-        it: no stream has come yet, or the store has a trouble.
+        """The streams of *run* without a receipt that were not reopened yet; None if the store has no stream of it, or
+        fails.
         """
         try:
             async with contextlib.aclosing(self._store.list(f"{run}/")) as streams:
@@ -197,7 +197,7 @@ class Runs:
         return [one.stream for one in found if not one.sealed and self._is_away(one.stream)] if found else None
 
     def finish(self, run: str) -> asyncio.Task[None]:
-        """End *run* when its streams have, however often a peer says that it is to end."""
+        """End *run* after its streams; returns the task, which is one for repeated calls."""
         if run not in self._finishing:
             self._finishing[run] = self._spawn(self._finish(run))
         return self._finishing[run]

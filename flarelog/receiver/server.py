@@ -1,6 +1,6 @@
-"""The receiving process: its parts, joined, and how they start and stop.
+"""The receiving process: it connects the parts of the receiver, starts them and stops them.
 
-Nothing that one peer sends can end more than its own call.
+No message of a peer can end more than that peer's own call.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from flarelog.wire import service
 log = logging.getLogger(__name__)
 
 STOP_GRACE = 3.0  # seconds that a stopping receiver gives its calls
-STOP_WITHIN = 15.0  # seconds after which it stops though what was taken is still being committed
+STOP_WITHIN = 15.0  # seconds after which it stops, even if received bytes are not committed yet
 STOPPING = "the receiver is stopping"
 
 
 class Server:
-    """A receiver of many runs. ``start`` returns its address, ``stop`` ends it; both are for one event loop. With
-    *workers* it is one of several processes: what a peer sends or asks for goes to the one that has its site.
+    """A receiver of many runs, in one event loop. ``start`` returns its address, and ``stop`` ends it. With *workers*
+    it is one of several processes, and relays a call to the worker that has its site.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Server:
     ) -> None:
         options = self.options = options or ServerOptions()
         self.store, self.workers, self.bus = store, workers, bus or Bus()
-        self.is_home = workers is None or workers.home  # the states of runs are decided here
+        self.is_home = workers is None or workers.home  # whether this process decides the states of runs
         self._tasks: set[asyncio.Task[None]] = set()
         policy = options.policy or (Policy() if options.tls is not None else OPEN)
         tokens = options.tokens if options.reader_listen else None
@@ -115,7 +115,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        """``HOST:PORT``, once it has started."""
+        """``HOST:PORT``; empty before ``start``."""
         return self.listening.address
 
     @property
@@ -135,7 +135,7 @@ class Server:
         port, age = parse_address(self.address)[1], self.options.max_connection_age
         self.spawn(Standing(self.guard, self.sessions, self.calls, age, port, self.spawn).run())
         if self.is_home:
-            self.spawn(self.removals.clear())  # what a crash left
+            self.spawn(self.removals.clear())  # the rest of removals before a crash
         for run, state in self.runs.states.items():
             if state is RunState.ENDING and self.is_home:
                 self.runs.finish(run)
@@ -182,9 +182,9 @@ class Server:
             self.spawn(learn())
 
     async def stop(self) -> None:
-        """Accept nothing new, finish what is being appended, tell the producers, and close.
+        """Accept no new calls, finish the running appends, tell the producers, and close.
 
-        It ends in little more than STOP_WITHIN seconds, whatever a call or a disk does.
+        Takes little more than STOP_WITHIN seconds, even if a call or a disk hangs.
         """
         for call in self.calls:
             call.ended = STOPPING
@@ -214,14 +214,14 @@ class Server:
         self.bus.publish(Event.SYSTEM_END)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do *work*, which raises nothing, beside the calls, for as long as the receiver serves."""
+        """Run *work*, which must not raise, as a task that ends with the receiver."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def expire(self, run: str, was: Extent, why: str) -> None:
-        """Remove *run*, if it *was* found so and still is, because of *why*: whoever sends to it later begins anew.
+        """Remove *run*, if *was* is still its extent, because of *why*; a producer that sends to it later starts anew.
 
         Raises NotFound, InUse, Unavailable.
         """
@@ -230,7 +230,7 @@ class Server:
         self.guard.removed("this receiver", self.address, run, "", found)
 
     def _forget(self, run: str, site: str) -> None:
-        """*run*, or *site* in it, is no longer in the store: whoever sends to it begins anew."""
+        """Forget *run*, or *site* in it, which the store no longer has, unless a session of it is open."""
         if self.sessions.of(run, site):
             return
         if not site:
@@ -244,4 +244,4 @@ class Server:
 
 
 def _nothing(stream: StreamId) -> None:
-    """Nobody looks for findings."""
+    """Do nothing: the search for findings is off."""

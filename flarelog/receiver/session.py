@@ -1,8 +1,8 @@
-"""One stream in a Push call: its opening, what is written of each message, its replies and its end.
+"""One stream in a Push call: its open, the writes for each message, its replies and its end.
 
-What a message means, and what the last word is, ``delivery.receiving`` decides; here is what waits for a disk. Where
-the receiver itself is wrong about the stream, that is said once, with a traceback, its producer is told to ask again,
-and nothing of the stream stays behind.
+``delivery.receiving`` decides what a message means, and which reply is the last; this module does the disk I/O. An
+error inside the receiver is logged once with a traceback, the producer is told to retry, and the session releases
+everything.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from flarelog.stores.base import Appender
 from flarelog.wire.codec.push import Request
 from flarelog.wire.packing import Unpacking
 
-LARGE = 64 << 10  # bytes, of which only so many are written in one turn of the loop
+LARGE = 64 << 10  # bytes; a larger write waits for its turn, so that few block the event loop
 LOST = "its producer disconnected without a word: the process ended, or the connection was lost"
 
 
 class Line(Protocol):
-    """What a session needs of its call."""
+    """The part of a call that a session uses."""
 
     peer: str
     address: str
     context: Context
     load: Load
-    window: Window | None  # of all its streams; None: each has one
+    window: Window | None  # of all streams of the call; None: each stream has its own
     gone: bool
     lost: bool
 
@@ -48,7 +48,7 @@ class Line(Protocol):
 
 
 class Bounds(Protocol):
-    """What keeps a receiver within what it may take."""
+    """The windows, paces and rates of a receiver."""
 
     has_rates: bool
 
@@ -58,7 +58,7 @@ class Bounds(Protocol):
 
 
 class House(Protocol):
-    """What a session needs of its receiver."""
+    """The part of a receiver that a session uses."""
 
     incarnation: bytes
     idle_timeout: float
@@ -71,39 +71,39 @@ class House(Protocol):
     @property
     def pressure(self) -> Bounds: ...
     async def admit(self, session: Session, opened: Open) -> Appender:
-        """Let the stream in, and open it. Raises FlarelogError."""
+        """Admit the stream, and open it. Raises FlarelogError."""
 
     async def hear(self, session: Session, opened: Open) -> None:
-        """Take the news of a producer that has no log. Raises FlarelogError."""
+        """Record the news of a producer without a log. Raises FlarelogError."""
 
     def entered(self, session: Session) -> None: ...
     def take(self, session: Session, size: int) -> None:
         """Count *size* bytes that are about to be appended. Raises Full."""
 
     def appended(self, session: Session) -> None:
-        """What ``take`` counted is written."""
+        """Note that the bytes that ``take`` has counted are written."""
 
     def note(self, session: Session, mark: Mark) -> None:
         """Count a mark. Raises Full."""
 
     def grew(self, stream: StreamId) -> None:
-        """Something of *stream* was appended, and will be committed."""
+        """Note that *stream* has grown."""
 
     def ends(self, stream: StreamId) -> None:
-        """*stream* has its receipt, and is about to be closed."""
+        """Note that *stream* is sealed, and is about to be closed."""
 
     def told(self, stream: StreamId, producer: bytes, news: News) -> None:
-        """*producer* has told how *stream* and its machine fare."""
+        """Record the *news* of *producer* about *stream* and its machine."""
 
     def is_ending(self, run: str) -> bool: ...
     def held(self, session: Session, why: str) -> None:
-        """The producer is told to wait."""
+        """Record that the producer is told to wait."""
 
     def refused(self, session: Session, why: str) -> None:
-        """The producer is told that no such log can be."""
+        """Record that the log's name is refused."""
 
     async def written(self) -> None:
-        """What was heard of logs that nothing is stored of is in the store, or cannot be written."""
+        """Return when all news of unstored logs is in the store, or cannot be written."""
 
     def left(self, session: Session, sealed: bool) -> None: ...
     def wrong(self, where: object, bug: Exception) -> Refused: ...
@@ -120,10 +120,10 @@ class Session:
         self.place = opened.news.place if opened.news is not None else ""  # of its producer
         self._news_only = opened.news_only
         self.identity = NOBODY
-        self.counted = False  # as open
+        self.counted = False  # whether the quota counts the stream as open
         self.window = line.window or Window()
-        self.unanswered = 0  # bytes that were taken, and that no answer has told of
-        self._pressing = True  # it waits for its first answer, or has waited long enough
+        self.unanswered = 0  # received bytes that no reply covers yet
+        self._pressing = True  # a reply is due: the first one, or a delayed one
         self.closed = asyncio.get_running_loop().create_future()
         self.ending: asyncio.Task[None] | None = None
         self.reception = Reception()
@@ -135,14 +135,14 @@ class Session:
 
     @property
     def left_because(self) -> str:
-        """Why nobody has the stream any more."""
+        """Why the session has ended without a receipt."""
         if self.reception.refusal is not None:
             return str(self.reception.refusal)
         return LOST if self.line.lost else "its producer left it"
 
     @property
     def is_awaited(self) -> bool:
-        """Whether its producer, which has the stream no more and gave no receipt, comes again once it can."""
+        """Whether the producer is expected to come back, after the session has ended without a receipt."""
         if self.reception.refusal is not None:
             return self.reception.last_word not in (Code.REJECTED, Code.FENCED)
         return self.line.lost
@@ -166,19 +166,19 @@ class Session:
         except Exception as bug:
             self.failed(bug)
         finally:
-            self._opening = None  # a task that is done would be kept as long as the stream
+            self._opening = None  # a finished task would stay in memory as long as the session
 
     async def opened(self) -> None:
-        """Return when the stream is open, or never will be."""
+        """Return when the open has succeeded or failed."""
         if self._opening is not None:
             await asyncio.wait((self._opening,))
 
-    # --- taking
+    # --- messages
 
     async def take(self, request: Request) -> None:
-        """Take what its producer says. Raises FlarelogError, which ends the stream."""
+        """Process one message of the producer. Raises FlarelogError, which ends the stream."""
         reception, house = self.reception, self.house
-        if reception.receiver is None:  # a producer that does not wait for the answer to its Open
+        if reception.receiver is None:  # the producer did not wait for the reply to its Open
             await self.opened()
         if not reception.taking:
             return
@@ -207,14 +207,14 @@ class Session:
             self._ends()
 
     async def _take_packed(self, packed: Packed, receiver: Any) -> None:
-        """Take a chunk that is compressed: every limit holds before it is unpacked, and its digest afterwards."""
+        """Process a compressed chunk: all limits are checked before it is decompressed, its digest afterwards."""
         house, size = self.house, packed.raw_length
         house.unpacking.demand(packed)
         receiver.admit(packed.offset, size)
         if house.pressure.has_rates:
-            await house.pressure.slow_down(self, size)  # a repetition too: it costs as much
-        house.take(self, 0)  # is there room; it counts when it has turned out to be what it says
-        # In a turn until it is stored: however many calls there are, what they sent is not in memory unpacked.
+            await house.pressure.slow_down(self, size)  # a repetition counts too, because it costs as much
+        house.take(self, 0)  # checks for room; the bytes are counted after decompression
+        # The turn lasts until the chunk is stored, which bounds the decompressed chunks in memory over all calls.
         async with self._turn(size, house.unpacked):
             new: Any = self.reception.take(await house.unpacking.unpacked(packed, receiver.max_chunk))
             if new is not None and len(new):
@@ -231,12 +231,12 @@ class Session:
         self.house.appended(self)
 
     def _turn(self, size: int, turns: Turns) -> contextlib.AbstractAsyncContextManager[None]:
-        """To be in while *size* bytes are written: a disk that is busy holds the loop up for as long as that takes."""
+        """A turn for a write of *size* bytes; few run at once, because a write to a busy disk blocks the event loop."""
         if size <= LARGE:
             return contextlib.nullcontext()
         return turns.one((self.stream.run, self.stream.site))
 
-    # --- answering
+    # --- replies
 
     def acknowledge(self) -> None:
         if self.open:
@@ -244,7 +244,7 @@ class Session:
 
     @property
     def behind(self) -> bool:
-        """Whether something that was taken is not committed."""
+        """Whether received bytes or marks are not committed yet."""
         receiver = self.reception.receiver
         return (
             self.open
@@ -254,7 +254,7 @@ class Session:
 
     @property
     def pressing(self) -> bool:
-        """Whether an answer must not wait: it is due, or the window fills."""
+        """Whether a reply must not wait: it is due, or the window fills."""
         return self._pressing or self.window.fills
 
     @pressing.setter
@@ -298,17 +298,17 @@ class Session:
     # --- ending
 
     def leave(self) -> None:
-        """Commit what was taken, and close."""
+        """Commit the received bytes, and close."""
         self.reception.leave()
         self._ends()
 
     def refuse(self, why: FlarelogError) -> None:
-        """Commit what was taken, and close with *why*; the first refusal counts."""
+        """Commit the received bytes, and close with *why*; the first refusal counts."""
         self.reception.refuse(why)
         self._ends()
 
     def failed(self, bug: Exception) -> None:
-        """The receiver is wrong about this stream: say so, and let its producer ask again."""
+        """End the session because of *bug*, an error inside the receiver: log it, and make the producer retry."""
         self.refuse(self.house.wrong(self.stream, bug))
 
     def _ends(self) -> None:
@@ -322,10 +322,10 @@ class Session:
             await self.opened()
             if self.reception.receiver is not None:
                 await self.house.ending.begins(self.line.peer)
-                self.house.ending.ends(self.line.peer)  # thousands may end in the same moment, with their connection
+                self.house.ending.ends(self.line.peer)  # thousands may end at once, with their connection
                 await self._settle()
             self._note_refusal()
-            await self.house.written()  # what has its last word relies on that
+            await self.house.written()  # a reader that sees the end of the stream must see its unstored logs
             self._say_last_word()
         except Exception as bug:
             self.house.wrong(self.stream, bug)
@@ -336,11 +336,11 @@ class Session:
                 self.house.wrong(self.stream, bug)
 
     async def _settle(self) -> None:
-        """Commit what was taken, and the receipt."""
+        """Commit the received bytes, and seal the stream if it has a receipt."""
         try:
             await self.appender.sync()
             if self.reception.state is State.SEALING and isinstance(self.reception.receipt, Receipt):
-                await self.house.written()  # who sees the receipt, and no log that is missing, takes all for stored
+                await self.house.written()  # a reader that sees the receipt must also see the missing logs
                 await self.appender.seal(self.reception.receipt)
                 self.reception.sealed()
                 self.house.ends(self.stream)
@@ -355,13 +355,13 @@ class Session:
             return
         if reception.last_word is Code.PAUSE:
             self.house.held(self, str(error))
-        elif reception.receiver is None and isinstance(error, InvalidName):  # who may not send it is refused before
+        elif reception.receiver is None and isinstance(error, InvalidName):  # the policy was checked before
             self.house.refused(self, str(error))
 
     def _say_last_word(self) -> None:
         reception, error = self.reception, self.reception.refusal
         if error is None and reception.receiver is None and not self._news_only:
-            return  # it was never open, and its producer has gone
+            return  # the stream was never open, and the producer has gone
         reply = self.reply(reception.last_word, str(error) if error is not None else "")
         reception.committed()
         if error is not None:
@@ -369,8 +369,8 @@ class Session:
         self.line.last_word(reply)
 
     async def _close(self) -> None:
-        """Leave nothing of the stream behind, whatever any of this raises."""
-        with contextlib.ExitStack() as stack:  # the last one first
+        """Release everything of the session, even if a step raises."""
+        with contextlib.ExitStack() as stack:  # in reverse order
             stack.callback(self.line.closed, self)
             stack.callback(self.closed.set_result, None)
             stack.callback(self.house.left, self, self.reception.state is State.SEALED)

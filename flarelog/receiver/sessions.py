@@ -1,4 +1,4 @@
-"""The streams that are open at a receiver: one session each."""
+"""The open streams of a receiver: one session each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flarelog.receiver.session import Session
 
 
 class Sessions:
-    """For one event loop."""
+    """The sessions of one event loop."""
 
     def __init__(self) -> None:
         self.windows = Windows()
@@ -30,11 +30,11 @@ class Sessions:
         return self._of.get(stream)
 
     def of(self, run: str, site: str = "") -> list[Session]:
-        """Those of *run*, or of *site* in it."""
+        """The sessions of *run*, or of *site* in it."""
         return [one for one in self._of.values() if one.stream.run == run and site in ("", one.stream.site)]
 
     def enters(self, session: Session) -> Session | None:
-        """*session* has its stream from now on; the one that had it until now."""
+        """Give *session* its stream; returns the session that had it before, or None."""
         before = self._of.get(session.stream)
         self._of[session.stream] = session
         self.windows.enters(session.window)
@@ -43,7 +43,7 @@ class Sessions:
         return before
 
     def leaves(self, session: Session) -> bool:
-        """Whether *session* had its stream until now."""
+        """Remove *session*; returns False if another session has its stream."""
         if self._of.get(session.stream) is not session:
             return False
         del self._of[session.stream]

@@ -1,9 +1,8 @@
-"""Whether those who were let in would be let in now: asked once a second for all that goes on.
+"""Repeated authorization: once a second, each session and call is checked again by the present policy and certificates.
 
-What is not allowed any longer ends within a few seconds, running calls and their connections too: by a policy that
-changed, a certificate that expired or was revoked, a CA that is believed no more. A peer that may come again under a
-newer certificate is told to; nothing that was taken is lost by it. A connection that has come of age is left in the
-same way, for a new one.
+A session or call that is no longer allowed ends within a few seconds, and its connection too: after a change of the
+policy, an expired or revoked certificate, or a CA that is no longer trusted. A peer that may return with a newer
+certificate is told to reconnect; no received byte is lost. A connection that reaches its maximum age ends the same way.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from flarelog.security.tls import ServerCertificates
 log = logging.getLogger(__name__)
 
 EVERY = 1.0  # seconds between two looks
-SHUT_AFTER = 2.0  # seconds that those who are to go get to hear it
-DUE_EVERY = 3600.0  # seconds between two words about a revocation list that has expired
+SHUT_AFTER = 2.0  # seconds between the last reply and the close of the connection
+DUE_EVERY = 3600.0  # seconds between two log lines about an expired revocation list
 OLD = "this connection has reached its maximum age: reconnect"
 
 
 class Standing:
-    """Of those whose *sessions* and *calls* go on. *age*: seconds after which a connection is old; *port*: where those
-    with certificates come in.
+    """The checks of running *sessions* and *calls*. *age*: seconds after which a connection is old; *port*: the port
+    for peers with certificates.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class Standing:
         self._due_at = 0.0
 
     async def run(self) -> None:
-        """Look, for ever."""
+        """Check once a second, for ever."""
         self._guard.begins()
         while True:
             await asyncio.sleep(EVERY)
@@ -55,7 +54,7 @@ class Standing:
             self.look(time.monotonic(), time.time())
 
     def look(self, now: float, wall: float) -> None:
-        """End what goes on and would not be let in at *now*, which is *wall* in seconds since 1970."""
+        """End the sessions and calls that are not allowed at *now*, which is *wall* in seconds since 1970."""
         if self._guard.policy is not self._asked:
             self._asked = self._guard.policy
             self._ask_policy()
@@ -98,8 +97,8 @@ class Standing:
             log.error("%s", due)
 
     async def _shut(self, gone: set[str], changed: bool) -> None:
-        """Shut the connections from *gone*; where the files have *changed* those as well that came to no call yet: what
-        was said before let them in.
+        """Close the connections from the addresses *gone*; if the files have *changed*, also those without a call yet,
+        because the old files let them in.
         """
         await asyncio.sleep(SHUT_AFTER)
         known = among(self._guard.connections.addresses())
@@ -112,7 +111,7 @@ class Standing:
             )
 
     def _move(self, now: float) -> None:
-        """Let the calls over old connections go on over new ones."""
+        """End the calls over old connections, so that their peers reconnect."""
         for call in list(self._calls):
             connection = call.connection
             if connection is not None and call.has_streams and not call.ended and now > connection.moves_at(self._age):

@@ -1,7 +1,7 @@
-"""How each stream's producer fares, as its receiver sees it; ``phases`` has what that is called.
+"""The state of each stream's producer, as its receiver sees it; ``phases`` names these states.
 
-Fed by what happens to streams, and told the time by two clocks. Nothing here decides about a byte: it is for people.
-What is remembered of streams that nobody has open is bounded, the one that was left last being forgotten last.
+The caller reports events, and two clocks tell the time. The states are for people; no byte depends on them. The memory
+for closed streams is bounded, and the stream that was closed first is forgotten first.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from dataclasses import dataclass, replace
 
 from flarelog.model import Activity, Health, News, State, StreamId
 
-REMEMBERED = 20_000  # streams that nobody has open
-ASKS_WITHIN = 15.0  # seconds in which a producer that was told to wait asks again, if it is still there
-HELD_FOR = 5.0  # seconds that a stream which was held must be open before it counts as going on by itself
-_SPAN = 10.0  # seconds that a rate is taken over
-_SAMPLES = 8  # of a producer's clock: the message that was fastest on its way tells best
+REMEMBERED = 20_000  # closed streams that are remembered
+ASKS_WITHIN = 15.0  # seconds within which a paused producer retries, if it is still there
+HELD_FOR = 5.0  # seconds that a paused stream must stay open before it no longer counts as paused
+_SPAN = 10.0  # seconds over which a rate is averaged
+_SAMPLES = 8  # samples of a producer's clock; the message with the least delay is the most precise
 
 
 @dataclass(slots=True)
 class _Producer:
-    """One process at a site: its messages and its clock are those of all its streams."""
+    """One process at a site; its messages and its clock count for all its streams."""
 
     heard: float | None = None
     skews: tuple[float, ...] = ()
-    health: tuple[StreamId, Health] | None = None  # of its machine, and with which stream it was told
-    streams: int = 0  # that are remembered with it
+    health: tuple[StreamId, Health] | None = None  # of its machine, with the stream that carried it
+    streams: int = 0  # remembered streams of this producer
 
 
 @dataclass(slots=True)
@@ -42,11 +42,11 @@ class _Stream:
     rated: float = 0.0
     end: int = 0
     activity: Activity | None = None
-    told: float = 0.0  # when its activity was
+    told: float = 0.0  # when the activity was told
 
 
 class States:
-    """What a receiver remembers. *clock*: seconds that only go forward; *wall*: seconds since 1970."""
+    """The states of all streams. *clock*: monotonic seconds; *wall*: seconds since 1970."""
 
     def __init__(self, idle_timeout: float, clock: Callable[[], float], wall: Callable[[], float]) -> None:
         self._idle_timeout, self._clock, self._wall = idle_timeout, clock, wall
@@ -55,10 +55,10 @@ class States:
         self._left: OrderedDict[StreamId, _Stream] = OrderedDict()
         self._producers: dict[tuple[str, str, bytes], _Producer] = {}
 
-    # --- what happens
+    # --- events
 
     def opened(self, stream: StreamId, producer: bytes) -> None:
-        """*producer* has *stream* from now on."""
+        """Note that *producer* has opened *stream*."""
         found = self._of(stream, producer)
         found.linked, found.changed = True, self._clock()
         self._left.pop(stream, None)
@@ -66,7 +66,7 @@ class States:
         self.heard(stream, producer)
 
     def heard(self, stream: StreamId, producer: bytes) -> None:
-        """Something came from *producer*: that it is there holds for all its streams."""
+        """Note that a message came from *producer*; this counts for all its streams."""
         known = self._producers.get((stream.run, stream.site, producer))
         if known is not None:
             known.heard = self._clock()
@@ -81,7 +81,7 @@ class States:
             known.skews = (*known.skews, news.clock / 1000 - self._wall())[-_SAMPLES:]
 
     def took(self, stream: StreamId, size: int) -> None:
-        """*size* bytes of *stream* have come."""
+        """Note that *size* bytes of *stream* have come."""
         found = self._open.get(stream)
         if found is not None:
             now = self._clock()
@@ -90,28 +90,28 @@ class States:
             found.held, found.activity = "", None
 
     def held(self, stream: StreamId, producer: bytes, why: str) -> None:
-        """*producer* was told to wait."""
+        """Note that *producer* was told to wait with *stream*, because of *why*."""
         found = self._of(stream, producer)
         found.held, found.held_at = why, self._clock()
 
     def left(self, stream: StreamId) -> None:
-        """Nobody has *stream* any more."""
+        """Note that *stream* is closed."""
         found = self._open.pop(stream, None)
         if found is not None:
             found.linked, found.changed = False, self._clock()
             self._remember(stream, found)
 
     def forget(self, run: str, site: str = "") -> None:
-        """*run*, or *site* in it, of which nobody has a stream, is no longer held."""
+        """Forget the closed streams of *run*, or of *site* in it, which the store no longer has."""
         for stream in [one for one in self._left if one.run == run and site in ("", one.site)]:
             self._let_go(self._left.pop(stream))
 
     def producers(self, run: str, site: str = "") -> list[tuple[str, str, bytes]]:
-        """Those of *run*, or of *site* in it, that are remembered: (run, site, id)."""
+        """The remembered producers of *run*, or of *site* in it: (run, site, id)."""
         return [one for one in self._producers if one[0] == run and site in ("", one[1])]
 
     def _of(self, stream: StreamId, producer: bytes) -> _Stream:
-        """What is known of *stream*, whose latest producer is *producer*."""
+        """The entry of *stream*, whose latest producer is *producer*; created if it is missing."""
         key = (stream.run, stream.site, producer)
         found = self._open.get(stream) or self._left.get(stream)
         if found is None:
@@ -136,10 +136,10 @@ class States:
         if not producer.streams:
             del self._producers[found.key]
 
-    # --- what is asked
+    # --- queries
 
     def grown(self, run: str, site: str, within: float) -> list[StreamId]:
-        """The open streams of *run*, or of *site* in it, of which bytes came within so many seconds; empty: of all."""
+        """The open streams that have grown within *within* seconds; an empty *run* or *site* matches all."""
         since = self._clock() - within
         return [
             stream
@@ -151,16 +151,16 @@ class States:
         ]
 
     def met(self, stream: StreamId) -> bool:
-        """Whether somebody has opened *stream* since the start, and that is remembered."""
+        """Whether *stream* was opened since the start, and is still remembered."""
         return stream in self._open or stream in self._left
 
     def asks(self, stream: StreamId) -> bool:
-        """Whether the producer of *stream* was told to wait just now: it is there, and waits."""
+        """Whether the producer of *stream* was told to wait just now, so that it is still there."""
         found = self._open.get(stream) or self._left.get(stream)
         return found is not None and bool(found.held) and self._clock() - found.held_at < ASKS_WITHIN
 
     def of(self, stream: StreamId) -> State:
-        """How *stream* fares; of one that nobody has opened since the start, since when nobody has."""
+        """The state of *stream*; a stream that was not opened since the start counts as closed since the start."""
         now = self._clock()
         found = self._open.get(stream) or self._left.get(stream)
         if found is None:
@@ -182,17 +182,17 @@ class States:
         )
 
     def _is_held(self, found: _Stream, now: float) -> bool:
-        """A producer that was told to wait asks again and again, and has the stream open for a moment each time."""
+        """Whether the stream is paused; a paused producer reopens it again and again, for a moment each time."""
         if found.linked and found.changed is not None and now - found.changed >= HELD_FOR:
             return False
         return now - found.held_at < self._idle_timeout
 
 
 def _now(activity: Activity | None, age: float) -> Activity | None:
-    """What *activity* is by now, which was told *age* seconds ago."""
+    """*activity*, which was told *age* seconds ago, with its idle time up to now."""
     return replace(activity, idle=activity.idle + age) if activity is not None and activity.idle else activity
 
 
 def _faded(found: _Stream, now: float) -> float:
-    """Bytes a second."""
+    """The rate at *now* in bytes a second, which decays without new bytes."""
     return found.rate * math.exp((found.rated - now) / _SPAN)

@@ -1,4 +1,4 @@
-"""Why this process gets no port, in words: another one has it, or the address is not this machine's."""
+"""Why a port cannot be used, in words: another process has it, or the address is not this machine's."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _WHY = {
 
 
 def unbound(error: OSError) -> str:
-    """What *error*, of taking a port, means."""
+    """The sentence for *error*, which a bind has raised."""
     if isinstance(error, socket.gaierror):
         return f"the name has no address ({error.strerror}); give an address of this machine"
     return _WHY.get(error.errno or 0, str(error.strerror or error))
 
 
 def tried(address: str) -> str:
-    """Why *address* cannot be had; empty where it can."""
+    """Why listening on *address* fails; empty if it works."""
     host, port = parse_address(address)
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -30,7 +30,7 @@ def tried(address: str) -> str:
             with socket.socket(family, kind, protocol) as one:
                 if family is socket.AF_INET6:
                     one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that are over do not count
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections do not count
                 one.bind(where)
                 one.listen()
     except OSError as error:

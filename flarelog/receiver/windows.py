@@ -1,4 +1,4 @@
-"""Who sends how much, looked at once a second: windows, paces and rates keep a receiver within what it may take."""
+"""Flow control, adjusted once a second: windows, paces and rates keep a receiver within its limits."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from flarelog.receiver.sessions import Sessions
 log = logging.getLogger(__name__)
 
 SAY_EVERY = 30.0  # seconds between two log lines about the same pressure
-SHARE_EVERY = 1.0  # seconds between two looks at who is sending
+SHARE_EVERY = 1.0  # seconds between two adjustments
 RATE_BURST = 4 << 20  # bytes
-SLOWED = 0.5  # seconds between two replies to a producer that is slowed down, so that it does not think it is lost
+SLOWED = 0.5  # seconds between two replies to a throttled producer, so that it does not reconnect
 
 
 class Lately:
-    """What was said lately, so that it is not said again and again. For one event loop."""
+    """The sentences that were logged lately, to suppress repetitions. For one event loop."""
 
     def __init__(self) -> None:
         self._said: dict[str, float] = {}
 
     def said(self, sentence: str) -> bool:
-        """Whether *sentence* was said just now; if not, it counts as said."""
+        """Whether *sentence* was logged within SAY_EVERY seconds; if not, it now counts as logged."""
         now = asyncio.get_running_loop().time()
         if now - self._said.get(sentence, -math.inf) < SAY_EVERY:
             return True
@@ -38,10 +38,10 @@ class Lately:
 
 
 class Pressure:
-    """For one event loop."""
+    """The flow control of one event loop."""
 
     def __init__(self, limits: Limits, sessions: Sessions, lately: Lately) -> None:
-        self.loads: set[Load] = set()  # of the calls that are open
+        self.loads: set[Load] = set()  # of the open calls
         self.crowd = Crowd()
         self._limits, self._sessions, self._lately = limits, sessions, lately
         self._run_rate = Pace(limits.max_run_rate, RATE_BURST)
@@ -49,7 +49,7 @@ class Pressure:
         self.has_rates = limits.max_run_rate is not None or limits.max_site_rate is not None
 
     async def watch(self) -> None:
-        """Tell streams that have become quiet, or too many, that less of them should be on its way; for ever."""
+        """Adjust the windows and the pace once a second, for ever."""
         clock = asyncio.get_running_loop().time
         began = clock()
         while True:
@@ -59,23 +59,23 @@ class Pressure:
             began = now
 
     def look(self, took: float) -> None:
-        """Take in what came in *took* seconds."""
+        """Adjust to the load of the last *took* seconds."""
         self._sessions.windows.look()
         self.crowd.look(self.loads, took, due=SHARE_EVERY)
         for session in self._sessions:
-            if session.window.told > 2 * self.window_of(session):  # as many open, not each of them needs a reply
-                session.acknowledge()  # the next reply tells
+            if session.window.told > 2 * self.window_of(session):  # while streams open, not each one needs a reply
+                session.acknowledge()  # the reply has the new window
 
     def window_of(self, session: Session) -> int:
-        """Bytes that should be on their way in the window of *session* at most."""
+        """The size of the window of *session* in bytes."""
         return share(self._limits.max_in_flight, self._sessions.windows.sharing(session.window))
 
     def pace_of(self, load: Load) -> float:
-        """Seconds that should pass between two chunks of a stream of *load* which are not full."""
+        """Seconds that should pass between two small chunks of a stream of *load*."""
         return self.crowd.pace(load)
 
     async def slow_down(self, session: Session, size: int) -> None:
-        """Wait until *size* bytes more are within what a run and a site may send a second."""
+        """Sleep until *size* more bytes are within the rate limits of the run and the site."""
         stream, now = session.stream, asyncio.get_running_loop().time()
         waits = (
             (self._run_rate.wait(stream.run, size, now), "max_run_rate", f"run {stream.run}"),

@@ -64,7 +64,14 @@ _FACILITIES = 24
 _SHORTEST = min(map(len, _WORDS))  # characters of the shortest line with a level
 _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 _PRIORITY = late(r"<(\d{1,3})>(?=[\w\[])")
-_VALUES = {**_WORDS, "INFORMATION": Level.INFO, "VERBOSE": Level.TRACE, "EMERGENCY": Level.FATAL}
+_VALUES = {
+    **_WORDS,
+    **dict.fromkeys(("VERBOSE", "FINER", "FINEST"), Level.TRACE),
+    "FINE": Level.DEBUG,
+    "INFORMATION": Level.INFO,
+    "SEVERE": Level.ERROR,
+    "EMERGENCY": Level.FATAL,
+}
 # Without a leading \b: the search of a pattern that begins with letters can skip to them.
 _CAPITALS = late(
     rf"(?:{_WORD})(?!\w|\.\w)|(?:TRAC|DEBU|ERRO|FATA|PANI)(?=\[\d)"
@@ -111,13 +118,15 @@ _SAID = late(
     r"|\[(?P<bracketed>error)\]"
     r"|(?i:(?:^|\d:\s|\]:\s{0,2})(?P<said>warning|error|fatal(?=\serror)|fatal|warn(?=:)|info(?=:)|notice(?=:)|debug(?=:)"
     rf"|panic(?=:)):?\s(?!{_FIGURE}))"
-    r"|(?i:(?:^|\d:\s|\]:\s?|:\d\d(?:[.,]\d{1,9})?(?:Z|\s?[+-]\d\d:?\d\d)?\]?:?\s{1,4})"  # after a time
+    r"|(?i:(?:^|\d:\s|\]:\s?|^\d{10}(?:\.\d{1,9})?\s"  # after a time
+    r"|:\d\d(?:[.,]\d{1,9})?(?:\s(?:20\d\d|[AP]M))?(?:Z|\s?[+-]\d\d:?\d\d)?\]?:?\s{1,4})"
     r"(?:[a-z][\w.+/-]{0,60}(?:\[\d{1,10}\])?:\s)?"  # and the name of a program
     rf"(?P<named>warning|warn|error|fatal|critical|info|debug):\s(?!{_FIGURE}))"
     r"|(?P<panicked>\bthread '[^']{1,100}'(?: \(\d{1,19}\))? panicked at )"
     r"|(?P<warning>[A-Za-z]Warning:)"
     rf"|(?P<error>(?:[A-Za-z](?:Error|Exception)|\bException|\bError(?!:\s?{_FIGURE})):"
-    r"|(?:^|\]: )SEVERE(?=: )|(?<=\d )SEVERE(?= \[)"  # Java's level; elsewhere the word is medical
+    r"|(?:^|\]: |(?<=:\d\d )|(?<=\d[.,]\d{3} ))SEVERE(?=: )"  # Java's level; elsewhere the word is medical
+    r"|(?<=\d )SEVERE(?= \[)|(?<=\[)SEVERE(?=\])"
     r"|Traceback \(most recent call last\):|Segmentation fault|core dumped|Out of memory)"
 )
 

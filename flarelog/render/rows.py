@@ -81,7 +81,7 @@ class Row:
     """
 
     __slots__ = (
-        *("at", "blank", "changed", "chars", "cut", "decile", "end", "given", "held", "offset", "over"),
+        *("at", "blank", "changed", "chars", "cut", "decile", "end", "given", "held", "label", "offset", "over"),
         *("redrawn", "revisited", "rewritten", "shown", "size", "stream", "styles", "tail", "time", "was"),
     )
 
@@ -99,6 +99,7 @@ class Row:
         self.given = False  # its present text was output
         self.over = False  # it was output as a finished bar
         self.decile, self.at = -1, 0.0  # the tenth and the time, in seconds, of its last output step
+        self.label: str | None = None  # its bar's label: the text before the percentage
 
     @property
     def bar(self) -> bool:

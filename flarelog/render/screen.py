@@ -58,6 +58,7 @@ STEP_SECONDS = 30.0  # between the steps shown of a bar without progress in its 
 UNDRAWN = 64 << 10  # bytes shown undrawn before drawing resumes
 SMOOTH = 4096  # characters of the longest line of text and colours on the fast path
 STYLES = 1024  # cached styles
+BARS = 64  # labels of bars whose last step is remembered
 AT_ONCE = 4096  # characters turned into cells at once
 TOGETHER, ALONE = 8, 256  # states of a row that make a batch worthwhile; most states taken one by one before a retry
 TOO_MUCH = (
@@ -110,6 +111,7 @@ class Screen:
         self._run = "", 0  # the kind and end of a run of control characters, whose further characters are free
         self._undrawn = 0  # the position from which drawing resumes at the next line; 0: drawing
         self._record = 0  # the end of the record being fed
+        self._bars: dict[str, tuple[int, float]] = {}  # by label: the bar's last step, a tenth, and its time
 
     def feed(self, data: bytes, now: float = 0.0) -> list[Line]:
         """Draw the next bytes, received at *now* (seconds). Returns the lines that became final, and steps of bars."""
@@ -741,6 +743,12 @@ class Screen:
             self._reach.present(Line(row.offset, end, self._reach.said([text])[0], row.stream, self.time, True), out)
             row.shown = text
         row.decile, row.at = max(0, decile), now
+        if decile >= 0 and "%" in text:
+            row.label = _label(text)
+            self._bars.pop(row.label, None)
+            self._bars[row.label] = row.decile, now
+            if len(self._bars) > BARS:
+                del self._bars[next(iter(self._bars))]
 
     def _step(self, row: Row, text: str, now: float) -> int | None:
         """The tenth that the bar's state *text* is the first to reach; -1: the first state without a percentage, which
@@ -750,5 +758,15 @@ class Screen:
         decile = int(percent[-1]) // 10 if percent else row.decile
         if decile < 0:
             return -1
-        further = decile != row.decile or now - row.at >= STEP_SECONDS
+        before, at = row.decile, row.at
+        # Text that a program writes over a bar moves the bar to another row, often to the row of another bar.
+        if percent and (label := _label(text)) != row.label:
+            before, at = self._bars.get(label, (before, at))
+        further = decile != before or now - at >= STEP_SECONDS
         return decile if further and text != row.shown and text.strip() else None
+
+
+def _label(text: str) -> str:
+    """The text before the percentage in the bar's state *text*."""
+    found = _PERCENT.search(text)
+    return text[: found.start()].rstrip() if found is not None else text

@@ -1,1 +1,1 @@
-"""Who somebody is and what they may do: certificates, tokens, files that are read again, refusals."""
+"""Authentication and authorization: certificates, tokens, reread files, refusals."""

@@ -1,7 +1,7 @@
-"""The policy's file: read at the start, and again when it has changed.
+"""The policy file: read at the start, and reread after a change.
 
-A policy that is wrong at the start ends the receiver with a sentence. One that is changed into something wrong while
-streams run changes nothing: the last good one holds, and the sentence is said once.
+An invalid policy at the start ends the receiver with a sentence. If a change makes the file invalid while streams run,
+the last valid policy stays in force, and the error is logged once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def load(path: str | os.PathLike[str]) -> Policy:
     if len(raw) > MAX_FILE:
         raise InvalidFile(f"the policy {path} has more than {MAX_FILE} bytes: grant by patterns")
     try:
-        text = raw.decode("utf-8-sig")  # some editors begin a file with a mark
+        text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
     except UnicodeDecodeError as error:
         raise InvalidFile(f"the policy {path} is not UTF-8 at byte {error.start}") from error
     try:
@@ -41,7 +41,7 @@ def load(path: str | os.PathLike[str]) -> Policy:
 
 
 class PolicyFile:
-    """The policy in the file at *path*, as it is now. Raises what ``load`` raises, when it is made."""
+    """The present policy in the file at *path*. The constructor raises what ``load`` raises."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -52,7 +52,7 @@ class PolicyFile:
         return self._file.look()
 
     def reread(self) -> Policy:
-        """Read the file though it seems unchanged."""
+        """Reread the file even if it seems unchanged."""
         return self._file.look(anyway=True)
 
     def _said(self, _: str, trouble: FlarelogError | None) -> None:

@@ -1,8 +1,7 @@
-"""A small private CA, in one directory, for people who have none.
+"""A small private CA, in one directory, for users without one.
 
-What a certificate is good for stands in it: a site's or a reader's key cannot pose as a receiver, nor the other way
-round, and a policy tells sites and readers apart by their OU. The extensions are those that RFC 5280, section 4.2, asks
-for.
+A certificate states its purpose: a site's or a reader's key cannot pose as a receiver, nor a receiver's as a client,
+and a policy tells sites and readers apart by their OU. The extensions are those that RFC 5280, section 4.2, requires.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ except ImportError as error:
 CA_DAYS = 3650
 LEAF_DAYS = 365
 MAX_DAYS = CA_DAYS
-SKEW = timedelta(minutes=5)  # how far behind the clock of another machine may be
-SOON = timedelta(days=30)  # what expires within it is marked
+SKEW = timedelta(minutes=5)  # how far behind another machine's clock may be
+SOON = timedelta(days=30)  # certificates that expire within it are marked
 MAX_COMMON_NAME = 64  # RFC 5280, ub-common-name
 
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 
 
 class Role(enum.Enum):
-    """What a certificate is for; the value is its OU."""
+    """The purpose of a certificate; the value is its OU."""
 
     CA = "ca"
     SERVER = "server"
@@ -57,17 +56,17 @@ class Issued:
     """A certificate in the directory."""
 
     name: str  # its CN
-    role: Role | None  # None: its OU says none
+    role: Role | None  # None: its OU is no role
     serial: int
     not_before: datetime
     not_after: datetime
     certificate: Path
-    key: Path  # may have been taken elsewhere
+    key: Path  # may have been moved elsewhere
     by_this_ca: bool = True
     revoked: bool = False
 
     def days_left(self, now: datetime) -> int:
-        """Whole days; below 0 when it has expired."""
+        """Whole days until the certificate expires; negative afterwards."""
         return (self.not_after - now).days
 
     def state(self, now: datetime) -> str:
@@ -84,16 +83,16 @@ class Issued:
 
 
 def init(directory: Path, *, now: datetime) -> Issued:
-    """Make *directory*, readable by its owner alone, and in it a CA: ``ca.crt`` and ``ca.key``, and its revocation list
-    ``ca.crl``, which names nobody yet: a receiver that is to heed it begins before the first is revoked.
+    """Create *directory*, readable by its owner alone, and a CA in it: ``ca.crt``, ``ca.key``, and an empty revocation
+    list ``ca.crl``, so that a receiver can start with the list before the first certificate is revoked.
 
     Raises:
-        NotAllowed: there is one already, or the directory cannot be had or is open to others.
+        NotAllowed: there is a CA already, or the directory is unusable or open to others.
     """
     with at_work(directory, make=True):
         key = ec.generate_private_key(ec.SECP256R1())
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-        # Two CAs with one name would be confused, and their certificates refused as forged instead of as another's.
+        # Certificates of a CA with an equal name would be refused as forged, instead of as another CA's.
         subject = _subject(f"flarelog CA {identifier.digest.hex()[:8]}", Role.CA)
         certificate = (
             _builder(subject, subject, key.public_key(), now, now + timedelta(days=CA_DAYS))
@@ -108,10 +107,10 @@ def init(directory: Path, *, now: datetime) -> Issued:
 
 
 def issue_server(directory: Path, hosts: Sequence[str], *, days: int = LEAF_DAYS, now: datetime) -> Issued:
-    """``server.crt`` and ``server.key`` for the receiver that is reached as one of *hosts*: DNS names, IP addresses.
+    """Issue ``server.crt`` and ``server.key`` for a receiver reachable as *hosts*: DNS names and IP addresses.
 
     Raises:
-        InvalidOption: a host that is neither, or *days* out of bounds.
+        InvalidOption: a host is neither, or *days* is out of bounds.
         NotFound, NotAllowed: as ``issue``.
     """
     if not hosts:
@@ -123,15 +122,15 @@ def issue_server(directory: Path, hosts: Sequence[str], *, days: int = LEAF_DAYS
 
 
 def issue(directory: Path, role: Role, name: str, *, days: int = LEAF_DAYS, now: datetime) -> Issued:
-    """``NAME.crt`` and ``NAME.key`` for a site or a reader. It ends with the CA, if that ends sooner.
+    """Issue ``NAME.crt`` and ``NAME.key`` for a site or a reader. It expires no later than the CA.
 
-    Its CN is *name*; so is its SAN, where *name* can be a DNS name.
+    Its CN is *name*; so is its SAN, if *name* can be a DNS name.
 
     Raises:
         InvalidName: *name* cannot name a site, or stand in a certificate.
         InvalidOption: *days* is out of bounds.
         NotFound: there is no CA in *directory*.
-        NotAllowed: there is a file of that name already; the CA has expired; a file cannot be read or written.
+        NotAllowed: a file of that name exists; the CA has expired; a file cannot be read or written.
     """
     if role not in (Role.SITE, Role.READER):
         raise ValueError(f"{role} is not issued by name")
@@ -151,7 +150,7 @@ def issued(directory: Path) -> tuple[list[Issued], list[Path]]:
 
     Raises:
         NotFound: there is no CA in *directory*.
-        NotAllowed: it cannot be read.
+        NotAllowed: the directory cannot be read.
     """
     ca = _read_certificate(directory / "ca.crt", directory)
     gone = {one.serial_number for one in _revoked(directory, ca) or ()}
@@ -170,10 +169,9 @@ def issued(directory: Path) -> tuple[list[Issued], list[Path]]:
 
 
 def revoke(directory: Path, name: str, *, now: datetime) -> tuple[Issued, Path]:
-    """Put the certificate *name* on the CA's revocation list, ``ca.crl``, which is good for as long as the CA: what
-    was revoked, and that file, which takes the place of the one that was there. *name*: of its file without ``.crt``,
-    or, where there is no such file, as the list shows it, or a path, of a pair that was moved away. Harmless when
-    repeated.
+    """Add the certificate *name* to the CA's revocation list, ``ca.crl``, which is valid as long as the CA. Returns the
+    certificate and the list's path; the file is replaced. *name*: a file's name without ``.crt``, or else a name
+    that the list shows, or a path, for a pair that was moved away. Harmless when repeated.
 
     Raises NotFound, NotAllowed.
     """
@@ -196,7 +194,7 @@ def revoke(directory: Path, name: str, *, now: datetime) -> tuple[Issued, Path]:
 
 
 def _file(directory: Path, name: str) -> Path:
-    """The file of the certificate *name*, as of ``revoke``. Raises NotFound, NotAllowed."""
+    """The file of the certificate *name*, as in ``revoke``. Raises NotFound, NotAllowed."""
     path = directory / f"{name}.crt"
     if os.sep not in name and path.exists():
         return path
@@ -223,7 +221,7 @@ def _list(
     revoked: list[x509.RevokedCertificate],
     now: datetime,
 ) -> Path:
-    """Write the CA's list of *revoked* certificates in place of the one before."""
+    """Replace the CA's list by one of the *revoked* certificates."""
     builder = (
         x509.CertificateRevocationListBuilder(ca.subject, now, ca.not_valid_after_utc, [], revoked)
         .add_extension(x509.CRLNumber(len(revoked)), critical=False)
@@ -232,12 +230,12 @@ def _list(
     path = directory / "ca.crl"
     pem = builder.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     replace_file(path, pem, 0o600, durable=True)
-    path.chmod(0o600)  # whatever the umask took away
+    path.chmod(0o600)  # undo the umask
     return path
 
 
 def _revoked(directory: Path, ca: x509.Certificate) -> x509.CertificateRevocationList | None:
-    """The CA's list; None where there is none yet. Raises NotAllowed."""
+    """The CA's list; None if there is none yet. Raises NotAllowed."""
     path = directory / "ca.crl"
     key = ca.public_key()
     try:
@@ -267,11 +265,11 @@ def record(one: Issued, now: datetime) -> dict[str, object]:
     }
 
 
-# --- what stands in a certificate
+# --- the contents of a certificate
 
 
 def names_of(certificate: str) -> tuple[str, str]:
-    """The common name, and a host's name, of which there may be several, that stand in the file *certificate*.
+    """The common name in the file *certificate*, and the first DNS name among its SANs.
 
     Raises InvalidOption.
     """
@@ -351,7 +349,7 @@ def _issue(
 
 
 def _is_dns_name(text: str) -> bool:
-    """A last label of digits alone is left to IP addresses, as in RFC 1123, section 2.1."""
+    """Whether *text* is a DNS name; a last label of digits alone means an IP address (RFC 1123, section 2.1)."""
     labels = text.split(".")
     return len(text) <= 253 and all(map(_LABEL.fullmatch, labels)) and not labels[-1].isdecimal()
 
@@ -373,7 +371,7 @@ def _host(text: str) -> x509.GeneralName:
     return x509.IPAddress(address)
 
 
-# --- what stands in the directory
+# --- the contents of the directory
 
 
 def _keep(directory: Path, name: str, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> Issued:
@@ -395,7 +393,7 @@ def _load_ca(directory: Path, now: datetime) -> tuple[x509.Certificate, ec.Ellip
         raise NotFound(f"the CA's key {path} is missing: restore it, or make a new CA in another directory") from None
     except OSError as error:
         raise NotAllowed(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it wants a password
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: the key has a passphrase
         raise NotAllowed(f"{path} does not hold an unencrypted private key in PEM: restore the CA's own") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
         raise NotAllowed(f"{path} is not the key of ca.crt: restore the CA's own")
@@ -426,7 +424,7 @@ def _read_certificate(path: Path, directory: Path) -> x509.Certificate:
 
 
 def _issued(path: Path, certificate: x509.Certificate, ca: x509.Certificate | None) -> Issued:
-    """*certificate* in words; a *ca* that is None is known to have signed it."""
+    """*certificate* as an Issued; *ca* None means that its CA is known to be this one."""
 
     def said(oid: x509.ObjectIdentifier) -> str:
         return next((str(one.value) for one in certificate.subject.get_attributes_for_oid(oid)), "")

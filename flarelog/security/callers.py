@@ -1,7 +1,7 @@
-"""What tells callers apart, in quotas and in the audit: the name that the policy goes by, and the certificate itself.
+"""Keys for callers in quotas and audit lines: the name that the policy uses, and the certificate's fingerprint.
 
-Laws that hold here: whoever is somebody else to the policy is somebody else here; nothing of a name is cut off, so that
-no two become one; two certificates with one name are told apart by their fingerprints.
+Callers with different policy names have different keys. Names are never truncated, so that no two become equal.
+Fingerprints tell two certificates with one name apart.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from flarelog.policy import Identity, site_of
 
 
 def name_of(identity: Identity) -> str:
-    """Whom the policy takes *identity* for: the site that its certificate is, else all that it is called there."""
+    """The policy's name for *identity*: the site of its certificate, or else all names in it."""
     if identity.how != "certificate":
         return str(identity)
     try:
@@ -22,11 +22,11 @@ def name_of(identity: Identity) -> str:
 
 
 def key_of(identity: Identity) -> str:
-    """What is different of any two callers, as it may stand in a sentence."""
+    """A key that differs for any two callers, and fits into a sentence."""
     return f"{name_of(identity)} (SHA-256 {identity.fingerprint})" if identity.fingerprint else name_of(identity)
 
 
 def told_of(identity: Identity) -> dict[str, str]:
-    """What an audit line says of *identity*."""
+    """The fields of an audit line for *identity*."""
     said = {"identity": name_of(identity)}
     return {**said, "fingerprint": identity.fingerprint} if identity.fingerprint else said

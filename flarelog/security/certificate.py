@@ -1,8 +1,8 @@
-"""A peer's certificate: whom it names, and whether its CA, its dates and the revocation lists still let it in.
+"""A peer's certificate: the names in it, and whether its CA, its dates and the revocation lists still permit it.
 
-Names are read from the certificate itself, each as the kind that it is: gRPC's own strings end at a NUL and mix DNS
-names, e-mail addresses and URIs. What cannot be read, or holds a NUL in any name, names nobody. gRPC believes a
-certificate at the handshake alone, once a connection; here it is asked again, of what the files say now.
+Names are read from the certificate itself, each with its kind: gRPC's own strings end at a NUL and mix DNS names,
+e-mail addresses and URIs. A certificate that is unreadable, or has a NUL in a name, is refused. gRPC checks a
+certificate only once a connection, at the handshake; this module checks it again, against the present files.
 """
 
 from __future__ import annotations
@@ -30,56 +30,56 @@ except ImportError as error:
         "the receiver needs the cryptography package to read certificates: pip install 'flarelog[tls]'"
     ) from error
 
-MAX_PEM = 256 << 10  # bytes of a certificate with its chain; a handshake has at most 100 kB of them
+MAX_PEM = 256 << 10  # bytes of a certificate with its chain; a handshake carries at most 100 kB of them
 MAX_CHAIN = 8  # certificates between a peer's and its CA's
-KNOWN = 4096  # certificates of which is remembered what was found
+KNOWN = 4096  # certificates whose check is cached
 
 _PEM_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
 
 
 @frozen
 class Presented:
-    """What a peer showed at its handshake, in PEM: its certificate, and those between that and its CA's."""
+    """A peer's certificate from its handshake, in PEM, and the chain between it and its CA."""
 
     pem: bytes
     chain: bytes = b""
 
     @classmethod
     def of(cls, properties: Mapping[str, Iterable[bytes]]) -> Presented | None:
-        """What gRPC's ``auth_context()`` holds; None where the peer gave no certificate."""
+        """The certificate in gRPC's ``auth_context()``; None if the peer gave none."""
         pem, chain = (b"".join(properties.get(name, ())) for name in ("x509_pem_cert", "x509_pem_cert_chain"))
         return cls(pem, chain) if pem else None
 
     def identity(self) -> Identity:
-        """Raises NotAllowed where the certificate cannot be read, or a name in it holds a NUL."""
+        """The names in the certificate. Raises NotAllowed if it is unreadable, or a name has a NUL."""
         return _read(self)[1]
 
     def fingerprint(self) -> str:
-        """SHA-256 of the certificate, hexadecimal, also of one that cannot be read: by it its CA finds whose it is."""
+        """SHA-256 of the certificate, hexadecimal, even of an unreadable one: its CA can look it up."""
         found = _PEM_CERTIFICATE.search(self.pem)
         return hashlib.sha256(base64.b64decode(found[1] + b"==") if found else self.pem).hexdigest()
 
 
 def identity(properties: Mapping[str, Iterable[bytes]]) -> Identity:
-    """Whom the certificate in gRPC's ``auth_context()`` names; NOBODY where there is none. Raises NotAllowed."""
+    """The identity of the certificate in gRPC's ``auth_context()``; NOBODY without one. Raises NotAllowed."""
     presented = Presented.of(properties)
     return presented.identity() if presented is not None else NOBODY
 
 
 @lru_cache(KNOWN)
 def _read(presented: Presented) -> tuple[tuple[x509.Certificate, ...], Identity]:
-    """The certificates, the peer's own first, and whom that names. Raises NotAllowed."""
+    """The certificates, the peer's own first, and its identity. Raises NotAllowed."""
     if len(presented.pem) + len(presented.chain) > MAX_PEM:
         raise NotAllowed(f"the certificate and its chain have more than {MAX_PEM} bytes: request a smaller one")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a name that is longer than it should be
+            warnings.simplefilter("ignore")  # about a name that is too long
             own = x509.load_pem_x509_certificate(presented.pem)
             others = x509.load_pem_x509_certificates(presented.chain) if presented.chain.strip() else []
             return (own, *[one for one in others if one != own][:MAX_CHAIN]), _named(own)
     except NotAllowed:
         raise
-    except Exception as error:  # whatever the parser makes of a hostile one
+    except Exception as error:  # a hostile certificate may raise anything in the parser
         raise NotAllowed("the certificate violates RFC 5280 and cannot be read: request a new one") from error
 
 
@@ -111,7 +111,7 @@ def _named(certificate: x509.Certificate) -> Identity:
         return [value for kind, value in subject if kind == oid and isinstance(value, str)]
 
     common, roles = said(NameOID.COMMON_NAME), said(NameOID.UNSTRUCTURED_NAME)
-    # A name of one kind that looks like one of another kind is none.
+    # Ignore a name that looks like one of another kind.
     sans = (*dns, *(one for one in emails if "@" in one), *(one for one in uris if ":" in one))
     return Identity(
         how="certificate",
@@ -124,15 +124,15 @@ def _named(certificate: x509.Certificate) -> Identity:
     )
 
 
-# --- whether it is believed
+# --- trust
 
 
 class Outdated(Unavailable):
-    """A certificate that was believed once: its peer may have a newer one, and should connect again."""
+    """A certificate that was trusted once: its peer may have a newer one, and should reconnect."""
 
 
 class Trust:
-    """Whom the CAs in the file *ca* signed, but for whom the lists in the file *crl* name. Raises InvalidFile."""
+    """Trusts what the CAs in the file *ca* signed, except what the lists in the file *crl* name. Raises InvalidFile."""
 
     def __init__(self, ca: str, crl: str = "") -> None:
         self._ca = ca
@@ -142,12 +142,12 @@ class Trust:
         self._found: dict[Presented, float | None] = {}
 
     def check(self, presented: Presented, now: float) -> None:
-        """Return if *presented* is believed at *now*, in seconds since 1970.
+        """Return if *presented* is trusted at *now*, in seconds since 1970.
 
         Raises:
-            NotAllowed: it names nobody, as ``Presented.identity`` says.
+            NotAllowed: the certificate is refused by ``Presented.identity``.
             Revoked: a list names it.
-            Outdated: it has expired, or the CAs are others now.
+            Outdated: it has expired, or the CAs have changed.
         """
         certificates, identity = _read(presented)
         who = name_of(identity)
@@ -166,7 +166,7 @@ class Trust:
             raise Outdated(f"{who} has expired: request a new certificate")
 
     def due(self, now: float) -> str:
-        """A sentence where a list in force should have been replaced before *now*; else nothing."""
+        """A warning if a list in force should have been replaced before *now*; otherwise empty."""
         late = [one.until for one in self._lists if one.until < now]
         return (
             f"the revocation list in {self._crl} expired on {day(min(late))}; it stays"
@@ -176,7 +176,7 @@ class Trust:
         )
 
     def _until(self, certificate: x509.Certificate, others: Sequence[x509.Certificate]) -> float | None:
-        """When the best way from *certificate*, by *others*, to a CA ends; None where there is none."""
+        """When the longest-lived chain from *certificate*, by *others*, to a CA expires; None without a chain."""
         if any(one.names(certificate) for one in self._lists):
             return None
         own = certificate.not_valid_after_utc.timestamp()

@@ -1,8 +1,8 @@
-"""The connections of a port that wants certificates: since when each is there, what was shown over it, and its end.
+"""The connections of a port that requires certificates: their ages, the certificates shown, and how to end them.
 
-gRPC tells Python nothing of a connection but by its calls, and ends one only by its age. So one whose peer is not
-believed any longer is shut here as a socket of this process: whatever calls it has end with it, those that were passed
-on to another worker as well, and its peer may connect again.
+gRPC shows Python only the calls of a connection, and ends a connection only by age. A connection whose peer is no
+longer trusted is therefore shut down here as a socket of this process. All its calls end with it, those passed on to
+another worker too, and the peer may reconnect.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from flarelog.values import frozen
 if TYPE_CHECKING:
     from flarelog.security.certificate import Presented
 
-AGE = 3600.0  # seconds after which a connection is followed by a new one
+AGE = 3600.0  # seconds before a connection is replaced by a new one
 MAX_AGE = 7 * 86400  # seconds
-JITTER = 0.1  # of an age: gRPC's own, so that those which began together do not end together
-GRACE = 30.0  # seconds, beyond the jitter, that calls may take to move
+JITTER = 0.1  # fraction of an age, gRPC's own, so that connections that began together do not end together
+GRACE = 30.0  # seconds beyond the jitter for calls to move
 _DESCRIPTORS = "/proc/self/fd"
 
 Place = tuple[str, int]
@@ -32,33 +32,33 @@ Place = tuple[str, int]
 
 @frozen
 class Connection:
-    """*address*: as gRPC writes its peer. *since*: of the system's monotonic clock, in seconds."""
+    """*address*: gRPC's name of the peer. *since*: monotonic seconds."""
 
     address: str
     presented: Presented
     since: float
 
     def moves_at(self, age: float) -> float:
-        """When gRPC has surely told the peer to connect anew, where connections have *age*: calls can move then."""
+        """When gRPC has surely told the peer to reconnect, at a maximum *age*: calls can move from then on."""
         return self.since + age * (1 + JITTER) + 1.0
 
 
 def aging(age: float) -> list[tuple[str, int]]:
-    """The options of a gRPC server whose connections become no older than *age* seconds, give or take."""
+    """The options of a gRPC server that limits the age of connections to about *age* seconds."""
     grace = 2 * JITTER * age + GRACE
     return [("grpc.max_connection_age_ms", int(1000 * age)), ("grpc.max_connection_age_grace_ms", int(1000 * grace))]
 
 
 class Connections:
-    """Those that came to a call, at most *limit*: the oldest are forgotten first."""
+    """The connections that made a call, at most *limit*: the oldest are forgotten first."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._all: OrderedDict[str, Connection] = OrderedDict()  # in the order in which they began
+        self._all: OrderedDict[str, Connection] = OrderedDict()  # in the order of their beginnings
         self._shown: dict[Presented, set[str]] = {}
 
     def called(self, address: str, presented: Presented, now: float) -> Connection:
-        """A call came over the connection from *address*."""
+        """Record a call over the connection from *address*."""
         known = self._all.get(address)
         if known is not None and known.presented == presented:
             return known
@@ -81,16 +81,16 @@ class Connections:
                 del self._shown[known.presented]
 
     def forget_older(self, age: float, now: float) -> None:
-        """Those whose calls were to move are not told of again: what comes from there later is another connection."""
+        """Forget connections whose calls have moved: a later call from their address is of another connection."""
         while self._all and (first := next(iter(self._all.values()))).moves_at(age) + GRACE < now:
             self.forget(first.address)
 
     def shown(self) -> list[Presented]:
-        """What was shown, each once."""
+        """The certificates shown, each once."""
         return list(self._shown)
 
     def of(self, presented: Presented) -> list[str]:
-        """The addresses from which *presented* was shown."""
+        """The addresses that showed *presented*."""
         return sorted(self._shown.get(presented, ()))
 
     def addresses(self) -> list[str]:
@@ -107,9 +107,9 @@ def place_of(peer: str) -> Place | None:
 
 
 def shut(port: int, wanted: Callable[[Place], bool]) -> int:
-    """Shut those connections to *port* of this process whose peer's place is *wanted*, and return how many; blocks.
+    """Shut down the connections to *port* of this process whose peer's place is *wanted*; returns their number. Blocks.
 
-    Linux alone tells a process its descriptors; elsewhere none is shut, and a connection ends by its age.
+    Only Linux lists a process's descriptors; elsewhere none is shut down, and a connection ends by its age.
     """
     count = 0
     with contextlib.suppress(OSError):
@@ -125,22 +125,22 @@ def shut(port: int, wanted: Callable[[Place], bool]) -> int:
 
 
 def _socket_of(descriptor: int) -> socket.socket:
-    """A duplicate: it stays the same socket, whatever becomes of *descriptor* meanwhile. Raises OSError."""
+    """A duplicate, which stays the same socket even if *descriptor* is closed and reused. Raises OSError."""
     duplicate = os.dup(descriptor)
     try:
         return socket.socket(fileno=duplicate)
-    except OSError:  # it is no socket, and nobody else closes it
+    except OSError:  # it is no socket, so no socket object closes it
         os.close(duplicate)
         raise
 
 
 def among(peers: Iterable[str]) -> Callable[[Place], bool]:
-    """Whether a place is that of one of gRPC's *peers*."""
+    """A predicate: whether a place is that of one of gRPC's *peers*."""
     places = {place_of(peer) for peer in peers}
     return lambda place: place in places
 
 
 def _plain(host: str) -> str:
-    """An address as both gRPC and the system say it. Raises ValueError."""
+    """An address in the form that gRPC and the system share. Raises ValueError."""
     found = ipaddress.ip_address(host.partition("%")[0])
     return str(getattr(found, "ipv4_mapped", None) or found)

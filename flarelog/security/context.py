@@ -1,36 +1,36 @@
-"""What flarelog asks of the context of a call: gRPC's own, and those that stand for one."""
+"""The interface of a call's context: gRPC's own, and its stand-ins."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-if TYPE_CHECKING:  # who answers has gRPC loaded
+if TYPE_CHECKING:  # at run time the answering end has imported gRPC
     import grpc
 
 Metadata = Iterable[tuple[str, str | bytes]]
 
 
 class Context(Protocol):
-    """One call, at the end that answers; as ``grpc.aio.ServicerContext`` has it."""
+    """One call at the answering end, as in ``grpc.aio.ServicerContext``."""
 
     def peer(self) -> str:
         """The caller's address, ``ipv4:127.0.0.1:40112``."""
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
-        """What the handshake of TLS told; empty without TLS."""
+        """The peer's TLS properties; empty without TLS."""
 
     def invocation_metadata(self) -> Metadata | None:
-        """What was sent before the first message."""
+        """The metadata sent before the first message."""
 
     def set_trailing_metadata(self, trailing_metadata: tuple[tuple[str, str | bytes], ...]) -> None:
-        """What is sent behind the last message."""
+        """Set the metadata that is sent behind the last message."""
 
     async def abort(self, code: grpc.StatusCode, details: str = "") -> NoReturn:
-        """End the call with *code*. Raises what ends its handler."""
+        """End the call with *code*. Raises an exception that ends its handler."""
 
     async def read(self) -> Any:
         """The next message as bytes; ``grpc.aio.EOF`` behind the last one."""
 
     async def write(self, message: Any) -> None:
-        """Send *message*, of a kind that the call's serializer takes, and return when the peer may take another."""
+        """Send *message*, of a type that the call's serializer takes; returns when the peer may take another."""

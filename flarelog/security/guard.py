@@ -1,8 +1,8 @@
-"""Who comes in, and what he may: identities at both ports, the policy, failed authentications, and the audit.
+"""Authentication at both ports, authorization by the policy, throttling of failed logins, and the audit log.
 
-A certificate says who calls at the receiver's main port, and a token who calls at the readers'. gRPC for Python either
-demands certificates of a port or does not look at them, hence two. A secret is compared and forgotten: it is in no line
-and in no error. Whoever is refused waits for the answer, and nobody else does.
+A certificate authenticates a caller at the receiver's main port, a token at the readers' port. There are two ports
+because gRPC for Python either requires certificates at a port or ignores them. A secret is compared and forgotten: it
+is in no log line and in no error. A refused caller waits for its answer; no other caller waits with it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 audit = logging.getLogger("flarelog.audit")
 
-ASK_AGAIN = 5.0  # seconds after which a call that goes on is asked again whether it may
-MAX_WAITING = 1000  # answers that wait; a refusal beyond that is heard at once
-MAX_NAMED = 100  # tokens that one line names
-MOST_ALLOWED = 100  # calls of one kind that are said of one caller a minute, whatever runs and sites they name
-CHANGES = frozenset((Action.START_RUN, Action.END_RUN, Action.DELETE))  # each of which is said
-MAX_TOLD = 20_000  # connections that are told apart
+ASK_AGAIN = 5.0  # seconds between two checks of a running call's permission
+MAX_WAITING = 1000  # delayed answers; a refusal beyond that is answered at once
+MAX_NAMED = 100  # tokens in one line
+MOST_ALLOWED = 100  # lines per caller, kind of call and minute, for all runs and sites
+CHANGES = frozenset((Action.START_RUN, Action.END_RUN, Action.DELETE))  # each one is logged
+MAX_TOLD = 20_000  # connections that are tracked
 
 UNKNOWN = (
     "the token is missing, unknown or revoked: give --token-file, and ask the receiver's administrator for a token"
@@ -47,7 +47,7 @@ UNKNOWN = (
 
 
 class TokenCall:
-    """The context of a call at the readers' port: gRPC's own, and who showed a token."""
+    """The context of a call at the readers' port: gRPC's own, and the token's identity."""
 
     def __init__(self, context: Context, identity: Identity) -> None:
         self._context = context
@@ -76,34 +76,34 @@ class TokenCall:
 
 
 class Guard:
-    """Asks the policy for every call, and says in audit lines what came of it. For one event loop."""
+    """Asks the policy about every call, and writes the audit log. For one event loop."""
 
     def __init__(self, policy: Policy | PolicyFile, tokens: Tokens | None = None, *, tells: bool = True) -> None:
-        """*tells*: say which tokens there are, and are made and revoked; one of several processes is enough."""
+        """*tells*: log which tokens exist, are created and revoked; one of several processes is enough."""
         self._policy = policy
         self.tokens = tokens
         self._tells = tells
         self._waits = Waits()
         self._waiting = 0
         self._refusals = Repetitions(("anybody", "", "anywhere", "ANY"))  # identity, fingerprint, address, action
-        self._allowed = Repetitions(("anybody", "", "anywhere", "ANY", "", ""))  # and run, site
+        self._allowed = Repetitions(("anybody", "", "anywhere", "ANY", "", ""))  # the same, run, site
         self._allowances = Repetitions(("anybody", "", "anywhere", "ANY"), MOST_ALLOWED)
         self._arrivals = Arrivals()
-        self.certificates: ServerCertificates | None = None  # who is believed at the main port
+        self.certificates: ServerCertificates | None = None  # decides who is trusted at the main port
         self.connections = Connections(MAX_TOLD)
-        self.unwelcome: set[str] = set()  # peers whose connections are to be ended
+        self.unwelcome: set[str] = set()  # peers whose connections must end
 
     @property
     def policy(self) -> Policy:
-        """As it is now; the same object for as long as it does not change."""
+        """The present policy; the same object until it changes."""
         return self._policy.current if isinstance(self._policy, PolicyFile) else self._policy
 
-    # --- who calls
+    # --- authentication
 
     async def meet(self, context: Context, action: Action | None) -> Context:
-        """A call at the main port; *action*: None for one that is nobody's secret.
+        """Authenticate a call at the main port; *action* None: a call that needs no permission, such as a health check.
 
-        Raises NotAllowed or Unavailable where its certificate is not believed now, whatever it was at the handshake.
+        Raises NotAllowed or Unavailable if its certificate is no longer trusted, even if it was at the handshake.
         """
         peer = context.peer()
         self._arrivals.called(peer)
@@ -124,19 +124,19 @@ class Guard:
         return context
 
     def connection_of(self, context: Context) -> Connection | None:
-        """Over which a call came that ``meet`` let in; None where nobody shows a certificate."""
+        """The connection of a call that ``meet`` accepted; None if callers show no certificates."""
         passed = getattr(context, "connection", None)
         return passed if isinstance(passed, Connection) else self.connections.get(context.peer())
 
     def ended(self, presented: Presented, peer: str, why: FlarelogError) -> None:
-        """Say that a connection of *presented* ends, and *why*."""
+        """Log that a connection of *presented* ends, and *why*."""
         audit.warning("ended %s", json.dumps({**_shown(presented), "peer": peer, "why": str(why)}))
 
     async def meet_token(self, context: Context, action: Action | None) -> Context:
-        """A call at the readers' port.
+        """Authenticate a call at the readers' port.
 
         Raises:
-            NotAuthenticated: its token is not valid; after a while, which grows with each failure of its address.
+            NotAuthenticated: its token is not valid; raised after a delay that grows with each failure of its address.
         """
         self._arrivals.called(context.peer())
         if action is None:
@@ -162,13 +162,13 @@ class Guard:
                 self._waiting -= 1
         raise NotAuthenticated(why)
 
-    # --- what he may
+    # --- authorization
 
     def asks(self, context: Context, action: Action, run: str | None = None, site: str | None = None) -> Identity:
-        """Who it is that asks for *action*; said in an audit line where everybody must say who he is.
+        """The caller's identity, if it may do *action*. Writes an audit line, unless the policy is unguarded.
 
         Raises:
-            NotAllowed: he may not.
+            NotAllowed: the policy refuses.
         """
         policy = self.policy
         if policy.unguarded:
@@ -185,16 +185,16 @@ class Guard:
         return identity
 
     def _is_news(self, what: dict[str, object], now: float) -> bool:
-        """Whether *what* is to be said that is allowed: who first did what is, and not how often he does it again."""
+        """Whether to log the allowed call *what*: a caller's first call of a kind is logged, others are counted."""
         caller = _caller(what)
         run, site = str(what["run"] or ""), str(what["site"] or "")
         return self._allowed.says((*caller, run, site), now) and self._allowances.says(caller, now)
 
     def still(self, identity: Identity, action: Action, peer: str, run: str, site: str) -> None:
-        """Ask again for a call that was allowed and goes on.
+        """Check the permission of a running call again.
 
         Raises:
-            NotAllowed: he may not any longer; NotAuthenticated if his token does not hold any longer.
+            NotAllowed: the policy now refuses; NotAuthenticated if the token is no longer valid.
         """
         policy = self.policy
         if policy.unguarded:
@@ -215,9 +215,9 @@ class Guard:
         start: int,
         read: Callable[[int], AsyncGenerator[tuple[int, bytes], None]],
     ) -> AsyncGenerator[tuple[int, bytes], None]:
-        """What *read* gives of *stream* from *start* on, for as long as *identity* may have it. Raises NotAllowed.
+        """Yield the pieces that *read* gives of *stream* from *start*, while *identity* is allowed. Raises NotAllowed.
 
-        *read* is begun again, at the offset that comes next, where it had nothing to give for ASK_AGAIN seconds.
+        *read* is restarted, at the next offset, after ASK_AGAIN seconds without a piece.
         """
         clock = asyncio.get_running_loop().time
         pieces, due = read(start), clock() + ASK_AGAIN
@@ -225,7 +225,7 @@ class Guard:
             while True:
                 piece = None
                 try:
-                    # Only what waits for bytes is ever cancelled here, never what sends them.
+                    # The timeout cancels only a wait for bytes, never a send.
                     async with asyncio.timeout_at(due):
                         piece = await anext(pieces)
                 except StopAsyncIteration:
@@ -242,22 +242,22 @@ class Guard:
             await pieces.aclose()
 
     def removed(self, who: Identity | str, peer: str, run: str, site: str, found: Removed) -> None:
-        """Say that *who* had *run*, or *site* in it, removed: where nobody must say who he is as well."""
+        """Log that *who* removed *run*, or *site* in it, even under an unguarded policy."""
         what = _what(who if isinstance(who, Identity) else NOBODY, Action.DELETE, peer, run, site or None)
         if isinstance(who, str):
             what["identity"] = who
         audit.info("removed %s", json.dumps({**what, "streams": found.streams, "bytes": found.size}))
 
-    # --- what is said
+    # --- the log
 
     def _refused(self, what: dict[str, object], why: str, **more: object) -> None:
         if self._refusals.says(_caller(what), time.monotonic()):
             audit.warning("refused %s", json.dumps({**what, "why": why, **more}))
 
     def look(self, connections: int, at_once: bool = False) -> None:
-        """Say what is due; once a second, and *at_once* when the receiver stops.
+        """Write the lines that are due; called once a second, and with *at_once* when the receiver stops.
 
-        *connections*: how many were begun, over TLS, since the start.
+        *connections*: the number of TLS connections since the start.
         """
         now = time.monotonic()
         for refused, more in self._refusals.over(now, at_once):
@@ -284,14 +284,14 @@ class Guard:
                     audit.info("token %s %s", event, json.dumps({**_token(token), "by": by}))
 
     def begins(self) -> None:
-        """Say which tokens there are: what changes from now on is said when it does."""
+        """Log the existing tokens; later changes are logged as they happen."""
         if self.tokens is not None and self._tells:
             there = self.tokens.changes()[0]
             names = [token.id for token in there[:MAX_NAMED]]
             audit.info("tokens %s", json.dumps({"count": len(there), "tokens": names}))
 
     def reread(self) -> bool:
-        """Read the policy and the tokens again though they seem unchanged, and say what came of it; False: no files."""
+        """Reread the policy and the tokens even if they seem unchanged, and log the result; False: no files."""
         if isinstance(self._policy, PolicyFile):
             self._policy.reread()
         if self.tokens is not None:
@@ -300,13 +300,13 @@ class Guard:
 
 
 def identity_of(context: Context) -> Identity:
-    """Who calls: whose token was shown, or whose certificate."""
+    """The caller's identity: its token's, or its certificate's."""
     if isinstance(context, TokenCall):
         return context.identity
     properties = context.auth_context()
     if not properties:
         return NOBODY
-    from flarelog.security.certificate import identity  # wants a package that only receivers with TLS need
+    from flarelog.security.certificate import identity  # needs a package that only receivers with TLS have
 
     return identity(properties)
 
@@ -321,7 +321,7 @@ def bearer(metadata: Metadata | None) -> str:
 
 
 def _shown(presented: Presented) -> dict[str, str]:
-    """What an audit line says of a certificate, whatever it is."""
+    """The fields of an audit line for any certificate, even an unreadable one."""
     try:
         return told_of(presented.identity())
     except NotAllowed:
@@ -336,7 +336,7 @@ def _what(
 
 
 def _caller(what: dict[str, object]) -> tuple[str, str, str, str]:
-    """Whose calls of which kind are counted together, of an audit line."""
+    """The caller and the action of an audit line: the key by which calls are counted together."""
     address = address_of(str(what["peer"]))
     return str(what["identity"]), str(what.get("fingerprint", "")), address, str(what["action"])
 

@@ -1,6 +1,6 @@
-"""Pairs of certificate and key in a CA's directory: each is there as a whole or not at all, and never overwritten.
+"""Pairs of certificate and key in a CA's directory: each pair exists whole or not at all, and is never overwritten.
 
-What a command that was killed left of a pair is taken back by the next one. The directory is held by one at a time.
+The next command removes a part of a pair that a killed command left. One command at a time holds the directory.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from flarelog.replace import sync_directory
 
 @contextlib.contextmanager
 def at_work(directory: Path, *, make: bool = False) -> Iterator[None]:
-    """Hold the directory alone, with nothing half made in it."""
+    """Hold the directory exclusively, and clean up half-made pairs."""
     try:
         if make:
             with contextlib.suppress(FileExistsError):
                 directory.mkdir(mode=0o700, parents=True)
-                directory.chmod(0o700)  # whatever the umask takes away; one that was there is left as it is
+                directory.chmod(0o700)  # undo the umask; the mode of an existing directory stays
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
         raise no_ca(directory) from None
@@ -36,7 +36,7 @@ def at_work(directory: Path, *, make: bool = False) -> Iterator[None]:
                 f"the directory {directory} is writable for others, who could plant a CA"
                 f" there: chmod 700 {shlex.quote(str(directory))}"
             )
-        fcntl.flock(fd, fcntl.LOCK_EX)  # what another process has half made is not taken for what a dead one left
+        fcntl.flock(fd, fcntl.LOCK_EX)  # so that another process's half-made pair does not look like a dead one's
         for left in {path.name[1:-8] for kind in ("key", "crt") for path in directory.glob(f".*.{kind}.new")}:
             _settle(directory, left)
         yield
@@ -65,14 +65,14 @@ def keep(directory: Path, name: str, key: bytes, certificate: bytes) -> None:
 
 
 def _settle(directory: Path, name: str) -> None:
-    """End the making of a pair, wherever it stopped: both files are there, or neither that was made.
+    """Finish an interrupted pair: keep both files, or remove the one that was linked.
 
-    A file was made here if it is the same as one that waits to get its name; the waiting ones go last.
+    A file belongs to the interrupted pair if it is the same inode as a temporary file; those are removed last.
     """
     pair = [(directory / f".{name}.{kind}.new", directory / f"{name}.{kind}") for kind in ("key", "crt")]
     ours = [final for waiting, final in pair if (node := _inode(waiting)) and node == _inode(final)]
     waiting_count = sum(_inode(waiting) is not None for waiting, _ in pair)
-    if len(ours) < waiting_count:  # a link is missing: none of them counts; of a whole pair both are ours
+    if len(ours) < waiting_count:  # a link is missing: remove the other; of a whole pair both count
         for final in ours:
             final.unlink()
         sync_directory(directory)
@@ -92,7 +92,7 @@ def _inode(path: Path) -> tuple[int, int] | None:
 def _write(path: Path, data: bytes) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with open(fd, "wb") as file:
-        os.fchmod(fd, 0o600)  # whatever the umask takes away
+        os.fchmod(fd, 0o600)  # undo the umask
         file.write(data)
         file.flush()
         os.fsync(fd)

@@ -1,7 +1,7 @@
-"""What a receiver remembers of those whom it lets in or not: how long an answer waits, what is said how often.
+"""Bounded memory of a receiver about callers: how long an answer is delayed, and how often a line is repeated.
 
-Nothing here grows with what peers do: where a table is full, newcomers share one place in it. Peers are told apart by
-their addresses, of IPv6 by the network of 64 bits that a peer may choose its addresses from.
+No table grows without a bound: if one is full, newcomers share one entry. Peers are told apart by their addresses, for
+IPv6 by the /64 network from which a peer may choose its addresses.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from urllib.parse import unquote
 
 from flarelog.backoff import delay
 
-FIRST_WAIT = 0.1  # seconds that the answer to a first failure waits; each further one takes twice as long
-LONGEST_WAIT = 5.0  # seconds; less than a client's own patience, so that it hears the answer
-FORGIVEN = 300.0  # seconds without a failure after which an address begins anew
+FIRST_WAIT = 0.1  # seconds of delay for the answer to a first failure; doubled for each further one
+LONGEST_WAIT = 5.0  # seconds; less than a client's timeout, so that it gets the answer
+FORGIVEN = 300.0  # seconds without a failure before an address is forgiven
 MAX_ADDRESSES = 1024
-SAID_A_MINUTE = 10  # times that the same refusal of the same peer is said
+SAID_A_MINUTE = 10  # lines about the same refusal of the same peer
 MINUTE = 60.0  # seconds
-MAX_KINDS = 1000  # refusals of one minute that are told apart
-MAX_PEERS = 10_000  # connections that are told apart
-UNSETTLED = 10  # looks, one a second, within which a new connection should have come to a call
+MAX_KINDS = 1000  # refusals of one minute that are tracked separately
+MAX_PEERS = 10_000  # connections that are tracked separately
+UNSETTLED = 10  # looks, one a second, within which a new connection should have made a call
 
 K = TypeVar("K", bound=Hashable)
 
 
 def address_of(peer: str) -> str:
-    """Where gRPC's *peer* (``ipv4:127.0.0.1:4721``) is: its address without the port, or its network of IPv6."""
+    """The place of gRPC's *peer* (``ipv4:127.0.0.1:4721``): its address without the port, or its IPv6 network."""
     text = unquote(peer.partition(":")[2].rpartition(":")[0]).strip("[]").partition("%")[0]
     try:
         found = ipaddress.ip_address(text)
@@ -41,13 +41,13 @@ def address_of(peer: str) -> str:
 
 
 class Waits:
-    """Failed authentications, and how long the answers to them wait."""
+    """Failed authentications, and the delays of their answers."""
 
     def __init__(self) -> None:
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def failed(self, address: str, now: float) -> tuple[int, float]:
-        """Take in one more failure of *address*: how many there were, and the seconds that its answer waits."""
+        """Record one more failure of *address*; returns the number of failures, and the seconds to delay its answer."""
         count, last = self._failures.pop(address, (0, now))
         count = 1 if now - last >= FORGIVEN else count + 1
         self._failures[address] = count, now
@@ -63,15 +63,15 @@ class _Kind:
 
 
 class Repetitions(Generic[K]):
-    """The same thing is said *most* times a minute, and then once, with how often more it happened."""
+    """Limits a repeated line to *most* times a minute, followed by one line with the count of further events."""
 
     def __init__(self, others: K, most: int = SAID_A_MINUTE) -> None:
-        self._others = others  # what those are called that come when the table is full
+        self._others = others  # the shared key of events that come while the table is full
         self._most = most
         self._kinds: dict[K, _Kind] = {}
 
     def says(self, what: K, now: float) -> bool:
-        """Whether *what*, which happens now, is to be said."""
+        """Whether to write the line about *what*, an event at *now*."""
         if what not in self._kinds and len(self._kinds) >= MAX_KINDS:
             what = self._others
         kind = self._kinds.setdefault(what, _Kind(now))
@@ -79,17 +79,17 @@ class Repetitions(Generic[K]):
         return kind.count <= self._most
 
     def over(self, now: float, at_once: bool = False) -> list[tuple[K, int]]:
-        """What happened more often than it was said in a minute that is over (*at_once*: or not), and how much more."""
+        """The events beyond the limit and their counts, for minutes that are over (*at_once*: for all)."""
         ended = [what for what, kind in self._kinds.items() if at_once or now - kind.began >= MINUTE]
         counts = [(what, self._kinds.pop(what).count - self._most) for what in ended]
         return [(what, more) for what, more in counts if more > 0]
 
 
 class Arrivals:
-    """Which connections came to a call.
+    """Counts connections that made no call.
 
-    gRPC tells of neither end nor failure of a connection. So what counts as lost is what was missing at each of the
-    last UNSETTLED looks, and those that are still on their way are in none of the numbers that this gives.
+    gRPC reports neither the end nor the failure of a connection. The count of lost connections is therefore the
+    minimum of the last UNSETTLED looks, so that connections still on their way never count.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class Arrivals:
         self._said = float("-inf")
 
     def called(self, peer: str) -> None:
-        """A call came from *peer*, an address with a port."""
+        """Record a call from *peer*, an address with a port."""
         if peer not in self._peers:
             self._called += 1
             if len(self._peers) >= MAX_PEERS:
@@ -109,9 +109,9 @@ class Arrivals:
         self._peers.move_to_end(peer)
 
     def lost(self, connections: int, now: float) -> int:
-        """How many more of *connections*, all since the start, came to no call; 0 if that was told within a minute.
+        """How many more of *connections* (all since the start) made no call; 0 within a minute of the last report.
 
-        To be asked once a second.
+        To be called once a second.
         """
         self._missing.append(max(0, connections - self._called))
         if len(self._missing) < UNSETTLED:

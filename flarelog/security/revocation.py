@@ -1,4 +1,4 @@
-"""The lists of certificates that a CA has revoked: which it signed, whom they name, and when newer ones are due."""
+"""Certificate revocation lists: which CA signed a list, which certificates it names, when a newer one is due."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ except ImportError as error:
 MAX_CRL = 64 << 20  # bytes; some 800,000 revoked certificates
 
 _PEM_CRL = re.compile(rb"-----BEGIN X509 CRL-----.+?-----END X509 CRL-----\r?\n?", re.DOTALL)
-# What is wrong with bytes that are no certificate, or with those of one: cryptography parses when it is asked.
+# The errors of bytes that are no valid certificate: cryptography parses lazily.
 BROKEN = (
     *(ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension),
     x509.UnsupportedGeneralNameType,
@@ -33,11 +33,11 @@ _KNOWN_IN_CRL = {
     ExtensionOID.AUTHORITY_KEY_IDENTIFIER,
     ExtensionOID.CRL_NUMBER,
     ExtensionOID.ISSUER_ALTERNATIVE_NAME,
-}  # by which a list is not made to say less than it seems to
+}  # extensions that do not limit a list's scope
 
 
 class Revoked(NotAuthenticated):
-    """A certificate that a revocation list names."""
+    """A revocation list names the certificate."""
 
 
 @frozen
@@ -57,7 +57,7 @@ class RevocationList:
 
 
 def revocations(ca: str, crl: str) -> tuple[int, float]:
-    """How many certificates the lists in the file *crl* name, and when the first of them expires (seconds since 1970).
+    """The number of certificates on the lists in the file *crl*, and when the first list expires (seconds since 1970).
 
     Raises InvalidFile.
     """
@@ -90,7 +90,7 @@ def lists(crl: str, anchors: Sequence[x509.Certificate]) -> Iterator[RevocationL
 
 
 def demand_current(ca: str, crl: str, now: float) -> None:
-    """Raises InvalidFile where a list in the file *crl* has expired at *now*: it is no news to begin with."""
+    """Raises InvalidFile if a list in the file *crl* has expired at *now*: a receiver must not start with it."""
     _, until = revocations(ca, crl)
     if until < now:
         raise InvalidFile(f"the revocation list in {crl} expired on {day(until)}: make a new one with the CA")

@@ -1,9 +1,9 @@
-"""Mutual TLS: the files that say who this end is, and whom it believes.
+"""Mutual TLS: the files that identify this end, and the CA that it trusts.
 
-Three PEM files an end: the CA that signed the other end's certificate, the own certificate, its key; whoever shows a
-token needs the CA alone. They are tried against each other when a program starts, and read again when they have
-changed: calls that are under way go on, unless they would not be let in now. What gRPC says of a failed handshake
-helps nobody, so ``why`` makes one of its own to find the reason.
+Each end has three PEM files: the CA that signed the other end's certificate, its own certificate, and its key; a client
+with a token needs the CA alone. The files are checked against each other when a program starts, and reread after a
+change; running calls go on if the new files still permit them. gRPC's message about a failed handshake has no reason,
+so ``why`` makes a handshake of its own to find it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 MAX_FILE = 16 << 20  # bytes
 _TRUSTED = b"-----BEGIN TRUSTED CERTIFICATE-----"
-PROBE = 3.0  # seconds that a handshake which is made to learn a reason may take
+PROBE = 3.0  # seconds for a handshake that is made to learn a reason
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ _ALERTS = {
 
 @frozen
 class Tls:
-    """The names of one end's PEM files: the CA alone only where a token says who this is. Raises InvalidOption."""
+    """The paths of one end's PEM files: the CA alone only if a token identifies this end. Raises InvalidOption."""
 
     ca: str = option(
         "",
@@ -72,25 +72,25 @@ class Tls:
     )
     cert: str = option("", "PEM file with the certificate of this end.", flag="tls-cert", path="file")
     key: str = option("", "PEM file with the key of --tls-cert, without a passphrase.", flag="tls-key", path="file")
-    server_name: str = ""  # that the receiver's certificate must be for, where its address is a tunnel's
-    crl: str = ""  # revocation lists of the CAs, that a receiver heeds
+    server_name: str = ""  # the name in the receiver's certificate, if its address is a tunnel's
+    crl: str = ""  # revocation lists of the CAs, for a receiver
 
     def __post_init__(self) -> None:
         if not self.ca or bool(self.cert) != bool(self.key):
             self.whole()
 
     def whole(self) -> None:
-        """Raises InvalidOption unless all three are given."""
+        """Raises InvalidOption unless all three files are given."""
         missing = [f"--tls-{name}" for name in ("ca", "cert", "key") if not getattr(self, name)]
         if missing:
             raise InvalidOption(f"TLS needs --tls-ca, --tls-cert and --tls-key; missing: {', '.join(missing)}")
 
     def arguments(self) -> tuple[str, ...]:
-        """Them as the options of a command."""
+        """The files as options of a command."""
         return ("--tls-ca", self.ca, "--tls-cert", self.cert, "--tls-key", self.key)
 
     def watched(self, load: Callable[[], T]) -> Watched[T]:
-        """What *load* makes of the files, and again when they have changed. Raises what *load* raises."""
+        """The result of *load* for the files, reloaded after a change. Raises what *load* raises."""
 
         def said(happened: str, trouble: FlarelogError | None) -> None:
             if trouble is not None:
@@ -101,11 +101,11 @@ class Tls:
         return Watched(tuple(filter(None, (self.ca, self.cert, self.key, self.crl))), load, said)
 
     def contents(self) -> tuple[bytes, ...]:
-        """What the files hold. Raises InvalidOption."""
+        """The contents of the files. Raises InvalidOption."""
         return tuple(readable(path) for path in (self.ca, self.cert, self.key) if path)
 
     def demand(self) -> None:
-        """Raises InvalidOption where the files are not what they are called, whether or not they are valid now."""
+        """Raises InvalidOption if a file has the wrong contents; dates and signatures do not matter."""
         import ssl
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -114,7 +114,7 @@ class Tls:
             self.present(context)
 
     def check(self, end: Literal["server", "client"]) -> None:
-        """Try the files against each other. Raises InvalidOption with what is wrong with which, and what to do."""
+        """Check the files against each other. Raises InvalidOption with the file, its fault, and what to do."""
         import ssl
 
         if end == "client" and not self.cert:
@@ -137,13 +137,13 @@ class Tls:
             raise InvalidFile(f"the certificate {self.cert} cannot be used: {error.reason or error}") from error
 
     def present(self, context: ssl.SSLContext) -> None:
-        """Let *context* show the own certificate. Raises InvalidOption."""
+        """Let *context* present this end's certificate. Raises InvalidOption."""
         import ssl
 
         for path in (self.cert, self.key):
-            readable(path)  # what cannot be read is said by its name
+            readable(path)  # an unreadable file is then named in the error
         try:
-            # A key with a passphrase would ask at the terminal.
+            # Without a password, a key with a passphrase would prompt at the terminal.
             context.load_cert_chain(self.cert, self.key, password=lambda: b"")
         except (ssl.SSLError, ValueError) as error:
             if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
@@ -153,7 +153,7 @@ class Tls:
             ) from error
 
     def believe(self, context: ssl.SSLContext) -> None:
-        """Let *context* believe whom the CA signed. Raises InvalidOption."""
+        """Let *context* trust the CA. Raises InvalidOption."""
         import ssl
 
         readable(self.ca)
@@ -165,13 +165,13 @@ class Tls:
     # --- gRPC's credentials
 
     def channel_credentials(self) -> grpc.ChannelCredentials:
-        import grpc  # who reads a store or a pipe needs none of it
+        import grpc  # reading a store or a pipe needs no gRPC
 
         own = (readable(self.key), readable(self.cert)) if self.cert else (None, None)
         return grpc.ssl_channel_credentials(readable(self.ca), *own)
 
     def configuration(self) -> grpc.ServerCertificateConfiguration:
-        """What the files say now. Raises InvalidOption."""
+        """The present files, for gRPC. Raises InvalidOption."""
         import grpc
 
         self.check("server")
@@ -179,9 +179,9 @@ class Tls:
 
 
 def why(address: str, tls: Tls | None) -> str:
-    """Why there is no connection to the receiver at *address* though somebody answers there; empty if nobody does.
+    """Why a TLS connection to the receiver at *address* fails although the port answers; empty if it does not answer.
 
-    Blocks for PROBE seconds at most. *tls*: this end's files; None if it wants no TLS.
+    Blocks for PROBE seconds at most. *tls*: this end's files; None without TLS.
     """
     import socket
     import ssl
@@ -205,7 +205,7 @@ def why(address: str, tls: Tls | None) -> str:
             context.wrap_socket(plain, server_hostname=wanted) as shaken,
         ):
             agreed = True
-            # With TLS 1.3 a certificate is refused only now; a receiver that accepts it speaks first.
+            # With TLS 1.3 a server refuses a certificate only now; a receiver that accepts it sends first.
             if tls is not None and not shaken.recv(1):
                 return _not_accepted(cert)
     except InvalidOption as error:
@@ -215,7 +215,7 @@ def why(address: str, tls: Tls | None) -> str:
             return f"its certificate is not valid for {wanted}: connect to a name that the certificate has"
         reason = _REASONS.get(error.verify_message, error.verify_message).format(ca=ca)
         return f"its certificate is not trusted: {reason}"
-    except ConnectionResetError:  # one that was cut before is no answer
+    except ConnectionResetError:  # a reset before the handshake ended tells nothing
         return _not_accepted(cert) if agreed and tls is not None else ""
     except ssl.SSLError as error:
         if error.reason == "UNEXPECTED_EOF_WHILE_READING" or isinstance(error, ssl.SSLEOFError):
@@ -233,38 +233,38 @@ def why(address: str, tls: Tls | None) -> str:
 
 
 def _not_accepted(cert: str) -> str:
-    """What is known where the other end only hangs up."""
+    """The likely reason if the other end only closes the connection."""
     return _ALERTS["UNKNOWN_CA" if cert else "CERTIFICATE_REQUIRED"].format(cert=cert)
 
 
 class ServerCertificates:
-    """A receiver's certificates, and whom it believes, for all its ports.
+    """A receiver's certificates and trusted CAs, for all its ports.
 
-    Raises InvalidOption when they cannot be used, and NotInstalled.
+    Raises InvalidOption if the files are unusable, and NotInstalled.
     """
 
     def __init__(self, tls: Tls) -> None:
-        from flarelog.security.certificate import Trust  # wants a package that only receivers with TLS need
+        from flarelog.security.certificate import Trust  # needs a package that only receivers with TLS have
         from flarelog.security.revocation import demand_current
 
         if tls.crl:
             demand_current(tls.ca, tls.crl, time.time())
-        # Made together: whoever passes the handshake is believed by the same CAs.
+        # One load, so that handshakes and later checks trust the same CAs.
         self._files = tls.watched(lambda: (tls.configuration(), Trust(tls.ca, tls.crl)))
         self._lock = threading.Lock()
         self.connections = 0
-        """That were begun at any of the ports, whatever became of them."""
+        """Handshakes begun at any of the ports, whatever their outcome."""
 
     def credentials(self, *, demanded: bool) -> grpc.ServerCredentials:
-        """For a port. *demanded*: only certificates of the CA get in; else nobody's certificate is looked at.
+        """The credentials of a port. *demanded*: require certificates of the CA; otherwise certificates are ignored.
 
-        The files are looked at before each handshake.
+        A change of the files is noticed at each handshake.
         """
         import grpc
 
         given = self._files.look()[0]
 
-        def fetch() -> Any:  # may return None, which the types do not know
+        def fetch() -> Any:  # may return None, which gRPC's types omit
             nonlocal given
             with self._lock:
                 self.connections += 1
@@ -275,21 +275,21 @@ class ServerCertificates:
 
     @property
     def trust(self) -> Trust:
-        """As it is now; the same object for as long as it does not change."""
+        """The present trust; the same object until it changes."""
         return self._files.look()[1]
 
     def reread(self) -> None:
-        """Read the files though they seem unchanged, and say what came of it."""
+        """Reread the files even if they seem unchanged, and log the result."""
         self._files.look(anyway=True)
 
 
 def readable(path: str) -> bytes:
-    """What the PEM file at *path* holds, as gRPC reads it: without a byte order mark. Raises InvalidOption."""
+    """The contents of the PEM file at *path* without a byte order mark, as gRPC needs it. Raises InvalidOption."""
     try:
         raw = contents(path, MAX_FILE, regular=True)[1]  # OpenSSL reads it once more
     except OSError as error:
         raise InvalidFile(f"{path} cannot be read: {error.strerror}") from error
-    if _TRUSTED in raw:  # behind the certificate there is more, which gRPC takes for none
+    if _TRUSTED in raw:  # it has additional data, and gRPC finds no certificate in it
         import shlex  # most files are plain ones
 
         raise InvalidFile(
@@ -300,7 +300,7 @@ def readable(path: str) -> bytes:
 
 
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
-    """A handshake in memory. Raises ssl.SSLError."""
+    """Make a handshake in memory. Raises ssl.SSLError."""
     import ssl
 
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()

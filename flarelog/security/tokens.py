@@ -1,9 +1,9 @@
-"""Bearer tokens: what lets a reader or an operator in who has no certificate.
+"""Bearer tokens, for readers and operators without a certificate.
 
-A secret is shown once and never stored. What is stored is its SHA-256: a secret of 256 random bits cannot be guessed
-from it, so that the slow, salted hash that a password needs would only make each call slow. Every stored digest is
-compared, each in constant time. The file is replaced as a whole by whoever changes it, and read again when it has
-changed: what is revoked is refused at the next call.
+A secret is shown once and never stored; its SHA-256 is. A secret of 256 random bits cannot be guessed from its hash, so
+the slow, salted hash that a password needs would only slow down each call. A secret is compared with every stored
+digest, each in constant time. A change replaces the whole file, which is reread after a change: a revoked token is
+refused at the next call.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from flarelog.watched import Watched
 
 log = logging.getLogger(__name__)
 
-PAGES = "serve--web"  # the name of the token that a receiver makes for its own page, and revokes
+PAGES = "serve--web"  # the name of the token that a receiver creates for its own page, and revokes
 
 VERSION = 1
 EXPIRES = "90d"
-MAX_LIFETIME = 3650 * 86400  # seconds; what should live longer is a certificate's business
+MAX_LIFETIME = 3650 * 86400  # seconds; use a certificate for longer
 MAX_TOKENS = 10_000  # all are compared at each call
 MAX_FILE = 16 << 20  # bytes
-MAX_SECRET = 4096  # bytes of a token file; a token of ours has 52
-PREFIX = "flarelog_"  # by which a redaction, or a scanner of repositories, knows one
+MAX_SECRET = 4096  # bytes of a token file; a token of flarelog's has 52
+PREFIX = "flarelog_"  # by which a redaction, or a scanner of repositories, recognizes a token
 
 _NAME = re.compile(r"[A-Za-z0-9._@+-]{1,128}")
 _ID = re.compile(r"[0-9a-f]{8}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_SECRET = re.compile(r"[!-~]+")  # what may stand in a header
+_SECRET = re.compile(r"[!-~]+")  # characters that a header may hold
 _DURATION = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
 _LATEST = 253_402_300_799  # the last second of the year 9999
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -58,7 +58,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 @frozen
 class Token:
-    """What is known of a secret. Times are in whole seconds since 1970, UTC."""
+    """A stored token, without its secret. Times are in whole seconds since 1970, UTC."""
 
     id: str
     name: str
@@ -75,7 +75,7 @@ class Token:
         return Identity(how="token", token=self.id, token_name=self.name, role=self.role, runs=self.runs)
 
     def record(self, now: float) -> dict[str, object]:
-        """What ``flarelog token list --json`` shows of it: everything but the digest."""
+        """The JSON of ``flarelog token list --json``: everything but the digest."""
         return {
             "id": self.id,
             "name": self.name,
@@ -88,15 +88,15 @@ class Token:
 
 
 def tokens_path(store: str | os.PathLike[str]) -> Path:
-    """Where the tokens of the receiver of *store* are: no run can be called so."""
+    """The tokens' file of the receiver of *store*: no run can have its name."""
     return Path(store) / ".tokens.json"
 
 
 class Tokens:
-    """The tokens in the file at *path*; none where there is no file.
+    """The tokens in the file at *path*; none if the file does not exist.
 
-    The file is believed only if it is this process's user's or root's. *administered*: root, who looks after the tokens
-    of a receiver that runs as the owner of the directory, believes that owner as well.
+    The file is trusted only if it belongs to this process's user or to root. *administered*: root also trusts the
+    owner of the directory, as whom the receiver runs.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, administered: bool = False) -> None:
@@ -105,18 +105,18 @@ class Tokens:
         self._told: tuple[Token, ...] = ()
         self._changed_by = ""
         self._believed = True
-        self._lost = False  # since the changes were asked for
+        self._lost = False  # the file was unusable since the last call of changes
 
     def identify(self, secret: str, now: float) -> Identity | None:
-        """Who shows *secret* at *now* (seconds since 1970); None if it is unknown, expired or revoked.
+        """The identity of *secret* at *now* (seconds since 1970); None if it is unknown, expired or revoked.
 
-        A file that cannot be believed lets nobody in, and is said once.
+        An untrusted file invalidates all tokens, and is logged once.
         """
         found = self._found(secret)
         return found.identity() if found is not None and now < found.expires else None
 
     def expired(self, secret: str, now: float) -> Token | None:
-        """The token of *secret* if it has expired: its owner alone knows the secret, and may hear so."""
+        """The token of *secret* if it has expired: only its owner knows the secret, and so may be told."""
         found = self._found(secret)
         return found if found is not None and now >= found.expires else None
 
@@ -129,20 +129,20 @@ class Tokens:
         return found
 
     def holds(self, identity: Identity, now: float) -> bool:
-        """Whether the token of *identity* is still valid: for a call that goes on for long."""
+        """Whether the token of *identity* is still valid; for long calls."""
         return any(
             token.id == identity.token and now < token.expires and token.identity() == identity
             for token in self._file.look()
         )
 
     def all(self) -> list[Token]:
-        """Every token, the oldest first. Raises InvalidOption or NotAllowed for a file that cannot be believed."""
+        """Every token, the oldest first. Raises InvalidOption or NotAllowed for an untrusted or invalid file."""
         return sorted(self._read(), key=lambda token: (token.created, token.id))
 
     def create(
         self, name: str, role: Role = Role.READER, runs: Sequence[str] = ("*",), *, lifetime: int, now: float
     ) -> tuple[Token, str]:
-        """A new token, valid for *lifetime* seconds, and its secret, which nobody can ask for again.
+        """Create a token, valid for *lifetime* seconds; returns it and its secret, which is never shown again.
 
         Raises InvalidOption, NotAllowed.
         """
@@ -170,7 +170,7 @@ class Tokens:
         return token, secret
 
     def revoke(self, id: str) -> Token:
-        """Take the token *id* away. Raises NotFound, InvalidOption, NotAllowed."""
+        """Remove the token *id*. Raises NotFound, InvalidOption, NotAllowed."""
         with self._changing() as tokens:
             for token in tokens:
                 if token.id == id:
@@ -179,9 +179,9 @@ class Tokens:
             raise NotFound(f"there is no token {id[:80]!r} in {self.path}; flarelog token list shows those that are")
 
     def changes(self) -> tuple[list[Token], list[Token], str]:
-        """(made, revoked, who made the last change) since this was asked before; at first, all that there are.
+        """(created, revoked, author of the last change) since the previous call; the first call returns all tokens.
 
-        A file that is damaged or gone revokes nothing, and one that comes back makes only what was not there before.
+        A damaged or missing file revokes nothing; when it comes back, only tokens that are new count as created.
         """
         there = self._file.look()
         if not self._believed:
@@ -194,7 +194,7 @@ class Tokens:
         return [t for t in there if t not in told], [t for t in told if t not in there], self._changed_by
 
     def reread(self) -> int:
-        """Read the file though it seems unchanged: how many tokens there are."""
+        """Reread the file even if it seems unchanged; returns the number of tokens."""
         return len(self._file.look(anyway=True))
 
     # --- the file
@@ -204,7 +204,7 @@ class Tokens:
         return Watched((self.path,), self._load, lambda _, __: None)
 
     def _load(self) -> tuple[Token, ...]:
-        """What is in the file now; a file that cannot be believed takes every token out of force, and is said."""
+        """The tokens in the file now; an untrusted file invalidates every token, and is logged."""
         self._believed = True
         try:
             return self._kept()
@@ -220,7 +220,7 @@ class Tokens:
 
     def _read(self) -> tuple[Token, ...]:
         try:
-            # Not waiting for a writer, should somebody have put a pipe there.
+            # O_NONBLOCK: if the path is a pipe, do not wait for a writer.
             file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             return ()
@@ -253,12 +253,12 @@ class Tokens:
     def _owners(self) -> set[int]:
         owners = {0, os.geteuid()}
         if self._administered and os.geteuid() == 0:
-            owners.add(os.stat(self.path.parent).st_uid)  # as whom ``_write`` leaves it
+            owners.add(os.stat(self.path.parent).st_uid)  # ``_write`` gives the file to this owner
         return owners
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[list[Token]]:
-        """The tokens, to be changed; written when the block ends well. Two that change them wait for each other."""
+        """The tokens as a list to change, under a lock; written if the block ends without an error."""
         directory = self.path.parent
         try:
             make_directory(directory)
@@ -278,7 +278,7 @@ class Tokens:
         who = {"version": VERSION, "changed_by": f"uid {os.getuid()}", "tokens": said}
         body = json.dumps(who, indent=1).encode() + b"\n"
         above = os.fstat(directory)
-        # The receiver, who is not root, must read what root writes.
+        # The receiver, which does not run as root, must be able to read a file that root writes.
         owner = (above.st_uid, above.st_gid) if os.geteuid() == 0 and above.st_uid != 0 else None
         try:
             replace_file(self.path.name, body, 0o600, durable=True, dir_fd=directory, owner=owner)
@@ -287,7 +287,7 @@ class Tokens:
 
 
 def parse(raw: bytes, where: str) -> tuple[tuple[Token, ...], str]:
-    """The tokens that a file says, and who changed them last; *where* begins each sentence. Raises InvalidOption."""
+    """The tokens in a file, and the author of the last change; errors begin with *where*. Raises InvalidOption."""
     try:
         said = json.loads(raw)
         listed = said.get("tokens") if isinstance(said, dict) and said.get("version") == VERSION else None
@@ -338,7 +338,7 @@ def _time(fields: dict[str, object], key: str) -> int:
 
 
 def duration(text: str) -> int:
-    """The seconds that ``30d``, ``12h``, ``45m``, ``2w`` or ``90s`` stand for. Raises InvalidOption."""
+    """The seconds in ``30d``, ``12h``, ``45m``, ``2w`` or ``90s``. Raises InvalidOption."""
     found = _DURATION.fullmatch(text)
     if found is None:
         raise InvalidOption(f"{text[:40]!r} is not a length of time: write 30d, 12h, 45m or 2w")
@@ -350,15 +350,15 @@ def moment(seconds: int) -> str:
 
 
 def is_secret(path: str | os.PathLike[str]) -> bool:
-    """Whether *path* is no file's name but a token, which is not to be printed."""
+    """Whether *path* is a token instead of a file's name; a token must not be printed."""
     return os.fspath(path).startswith(PREFIX) and not os.path.exists(path)
 
 
 def read_token(path: str | os.PathLike[str]) -> str:
-    """The secret in the file at *path*, without the newline that may end it: what ``--token-file`` names.
+    """The secret in the file at *path* of ``--token-file``, without a trailing newline.
 
-    The file must be its owner's alone; where that is root, a group may read it, as it does a mounted secret. Root alone
-    can read another user's, as in a container, and is told whose it is. A pipe will do as well.
+    The file must be private to its owner; root's may be readable for a group, as a mounted secret is. Root itself can
+    read another user's file, as in a container, and gets a warning with the owner. A pipe works as well.
 
     Raises NotAllowed, InvalidOption.
     """

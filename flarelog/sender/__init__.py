@@ -1,1 +1,1 @@
-"""A site's end: the process that sends its logs."""
+"""The sender: the process at a site that sends its logs."""

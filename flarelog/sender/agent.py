@@ -1,7 +1,8 @@
-"""One process that sends many runs of a site: directories below a root, whose logs are sealed when they are over.
+"""The agent: one process that sends many runs of a site, one directory below a root each.
 
-A run itself is not ended: other sites may send more of it. The runs share connections; each has its own call, its own
-streams, and its own end. One run that fails, is fenced or is refused holds no other.
+The agent seals the logs of a run that is over, but does not end the run: other sites may still send it. The runs share
+connections; each has its own call, its own streams, and its own end. A run that fails, or is fenced or refused, holds
+up no other run.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ from flarelog.wire.uplink import ENDED
 log = logging.getLogger(__name__)
 
 LOOK_EVERY, LOOK_AT_LEAST = 1.0, 15.0  # seconds between two looks at the root
-SHARE = 20  # a look that costs much is followed by a pause of so many times its CPU time
-RUNS_A_CONNECTION = 80  # a receiver takes 200 calls over a connection, and a run may make two at the same time
+SHARE = 20  # the pause after a look is at least so many times the look's CPU time
+RUNS_A_CONNECTION = 80  # a receiver accepts 200 calls over a connection, and a run may make two at the same time
 
 
 @frozen
@@ -64,8 +65,8 @@ class AgentOptions:
 
 
 class Agent:
-    """Sends the runs that there are of *source* to one receiver. *sidecar* makes a run's options of its name and of
-    what is wanted of it.
+    """Sends the runs that *source* finds to one receiver. *sidecar* makes the options of a run from its name and its
+    source.
     """
 
     def __init__(self, source: Wanted, options: AgentOptions, sidecar: Callable[[str, Wanted], SidecarOptions]) -> None:
@@ -76,23 +77,23 @@ class Agent:
         self._connections: list[tuple[Channels, set[str]]] = []
         self._sending: dict[str, Sending] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._outcomes: dict[str, Outcome] = {}  # of each run, the latest that did not end well
-        self._any = False  # has any run been sent
+        self._outcomes: dict[str, Outcome] = {}  # of runs whose latest sending failed or had gaps
+        self._any = False  # whether any run was sent
         self._said: set[str] = set()
         self._finishing = self._unanswered = False
         self._draining, self._ended = asyncio.Event(), asyncio.Event()
 
     def drain(self) -> None:
-        """Send what is there and end; harmless when repeated."""
+        """Send all present bytes and end; idempotent."""
         self._draining.set()
 
     def reread(self) -> bool:
-        """Read the certificates again though they seem unchanged; False: there are none."""
-        read = [channels.reread() for channels, _ in self._connections]  # all of them, whatever the first one has
+        """Read the certificates again, even if they seem unchanged; returns False if there are none."""
+        read = [channels.reread() for channels, _ in self._connections]  # a list: any() alone would stop at the first
         return any(read)
 
     async def run(self) -> int:
-        """Send until drained; the exit code. Raises NotFound where the root never appeared."""
+        """Send until drained, and return the exit code. Raises NotFound if the root never appeared."""
         waiting, limit = False, math.inf
         while True:
             if self._draining.is_set() and not self._finishing:
@@ -116,7 +117,7 @@ class Agent:
         return await self._close(missing=found is None)
 
     def _over(self) -> bool:
-        """Nothing more is to be sent, or no receiver is there that takes it."""
+        """Whether nothing is left to send, or no receiver answers."""
         if not (self._once or self._finishing):
             return False
         return not (self._runs.sending if self._unanswered else self._runs.left)
@@ -141,12 +142,12 @@ class Agent:
         return NOT_ALLOWED if NOT_ALLOWED in codes else codes[0] if codes else OK
 
     def _look(self) -> tuple[tuple[Mapping[str, tuple[Wanted, Contents]], list[str]] | None, float]:
-        """(what is there, the CPU time that the look took in s)."""
+        """The runs below the root, None if it is missing; and the CPU time of the look in seconds."""
         began = time.thread_time()
         return self._source.look(), time.thread_time() - began
 
     async def _pause(self, runs: Mapping[str, tuple[Wanted, Contents]], seconds: float) -> None:
-        """Wait for the next look. A run that has ended meanwhile makes room for another one at once."""
+        """Wait for the next look. When a run ends meanwhile, the next waiting run starts at once."""
         until = time.monotonic() + seconds
         before = self._draining.is_set()
         while (left := until - time.monotonic()) > 0 and self._draining.is_set() is before:
@@ -173,7 +174,7 @@ class Agent:
         for run in (*steps.live, *steps.past):
             options = self._sidecar(run, found[run][0])
             past = run in steps.past
-            # What a run's record shows as sealed is not opened again, unless it holds more.
+            # A log that the receiver's record shows as sealed is not reopened, unless its files hold more.
             options = replace(options, once=past, again=True, heed=not past)
             channels, runs = self._connection(options)
             runs.add(run)
@@ -190,7 +191,7 @@ class Agent:
             self._tasks[f"? {run}"] = asyncio.create_task(self._ask(run, self._sidecar(run, found[run][0])))
 
     async def _ask(self, run: str, options: SidecarOptions) -> None:
-        """Whether a newer process that took *run* over has sealed all logs of it: then they are this one's again."""
+        """Check whether the newer process that took over *run* has sealed all its logs; if so, take the run back."""
         channels, _ = self._connection(options)
         free = False
         with contextlib.suppress(grpc.RpcError, TimeoutError, FlarelogError, *ENDED):

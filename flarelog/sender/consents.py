@@ -1,4 +1,4 @@
-"""Whether a site still lets its logs go: its files are looked at again before anything is sent, and once a second."""
+"""The consent of a site to send its logs: its policy files are checked before each message, and once a second."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from flarelog.errors import FlarelogError
 from flarelog.sources.consent import Consent
 
-CONSENT_EVERY = 1.0  # seconds between two looks at the site's policy while nothing is sent
+CONSENT_EVERY = 1.0  # seconds between two checks of the site's policy while nothing is sent
 
 
 class Consents:
-    """Of *sites*, as they were when the sidecar began."""
+    """The consents of *sites*, as they were when the sidecar started."""
 
     def __init__(self, sites: Iterable[Consent]) -> None:
         self._sites = list(sites)
@@ -23,11 +23,11 @@ class Consents:
         return bool(self._sites)
 
     def demand(self) -> None:
-        """Raises NoConsent, InvalidOption, ConsentChanged."""
+        """Check the consents. Raises NoConsent, InvalidOption, ConsentChanged."""
         self._sites = [site.demand_still() for site in self._sites]
 
     def given(self) -> bool:
-        """Whether the site's files say what they said; if not, the sidecar is about to be ended."""
+        """Whether the consents are unchanged; if not, ``mind`` ends the sidecar."""
         try:
             self.demand()
         except FlarelogError:
@@ -36,7 +36,7 @@ class Consents:
         return True
 
     async def mind(self) -> None:
-        """Raise, as ``demand`` does, when the site takes its consent back."""
+        """Wait until a site withdraws its consent, and raise as ``demand`` does."""
         while self._sites:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CONSENT_EVERY):

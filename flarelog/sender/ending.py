@@ -1,8 +1,8 @@
-"""A sidecar to its very end: a log ends when its writer has gone, whoever says before that it has.
+"""A sidecar up to the end of the writers: a log ends when its writers have exited, even if the run ended before.
 
-A receiver whose run is ending, or a program that is about to end one, has the logs drained while they may still be
-written: they get their receipts, and the run's end waits for nobody. When the writers have gone the files are looked at
-once more, and what was written meanwhile opens its stream again.
+A receiver whose run is ending, or a program that is about to end one, drains the logs while processes may still write
+them: the logs get their receipts, and the end of the run does not wait. After the writers have exited, a last look at
+the files finds later bytes, and reopens their streams.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from flarelog.wire.codec.base import Malformed
 log = logging.getLogger(__name__)
 
 REACH_TIMEOUT = 4.0  # seconds
-WRITERS_EVERY = 0.5  # seconds between two looks at whether the logs of a run that is ending still have writers
+WRITERS_EVERY = 0.5  # seconds between two checks whether the logs of an ending run still have writers
 
 
 async def reach(receiver: str, tls: Tls | None) -> str:
-    """Why the *receiver* does not answer, empty if it does."""
+    """Why the *receiver* does not answer; empty if it does."""
     async with calls.channel(receiver, tls) as channel:
         try:
             await calls.run_call(channel, "GetRun")("run", timeout=REACH_TIMEOUT)
@@ -42,10 +42,10 @@ async def reach(receiver: str, tls: Tls | None) -> str:
 
 
 class Sending:
-    """One sidecar, and another one if logs were written to after the first was told to drain.
+    """One sidecar, and a second one if logs grew after the first was told to drain.
 
-    *owned*: whoever began it says when the writers have gone, by ``drain``; else they are looked for, and waited for
-    no longer than the options' drain_timeout. *channels*: the connection, shared with other runs.
+    *owned*: the caller reports by ``drain`` that the writers have exited; otherwise the writers are looked for, and
+    waited for up to the options' drain_timeout. *channels*: the connection, shared with other runs.
     """
 
     def __init__(
@@ -62,18 +62,18 @@ class Sending:
         self._owned = owned
         self._over = asyncio.Event()
         self._exit: Exit | None = None
-        self._late = False  # its exit was said when logs were being drained: some may have been sealed without it
+        self._late = False  # the exit came during a drain: some logs may be sealed without it
 
     def drain(self, how: Exit | None = None) -> None:
-        """The writers have gone: send what is there and end; harmless when repeated. *how*: the process has ended like
-        this whose logs these are.
+        """Send all present bytes and end, after the writers have exited; idempotent. *how*: how the process that wrote
+        the logs has ended.
         """
         self._exited(how)
         self._over.set()
         self.sidecar.drain()
 
     def drain_early(self, how: Exit | None = None) -> None:
-        """The run is ending, and the writers may go on. *how*: as for ``drain``."""
+        """Drain because the run is ending, while the writers may go on. *how*: as for ``drain``."""
         self._exited(how)
         self.sidecar.drain_early()
 
@@ -83,11 +83,11 @@ class Sending:
             self.sidecar.exited(how)
 
     def reread(self) -> bool:
-        """As the sidecar's."""
+        """As ``Sidecar.reread``."""
         return self.sidecar.reread()
 
     async def run(self) -> Outcome:
-        """Send until drained, as the sidecar does."""
+        """Send until drained, as ``Sidecar.run``; then send what was written after an early drain."""
         outcome = await self.sidecar.run()
         if self.sidecar.early is None or outcome.fenced or outcome.error is not None:
             return outcome
@@ -96,7 +96,7 @@ class Sending:
             log.info("run %s: logs grew after their receipts; the new bytes are sent", self.options.run)
         elif not self._late:
             return outcome
-        # A log that has all its bytes there is opened again if only how its process ended is missing.
+        # After a late exit all logs are reopened, even complete ones, because their exit mark may be missing.
         options = replace(self.options, once=True, again=not self._late, heed=False)
         self.sidecar = Sidecar(options, self._bus, self._channels)
         if self._exit is not None:
@@ -104,7 +104,7 @@ class Sending:
         return outcome.then(await self.sidecar.run())
 
     async def _written(self) -> None:
-        """Wait until the writers have gone."""
+        """Wait until the writers have exited."""
         if self._owned:
             await self._over.wait()
             return

@@ -1,10 +1,10 @@
-"""How the machine fares, and what of its logs cannot be read, looked at while the sidecar sends: whichever of its logs
-says something next tells it.
+"""The health of the machine and its unreadable logs, checked while the sidecar sends; the next log with a message
+carries the report.
 
-A receiver remembers what cannot be read, and what it refused, until the place that has it says otherwise: the same
-directory on the same machine, also in a later process. Another sidecar of the site may not know those logs. So many are
-named and no more, and how many others there are is told. An older receiver knows logs alone: a file whose name no log
-can have is told to it under one that a log can have.
+A receiver remembers unreadable and refused logs until the same place reports otherwise: the same directory on the same
+machine, also from a later process, because another sidecar of the site may not know those logs. A report names a
+bounded number of files, and the count of the others. Older receivers accept only valid log names, so a file with
+another name gets a stand-in name for them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from flarelog.text import legible
 
 
 class Speaker(Protocol):
-    """A log that can tell something."""
+    """A log that can carry a report."""
 
     def changed(self) -> None: ...
 
 
 class Healths:
-    """*directory*: on whose file system the logs are; *place*: what tells it from others of the site; *troubles*: a
-    sentence for each log that cannot be read; *all_seen*: whether there is no other; *refused*: the logs that the
-    receiver refused and that are still to be sent, None while one was neither opened nor refused.
+    """The reports of one sidecar. *directory*: the directory of the logs; *place*: its id among those of the site;
+    *troubles*: a sentence for each unreadable log; *all_seen*: whether all logs were looked at; *refused*: the logs
+    that the receiver refused and that are still to be sent, None until each log was opened or refused.
     """
 
     def __init__(
@@ -48,13 +48,13 @@ class Healths:
         self._directory, self._troubles = directory, troubles
         self._all_seen, self._still_refused = all_seen, refused
         self._untold: Health | None = None
-        self._latest: Health | None = None  # that was told, with
+        self._latest: Health | None = None  # the health in the last report
         self._said: tuple[tuple[str, ...], int, tuple[str, ...] | None] = (), 0, None
         self._looked = asyncio.Event()
 
     def take(self) -> News | None:
-        """What is to be told now, in a News that says nothing else: each look once, and again when other logs cannot be
-        read, or were refused, than it said.
+        """The report that is due, as a News without other content; None if there is none. Each look is reported once,
+        and again when the unreadable or refused logs change.
         """
         troubles, refused = self._troubles(), self._still_refused()
         sentences = tuple(islice(troubles, NAMED_UNREAD)) if troubles else ()
@@ -65,7 +65,7 @@ class Healths:
         if found is None:
             return None
         self._latest, self._said = found, said
-        place = f"{legible(self._directory).rstrip('/')}/"  # is nobody's business but the site's
+        place = f"{legible(self._directory).rstrip('/')}/"  # removed, because the path is private to the site
         named = [sentence.removeprefix(place) for sentence in sentences]
         known = replace(found, unread=tuple(map(_as_told, named[:UNREAD])))
         unread, more = tuple(filter(None, map(_parted, named))), len(troubles) - len(named)
@@ -74,25 +74,25 @@ class Healths:
         return News(0, 0, health=known, place=self.place, whole=whole, refused=refused, unread=unread, more=more)
 
     def refused(self) -> None:
-        """The receiver has refused a log, and remembers that: what was told before is to be told again."""
+        """Make the last report due again, because the receiver has refused a log, and remembers that."""
         self._said = (), 0, None
 
     async def looked(self, within: float) -> None:
-        """Wait for the first look, so many seconds at most."""
+        """Wait for the first look, *within* seconds at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._looked.wait()
 
     async def mind(self, speaker: Callable[[], Speaker | None]) -> None:
-        """Look again and again, and let a *speaker* tell it, if there is one. Ends by being cancelled."""
+        """Look again and again, and wake a *speaker* to report, if there is one. Ends by being cancelled."""
         while await self.look(speaker):
             await asyncio.sleep(EVERY)
 
     async def look(self, speaker: Callable[[], Speaker | None]) -> bool:
-        """Look once, as ``mind``. False: the program is ending."""
+        """Look once, as ``mind``; returns False if the interpreter is shutting down."""
         try:
-            found = await asyncio.to_thread(collect, self._directory)  # a disk may not answer
-        except RuntimeError:  # it gives no thread any more
+            found = await asyncio.to_thread(collect, self._directory)  # a disk may hang
+        except RuntimeError:  # the interpreter is shutting down and starts no threads
             return False
         finally:
             self._looked.set()
@@ -103,7 +103,7 @@ class Healths:
 
 
 def _parted(sentence: str) -> tuple[str, str] | None:
-    """The file that *sentence* says is not sent, or the directory, and why; None: it tells of something else."""
+    """The unreadable file or directory in *sentence*, and the reason; None: the sentence is about something else."""
     for kind in (CANNOT_BE_SENT, CANNOT_BE_READ):
         path, found, why = sentence.partition(kind)
         if found:
@@ -113,14 +113,14 @@ def _parted(sentence: str) -> tuple[str, str] | None:
 
 
 def _as_told(sentence: str) -> str:
-    """What an older receiver understands of a file that *sentence* says is not sent: that a log cannot be read."""
+    """*sentence* for an older receiver: an unreadable file gets a name that is valid for a log."""
     path, why = _parted(sentence) or ("", "")
     return f"{stand_in(path)} {why}" if path and not path.endswith("/") else sentence
 
 
 def place_of(run: str, site: str, directory: str, part: Collection[str] = ()) -> str:
-    """What tells *directory* on this machine, or the *part* of it that is sent, from others of *site*: it says nothing
-    of their names.
+    """An id of *directory* on this machine, or of the *part* of it that is sent, among those of *site*; a digest, which
+    does not reveal names.
     """
     machine = os.uname().nodename
     with contextlib.suppress(OSError), open("/etc/machine-id") as file:

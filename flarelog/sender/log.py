@@ -1,8 +1,7 @@
-"""One log on its way: what its delivery decides is given to the call that asks, and what the receiver says to the
-delivery; a loop opens the stream, waits for its end, and opens it again.
+"""The sending of one log: it passes messages from its delivery to the call, and replies from the call to the delivery;
+a loop opens the stream, waits for its end, and reopens it.
 
-One log that fails does not hold the others. So it is where flarelog itself is wrong about one: the log ends, with a
-traceback.
+A log that fails holds up no other log. An error in flarelog itself ends only its log, with a traceback.
 """
 
 from __future__ import annotations
@@ -47,20 +46,20 @@ from flarelog.wire.uplink import Gone, Stream
 
 log = logging.getLogger(__name__)
 
-_MARKS = 64  # that are said at a time
+_MARKS = 64  # marks that are sent at a time
 
 
 class Record(Protocol):
-    """Of a finder what a log asks."""
+    """The part of a finder that a log uses."""
 
     def resume(self, streams: Iterable[StreamInfo], now: float) -> None: ...
     def masked(self, log: str) -> Redaction | None: ...
 
 
 class Site(Protocol):
-    """What a log asks of the sidecar that has it, and tells it: something was acknowledged, the receiver says that the
-    run is ending, the log has come to its end. ``health``: how the machine fares, where that is to be said now;
-    ``place``: what tells the directory of its logs from others.
+    """The part of the sidecar that a log uses. ``brought``: bytes were acknowledged; ``drain_early``: the receiver
+    reports that the run is ending; ``ended``: the log has ended; ``health``: the report on the machine, if one is due;
+    ``place``: the id of the logs' directory.
     """
 
     options: SidecarOptions
@@ -80,25 +79,25 @@ class Site(Protocol):
 
 
 class Log:
-    """One of *site*, which *source* gives; *sealed*: the receiver has all of it, unless there is more by now."""
+    """One log of *site*, read from *source*; *sealed*: the receiver has sealed it, though its files may have grown."""
 
     def __init__(self, site: Site, source: Source, *, sealed: bool = False) -> None:
         options = site.options
         self.delivery = Delivery(StreamId(options.run, options.site, source.log), source, options.delivery)
         self.ended = False
-        self.untouched = False  # it was sealed, and there is nothing more
+        self.untouched = False  # the log was sealed and has not grown, so it was not opened
         self.error: FlarelogError | None = None
         self.source = source
         self._site, self._sealed = site, sealed
         self._packing = Packing(site.compressing)
-        self._packed: Chunk | Packed | None = None  # what was compressed, and is to leave
-        self._stream: Stream | None = None  # once it is open
-        self._turn: asyncio.Semaphore | None = None  # while it begins, which only so many logs may at a time
-        self._full = False  # there was something to say, and no room in the stream's own window
-        self._waiting: asyncio.Future[None] | None = None  # for an answer, or the end
+        self._packed: Chunk | Packed | None = None  # a compressed chunk that is ready to send
+        self._stream: Stream | None = None  # set while the stream is open
+        self._turn: asyncio.Semaphore | None = None  # held while the log starts: limits the logs that start at a time
+        self._full = False  # data was ready, and the stream's own window had no room
+        self._waiting: asyncio.Future[None] | None = None  # for a reply, or the end
         self._timer: asyncio.TimerHandle | None = None
         self._receipt: Receipt | None = None
-        self._trouble = ""  # why the latest connection ended, until the receiver takes it again
+        self._trouble = ""  # why the latest connection ended; cleared when the receiver accepts the log again
 
     @property
     def stream(self) -> StreamId:
@@ -109,13 +108,13 @@ class Log:
         return self.delivery.producer.acked
 
     def let_go(self) -> None:
-        """Give the descriptors back if nothing more will be read."""
+        """Close the descriptors if the log has ended."""
         if self.ended:
             self.source.lay_down()
 
     @property
     def why(self) -> str:
-        """Why it is not being sent; empty: it is, or all of it was."""
+        """Why the log is not being sent; empty: it is being sent, or was sent completely."""
         return str(self.error) if self.error is not None else self._trouble
 
     def outcome(self, unsent: int = 0) -> StreamOutcome:
@@ -135,23 +134,23 @@ class Log:
 
     @property
     def standing(self) -> str:
-        """How far it has come, and why no further."""
+        """The log's offset, and why it does not advance."""
         if self._trouble.startswith(f"{self.stream}: "):
             return self._trouble
         return f"{self.stream} at offset {self.acked}{f': {self._trouble}' if self._trouble else ''}"
 
     @property
     def settled(self) -> bool:
-        """Whether the receiver has taken it, or refused it."""
+        """Whether the receiver has opened the log, or refused it."""
         return self.untouched or self.delivery.most >= (0, 0) or isinstance(self.error, StreamRefused)
 
     @property
     def can_tell(self) -> bool:
-        """Whether it is connected, and can say something now."""
+        """Whether the log is connected, and can carry a report."""
         return self._stream is not None and not self.delivery.sealed
 
     async def run(self) -> None:
-        """Deliver until the stream is sealed or cannot go on."""
+        """Deliver until the stream is sealed or fails for good."""
         delivery = self.delivery
         try:
             if self._sealed and self._is_whole():
@@ -182,17 +181,17 @@ class Log:
         try:
             return self.delivery.whole(time.monotonic())
         except OSError:
-            return False  # to be said where it is read
+            return False  # the delivery reports the error
 
     async def connect(self) -> Again | None:
-        """One connection; returns why another one is needed, or None when the stream is sealed."""
+        """Deliver over one connection; returns why another one is needed, or None when the stream is sealed."""
         link, receiver = self._site.link, self._site.options.receiver
         stream: Stream | None = None
         try:
             turn = link.beginning(self.source.unread())
             await turn.acquire()
             self._turn = turn
-            uplink = link.uplink()  # a call that ended meanwhile is not the one to open it in
+            uplink = link.uplink()  # after the wait: an earlier call may have ended
             stream = uplink.stream(self)
             await self._open(stream)
             await self._sent(stream)
@@ -216,11 +215,11 @@ class Log:
             self._look_after(None)
             if stream is not None:
                 stream.leave()
-                stream.error = None  # it knows, by way of its traceback, the call, which keeps the connection
+                stream.error = None  # its traceback refers to the call, which would keep the connection open
         return None
 
     def _has_begun(self) -> None:
-        """Let another log begin; harmless when repeated."""
+        """Let another log start; idempotent."""
         if self._turn is not None:
             self._turn.release()
             self._turn = None
@@ -235,7 +234,7 @@ class Log:
             await self._woken()
         stream.check()
         link.answers(delivery.producer.epoch)
-        if not paused:  # one that is paused asks again and again, and is being sent once something of it is taken
+        if not paused:  # a paused log retries all the time; ``heard`` logs when it goes on
             self._say_sending()
         if delivery.unknown:
             record = [info for info in await link.record() if info.stream == self.stream]
@@ -249,7 +248,7 @@ class Log:
             )  # fmt: skip
 
     async def _sent(self, stream: Stream) -> None:
-        """Return when the stream is sealed; what it says meanwhile the call asks for."""
+        """Wait until the stream is sealed; meanwhile the call fetches messages with ``say``."""
         stream.check()
         self._stream = stream
         stream.wants()
@@ -265,20 +264,20 @@ class Log:
             self._waiting = None
 
     def changed(self) -> None:
-        """The log's files may have something new."""
+        """Note that the log's files may have changed."""
         self._look_after(None)
         if self._stream is not None:
             self._stream.wants()
 
     def _look_after(self, seconds: float | None) -> None:
-        """Take it for changed after so many *seconds*; None: never."""
+        """Call ``changed`` after *seconds*, replacing an earlier timer; None: never."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if seconds is not None:
             self._timer = asyncio.get_running_loop().call_later(seconds, self.changed)
 
-    # --- what its call asks and tells (see uplink.Speaker)
+    # --- the interface for the call (see uplink.Speaker)
 
     @property
     def in_flight(self) -> int:
@@ -316,7 +315,7 @@ class Log:
         return owed
 
     def beat(self) -> Chunk | None:
-        if self._packing.busy or self._packed is not None:  # it would overtake the chunk, behind which it stands
+        if self._packing.busy or self._packed is not None:  # a heartbeat would overtake the chunk before it
             return None
         return self.delivery.beat()
 

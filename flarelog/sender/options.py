@@ -1,4 +1,4 @@
-"""What a sidecar sends where, and how: each option once, with its default and what is to be known of it."""
+"""The options of a sidecar: each option once, with its default and its help."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from flarelog.wire.heartbeat import HEARTBEAT
 from flarelog.wire.packing import AVAILABLE, COMPRESSIONS, Compression, check
 
 LEAST, LONGEST = 0.001, 1e9  # seconds
-DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM if nothing moves
+DRAIN_TIMEOUT = 25.0  # seconds; a little less than the default grace period of Kubernetes after SIGTERM
 
 
 @frozen
 class SidecarOptions:
-    """What is sent where. Raises InvalidName and InvalidOption."""
+    """The options of a sidecar. Raises InvalidName and InvalidOption."""
 
     receiver: str  # HOST:PORT
     run: str
@@ -33,9 +33,9 @@ class SidecarOptions:
         path="directory",
     )
     once: bool = option(False, "Send what exists now, wait until all of it is stored, and end.")
-    others: bool = False  # receivers beside this one: what is said of a log names this one
-    heed: bool = True  # drain when the receiver says that the run is ending
-    again: bool = False  # open no stream that is sealed and whose files hold nothing more
+    others: bool = False  # whether there are other receivers: log lines then name this one
+    heed: bool = True  # drain when the receiver reports that the run is ending
+    again: bool = False  # skip sealed streams whose files hold nothing more
     ranks: bool = option(
         True,
         "Read ranks (RANK, LOCAL_RANK, ...) from the environment of the processes that write the logs.",
@@ -56,7 +56,7 @@ class SidecarOptions:
         "Seconds after which a drain (--once, SIGTERM) ends, with exit code 7 (or 4).  [default: none]",
     )
     heartbeat: float = HEARTBEAT  # seconds
-    tls: Tls | None = None  # what the receiver is believed by, and who this is
+    tls: Tls | None = None  # the CA that the receiver must have, and this site's certificate
 
     def __post_init__(self) -> None:
         run_name(self.run)

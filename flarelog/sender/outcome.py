@@ -1,4 +1,4 @@
-"""How a sidecar ended, log by log, and what of it was flarelog's own mistake."""
+"""The outcome of a sidecar, log by log, and errors in flarelog itself."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from flarelog.values import frozen
 
 @frozen
 class StreamOutcome:
-    """How one log ended."""
+    """The outcome of one log."""
 
     stream: StreamId
-    committed: int | None  # None: no receiver has said how much it holds
+    committed: int | None  # None: no receiver has answered
     receipt: Receipt | None
     misses: int
     reconnects: int
     generations: int
     gaps: int
     error: FlarelogError | None
-    unsent: int = 0  # bytes that its files hold, and that the receiver has not acknowledged
-    trouble: str = ""  # why it was not being sent when the sidecar ended
+    unsent: int = 0  # bytes in its files that the receiver has not acknowledged
+    trouble: str = ""  # why the log was not being sent when the sidecar ended
 
 
 @frozen
 class Outcome:
-    """How a sidecar ended; ``exit_code`` is a command's."""
+    """The outcome of a sidecar; ``exit_code`` is that of the command."""
 
     streams: tuple[StreamOutcome, ...]
     troubles: tuple[str, ...]  # a sentence for each file that could not be sent
-    error: FlarelogError | None = None  # why the whole ended early; what ended one log alone is that stream's
+    error: FlarelogError | None = None  # why the sidecar ended early; an error of one log is in its StreamOutcome
 
     @property
     def fenced(self) -> StreamFenced | None:
-        """Why this sidecar must not be started again."""
+        """The error of a log that a newer sidecar has taken over: this sidecar must not be started again."""
         return next((s.error for s in self.streams if isinstance(s.error, StreamFenced)), None)
 
     def then(self, later: Outcome) -> Outcome:
-        """This outcome and that of a *later* look at the same logs."""
+        """This outcome merged with that of a *later* sidecar for the same logs."""
         streams = {one.stream: one for one in (*self.streams, *later.streams)}
         return Outcome(tuple(streams.values()), self.troubles or later.troubles, later.error)
 
@@ -51,7 +51,7 @@ class Outcome:
         codes = [stream.error.exit_code for stream in self.streams if stream.error is not None]
         if self.error is not None:
             codes.append(self.error.exit_code)
-        if errors.NOT_ALLOWED in codes:  # whatever else happened: it must not be started again
+        if errors.NOT_ALLOWED in codes:  # takes precedence: the sidecar must not be restarted
             return errors.NOT_ALLOWED
         if self.troubles:
             codes.append(errors.FAILED)
@@ -60,7 +60,7 @@ class Outcome:
         return codes[0] if codes else errors.OK
 
     def why(self, log: str, path: str) -> str:
-        """Why *log*, whose file was *path*, cannot be had; empty: all of it was sent."""
+        """Why *log*, whose file was *path*, was not sent completely; empty: it was."""
         one = next((one for one in self.streams if one.stream.log == log), None)
         if one is not None and one.error is not None:
             return str(one.error)
@@ -78,12 +78,12 @@ class Outcome:
 
 
 def trouble_of(path: str, troubles: Iterable[str]) -> str:
-    """That of *troubles* which is about *path*; empty where none is."""
+    """The sentence in *troubles* that is about *path*; empty if there is none."""
     return next((one for one in troubles if one.startswith(f"{legible(path)} ")), "")
 
 
 class Mistake(FlarelogError):
-    """Flarelog itself was wrong; the cause says how."""
+    """An error in flarelog itself; the cause is the exception."""
 
     def __init__(self, what: str, bug: BaseException) -> None:
         super().__init__(f"{what}: {in_words(bug)}")
@@ -91,15 +91,15 @@ class Mistake(FlarelogError):
 
 
 def traced(error: FlarelogError) -> BaseException | None:
-    """What a traceback is to be shown of."""
+    """The exception whose traceback should be shown; None if *error* is no error in flarelog itself."""
     return error.__cause__ if isinstance(error, Mistake) else None
 
 
 def in_words(bug: BaseException) -> str:
-    """What a traceback would end with."""
+    """The last line of the traceback of *bug*."""
     return traceback.format_exception_only(_first(bug))[-1].strip()
 
 
 def _first(bug: BaseException) -> BaseException:
-    """The first of several, which led to the others."""
+    """The first exception of a group, which caused the others."""
     return _first(bug.exceptions[0]) if isinstance(bug, BaseExceptionGroup) else bug

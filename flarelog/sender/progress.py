@@ -1,4 +1,4 @@
-"""A bound on waiting that is a bound on time without progress."""
+"""A timeout on the time without progress."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import contextlib
 import math
 from collections.abc import AsyncIterator
 
-BUSY = 1.0  # seconds by which a busy loop may be late before more patience is due
+BUSY = 1.0  # seconds of delay of a busy event loop, from which on the timeout is extended
 
 
 class Progress:
-    """Nothing may be waited for longer than *timeout* seconds after something was ``made``."""
+    """A wait that times out *timeout* seconds after the last call of ``made``."""
 
     def __init__(self, timeout: float) -> None:
-        self.too_long = False  # the wait came to its limit
+        self.too_long = False  # whether the wait has reached its limit
         self._timeout = timeout
         self._made_at = -math.inf
 
     def made(self) -> None:
-        """Something was acknowledged, or found out."""
+        """Record progress: bytes were acknowledged, or an answer came."""
         self._made_at = asyncio.get_running_loop().time()
 
     @contextlib.asynccontextmanager
     async def awaited(self, limit: float) -> AsyncIterator[None]:
-        """Raises TimeoutError, within it, when nothing was made for too long, or *limit* seconds are over."""
+        """Raises TimeoutError inside the block after *timeout* seconds without progress, or after *limit* seconds."""
         loop = asyncio.get_running_loop()
         latest = loop.time() + limit
         timer: asyncio.Handle
@@ -33,7 +33,7 @@ class Progress:
         def look(due: float) -> None:
             nonlocal timer
             now = loop.time()
-            # What was heard while the loop was busy is not taken in yet.
+            # Replies that came while the event loop was busy are not processed yet.
             next_ = max(min(self._made_at + self._timeout, latest), now + BUSY if now > due + BUSY else 0)
             if now < next_:
                 timer = loop.call_at(next_, look, next_)

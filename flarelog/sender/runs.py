@@ -1,8 +1,8 @@
-"""Of many runs at one site: which are to be sent now, and which are over. Pure: told what is there and the time.
+"""The schedule of an agent's runs: which to send now, and which are over. Pure: told the found runs and the time.
 
-A run begins with its first log. It is over when nothing in it has changed for a while, or its directory has gone; then
-its logs are sealed. What is written later begins it again. A run that was over before anybody looked is sent to its
-end, a few of them at a time.
+A run begins with its first log. It is over when it has not changed for a while, or its directory has gone; then its
+logs are sealed. Later bytes start it again. A run that is already over when it is found is sent to its end, a few such
+runs at a time.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from flarelog.backoff import delay
 from flarelog.sources.base import Contents
 from flarelog.values import frozen
 
-PAST_AT_ONCE = 8  # runs that were over already, and are sent at the same time
-FIRST_DELAY, LONGEST_DELAY = 5.0, 300.0  # seconds before a run that was not sent whole is tried again
-FENCED_DELAY = 10.0  # seconds between two questions whether a newer process still sends a run
+PAST_AT_ONCE = 8  # finished runs that are sent at the same time
+FIRST_DELAY, LONGEST_DELAY = 5.0, 300.0  # seconds before the retry of a run that was not sent completely
+FENCED_DELAY = 10.0  # seconds between two checks whether a newer process still sends a run
 
 
 @dataclass(slots=True)
 class _Run:
     seen: Contents
-    changed: float  # when it was seen to change, by the clock of ``now``
+    changed: float  # when a look last saw it change, by the clock of ``now``
     sending: bool = False
-    past: bool = False  # what is sent was over already, or somebody else has ended it
-    due: Contents | None = None  # what it was when its end was decided on, which what is sent reaches at least
-    sent: Contents | None = None  # what it was then, and all of it was sent
-    last: bool = False  # what is sent is the last that is wanted of it
-    released: bool = False  # not this process's any more
+    past: bool = False  # the run was over before this sending began, or the receiver has ended it
+    due: Contents | None = None  # its contents when its end was decided; the sending covers at least these
+    sent: Contents | None = None  # the contents up to which the run was sent completely
+    last: bool = False  # this sending is the last one
+    released: bool = False  # this process no longer sends it
     fenced: bool = False  # a newer process sends it, or did
     failures: int = 0
     not_before: float = -math.inf
@@ -37,16 +37,16 @@ class _Run:
 
 @frozen
 class Steps:
-    """What is to be done."""
+    """The next steps of the agent."""
 
-    live: list[str] = field(default_factory=list)  # begin these, and send what is written
+    live: list[str] = field(default_factory=list)  # start to send these, and follow them
     past: list[str] = field(default_factory=list)  # send these to their end
-    drain: list[str] = field(default_factory=list)  # these are over
-    asked: list[str] = field(default_factory=list)  # find out whether the newer process has sealed these, see ``free``
+    drain: list[str] = field(default_factory=list)  # these are over: drain them
+    asked: list[str] = field(default_factory=list)  # check whether the newer process has sealed these, see ``free``
 
 
 class Runs:
-    """*idle*: seconds without a change after which a run is over; *once*: each is sent to its end, and only once."""
+    """The schedule. *idle*: seconds without a change after which a run is over; *once*: send each run once."""
 
     def __init__(self, idle: float, *, once: bool = False) -> None:
         self._idle, self._once = idle, once
@@ -57,28 +57,28 @@ class Runs:
         return sum(run.sending for run in self._runs.values())
 
     def finish(self) -> None:
-        """From now on what is there is sent to its end, each run once; nothing more is wanted then."""
+        """From now on, send each run once, to its end."""
         self._once = True
         for run in self._runs.values():
             run.not_before = -math.inf
             run.released = run.released or run.fenced
 
     def free(self, name: str, now: float, *, free: bool) -> None:
-        """Whether the newer process that took *name* over has let go of it."""
+        """Record whether the newer process that took over *name* has released it."""
         run = self._runs.get(name)
-        if run is not None:  # else its directory has gone
+        if run is not None:  # otherwise its directory has gone
             run.fenced = not free
             run.not_before = now if free else now + FENCED_DELAY
 
     def look(self, found: Mapping[str, Contents], now: float, wall: float) -> Steps:
-        """*found* is there at *now*, which is *wall* in seconds since 1970."""
+        """The steps after a look that has *found* these runs at *now*, which is *wall* in seconds since 1970."""
         steps = Steps()
         for name in [name for name, run in self._runs.items() if name not in found and not run.sending]:
             del self._runs[name]
         for name, contents in found.items():
             run = self._runs.get(name)
             if run is None:
-                # A file from the future, by a clock that is wrong, changed now.
+                # A file from the future, which a wrong clock has written, counts as changed now.
                 age = min(max(0.0, wall - contents.newest / 1e9), self._idle + 1)
                 run = self._runs[name] = _Run(contents, now - age)
             elif contents != run.seen:
@@ -107,8 +107,8 @@ class Runs:
         return bool(run.seen.files) and run.seen != run.sent and not run.released and now >= run.not_before
 
     def ended(self, name: str, now: float, *, well: bool, final: bool = False, fenced: bool = False) -> None:
-        """The sending of *name* has ended; *well*: all of it is stored; *final*: never try it again; *fenced*: a newer
-        process has taken it over.
+        """Record that the sending of *name* has ended; *well*: all of it is stored; *final*: never retry it; *fenced*:
+        a newer process has taken it over.
         """
         run = self._runs[name]
         run.sending, run.fenced = False, fenced
@@ -116,7 +116,7 @@ class Runs:
         if run.released:
             return
         if well:
-            # The receiver may have ended the run itself: what was written since that moment is sent to its end.
+            # Without ``due`` the receiver has ended the run: bytes written since then are sent to their end.
             run.past, run.sent, run.failures = run.due is None, run.due, 0
         else:
             run.not_before = now + delay(run.failures, FIRST_DELAY, LONGEST_DELAY)
@@ -124,5 +124,5 @@ class Runs:
 
     @property
     def left(self) -> int:
-        """Runs that hold something that was not sent, and may be."""
+        """The number of runs that are being sent, or have unsent bytes that may still be sent."""
         return sum(run.sending or self._wanted(run, math.inf) for run in self._runs.values())

@@ -1,7 +1,8 @@
-"""The sending process: one loop waits for logs and their changes, one loop a log sends it, and all go over one link.
+"""The sending process: one loop watches for logs and their changes, each log has a loop that sends it, and all share
+one link.
 
-The receiver's record says where each log goes on. One log that fails does not hold the others, and none fails the run.
-Where flarelog itself is wrong, that is said once, with a traceback, and the exit code tells.
+The receiver's record says where each log continues. A log that fails holds up no other log, and never fails the run.
+An error in flarelog itself is logged once with a traceback, and shows in the exit code.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ from flarelog.wire.packing import Compressing
 
 log = logging.getLogger(__name__)
 
-LOOKED_WITHIN = 5.0  # seconds in which a drain waits for the first look at the machine
-NAMED = 3  # logs that are named where some were not sent
-FENCED_DRAIN = 5.0  # seconds to send what only this sidecar may still have open, once a newer one has taken over
+LOOKED_WITHIN = 5.0  # seconds that a drain waits for the first look at the machine's health
+NAMED = 3  # unsent logs that an error names
+FENCED_DRAIN = 5.0  # seconds to drain after a newer sidecar has taken over, for files that only this one has open
 HEED_EVERY = 5.0  # seconds
 
 _OVER = (RunState.ENDING.value, RunState.ENDED.value)
@@ -87,21 +88,21 @@ class Sidecar:
             self._still_refused,
         )
         self.word = Word(self, self.healths, self._is_mute)
-        self.early: object = None  # the finder's state when it was told to drain while somebody may still write
+        self.early: object = None  # the finder's state at an early drain, while processes may still write
         self._progress = Progress(options.drain_timeout)
         self._logs: dict[str, Log] = {}
         self._sending: list[asyncio.Task[None]] = []
         self._group: asyncio.TaskGroup | None = None
-        self._failed = self._fenced = 0  # logs that ended in an error; of them those that a newer sidecar has
-        self._refused: list[str] = []  # and those that the receiver refused
-        self._was_refused = False  # one was, at some time
-        self._unsettled: list[Log] = []  # that may be refused yet
+        self._failed = self._fenced = 0  # logs that ended in an error; those of them that a newer sidecar has
+        self._refused: list[str] = []  # logs that the receiver refused
+        self._was_refused = False  # whether the receiver has ever refused a log
+        self._unsettled: list[Log] = []  # logs that may still be refused
         self._beside: set[asyncio.Task[None]] = set()
         self._sealed: set[str] = set()  # logs that the receiver's record shows as sealed
         self._draining = asyncio.Event()
 
     def drain(self) -> None:
-        """Send what is there and end; harmless when repeated."""
+        """Send all present bytes and end; idempotent."""
         self._draining.set()
 
     @property
@@ -109,21 +110,21 @@ class Sidecar:
         return self._draining.is_set()
 
     def exited(self, how: Exit) -> None:
-        """The process has ended like this whose logs these are; before ``drain``."""
+        """Record *how* the process that wrote the logs has ended; called before ``drain``."""
         self.finder.exited(how)
 
     def drain_early(self) -> None:
-        """Somebody says that the run is ending, whose writers may go on: ``early`` is then what there was."""
+        """Drain because the run is ending, while its writers may go on; ``early`` then has the finder's state."""
         if not self._draining.is_set():
             self.early = ()
             self.drain()
 
     def reread(self) -> bool:
-        """Read the certificates again though they seem unchanged, and say what came of it; False: there are none."""
+        """Read the certificates again, even if they seem unchanged, and log the result; returns False without any."""
         return self.link.channels.reread()
 
     async def run(self) -> Outcome:
-        """Send until drained. Raises nothing for what the other end or the sources do: the outcome tells."""
+        """Send until drained, and return the outcome. Errors of the receiver or the sources are in it, not raised."""
         error: FlarelogError | None = None
         try:
             for site in self.options.source.sites:
@@ -145,7 +146,7 @@ class Sidecar:
                     self.drain()
                 await self._draining.wait()
                 if self.early is not None:
-                    self.early = self.finder.state()  # before the last look: what comes between counts as more
+                    self.early = self.finder.state()  # before the last look: bytes in between count as later ones
                 await self._consented(now=True)
                 try:
                     limit = min(self.options.drain_limit or math.inf, FENCED_DRAIN if self._fenced else math.inf)
@@ -161,12 +162,12 @@ class Sidecar:
                     task.cancel()
         except* FlarelogError as ended:
             error = next(trouble for trouble in ended.exceptions if isinstance(trouble, FlarelogError))
-        except* Exception as bugs:  # other sidecars of this process go on
+        except* Exception as bugs:  # the other sidecars of this process must go on
             error = Mistake(f"flarelog failed, and sends nothing more to {self.options.receiver}", bugs)
         finally:
             unsent = {name: self._unsent_of(source) for name, source in self.finder.logs.items()}
             for name in [name for name in self._refused if not (self.finder.there(name) or self._logs[name].acked)]:
-                self._forget(name)  # its file is gone, and so nothing is missing
+                self._forget(name)  # the file is gone, so nothing is missing
             self.finder.close()
             self.compressing.close()
             await self.link.close()
@@ -179,25 +180,25 @@ class Sidecar:
         return Outcome(self._outcomes(unsent), tuple(self.finder.troubles), error)
 
     def _cut_short(self, unsent: Iterable[str]) -> list[StreamId]:
-        """The logs that came to no end of their own; *unsent*: the names of all that were found."""
+        """The logs that did not end by themselves; *unsent*: the names of all found logs."""
         names = unsent if not self.link.connected else ()
         left = {name for name, one in self._logs.items() if not one.ended}.union(names)
         return [StreamId(self.options.run, self.options.site, name) for name in sorted(left)]
 
     def _outcomes(self, unsent: dict[str, int]) -> tuple[StreamOutcome, ...]:
         streams = [one.outcome(unsent.get(name, 0)) for name, one in self._logs.items() if not one.untouched]
-        if not self.link.connected:  # and so nothing was sent of any
+        if not self.link.connected:  # then no log was sent
             names = {name: StreamId(self.options.run, self.options.site, name) for name in unsent}
             streams += [StreamOutcome(names[name], None, None, 0, 0, 0, 0, None, size) for name, size in unsent.items()]
         return tuple(sorted(streams, key=lambda one: one.stream.log))
 
     def unsent(self) -> tuple[int, int]:
-        """(bytes, logs) that are not acknowledged."""
+        """The numbers of bytes and of logs that are not acknowledged."""
         left = [one for one in self.finder.logs.values() if one.log not in self._logs or not self._logs[one.log].ended]
         return sum(map(self._unsent_of, left)), len(left)
 
     def why(self, log: str) -> str:
-        """Why *log* cannot be had at the receiver by now; empty: it is being sent, or was."""
+        """Why *log* is not complete at the receiver; empty: it is being sent, or was."""
         if (known := self._logs.get(log)) is not None:
             return known.why
         path = os.path.join(self.options.source.directory, log)
@@ -217,19 +218,19 @@ class Sidecar:
             what = "could never be read" if self._is_there() else "never appeared"
             raise NotFound(f"{missing} {what}; nothing was sent")
         while self.finder.missing:
-            await asyncio.sleep(0.1)  # the watching loop looks for it, at its own pace
-        await self.healths.looked(LOOKED_WITHIN)  # the last log that says something tells what came of it
+            await asyncio.sleep(0.1)  # the watch loop polls for the directory
+        await self.healths.looked(LOOKED_WITHIN)  # the last message of a log carries the report
         self._wake(self.finder.drain(time.monotonic()))
-        self.brought()  # however long that look took
-        group, self._group = self._group, None  # what appears from now on is not owed
+        self.brought()  # the look may have taken long
+        group, self._group = self._group, None  # logs that appear from now on are not sent
         while self.finder.waiting:
-            # The descriptors of logs that are sent to their end serve those that had none.
+            # The descriptors of ended logs are used for logs that could not be opened.
             for one in self._logs.values():
                 one.let_go()
             self._wake(self.finder.drain(time.monotonic()), group)
             await asyncio.sleep(0.1)
         await asyncio.gather(*self._sending)
-        if self._was_refused or not self._logs:  # what there was may be gone, and no log could tell it
+        if self._was_refused or not self._logs:  # no log is left to report missing files
             await self.word.tell()
         if not (self._logs or self.options.again):
             await self.unmatched.end()
@@ -261,19 +262,19 @@ class Sidecar:
 
     async def _watch(self) -> None:
         await self.finder.watch(self._wake)
-        self.drain()  # nothing more will come
+        self.drain()  # the finder has ended: no more data will come
 
     def _wake(self, logs: set[str], group: asyncio.TaskGroup | None = None) -> float:
-        """Let *logs* look at their sources; one that is new begins to be sent. Returns for how many seconds more of
-        what is written may be gathered.
+        """Wake *logs* to read their sources, and start to send new ones. Returns the seconds for which further bytes
+        may be gathered.
         """
         group = group or self._group
         for name in sorted(logs):
             known, source = self._logs.get(name), self.finder.logs.get(name)
-            if known is not None and known.source is not source:  # it was refused, and its files have other names now
+            if known is not None and known.source is not source:  # the refused log's files were renamed
                 self._forget(name)
                 known = None
-            if known is None or known.untouched:  # what the receiver had all of may have grown
+            if known is None or known.untouched:  # a sealed log may have grown
                 if group is None or source is None:
                     continue
                 sealed = self.options.again and name in self._sealed
@@ -284,7 +285,7 @@ class Sidecar:
         return self.link.gathers
 
     def _forget(self, refused: str) -> None:
-        """Nothing is left of a log that the receiver refused."""
+        """Drop a log that the receiver refused and whose files are gone or renamed."""
         del self._logs[refused]
         self._refused.remove(refused)
         self._failed -= 1
@@ -292,7 +293,7 @@ class Sidecar:
     # --- the receiver
 
     async def _learn(self, group: asyncio.TaskGroup) -> None:
-        """Read the receiver's record, and begin to send."""
+        """Read the receiver's record, and start to send."""
         streams = await self.link.record(self.finder.expect_no_record)
         self._sealed = {info.stream.log for info in streams if info.sealed}
         self.finder.learn(streams, time.monotonic())
@@ -300,7 +301,7 @@ class Sidecar:
         self._wake(set(self.finder.logs))
 
     async def _heed(self) -> None:
-        """While no stream is open whose replies would tell, ask now and then whether the run is ending."""
+        """While no stream is open, poll the receiver for the end of the run, which replies would report otherwise."""
         while self.options.heed:
             await asyncio.sleep(HEED_EVERY)
             if self._group is None or not all(one.ended for one in self._logs.values()):
@@ -311,8 +312,8 @@ class Sidecar:
                     self.drain_early()
 
     async def _consented(self, *, now: bool = False) -> None:
-        """Raise what Consents do when the site takes its consent back: the receiver waits for no log then. *now*: as it
-        stands, else whenever it does.
+        """Raise as ``Consents`` when a site withdraws its consent, after telling the receiver not to wait for logs.
+        *now*: check once; otherwise wait for a withdrawal.
         """
         try:
             if now:
@@ -324,16 +325,16 @@ class Sidecar:
             raise
 
     def _telling(self) -> Log | None:
-        """A log that can tell something now."""
+        """A log that can carry a report now; None if there is none."""
         return next((one for one in self._logs.values() if one.can_tell), None)
 
     def _is_mute(self) -> bool:
-        """Whether there is no log that could tell anything."""
+        """Whether the receiver has answered, and no log is left to carry a report."""
         ended = len(self._logs) >= len(self.finder.logs) and all(one.ended for one in self._logs.values())
         return ended and self.link.connected
 
     def health(self) -> News | None:
-        """How the machine fares and what cannot be read there, once a look."""
+        """The report on the machine's health and unreadable logs, if one is due."""
         return self.healths.take()
 
     @property
@@ -341,8 +342,8 @@ class Sidecar:
         return self.healths.place
 
     def _still_refused(self) -> tuple[str, ...] | None:
-        """The logs that the receiver refused and that are still there, one more than can be told at most; None: one was
-        neither taken nor refused yet.
+        """The refused logs whose files still exist, at most one more than a report can name; None until each log was
+        opened or refused.
         """
         while self._unsettled and self._unsettled[-1].settled:
             self._unsettled.pop()
@@ -350,20 +351,20 @@ class Sidecar:
             return None
         return tuple(islice(filter(self.finder.there, self._refused), UNREAD + 1)) if self._refused else ()
 
-    # --- what logs tell
+    # --- the interface for logs (see log.Site)
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do *work* while the sidecar sends."""
+        """Run *work* as a task of the sidecar."""
         task = asyncio.create_task(work)
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
     def brought(self) -> None:
-        """Something was acknowledged, or found out: whoever waits for the end is to wait on."""
+        """Record progress, which extends the timeout of a drain."""
         self._progress.made()
 
     def ended(self, ended: Log) -> None:
-        """Say how *ended* came to its end; a newer sidecar is said once, and is the end of all others as well."""
+        """Log and publish how *ended* has ended; if a newer sidecar has taken it over, drain all others."""
         error, stream, whose = ended.error, ended.stream, self.link.whose
         self._failed += error is not None
         self._fenced += isinstance(error, StreamFenced)
@@ -381,4 +382,4 @@ class Sidecar:
         text = str(error) if error else f"sealed at offset {ended.acked}"
         self.bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=error is None)
         if self._fenced or self._failed == len(self._logs):
-            self.drain()  # nothing is left that this sidecar could be wanted for
+            self.drain()  # no log is left to send

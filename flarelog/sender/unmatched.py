@@ -1,4 +1,4 @@
-"""Says when no log is found though files are there: once, and not before a job had time to begin its log."""
+"""The warning that no log is found although there are files: once, after the job had time to begin its log."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from flarelog.sources.base import Finder
 
 log = logging.getLogger(__name__)
 
-FIRST, LONGEST = 2.0, 60.0  # seconds until the first look, and between later ones at most
+FIRST, LONGEST = 2.0, 60.0  # seconds until the first look, and at most between later ones
 
 
 class Unmatched:
-    """*once*: the sidecar ends with what is there now; where that is nothing, ``end`` raises."""
+    """The check for unmatched files. *once*: the sidecar sends the present files; without any, ``end`` raises."""
 
     def __init__(self, finder: Finder, *, once: bool) -> None:
         self._finder, self._once = finder, once
         self._said = False
 
     async def mind(self) -> None:
-        """Look now and then, until a log is found."""
+        """Check now and then, until a log is found."""
         wait = FIRST
         while not (self._once or self._said):
             await asyncio.sleep(wait)
@@ -31,8 +31,8 @@ class Unmatched:
             self._say(await asyncio.to_thread(self._finder.unmatched))
 
     async def end(self) -> None:
-        """The last look has found no log. Raises NothingToSend."""
-        empty = self._once and not self._finder.troubles  # what cannot be looked into is not empty
+        """Report that the last look has found no log. Raises NothingToSend."""
+        empty = self._once and not self._finder.troubles  # an unreadable directory does not count as empty
         sentence = await asyncio.to_thread(lambda: self._finder.unmatched(empty=empty))
         if sentence and self._once:
             raise NothingToSend(f"{sentence}; nothing was sent")

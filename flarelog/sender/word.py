@@ -1,7 +1,6 @@
-"""What a sidecar tells its receiver while it has no log that could tell it: that nothing of what is there can be sent,
-or that what was missing is so no more.
+"""The report of a sidecar that has no log to carry it: no file can be sent, or missing files are no longer missing.
 
-No log is opened for it. A receiver that is too old to take that is told nothing.
+The report opens no log. A receiver that is too old for it gets none.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from flarelog.wire.uplink import Gone
 
 log = logging.getLogger(__name__)
 
-EVERY = 1.0  # seconds between two looks
-LATER = 10.0  # seconds until what was not taken is told again
+EVERY = 1.0  # seconds between two checks
+LATER = 10.0  # seconds until a failed report is retried
 WITHIN = 5.0  # seconds that each of the two answers may take
-NAME = "flarelog-news"  # of the log that is not opened: an Open has one
-TAKEN_SINCE = 1, 1  # the version of the protocol
+NAME = "flarelog-news"  # an Open needs the name of a log; this log is not created
+TAKEN_SINCE = 1, 1  # the first version of the protocol with such reports
 
 
 class Site(Protocol):
-    """What a word asks of the sidecar."""
+    """The part of the sidecar that a report uses."""
 
     options: SidecarOptions
     link: Link
@@ -41,7 +40,7 @@ class Site(Protocol):
 
 
 class _Said:
-    """What has no more to say in its call than the Open."""
+    """A speaker in the call that sends nothing after its Open."""
 
     in_flight, hurries = 0, False
 
@@ -64,22 +63,22 @@ class _Said:
 
 
 class Word:
-    """Of *site*. *alone*: whether it has no log that could tell anything."""
+    """The reports of the sidecar *site*. *alone*: whether it has no log that could carry a report."""
 
     def __init__(self, site: Site, healths: Healths, alone: Callable[[], bool]) -> None:
         self._site, self._healths, self._alone = site, healths, alone
         self._untold: News | None = None
-        self._told: object = None  # what was told last of what is missing
+        self._told: object = None  # the missing files in the last report
 
     async def mind(self) -> None:
-        """Tell what is new of what is missing. Ends by being cancelled."""
+        """Report changes of the missing files. Ends by being cancelled."""
         pause = EVERY
         while True:
             await asyncio.sleep(pause)
             pause = EVERY if await self.tell() else LATER
 
     async def tell(self) -> bool:
-        """As ``mind`` does each time. False: it was not taken."""
+        """Send a report if one is due; returns False if it failed."""
         consents = self._site.consents
         if not self._alone() or (consents and not consents.given()):
             return True
@@ -113,5 +112,5 @@ class Word:
             stream.check()
         finally:
             stream.leave()
-        if said.reply is not None and said.reply.code not in (Code.OK, Code.REJECTED):  # its run may be announced yet
+        if said.reply is not None and said.reply.code not in (Code.OK, Code.REJECTED):  # its run may be announced later
             raise Gone(f"answered {said.reply.code.name}: {said.reply.reason}")

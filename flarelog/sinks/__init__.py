@@ -1,1 +1,1 @@
-"""Readers of the store that bring its bytes elsewhere: one destination a file."""
+"""Readers of the store that copy its bytes elsewhere: one destination a file."""

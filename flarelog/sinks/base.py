@@ -1,10 +1,10 @@
-"""Sinks: readers of the store that bring its bytes elsewhere. One loop for all, and one small file a destination.
+"""Sinks: readers of the store that copy its bytes elsewhere. One loop for all, and one small file a destination.
 
-- A sink's position in a stream is its own, and durable: what the destination holds, told as its length and digest. So a
-  process that starts again goes on where an earlier one was.
-- What the destination holds is compared with the store when a stream is taken up and when it is sealed. Where somebody
-  has changed it, it is brought there anew; the store itself is out of the destination's reach.
-- A destination that fails fails for itself: one sentence is logged, and the stream stays in the store.
+- A sink's position in a stream is its own, and durable: the length and digest of the destination's bytes. A restarted
+  process continues where an earlier one was.
+- The destination is compared with the store when a stream is opened and when it is sealed. A changed copy is written
+  anew; the destination has no access to the store itself.
+- A failure affects its own destination only: one sentence is logged, and the stream stays in the store.
 
 A new sink is a file here with a ``Sink``, and a line where its destination is known, which makes a ``Feed`` of it.
 """
@@ -30,30 +30,30 @@ class Copy(Protocol):
     """One stream at one destination."""
 
     async def held(self) -> tuple[int, int]:
-        """Length and digest of what the destination holds, whoever wrote it there; (0, EMPTY_DIGEST) for nothing."""
+        """Length and digest of the destination's bytes, whoever wrote them; (0, EMPTY_DIGEST) for nothing."""
 
     async def write(self, begin: int, end: int, read: Bytes) -> None:
-        """Bring there what *read* gives from offset *begin* to *end*: behind what is held, or, from 0 on, in its place.
+        """Write the bytes of *read* from offset *begin* to *end*: after the held ones, or, from 0 on, in their place.
 
-        When it returns, ``held`` tells so, in another process as well. Raises OSError, FlarelogError.
+        ``held`` tells the new state on return, in another process as well. Raises OSError, FlarelogError.
         """
 
     def close(self) -> None:
-        """Nothing more is written."""
+        """Close the copy."""
 
 
 class Sink(Protocol):
     """A destination of streams."""
 
     def place(self, stream: StreamId) -> str:
-        """What people know the copy by."""
+        """The place of the copy, for messages."""
 
     def copy(self, stream: StreamId) -> Copy:
-        """Raises NotFound where the destination wants nothing of *stream*; OSError, FlarelogError."""
+        """The copy of *stream*. Raises NotFound where the destination does not want it; OSError, FlarelogError."""
 
 
 class Feed:
-    """Brings streams of *store* to *sink*, each for itself. For one event loop."""
+    """Copies streams of *store* to *sink*, each for itself. For one event loop."""
 
     def __init__(self, store: Reader, sink: Sink) -> None:
         self._store, self._sink = store, sink
@@ -72,7 +72,7 @@ class Feed:
         return True
 
     async def leave(self, run: str = "") -> None:
-        """Copy nothing more of *run*, or of any run. What was copied stays."""
+        """Stop copying the streams of *run*, or of all runs. The copies stay."""
         tasks = [task for stream, task in self._copying.items() if run in ("", stream.run)]
         for task in tasks:
             task.cancel()
@@ -91,7 +91,7 @@ class Feed:
             log.warning("%s cannot be copied to %s: %s; it is in the store", stream, self._sink.place(stream), why)
 
     async def _bring(self, stream: StreamId, copy: Copy) -> bool:
-        """Copy *stream* until it is sealed; whether the destination holds all of it then."""
+        """Copy *stream* until it is sealed; returns whether the destination then holds all of it."""
         held = await copy.held()
         if held[0] and await self._digest(stream, held[0]) == held[1]:
             end = held[0]
@@ -106,7 +106,7 @@ class Feed:
         return await copy.held() == held
 
     async def _digest(self, stream: StreamId, length: int) -> int | None:
-        """Of so many bytes of *stream*; None if it has fewer."""
+        """The digest of the first *length* bytes of *stream*; None if it has fewer."""
         async with contextlib.aclosing(self._store.growth(stream)) as growth:
             async for read, info in growth:
                 if info.committed >= length:

@@ -1,7 +1,7 @@
-"""Copies of streams as plain files in somebody else's directory, live: there, other programs look for them.
+"""Live copies of streams as plain files in a directory of another program, which looks for them there.
 
-A copy is a file of its own and no link into the store: whoever truncates, replaces or removes it harms the copy alone.
-A mirror makes no run's directory: a run whose directory is not there, or not any more, is not mirrored.
+A copy is a file of its own and no link into the store: a truncation, replacement or removal harms the copy alone. A
+mirror never makes a run's directory: a run without its directory is not mirrored.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from flarelog.stores.aside import aside
 from flarelog.stores.base import Bytes
 from flarelog.stores.directory import Directory
 
-IN_THE_LOOP = 64 << 10  # bytes that are copied at once; more could wait for the disk, and is copied in a thread
+IN_THE_LOOP = 64 << 10  # bytes copied in the loop; more could block on the disk, and is copied in a thread
 _AT_ONCE = 256 << 10  # bytes, which fit into a core's cache
 _READ = 1 << 20  # bytes
 
 
 class Mirror:
-    """Copies streams to ``ROOT/RUN/SITE/LOG`` while ``ROOT/RUN`` is there."""
+    """Copies streams to ``ROOT/RUN/SITE/LOG`` while ``ROOT/RUN`` exists."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root)
@@ -65,7 +65,7 @@ class Mirrored:
             self._fd = -1
 
     def _sum(self) -> tuple[int, int]:
-        """Of the file that has the name now; of none, or of something that nobody may write to, those of nothing."""
+        """Length and digest of the file of that name; those of nothing where there is none, or no regular file."""
         length, digest = 0, EMPTY_DIGEST
         with self._directory() as directory, contextlib.suppress(FileNotFoundError, Unavailable):
             fd = directory.open(self._name, os.O_RDONLY)
@@ -77,7 +77,7 @@ class Mirrored:
         return length, digest
 
     def _transfer(self, begin: int, end: int, read: Bytes) -> None:
-        """Copy what lies from *begin* to *end*, to the same place. Raises OSError; Unavailable where it is not."""
+        """Copy the bytes from *begin* to *end*. Raises OSError, and Unavailable where the store's file is too short."""
         while begin < end:
             data = memoryview(read(min(_AT_ONCE, end - begin), begin))
             if not data:
@@ -87,7 +87,7 @@ class Mirrored:
                 data, begin = data[written:], begin + written
 
     def _directory(self) -> Directory:
-        """Raises NotFound where the run has none."""
+        """The copy's directory. Raises NotFound where the run has none."""
         try:
             return Directory(self._run, self._parts, make=True)
         except FileNotFoundError:

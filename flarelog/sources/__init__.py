@@ -1,1 +1,1 @@
-"""Where bytes come from."""
+"""The sources of a log's bytes, and the finders of logs."""

@@ -1,45 +1,43 @@
-"""What gives a log its bytes at offsets, its marks and its end; and what finds such logs.
+"""The contracts of a source, which gives a log's bytes, marks and end, and of a finder, which finds such logs.
 
-A ``Source`` is one log. Files are one kind (``files/``): its incarnations, one behind the other. A process's output, a
-container's log or a pod's is another, and whoever sends a log knows none of this: it asks the source for what stands at
-an offset, and sends that.
+A ``Source`` is one log. Files are one kind (``files/``): a log's generations in order. The output of a process, a
+container or a pod is another kind. The sender knows none of this: it asks the source for the bytes at an offset, and
+sends them.
 
-**Bytes at offsets.** ``next(offset, marks, room, now)`` is asked for what stands at *offset* of the stream, *marks* of
-its marks having been taken: it answers with a mark, with at most *room* bytes, or with None while nothing is there.
-Bytes are raw, from the first on: nothing is trimmed, changed, or held back until a line is whole, but where masking has
-to see it. The same offset gives the same bytes for as long as they are not acknowledged; no copy is kept for that, they
-are read again.
+**Bytes at offsets.** ``next(offset, marks, room, now)`` asks for the next item at *offset* of the stream, *marks* of
+its marks having been taken. The answer is a mark, at most *room* bytes, or None while nothing is available. Bytes are
+raw from the first on: a source trims, changes and delays nothing, and waits for a whole line only where masking needs
+it. The same offset gives the same bytes until they are acknowledged; the source keeps no copy, it reads them again.
 
-**Marks in their places.** ``marks`` are all marks of the stream, in order, each with the offset that it stands at: a
-Generation where an incarnation begins, with its identity; an Ended where one ends, and why; a Gap where bytes are known
-to be lost, in their place; Attributes where something is known of who writes. A mark is never taken back once it was
-given, unless the receiver turns out not to have it.
+**Marks in their places.** ``marks`` are all marks of the stream, in order, each with its offset: a Generation where a
+generation begins, with its identity; an Ended where one ends, with the reason; a Gap where bytes are known to be lost;
+Attributes where something is known of the writer. A source never takes back a mark that it gave, unless the receiver
+turns out not to have it.
 
-**The receiver's record is the authority.** ``resume(info)`` says what the receiver holds: less than was given, or more,
-if another process gave it. From there on the source goes on, whatever it gave before. An identity that the record has
-is the same file, process or container, or it has ended; it is never begun twice. What the receiver does not hold and
-nobody can read again becomes a Gap. ``covers(offset, marks)`` tells whether that can be asked for without a ``resume``;
-``acknowledged(offset)`` is told what the receiver holds durably, and lets go what was kept for asking again.
+**The receiver's record is the authority.** ``resume(info)`` says how much the receiver holds: less than the source
+gave, or more, if another process gave it. The source continues from there, whatever it gave before. An identity in the
+record is the same file, process or container, or it has ended; a source never begins it twice. Bytes that the receiver
+does not hold and that cannot be read again become a Gap. ``covers(offset, marks)`` tells whether a caller can ask for
+that position without a ``resume``; ``acknowledged(offset)`` tells the source what is durable, so that it can let go.
 
-**The end.** ``drain(now)``: read what is there, no more, and once again what was added while that was read. From
-``drained(now)`` on nothing more comes: the sender finishes the stream with its receipt, and ``lay_down`` lets go of
-everything. What comes later all the same is another drain's.
+**The end.** ``drain(now)``: read the bytes that are available, and once again those added during that read. Once
+``drained(now)`` is true, nothing more comes: the sender finishes the stream with its receipt, and ``lay_down`` releases
+all resources. Bytes written later belong to another drain.
 
-**Laws of every source.** It never slows, blocks or fails whoever writes the log: no lock, no lease, no pipe that runs
-full. It raises OSError for what cannot be read now and may be later; any other exception is the end of that log alone.
-It is told the time, *now*, in seconds of a clock that never goes back, and has no thread and no timer: ``urgent`` and
-``at_rest`` say how soon it wants to be asked again though nothing was reported of it.
+**Laws of every source.** A source never slows, blocks or fails the log's writer: no lock, no lease, no full pipe. It
+raises OSError for a temporary read error; any other exception ends that log alone. The caller passes the time, *now*,
+in seconds of a monotonic clock; a source has no thread and no timer. ``urgent`` and ``at_rest`` say how soon the source
+wants to be asked again without a report of a change.
 
-**A finder** has the sources of one kind that are there, and those that are still to come: the files under a root, the
-outputs of a process, the containers of a node. ``watch`` says of which there may be something new; it returns when
-nothing more will ever come. ``learn`` is told once, before anything is sent, what the receiver holds of all logs, and
-``resume`` whenever it may hold something else than it acknowledged. ``drain`` looks one last time, drains every log,
-and is called again as long as some are ``waiting``: for a descriptor, say. ``state`` is what is there at one moment: a
-later one that is equal says that nothing was written in between, also when it is asked for after ``close``. What goes
-wrong with one log is said once, is a sentence in ``troubles``, and holds no other up; nothing but an end of all is
-raised. ``sources/choose`` makes finders, and nobody else knows one by name.
+**A finder** has the sources of one kind, present and future: the files under a root, the outputs of a process, the
+containers of a node. ``watch`` reports which logs may have something new; it returns when nothing more will ever come.
+``learn`` is called once, before anything is sent, with the receiver's record of all logs, and ``resume`` whenever that
+record may differ from its acks. ``drain`` looks one last time and drains every log; the caller repeats it as long as
+some logs are ``waiting``, for a descriptor say. ``state`` is a snapshot: an equal later one, also after ``close``, says
+that nothing was written in between. A problem with one log is reported once, as a sentence in ``troubles``, and delays
+no other log; a finder raises only what ends all of them. ``sources/choose`` makes finders; no other module names one.
 
-``tests/contracts/source.py`` and ``tests/contracts/finder.py`` play all this over each implementation.
+``tests/contracts/source.py`` and ``tests/contracts/finder.py`` run this contract over each implementation.
 """
 
 from __future__ import annotations
@@ -56,86 +54,86 @@ from flarelog.values import frozen
 class Source(Protocol):
     """One log. Offsets and lengths are in bytes of the stream."""
 
-    log: str  # its name
-    marks: list[Mark]  # all of the stream; their digests are filled in by whoever sends them
-    end: int  # behind the last byte that was given
+    log: str  # the log's name
+    marks: list[Mark]  # all of the stream; the sender fills in the digests
+    end: int  # the offset after the last byte that was given
     draining: bool
 
     @property
     def activity(self) -> Activity | None:
-        """How those fare who write it while it is silent, its age as of the latest look; None: not known."""
+        """The state of the log's writers while the log is silent, its age as of the latest look; None: unknown."""
 
     def next(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
-        """What stands at *offset*, *marks* marks having been taken: a mark, at most *room* bytes, or nothing yet.
+        """The item at *offset*, after *marks* marks: a mark, at most *room* bytes, or None while nothing is available.
 
-        Raises OSError when it cannot be read.
+        Raises OSError when the log cannot be read.
         """
 
     def covers(self, offset: int, marks: int) -> bool:
-        """Whether ``next`` can be asked for that, without the receiver's record."""
+        """Whether ``next`` can be asked for that position without the receiver's record."""
 
     def acknowledged(self, offset: int) -> None:
         """The receiver holds everything before *offset* durably."""
 
     def resume(self, info: StreamInfo) -> None:
-        """Go on from what the receiver holds. Raises OSError when that cannot be compared with what is there."""
+        """Resume from the receiver's record. Raises OSError when the record cannot be compared with the log."""
 
     def drain(self, now: float) -> None:
-        """From now on read what there is, no more."""
+        """Read the bytes that are available from now on, no more."""
 
     def drained(self, now: float) -> bool:
         """Whether a draining source has nothing left to give."""
 
     def lay_down(self) -> None:
-        """Everything is sent and sealed: let go what is held. What is added may bring it up again."""
+        """Release all resources: everything is sent and sealed. A later write may start the log again."""
 
     def close(self) -> None:
-        """The process ends."""
+        """Close the source: the process ends."""
 
     def takes_exits(self, takes: bool) -> None:
-        """Whether the receiver takes Exit marks: to an older one none is given."""
+        """Say whether the receiver takes Exit marks; an older receiver gets none."""
 
     @property
     def withheld(self) -> str:
-        """How a command ended whose Exit mark could not be given for that; empty: there was none."""
+        """How a command ended whose Exit mark an older receiver could not take; empty: there was none."""
 
     def unread(self) -> int:
-        """How many bytes are there and were not given yet, as far as it is known."""
+        """How many available bytes were not given yet, as far as is known."""
 
     @property
     def has_more(self) -> bool:
-        """Whether another incarnation waits behind the current one."""
+        """Whether another generation waits after the current one."""
 
     @property
     def urgent(self) -> bool:
-        """Whether time alone will bring something on soon."""
+        """Whether the source soon has something to do without a reported change."""
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing but a report that something was added will bring something on."""
+        """Whether only a reported change gives the source something to do."""
 
 
 class Wanted(Protocol):
-    """Which logs of one kind are to be sent, and how: the kind's options."""
+    """The options of one kind of source: which logs are sent, and how."""
 
     @property
     def sites(self) -> tuple[Consent, ...]:
-        """What the site's administrators let go: all of them must."""
+        """The policies of the site's administrators; all of them must permit a log."""
 
     @property
     def directory(self) -> str:
-        """On whose file system the logs are; empty where they are on none."""
+        """A directory on the file system of the logs; empty where the logs are on none."""
 
     @property
     def part(self) -> tuple[str, ...]:
-        """Patterns of the logs there that are sent, where other senders may have the others; none: all are sent. What
-        leaves logs out is none of them: one that is left out is to be missed no more.
+        """Patterns of the logs that this sender sends, where other senders may send the rest; empty: all are sent.
+        Exclude patterns are not among them: an excluded log is never missed.
         """
 
 
 @frozen
 class Contents:
-    """What a run's logs were at one moment. Another moment with equal contents has seen no write in between."""
+    """A snapshot of a run's logs. Two equal snapshots mean that nothing was written in between."""
 
     files: int
     size: int  # bytes of all files
@@ -143,85 +141,85 @@ class Contents:
 
 
 class Runs(Protocol):
-    """The runs of a site that are there, and those that are still to come."""
+    """The runs of a site, present and future."""
 
     @property
     def root(self) -> str:
-        """Where they are, for sentences."""
+        """The place of the runs, for messages."""
 
     def look(self) -> tuple[Mapping[str, tuple[Wanted, Contents]], list[str]] | None:
-        """(what is wanted of each run and what its logs are now, a sentence for each thing that cannot be a run); None
-        while the root is not there.
+        """(each run's options and its snapshot, a message for each entry that cannot be a run); None while the root
+        does not exist.
         """
 
     def unmatched(self) -> str:
-        """Why no run has a log, as a sentence: the patterns leave out all that is there. Empty where nothing is there.
-        May block, and may be called in a thread.
+        """Why no run has a log, as a sentence: the patterns exclude every file. Empty where there is no file. May
+        block, and may be called in a thread.
         """
 
 
 class Finder(Protocol):
-    """The logs of one kind that are there, and those that are still to come."""
+    """The logs of one kind, present and future."""
 
     @property
     def logs(self) -> Mapping[str, Source]:
-        """Those that were found, by their names."""
+        """The logs found, by name."""
 
     @property
     def troubles(self) -> Collection[str]:
-        """A sentence for each thing that cannot be sent."""
+        """A message for each file that cannot be sent."""
 
     @property
     def missing(self) -> str:
-        """What must be there before any log can be: its name in a sentence; empty when it is, or was."""
+        """The name, for a message, of what must exist before any log can; empty once it exists or existed."""
 
     @property
     def waiting(self) -> int:
         """How many logs were found that cannot be opened for now."""
 
     async def watch(self, changed: Callable[[set[str]], float | None]) -> None:
-        """Tell *changed* the names of the logs in which there may be something new, until nothing more will come.
+        """Tell *changed* the names of the logs that may have something new, until nothing more will come.
 
-        *changed* may answer for how many seconds what is written may wait for more of it before that is told; a log
-        that comes or goes does not wait.
+        *changed* may return for how many seconds later writes may be batched before the next report; a log that appears
+        or disappears is reported at once.
         """
 
     def there(self, log: str) -> bool:
-        """Whether *log*, which was found, still has its name or another that a log can have, as of the latest look."""
+        """Whether *log* still has its name or another name that a log can have, as of the latest look."""
 
     def refuse(self, log: str) -> None:
-        """The receiver takes nothing of *log*, of which it has nothing: what gets another name is another log's. Where
-        nothing is left of it, it is none of ``logs`` any more.
+        """Drop *log*, which the receiver refused and of which it holds nothing; under another name its file is another
+        log. A log without any file left disappears from ``logs``.
         """
 
     def expect_no_record(self) -> None:
-        """The receiver does not answer for now: what waited for ``learn`` waits no more."""
+        """Stop waiting for ``learn``: the receiver does not answer for now."""
 
     def learn(self, streams: list[StreamInfo], now: float) -> None:
-        """Take in what the receiver holds of all logs; once, before anything is sent."""
+        """Apply the receiver's record of all logs; once, before anything is sent."""
 
     def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
-        """Bring those logs in line with what the receiver holds of them."""
+        """Bring the logs of *streams* in line with the receiver's record."""
 
     def drain(self, now: float) -> set[str]:
-        """Look once more; from now on every log reads what there is. Returns the names of those to be read."""
+        """Look once more; from now on every log reads only what is available. Returns the names of the logs to read."""
 
     def exited(self, how: Exit) -> None:
-        """The process has ended like this whose logs these are, before ``drain``: each log tells it behind its end."""
+        """Take how the process of all logs ended, before ``drain``: each log reports that after its last byte."""
 
     def unmatched(self, *, empty: bool = False) -> str:
-        """Why no log is found, as a sentence: the patterns leave out all that is there, or, with *empty*, nothing is
-        there. Empty where something matches. May block, and may be called in a thread.
+        """Why no log is found, as a sentence: the patterns exclude every file, or, with *empty*, there is no file.
+        Empty where something matches. May block, and may be called in a thread.
         """
 
     def masked(self, log: str) -> Redaction | None:
-        """What was masked in *log*, as far as it is known; None where nothing is to be."""
+        """What was masked in *log*, as far as is known; None where nothing is to be masked."""
 
     def state(self) -> object:
-        """What is there at this moment, to be compared with another moment's."""
+        """A snapshot of the logs, to be compared with another snapshot."""
 
     def written(self) -> bool:
-        """Whether anybody who can be seen may still write to what is there. Blocks for some milliseconds."""
+        """Whether any visible process may still write to the logs. Blocks for some milliseconds."""
 
     def close(self) -> None:
-        """The process ends, or needs the logs no more."""
+        """Close all logs: the process ends, or does not need them any more."""

@@ -1,5 +1,5 @@
-"""Where finders come from: the one place that chooses one. A new kind of source is a file or a room of its own, with
-options of its own, and a line here.
+"""The one place that chooses a finder. A new kind of source is a file or a room of its own, with options of its own,
+and a line here.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from flarelog.sources.zone import system_zone
 def finder(
     wanted: Wanted, *, run: str, site: str, receiver: str, state: str | None = None, ranks: bool = False
 ) -> Finder:
-    """What finds the logs that are *wanted*, to be sent to one *receiver*. *state*: the directory that remembers what
-    was met; *ranks*: whether to look for the ranks of those who write.
+    """The finder of the *wanted* logs, for one *receiver*. *state*: the directory that remembers files already seen;
+    *ranks*: whether to detect the ranks of the writers.
 
-    Raises NotAllowed when the directory cannot be made, and InvalidOption for a kind that is not known.
+    Raises NotAllowed when the directory cannot be made, and InvalidOption for an unknown kind.
     """
     if isinstance(wanted, SourceOptions):
         checkpoint = Checkpoint(state, run, site, receiver) if state else None
@@ -31,8 +31,8 @@ def finder(
 
 
 def runs(wanted: Wanted, run_from: str, *, state: str | None = None) -> Runs:
-    """What finds the runs of which the logs are *wanted*; *run_from* says how a run is told, and nothing in the
-    directory *state* is a log. Raises InvalidOption.
+    """The finder of the runs whose logs are *wanted*. *run_from* is the pattern that tells a run; the directory *state*
+    holds no logs. Raises InvalidOption.
     """
     if isinstance(wanted, SourceOptions):
         return Directories(run_pattern(run_from), wanted, state)
@@ -40,5 +40,5 @@ def runs(wanted: Wanted, run_from: str, *, state: str | None = None) -> Runs:
 
 
 def run_pattern(run_from: str) -> RunPattern:
-    """How a run is told by *run_from*. Raises InvalidOption."""
+    """The parsed pattern *run_from*, which tells a run. Raises InvalidOption."""
     return RunPattern(run_from)

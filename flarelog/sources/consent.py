@@ -1,7 +1,7 @@
-"""What a site's administrator lets go: a small TOML file, which whoever starts a sidecar can only make less of.
+"""The policy of a site's administrator: a small TOML file. The user of a sidecar can only narrow it further.
 
-Several such files may be in force, each of which must let a file go; what any of them wants to be masked is. A file
-that makes no sense lets nothing go.
+Several such files may be in force. Each of them must permit a file; whatever any of them wants masked is masked. An
+invalid policy permits nothing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from flarelog.values import frozen
 from flarelog.watched import Stamp, stamp
 
 VARIABLE = "FLARELOG_SITE_POLICY"
-"""Names files, with colons between them, that hold whatever else is said: who sets a process's environment has a say
-in what it sends.
+"""An environment variable with paths of policies, separated by colons, which apply whatever the options say: the owner
+of a process's environment has a say in its sending.
 """
 
 MAX_FILE = 1 << 20  # bytes
@@ -28,29 +28,29 @@ _KEYS = ("allow_log_streaming", "include", "exclude", "redact", "redact_patterns
 
 @frozen
 class Consent:
-    """What one file says."""
+    """The content of one policy file."""
 
     allow_log_streaming: bool = True
-    include: tuple[str, ...] = ()  # only these; without any: all
-    exclude: tuple[str, ...] = ()  # never these
-    rules: Rules = UNREDACTED  # what is masked
+    include: tuple[str, ...] = ()  # the only paths permitted; empty: all
+    exclude: tuple[str, ...] = ()  # paths never permitted
+    rules: Rules = UNREDACTED  # the rules of masking
     where: str = field(default="the site's policy", compare=False)
-    stamp: Stamp | None = field(default=None, compare=False)  # of the file that was read; None if it was none
+    stamp: Stamp | None = field(default=None, compare=False)  # of the file that was read; None without a file
 
     def permits(self, path: str) -> bool:
         """Whether the file at *path*, relative to the root, may be sent."""
         return (not self.include or any_of(self.include, path)) and not any_of(self.exclude, path)
 
     def demand(self) -> None:
-        """Raises NoConsent when no log may leave the site."""
+        """Raise NoConsent when no log may leave the site."""
         if not self.allow_log_streaming:
             raise NoConsent(
                 f"{self.where} says allow_log_streaming = false: no log leaves this site, and no file was read"
             )
 
     def demand_still(self) -> Consent:
-        """The same, if the file still says so; for a sidecar that is at work. Raises NoConsent, InvalidFile, and
-        ConsentChanged when it says something else that lets logs go.
+        """The same policy, if its file is unchanged; for a running sidecar. Raises NoConsent, InvalidFile, and
+        ConsentChanged when the changed file still permits logs.
         """
         if self.stamp is None or self.stamp == stamp(self.where):
             return self
@@ -68,14 +68,14 @@ class Consent:
 
 
 def in_force(*files: str) -> tuple[Consent, ...]:
-    """What *files* say, and those that the environment names. Raises InvalidFile."""
+    """The policies in *files* and in the files that the environment names. Raises InvalidFile."""
     named = os.environ.get(VARIABLE, "").split(os.pathsep)
     return tuple(map(load, dict.fromkeys(os.path.abspath(path) for path in (*files, *named) if path)))
 
 
 def load(path: str) -> Consent:
-    """Raises InvalidFile."""
-    path = os.path.abspath(path)  # it is looked at again, and an embedding program may go elsewhere
+    """The policy in the file at *path*. Raises InvalidFile."""
+    path = os.path.abspath(path)  # the file is read again later, and an embedding program may change its directory
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(fd, "rb") as file:
@@ -85,7 +85,7 @@ def load(path: str) -> Consent:
             raw = file.read(MAX_FILE + 1)
             if len(raw) > MAX_FILE:
                 raise InvalidFile(f"the site's policy {path} has more than {MAX_FILE} bytes: nothing is sent")
-            text = raw.decode("utf-8-sig")  # some editors begin a file with a mark
+            text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
     except (OSError, ValueError) as error:
         if isinstance(error, InvalidOption):
             raise
@@ -98,7 +98,7 @@ def load(path: str) -> Consent:
 
 
 def parse(text: str, where: str = "the site's policy") -> Consent:
-    """The consent that *text*, TOML, says; *where* it is from begins each sentence.
+    """Parse the TOML *text* of a policy; *where* begins each message.
 
         allow_log_streaming = true      # false: nothing leaves this site
         include = ["*.log", "logs/**"]  # only these

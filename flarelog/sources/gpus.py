@@ -1,6 +1,6 @@
-"""What the GPUs of the machine do, if nvidia-ml-py is installed (the extra ``gpu``).
+"""The state of the machine's GPUs, if nvidia-ml-py is installed (the extra ``gpu``).
 
-NVIDIA's library is asked by a process of its own (``nvml``). The process is given up when it does not answer in time.
+A separate process asks NVIDIA's library (``nvml``). A process that does not answer in time is killed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 from flarelog.sources import nvml
 from flarelog.values import frozen
 
-FRESH = 5.0  # seconds for which an answer is the one of now: the runs of one process ask for the same GPUs
+FRESH = 5.0  # seconds for which an answer is fresh: the runs of one process ask for the same GPUs
 PATIENCE = 5.0  # seconds that an answer may take
-AGAIN = 600.0  # seconds until the next attempt after one that failed
+AGAIN = 600.0  # seconds until the next attempt after a failed one
 _LONGEST = 1 << 20  # bytes of an answer
 _PROC = "/proc"
 _LIBRARY = "libnvidia-ml.so.1"  # the driver's
@@ -32,16 +32,16 @@ _LIBRARY = "libnvidia-ml.so.1"  # the driver's
 
 @frozen
 class Gpu:
-    """One of them; None: not told."""
+    """One GPU; None: unknown."""
 
-    use: float | None  # percent of the time that it computed lately
+    use: float | None  # percent of the last sample period in which the GPU computed
     memory: int | None  # bytes
     memory_max: int | None
-    pids: frozenset[int]  # who compute on it, as far as they are told; in a container they may be the host's numbers
+    pids: frozenset[int]  # known processes that use the GPU; in a container they may be the host's numbers
 
 
 def command() -> list[str]:
-    """What asks for them; empty: nothing can."""
+    """The command line of the process that asks; empty: nothing can answer."""
     if not sys.executable or importlib.util.find_spec("pynvml") is None:
         return []
     try:
@@ -52,14 +52,14 @@ def command() -> list[str]:
 
 
 class Gpus:
-    """*command*: the process that answers. May be asked by several threads."""
+    """The GPUs of this machine, as the process *command* reports them. Thread-safe."""
 
     def __init__(self, command: Callable[[], Sequence[str]] = command) -> None:
         self.seen: tuple[Gpu, ...] = ()  # the latest
         self._command = command
         self._lock = threading.Lock()
         self._asked_at = -math.inf
-        self._due = -math.inf  # before that, nothing is asked
+        self._due = -math.inf  # nothing is asked before that time
         self._child: subprocess.Popen[bytes] | None = None
 
     def look(self) -> tuple[Gpu, ...]:
@@ -72,9 +72,9 @@ class Gpus:
             return self.seen
 
     def use_by(self, pids: Collection[int]) -> float | None:
-        """Percent of the time that the busiest GPU computed of those that the processes *pids* may use; None: unknown.
+        """Percent of busy time of the busiest GPU that the processes *pids* may use; None: unknown.
 
-        A GPU is somebody else's if all who compute on it are processes of this machine and none is one of *pids*.
+        A GPU belongs to another job if all its processes are of this machine and none is one of *pids*.
         """
         known = [gpu.use for gpu in self.seen if gpu.use is not None and self._may_use(gpu, pids)]
         return max(known, default=None)
@@ -93,7 +93,7 @@ class Gpus:
                     return ()
                 self._child = _started(program)
             return read(_answer(self._child))
-        except EOFError:  # without an answer ever: this machine has no GPU
+        except EOFError:  # the process has never answered: this machine has no GPU
             self._give_up(AGAIN if answered else math.inf)
         except (OSError, TimeoutError, TypeError, ValueError):
             self._give_up(AGAIN)
@@ -108,12 +108,12 @@ class Gpus:
                 if pipe is not None:
                     with contextlib.suppress(OSError):
                         pipe.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):  # in the driver even that may not end it
+            with contextlib.suppress(subprocess.TimeoutExpired):  # a process inside the driver may survive SIGKILL
                 child.wait(1)
 
 
 def read(line: bytes) -> tuple[Gpu, ...]:
-    """What an answer tells. Raises TypeError or ValueError where it makes no sense."""
+    """Parse an answer. Raises TypeError or ValueError where it is invalid."""
     return tuple(
         Gpu(_figure(use), _figure(memory), _figure(memory_max), frozenset(int(pid) for pid in pids))
         for use, memory, memory_max, pids in json.loads(line)
@@ -121,7 +121,7 @@ def read(line: bytes) -> tuple[Gpu, ...]:
 
 
 def figures(gpus: Sequence[Gpu]) -> dict[str, float]:
-    """For the health of the machine: how much the busiest and the idlest computed, and the memory of the fullest."""
+    """The figures for the machine's health: use of the busiest and the idlest GPU, and the memory of the fullest."""
     if not gpus:
         return {}
     found: dict[str, float] = {"gpus": len(gpus)}
@@ -134,14 +134,14 @@ def figures(gpus: Sequence[Gpu]) -> dict[str, float]:
 
 
 def _figure(said: Any) -> Any:
-    """Raises ValueError where it is no figure."""
+    """Check one figure. Raises ValueError where it is none."""
     if said is None or (isinstance(said, int) and said >= 0):
         return said
     raise ValueError("this is no figure")
 
 
 def _started(program: Sequence[str]) -> subprocess.Popen[bytes]:
-    """In a session of its own: Ctrl-C is meant for this process, with whose end the other's input ends."""
+    """Start *program* in its own session, away from Ctrl-C; it ends when its stdin closes."""
     return subprocess.Popen(  # noqa: S603  this package's own file
         program,
         stdin=subprocess.PIPE,
@@ -153,10 +153,10 @@ def _started(program: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _answer(child: subprocess.Popen[bytes]) -> bytes:
-    """Raises TimeoutError, EOFError where the process has ended, and ValueError where its answer does not end."""
+    """Ask *child*. Raises TimeoutError, EOFError where it has ended, ValueError where its answer does not end."""
     if child.stdin is None or child.stdout is None:
         raise EOFError
-    with contextlib.suppress(BrokenPipeError):  # it has ended, which its output says as well
+    with contextlib.suppress(BrokenPipeError):  # the process has ended, and its output says so as well
         child.stdin.write(b"\n")
     limit, ready, found = time.monotonic() + PATIENCE, select.poll(), b""
     ready.register(child.stdout, select.POLLIN)
@@ -174,4 +174,4 @@ def _answer(child: subprocess.Popen[bytes]) -> bytes:
 
 
 GPUS = Gpus()
-"""Those of this machine: however many runs this process sends, it asks once."""
+"""The GPUs of this machine, asked once for all runs of this process."""

@@ -1,7 +1,7 @@
-"""How the machine of a site fares: memory, CPU and disk, as the kernel tells this process, and its GPUs.
+"""The health of a site's machine: memory, CPU and disk, as the kernel reports them to this process, and its GPUs.
 
-Where a cgroup limits, its figures count and never the machine's. A figure that nobody can see is absent, and never 0.
-They are those of the sidecar's own cgroup: a container beside it has others.
+Where a cgroup sets a limit, its figures count and never the machine's. An unknown figure is absent, never 0. The cgroup
+is the sidecar's own: a container beside it has other figures.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from flarelog.model import Health
 from flarelog.sources.gpus import GPUS, Gpus, figures
 
 EVERY = 10.0  # seconds between two looks
-_UNLIMITED = 1 << 60  # bytes: what an older cgroup without a limit says is near to 2**63
+_UNLIMITED = 1 << 60  # bytes: an older cgroup without a limit reports a number near 2**63
 _PRESSURES = ("cpu", "memory", "io")
 
 
 def collect(directory: str, root: str = "/", gpus: Gpus = GPUS) -> Health:
-    """The figures of now. *directory*: on whose file system the logs are; *root*: below which /proc and /sys are."""
+    """The figures of now. *directory*: on the file system of the logs; *root*: the parent of /proc and /sys."""
     found: dict[str, Any] = {}
     groups = _Groups(root)
     found |= groups.memory() or _memory(root)
@@ -42,7 +42,7 @@ def collect(directory: str, root: str = "/", gpus: Gpus = GPUS) -> Health:
 
 
 def pressure(text: str) -> float:
-    """Percent of the last 10 s in which something waited, of what ``/proc/pressure`` says. Raises ValueError."""
+    """Percent of the last 10 s in which something waited, from the *text* of ``/proc/pressure``. Raises ValueError."""
     for line in text.splitlines():
         kind, _, rest = line.partition(" ")
         if kind == "some":
@@ -51,7 +51,7 @@ def pressure(text: str) -> float:
 
 
 def _memory(root: str) -> dict[str, float]:
-    """The machine's."""
+    """The machine's memory."""
     found = {}
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in _text(root, "proc/meminfo").splitlines():
@@ -63,7 +63,7 @@ def _memory(root: str) -> dict[str, float]:
 
 
 class _Groups:
-    """The cgroups that this process is in, of both versions."""
+    """The cgroups of this process, of both versions."""
 
     def __init__(self, root: str) -> None:
         self._root, self._paths = root, dict[str, str]()
@@ -74,7 +74,7 @@ class _Groups:
                     self._paths[kind] = path
 
     def memory(self) -> dict[str, float]:
-        """Of the closest cgroup with a limit; empty where there is none."""
+        """The memory of the closest cgroup with a limit; empty where there is none."""
         for at in self._of(""):
             limit = self._number(at, "memory.max")
             if limit is not None:
@@ -95,7 +95,7 @@ class _Groups:
         return {name: value for name, value in found.items() if value is not None}
 
     def cpu(self) -> dict[str, float]:
-        """How many cores are granted, and for how many milliseconds the processes were held back for that."""
+        """The number of cores granted, and for how many milliseconds the quota throttled the processes."""
         for at in self._of(""):
             with contextlib.suppress(OSError, ValueError):
                 quota, period = _text(self._root, f"{at}/cpu.max").split()
@@ -110,14 +110,14 @@ class _Groups:
         return {}
 
     def pressure(self, what: str) -> str:
-        """What is said of *what*, by the process's own cgroup if that says it. Raises OSError."""
+        """The text of *what*'s pressure, of the process's own cgroup if that has one. Raises OSError."""
         for at in self._of(""):
             with contextlib.suppress(OSError):
                 return _text(self._root, f"{at}/{what}.pressure")
         return _text(self._root, f"proc/pressure/{what}")
 
     def _of(self, kind: str) -> Iterator[str]:
-        """The directories of the cgroup and of those that it is in; *kind*: empty for version 2."""
+        """The directories of the cgroup and of its parents; *kind*: empty for version 2."""
         if kind not in self._paths:
             return
         mounts = (f"sys/fs/cgroup/{kind}",) if kind else ("sys/fs/cgroup", "sys/fs/cgroup/unified")

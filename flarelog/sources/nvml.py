@@ -1,11 +1,11 @@
 """The process that asks NVIDIA's library about the GPUs, because a call into the library can hang.
 
-Each line of its input is answered by one line of JSON, a list with an entry for each GPU:
+The process answers each line of its input with one line of JSON, a list with an entry for each GPU:
 
-    [percent of the time that the GPU computed, bytes used, bytes in all, [pids of those who compute]]
+    [percent of the time that the GPU computed, bytes used, bytes in all, [pids of its processes]]
 
-A figure that the library does not tell is null. The process ends at once where there is no library, driver or GPU.
-``gpus`` starts this file as a program: nothing of flarelog is imported.
+A figure that the library does not report is null. The process ends at once where there is no library, driver or GPU.
+``gpus`` starts this file as a program, which imports nothing of flarelog.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-LONGEST = 20  # seconds that the library may take: a process that hangs in it ends by itself
+LONGEST = 20  # seconds that the library may take: SIGALRM ends a process that hangs in it
 MOST_PIDS = 64  # of one GPU
 
 
@@ -24,7 +24,7 @@ def main() -> None:
     import pynvml
 
     def told(ask: Callable[[], Any]) -> Any:
-        """None: the library does not tell it, of this GPU or now."""
+        """The answer of *ask*; None: the library does not report it, for this GPU or now."""
         try:
             return ask()
         except pynvml.NVMLError:
@@ -32,7 +32,7 @@ def main() -> None:
 
     def entry(number: int) -> list[Any]:
         gpu = told(lambda: pynvml.nvmlDeviceGetHandleByIndex(number))
-        if gpu is None:  # it has fallen off the bus, say
+        if gpu is None:  # for example, the GPU has fallen off the bus
             return [None, None, None, []]
         use = told(lambda: pynvml.nvmlDeviceGetUtilizationRates(gpu))
         memory = told(lambda: pynvml.nvmlDeviceGetMemoryInfo(gpu))

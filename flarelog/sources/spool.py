@@ -1,14 +1,14 @@
-"""What is written down beside the files of a spool, for those who read them: which bytes of an output they are.
+"""The record beside the files of a spool, which tells a reader which bytes of an output each file holds.
 
 A spool is a row of files, its segments: ``NAME`` is the newest, ``NAME.00000007`` are older. ``.NAME.spool`` has a line
-of JSON for each, which is there before the segment is: the command's *token*, the inode, and *base*, the place in the
-command's output at which the segment begins. So whoever read the segment before knows how many bytes are missing. One
-more line says which process the command is, and a last one how it ended, once all that it said is spooled. Where the
-spool let the last segment of an earlier command go, a line says how long that one's output was.
+of JSON for each segment, written before the segment exists: the command's *token*, the inode, and *base*, the offset in
+the command's output at which the segment begins. A reader of the segment before can tell how many bytes are missing.
+One more line names the command's process, and a last one tells how the command ended, once all its output is spooled. A
+further line tells the length of an earlier command's output, once the spool has dropped its last segment.
 
 A generation's notes carry the same as ``spool:TOKEN:BASE``: the receiver's record tells it to the next sidecar.
 
-``.NAME.lead`` has the last bytes of the segments that the spool let go: what is masked in the next one depends on them.
+``.NAME.lead`` has the last bytes of the dropped segments: the masking of the next segment depends on them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from flarelog.extents import Spooled, spooled
 from flarelog.values import frozen
 
 LEAD = 160 << 10  # bytes before a segment that are kept
-_MOST = 1 << 20  # bytes of such a file that are read for its segments
-_MOST_LINES = 64 << 20  # the same for what it says once a command: there may be very many segments behind it
+_MOST = 1 << 20  # bytes at the end of a record that are read for its segments
+_MOST_LINES = 64 << 20  # bytes read for the lines written once a command: very many segments may follow them
 _LINE = 1 << 10  # bytes
 _SEGMENT = re.compile(r"(.+)\.\d{8}")
 
@@ -37,9 +37,9 @@ _SEGMENT = re.compile(r"(.+)\.\d{8}")
 class Segment:
     """One file of a spool."""
 
-    token: str  # of the command whose output it is
+    token: str  # of the command that wrote the output
     number: int
-    base: int  # bytes of the output before it
+    base: int  # bytes of the output before the segment
     inode: int
 
     def line(self) -> bytes:
@@ -51,7 +51,7 @@ class Segment:
 
 
 def beside(path: str) -> str:
-    """Where it is written down for the segment at *path*."""
+    """The path of the record for the segment at *path*."""
     directory, name = os.path.split(path)
     older = _SEGMENT.fullmatch(name)
     return os.path.join(directory, f".{older[1] if older else name}.spool")
@@ -64,18 +64,18 @@ def is_newest(path: str) -> bool:
 
 def log_of(root: str, path: str) -> str:
     """The log that the file at *path*, below *root*, is a segment of; *path* where it is none, or the newest."""
-    older = _SEGMENT.fullmatch(path) if path[-9:-8] == "." else None  # this is asked of every file
+    older = _SEGMENT.fullmatch(path) if path[-9:-8] == "." else None  # cheap, because every file is asked
     return older[1] if older and os.path.lexists(beside(os.path.join(root, path))) else path
 
 
 def segments(path: str) -> list[Segment]:
-    """What the file at *path* says of segments, the oldest first; nothing where it cannot be read."""
+    """The segments in the record at *path*, the oldest first; empty where it cannot be read."""
     found = []
     for said in _lines(path):
         try:
             one = Segment(str(said["token"]), int(said["number"]), int(said["base"]), int(said["inode"]))
         except (ValueError, TypeError, KeyError):
-            continue  # half of a line, or of something else
+            continue  # a torn line, or another kind of line
         if one.base >= 0 and spooled(one.note) == Spooled(one.token, one.base):
             found.append(one)
     return found
@@ -86,16 +86,16 @@ class Command:
     """A command whose output is, or was, in a spool."""
 
     token: str
-    length: int = -1  # bytes that it had said, where the last segment of them is gone; -1: it is there
+    length: int = -1  # bytes of the output, where the last segment was dropped; -1: that segment is still there
 
 
 def dropped_line(last: Segment, length: int) -> bytes:
-    """What is written for ``commands`` to read: *last*, with which the command's *length* bytes ended, was let go."""
+    """The line that ``commands`` reads: *last*, the last segment of a command's *length* bytes, was dropped."""
     return json.dumps({"dropped": last.token, "last": last.number, "length": length}).encode() + b"\n"
 
 
 def commands(path: str) -> list[Command]:
-    """The commands that the file at *path* tells of, the earliest first."""
+    """The commands in the record at *path*, the earliest first."""
     numbers, lengths = {one.token: one.number for one in segments(path)}, dict[str, int]()
     for said in _lines(path, b'"dropped"'):
         with contextlib.suppress(ValueError, TypeError, KeyError):
@@ -105,16 +105,16 @@ def commands(path: str) -> list[Command]:
 
 
 def log_path(record: str) -> str:
-    """The path of the log of which *record* tells."""
+    """The path of the log that *record* describes."""
     directory, name = os.path.split(record)
     return os.path.join(directory, name[1:].removesuffix(".spool"))
 
 
 @contextlib.contextmanager
 def opened(record: str, segment: Segment) -> Iterator[int]:
-    """A descriptor of the file of *segment*. Raises OSError, also where it is gone."""
+    """Open the file of *segment* and give its descriptor. Raises OSError, also where the file is gone."""
     newest = log_path(record)
-    # The last one of a command gets the next number when another command begins.
+    # The last segment of a command gets the next number when another command begins.
     for path in (f"{newest}.{segment.number:08d}", f"{newest}.{segment.number + 1:08d}", newest):
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -134,18 +134,18 @@ def lead_path(record: str) -> str:
 
 
 def lead_line(token: str, end: int) -> bytes:
-    """What stands before the bytes in such a file: they are those before *end* of the command's output."""
+    """The first line of a lead file: its bytes are those before *end* of the command's output."""
     return json.dumps({"lead": token, "end": end}).encode() + b"\n"
 
 
 def lead(record: str, token: str, end: int) -> bytes:
-    """The last bytes before *end* of the output of the command *token*, as they are kept; none where they are not."""
+    """The kept bytes before *end* of the output of the command *token*; empty where none are kept."""
     begin, data = kept(record, token)
     return data if begin + len(data) == end else b""
 
 
 def kept(record: str, token: str) -> tuple[int, bytes]:
-    """What is kept of the parts of the command *token* that were let go: (where in its output that begins, bytes)."""
+    """The kept bytes of the dropped segments of the command *token*: (their offset in its output, bytes)."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         fd = os.open(lead_path(record), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(fd, "rb") as file:
@@ -157,13 +157,13 @@ def kept(record: str, token: str) -> tuple[int, bytes]:
 
 
 def command_line(token: str, pid: int, started: int) -> bytes:
-    """What is written for ``command`` to read: *started* is when, in clock ticks since the machine was booted."""
+    """The line that ``command`` reads; *started*: clock ticks from the machine's boot to the command's start."""
     return json.dumps({"command": token, "pid": pid, "started": started}).encode() + b"\n"
 
 
 def command(path: str, note: str) -> tuple[int, int] | None:
-    """(pid, when it was started) of the command whose output is the generation with *note*, as the file at *path* says;
-    None where it does not.
+    """(pid, start time) of the command whose output is the generation with *note*, from the record at *path*; None
+    where the record has none.
     """
     of = spooled(note)
     for said in reversed(_lines(path, b'"command"')):
@@ -174,7 +174,7 @@ def command(path: str, note: str) -> tuple[int, int] | None:
 
 
 def ending(path: str, token: str) -> Exit | None:
-    """How the command *token* ended, as the file at *path* says; None while it does not."""
+    """How the command *token* ended, from the record at *path*; None while the record does not tell."""
     for said in _lines(path, b'"exit"'):
         if isinstance(said, dict) and said.get("exit") == token:
             try:
@@ -185,13 +185,13 @@ def ending(path: str, token: str) -> Exit | None:
 
 
 def ending_line(how: Exit) -> bytes:
-    """What is written for ``ending`` to read."""
+    """The line that ``ending`` reads."""
     said = {each.name: getattr(how, each.name) for each in fields(how) if each.name not in ("at", "clock")}
     return json.dumps({"exit": how.process, "how": said}).encode() + b"\n"
 
 
 def _lines(path: str, word: bytes = b"") -> list[Any]:
-    """What the lines of the file at *path* say in which *word* stands; the last ones, where none is given."""
+    """The parsed lines with *word* of the record at *path*; without a word, of its last bytes."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -208,11 +208,11 @@ def _lines(path: str, word: bytes = b"") -> list[Any]:
     for line in text.split(b"\n") if word in text else ():
         if word not in line:
             continue
-        with contextlib.suppress(ValueError, RecursionError):  # half of a line, or of something else
+        with contextlib.suppress(ValueError, RecursionError):  # a torn line, or something else
             found.append(json.loads(line))
     return found
 
 
 def note(path: str, inode: int) -> str:
-    """The word for a generation's notes, of the file at *path*; empty where it is no segment."""
+    """The word for a generation's notes about the file at *path*; empty where it is no segment."""
     return next((one.note for one in reversed(segments(beside(path))) if one.inode == inode), "")

@@ -1,7 +1,7 @@
-"""In which zone this machine's clock is, as its programs see it: the C library's order, TZ and then /etc/localtime.
+"""The time zone of this machine's clock, as its programs see it: in the C library's order, TZ and then /etc/localtime.
 
-It is told as a name of the IANA database, because such a name knows when daylight saving begins; else as the rule that
-the system follows; else as the offset that holds now. What is told agrees with the offset that the C library has now.
+A name of the IANA database comes first, because it tells when daylight saving begins; then the rule that the system
+follows; then the current offset. The result always agrees with the current offset of the C library.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def told_by(said: str | None, now: int, offset: int, localtime: str = LOCALTIME,
 
 
 def _in_variable(said: str) -> str:
-    """What TZ means; empty where that is not known."""
+    """The zone that TZ names; empty where it is unknown."""
     text = said.removeprefix(":")
     if not text:
         return "UTC"
@@ -54,7 +54,7 @@ def _in_file(path: str, timezone: str) -> str:
         return found[1]
     data = _read(real)
     if not data:
-        return "UTC"  # as the C library has it
+        return "UTC"  # the C library does the same
     name = _read(timezone).decode(errors="replace").strip() if timezone else ""
     if name and ".." not in name and any(_read(f"{root}/{name}") == data for root in _databases()):
         return name

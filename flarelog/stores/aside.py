@@ -1,4 +1,4 @@
-"""Work that may wait for the disk or take long, in a thread: the event loop goes on meanwhile."""
+"""Blocking work in a thread: disk I/O and long computations do not hold up the event loop."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 async def aside(work: Callable[[], T], threads: Executor | None = None) -> T:
-    """Do *work* in one of *threads*, to its end even if its caller is cancelled: what it uses stays open."""
+    """Run *work* in one of *threads*. A cancelled caller waits for its end, so the files that *work* uses stay open."""
     try:
         done = asyncio.get_running_loop().run_in_executor(threads, work)
-    except RuntimeError:  # the interpreter is ending, and gives no thread any more
+    except RuntimeError:  # the interpreter is shutting down and starts no threads
         return work()
     try:
         return await asyncio.shield(done)

@@ -1,20 +1,20 @@
 """The Store contract: where committed bytes live. One suite of tests runs over every store (tests/contracts/store.py).
 
-What holds in each:
+Every store obeys these laws:
 
-- Bytes are appended only at the end. A part that is held already is trimmed; a hole is refused (``Hole``).
-- What lies at an offset never changes. Nothing is committed, shown or told before it is as durable as the store
-  promises; what is committed is as long and as good after a crash.
-- A stream has one appender at a time. After a newer one has claimed it, older ones get ``Fenced``, and so does a
-  producer that comes back behind a newer one: epochs are those of ``delivery.receiver.Epochs``, one order a site.
+- Appends go to the end of a stream. The store trims bytes that it already has, and refuses a hole (``Hole``).
+- Bytes at an offset never change. The store commits, shows or reports no byte before it is as durable as the store
+  promises. Committed bytes survive a crash unchanged.
+- A stream has one appender at a time. A newer appender fences the older ones (``Fenced``). A producer that comes back
+  behind a newer one is fenced as well: epochs are those of ``delivery.receiver.Epochs``, one order a site.
 - Errors are those of ``flarelog.errors``, and each carries ``committed``: Hole, Fenced; Full: there is no room, nothing
-  is lost, and the same append may be tried again; Unavailable: the outcome is unknown, ask ``last_offset``. Where a
-  docstring names no error, none but Unavailable and Full come.
+  is lost, and the caller may retry the same append; Unavailable: the outcome is unknown, ask ``last_offset``. A method
+  whose docstring names no error raises only Unavailable and Full.
 
-A ``Reader`` needs no claim on a store and may be used beside its one receiver; a ``Store`` is the receiver's own. A
-distributed store, for which ``last_offset`` and ``list`` ask a server, fits as well: nothing here says file, and what
-is answered at once (``open_streams``, ``hold``, ``release``) is of this process alone. ``choose`` has the places where
-stores come from: a new store is one file and a line there.
+A ``Reader`` needs no lock and runs beside the one receiver of a store; a ``Store`` belongs to that receiver. The
+contract never mentions files, so a distributed store fits it: ``last_offset`` and ``list`` may ask a server, while
+``open_streams``, ``hold`` and ``release`` concern this process alone. ``choose`` selects the store: a new store is one
+file and a line there.
 """
 
 from __future__ import annotations
@@ -56,51 +56,51 @@ from flarelog.text import are, several
 from flarelog.values import frozen
 
 Durability = Literal["disk", "memory"]
-"""What a store promises of committed bytes: that they survive a power cut, or only that process."""
+"""The durability of committed bytes: ``disk`` survives a power cut, ``memory`` only the end of the process."""
 
 OPENING = 64
-"""Streams that are opened side by side: what they make is made durable together."""
+"""Streams that are opened concurrently: their new files and directories are synced together."""
 
 Bytes = Callable[[int, int], bytes]
-"""So many bytes from an offset, or fewer, as ``os.pread`` gives them; it may be called in a thread."""
+"""Reads up to so many bytes at an offset, as ``os.pread`` does; callers may use it in a thread."""
 
-PIECE = 128 << 10  # bytes that are handed out at most: so much of each reader that takes nothing stays in memory
+PIECE = 128 << 10  # bytes of one read at most, which a stalled reader keeps in memory
 
 
 class RunRecord(NamedTuple):
-    """What is recorded of a run."""
+    """The recorded state of a run."""
 
     state: RunState = RunState.UNKNOWN
-    maker: str = ""  # the site that began it; empty: it was announced
+    maker: str = ""  # the site that started the run; empty: an operator announced it
 
 
 @frozen
 class Extent:
-    """What a run, or a site of one, takes of a store."""
+    """The space that a run, or one site of it, takes in a store."""
 
     files: int  # logs
     log_bytes: int
     all_bytes: int  # journals and records included
-    changed: float  # when anything in it last changed: seconds since 1970, 0 where there is nothing
+    changed: float  # time of the last change: seconds since 1970; 0: there are no files
 
 
 class Evidence(NamedTuple):
-    """A stream as it lies there, and what the store vouches for: for verification, which compares the two."""
+    """The stored bytes of a stream, and the lengths and digests that its records promise; ``verify`` compares them."""
 
     info: StreamInfo
-    lengths: Sequence[tuple[int, int]]  # (length, digest) of prefixes, growing; the last is what is committed
-    size: int  # bytes that are there, committed or not
+    lengths: Sequence[tuple[int, int]]  # (length, digest) of growing prefixes; the last is the committed one
+    size: int  # stored bytes, committed or not
     read: Bytes
-    damaged: int = 0  # records that were lost: lines of a journal
-    whose: StreamId | None = None  # the stream of the records, as they say; None where that is lost
+    damaged: int = 0  # lost records: lines of a journal
+    whose: StreamId | None = None  # the stream that the records name; None: the name is lost
 
 
 class AtHand(NamedTuple):
-    """A stream that is open here."""
+    """A stream that this process has open."""
 
-    read: Bytes  # empty where it is no longer open
+    read: Bytes  # reads no bytes after the stream is closed
     info: StreamInfo
-    more: bool  # something is written that is not committed yet
+    more: bool  # has uncommitted bytes or marks
 
 
 # --- the contract
@@ -111,7 +111,7 @@ class Appender(Protocol):
 
     stream: StreamId
     max_chunk: int  # bytes that one append may carry
-    footprint: Footprint  # its site's, kept up to date
+    footprint: Footprint  # of the stream's site, kept up to date
 
     @property
     def committed(self) -> int:
@@ -119,65 +119,65 @@ class Appender(Protocol):
 
     @property
     def digest(self) -> int:
-        """Of the committed bytes."""
+        """The digest of the committed bytes."""
 
     @property
     def marks(self) -> tuple[Mark, ...]:
-        """The durable ones."""
+        """The durable marks."""
 
     @property
     def mark_count(self) -> int:
-        """How many they are, which is asked for with every reply."""
+        """The number of durable marks; every reply asks for it."""
 
     @property
     def holder(self) -> Holder:
-        """Who has had this stream."""
+        """The producers that have had this stream."""
 
     @property
     def sealed(self) -> bool:
-        """Whether the stream ended with a receipt and nothing came since."""
+        """Whether the stream ended with a receipt and has not grown since."""
 
     async def append(self, offset: int, data: Buffer) -> int:
-        """Write *data* at *offset* and return what is committed, which may be less until ``sync``."""
+        """Write *data* at *offset* and return the committed offset, which may lag behind until ``sync``."""
 
     async def mark(self, mark: Mark) -> None:
-        """Record *mark* behind what was appended; durable with the next commit."""
+        """Record *mark* behind the appended bytes; it is durable with the next commit."""
 
     async def sync(self) -> int:
-        """Return when everything appended and marked before the call is committed, with the committed offset."""
+        """Commit all earlier appends and marks, and return the committed offset."""
 
     async def seal(self, receipt: Receipt) -> None:
-        """Record durably that both ends agree on *receipt*. Raises Unavailable where it is seen that something of what
-        is committed is no longer there: the next appender has what is left.
+        """Record durably that both ends agree on *receipt*. Raises Unavailable where committed bytes turn out to be
+        missing: the next appender continues after the bytes that are left.
         """
 
     async def close(self) -> None:
-        """Commit what is left and let go; harmless when repeated."""
+        """Commit the rest and release the stream; idempotent."""
 
 
 class Reader(Protocol):
-    """Streams by their ids, to read."""
+    """Read access to streams by their ids."""
 
-    name: str  # what people know the store by
-    left_out: set[str]  # a sentence for each thing in the store that is not shown, because it is none of its own
+    name: str  # the store's name for people
+    left_out: set[str]  # a sentence for each skipped entry: something in the store that is not flarelog's
 
     async def last_offset(self, stream: StreamId) -> int | None:
-        """The committed offset; None (which is not 0) if there is no such stream."""
+        """The committed offset of *stream*; None (which is not 0) if there is no such stream."""
 
     def read(self, stream: StreamId, start: int = 0, follow: bool = False) -> AsyncGenerator[tuple[int, bytes], None]:
         """Committed bytes from *start* on, with their offsets, in order. With *follow*: until the stream is sealed
-        and read. Raises NotFound: also while it follows, when the stream is removed.
+        and read to its end. Raises NotFound: also while it follows, when the stream is removed.
         """
 
     def growth(
         self, stream: StreamId, start: int = 0, follow: bool = False
     ) -> AsyncGenerator[tuple[Bytes, StreamInfo], None]:
-        """How to read the committed bytes of *stream*, until the next of these, and what is known of it, whenever it
-        has grown behind *start* or ends. Ends, and raises, as ``read`` does.
+        """Yield whenever *stream* has grown behind *start* or ends: a function that reads its committed bytes, valid
+        until the next item, and its StreamInfo. Ends, and raises, as ``read`` does.
         """
 
     async def marks(self, stream: StreamId, first: int = 0) -> Sequence[Mark]:
-        """The committed marks of *stream*, from number *first* on; of no stream, none."""
+        """The committed marks of *stream* from number *first* on; empty if there is no such stream."""
 
     def list(
         self,
@@ -187,27 +187,28 @@ class Reader(Protocol):
         after: tuple[str, str, str] = ("", "", ""),
         wanted: Callable[[str, str], bool] = lambda run, site: True,
     ) -> AsyncGenerator[StreamInfo, None]:
-        """The streams whose ``run/site/log`` begins with *prefix*, in the order of their names: run, site, log. With
-        *one_a_site* only the first of each site; only those behind *after*, a run, a site and a log; and only of the
-        sites in runs that are *wanted*: of others no stream is read.
+        """The streams whose ``run/site/log`` begins with *prefix*, sorted by run, site and log.
+
+        *one_a_site*: only the first stream of each site. *after*: only streams behind this run, site and log.
+        *wanted*: whether to list a site of a run; the store reads no stream of other sites.
         """
 
     async def unstored(
         self, run: str = "", wanted: Callable[[str, str], bool] = lambda run, site: True
     ) -> Sequence[StreamInfo]:
-        """The logs of *run*, or of all runs, of which nothing was ever stored, as far as ``never_stored`` was told of
-        them, in the order of their names; *wanted*: as of ``list``. They are no streams.
+        """The logs of *run*, or of all runs, that ``never_stored`` has recorded, sorted by name. They are no streams.
+        *wanted*: as in ``list``.
         """
 
     def at_hand(self, stream: StreamId) -> AtHand | None:
-        """What is known of *stream*, without asking anybody; None where it is not open here."""
+        """The state of *stream* in this process, without I/O; None if this process does not have it open."""
 
     async def findings(self, run: str, site: str) -> bytes:
-        """What ``set_findings`` was last told of *site* in *run*; else nothing."""
+        """The findings that ``set_findings`` last stored for *site* in *run*; empty if there are none."""
 
     async def lengths(self, stream: StreamId, times: Sequence[int]) -> tuple[int, ...]:
-        """How long *stream* was at each of *times*, in milliseconds since 1970 by the receiver's clock; nothing where
-        nobody wrote that down.
+        """The length of *stream* at each of *times*, which are milliseconds since 1970 by the receiver's clock; empty
+        if the store has no record of its growth.
         """
 
     def timeline(
@@ -217,123 +218,121 @@ class Reader(Protocol):
         points: int = POINTS,
         wanted: Callable[[str, str], bool] = lambda run, site: True,
     ) -> AsyncGenerator[Sequence[Moment], None]:
-        """What is known of *run* over time, or of *site* in it and of the run as a whole, in pieces: each of one log,
-        of a site or of the run. Of the growth of one log at most so many *points*. What is not there, or cannot be
-        read, tells nothing. Raises InvalidName as well.
+        """The history of *run*, or of *site* in it and of the run as a whole, in pieces: one for each log, for each
+        site and for the run. The growth of one log has at most *points* moments. Records that are missing or
+        unreadable are omitted. Raises InvalidName as well.
         """
 
     async def runs(self, run: str = "") -> dict[str, RunRecord]:
-        """The runs that are there, or *run* alone, with what is recorded of them."""
+        """All runs in the store, or *run* alone, with their records."""
 
     async def sites(self, run: str) -> Collection[str]:
         """The sites of *run* that the store knows."""
 
     async def extents(self) -> Mapping[str, Extent]:
-        """What each run takes, which takes time to find out. What goes or comes meanwhile counts as changed now."""
+        """The extent of each run; slow. Files that come or go meanwhile count as changed now."""
 
     def evidence(self, stream: StreamId) -> AbstractContextManager[Evidence]:
-        """What can be compared of *stream*, while that is entered. Raises NotFound, Unavailable."""
+        """The evidence for *stream*, valid inside the ``with`` block. Raises NotFound, Unavailable."""
 
     def is_in_use(self) -> bool:
-        """Whether a receiver may be writing there: what is not committed yet is committed soon."""
+        """Whether a receiver may be writing to the store, so that uncommitted bytes are committed soon."""
 
     async def strangers(self, run: str) -> Sequence[str]:
-        """A sentence for each thing in *run* that looks like a log and that nothing vouches for. Raises InvalidName."""
+        """A sentence for each file in *run* that looks like a log and has no record. Raises InvalidName."""
 
     def path(self, stream: StreamId) -> Path:
-        """The file of the bytes of *stream*, for others that take files. Raises NotFound where the store has none."""
+        """The file with the bytes of *stream*, for tools that take files. Raises NotFound where the store has none."""
 
 
 class Store(Reader, Protocol):
-    """A store to write. Use as an asynchronous context manager.
+    """A writable store. Use as an asynchronous context manager.
 
     Raises, on entering: NotAllowed when it cannot be written, StoreLocked when another receiver has it.
     """
 
-    lock: int  # the descriptor of a lock that is lent to the other processes of this receiver; below 0: there is none
+    lock: int  # the lock's descriptor, which the receiver's other processes share; below 0: there is none
 
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *_: object) -> None: ...
 
     def forget(self) -> None:
-        """In a forked child: let go of what the store holds, so that it ends with the parent."""
+        """In a forked child: release the inherited descriptors, so that the lock ends with the parent."""
 
     async def appender(self, stream: StreamId, producer: bytes, epoch: int = 0) -> Appender:
-        """Open *stream* for *producer*, creating it; older appenders of it are fenced. Raises Fenced, Full,
+        """Open *stream* for *producer*, create it if it is missing, and fence its older appenders. Raises Fenced, Full,
         Unavailable.
         """
 
     async def footprint(self, stream: StreamId) -> tuple[Footprint, Footprint]:
-        """What the logs of the stream's site in its run take beside their bytes, kept up to date from now on, and what
-        opening the stream is to make.
+        """The overhead of the logs of the stream's site in its run, beside their bytes, kept up to date from now on;
+        and the overhead that opening the stream will add.
         """
 
     async def set_run(self, run: str, state: RunState, maker: str = "") -> None:
-        """Remember the *state* of *run*, and which site began it; empty: it was announced."""
+        """Store the *state* of *run* and its *maker*, the site that started it; empty: an operator announced it."""
 
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
-        """Write down what happened to streams of *site*, for people; in a bounded place."""
+        """Store what happened to streams of *site*, for people; the record is bounded."""
 
     async def never_stored(self, run: str, site: str, found: Mapping[str, str], place: str = "") -> bool:
-        """Remember that nothing of the logs *found* of *site* was ever stored, each with why; in a bounded place. A log
-        that is a stream is none of them, then or later. *place*: who said so (see ``News``). False: there is no such
-        run.
+        """Store the logs *found* of *site* that have no stored byte, each with the reason; the record is bounded. A log
+        that is or becomes a stream is not one of them. *place*: the source of the news (see ``News``). Returns False if
+        there is no such run.
 
-        Of what a site cannot read any name may be told: that of a file which no log can have, that of a directory with
-        a "/" behind it, and OTHERS for files without a name: of those, how many each place has adds up.
+        Unreadable files may have any name: one that is invalid for a log, the name of a directory with a "/" behind it,
+        or OTHERS for files without a name; the counts of OTHERS add up over all places.
         """
 
     async def readable(self, run: str, site: str, place: str, but: Collection[str]) -> None:
-        """Forget the logs of which *place* told ``never_stored`` that they cannot be read, all but those: they can be
-        now, are gone or are not to be sent.
+        """Forget the logs that *place* reported as unreadable, except *but*: they are readable now, gone, or not to be
+        sent.
         """
 
     async def unwanted(self, run: str, site: str, place: str, but: Collection[str]) -> None:
-        """Forget the logs of *place* of which ``never_stored`` was told something else, all but those: they are gone
-        or are not to be sent.
-        """
+        """Forget the logs that *place* reported for any other reason, except *but*: they are gone or not to be sent."""
 
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
-        """Remember, in place of what was said before, what went wrong in the logs of *site*; nothing where the site is
-        gone. It goes with the site, and does not count as a change of the run.
+        """Replace the stored findings of *site* by *said*; ignored if the site is gone. They are removed with the site,
+        and do not count as a change of the run.
         """
 
     async def fared(self, run: str, site: str, found: Sequence[Point]) -> None:
-        """Write down how the machine of *site* fared, for people; in a bounded place."""
+        """Store the health of the machine of *site* over time, for people; the record is bounded."""
 
     async def note(self, name: str) -> bytes:
-        """What ``set_note`` was last told under *name*; else nothing."""
+        """The note that ``set_note`` last stored under *name*; empty if there is none."""
 
     async def set_note(self, name: str, said: bytes) -> None:
-        """Remember a few bytes of the receiver's own for the next one."""
+        """Store a few bytes of the receiver's own for the next receiver."""
 
-    # --- what leaves
+    # --- removal
 
     def hold(self, run: str, site: str = "") -> None:
-        """Let nobody open a stream of *run*, or of *site* in it: whoever tries gets Unavailable until ``release``."""
+        """Refuse to open streams of *run*, or of *site* in it: callers get Unavailable until ``release``."""
 
     def release(self, run: str, site: str = "") -> None:
-        """Whatever ``hold`` was told of it; harmless when repeated."""
+        """Undo ``hold`` for *run*, or for *site* in it; idempotent."""
 
     def open_streams(self, run: str, site: str = "") -> Sequence[StreamId]:
-        """Those of *run*, or of *site* in it, that are open or being opened here."""
+        """The streams of *run*, or of *site* in it, that this process has open or is opening."""
 
     async def remove(self, run: str, site: str = "", *, was: Extent | None = None) -> Removed:
-        """Let *run*, or *site* in it, be gone for whoever reads and whoever writes; its name may be used again.
+        """Remove *run*, or *site* in it, for readers and writers; its name may be used again.
 
-        *was*: only if it is still as it was found before. What it took is free after ``clear``. Raises NotFound; InUse
-        while a stream of it is open, or if it has changed; Unavailable.
+        *was*: remove it only if its extent is still this one. ``clear`` frees its space. Raises NotFound; InUse while a
+        stream of it is open, or if it has changed; Unavailable.
         """
 
     def forget_run(self, run: str, site: str = "") -> None:
-        """Another process has removed it: what is remembered of it here no longer holds, and its readers end."""
+        """Drop the cached state of *run*, or of *site* in it, and end its readers: another process has removed it."""
 
     async def clear(self) -> None:
-        """Free what removed runs took; what a crash left of them as well. It may take long."""
+        """Free the space of removed runs, and what a crash left of them. It may take long."""
 
 
-# --- what every store says in the same words, and does in the same way
+# --- shared by all stores
 
 
 def absent(run: str, site: str = "") -> NotFound:
@@ -341,14 +340,14 @@ def absent(run: str, site: str = "") -> NotFound:
 
 
 def in_use(run: str, site: str, streams: int) -> str:
-    """Why it is not removed."""
+    """The refusal to remove a run or a site with open *streams*."""
     where = f"site {site} in run {run}" if site else f"run {run}"
     logs = "a log" if streams == 1 else several(streams, "log")
     return f"{logs} of {where} {are(streams)} open: end the run first (flarelog run-end), or give --force"
 
 
 def pieces(stream: StreamId, read: Bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """What *read* gives of *stream* from *start* to *end*, as is committed. Raises Unreadable."""
+    """The committed bytes of *stream* from *start* to *end*, in pieces with their offsets. Raises Unreadable."""
     while start < end:
         data = read(min(PIECE, end - start), start)
         if not data:
@@ -358,9 +357,9 @@ def pieces(stream: StreamId, read: Bytes, start: int, end: int) -> Iterator[tupl
 
 
 def lengths_at(growth: Iterable[tuple[int, int]], times: Sequence[int]) -> tuple[int, ...]:
-    """How long a stream was at each of *times*, of the times and lengths of its *growth*; nothing where there are none.
+    """The length of a stream at each of *times*, from its *growth* (time, length); empty if *growth* is empty.
 
-    What came by a time surely: where the clock was set back, the longest.
+    The longest length counts where the clock was set back, so no byte that had arrived is missing.
     """
     points = sorted(growth)
     if not points:
@@ -370,9 +369,7 @@ def lengths_at(growth: Iterable[tuple[int, int]], times: Sequence[int]) -> tuple
 
 
 Told = tuple[str, str]
-"""What stores remember something under that ``never_stored`` was told: its name, and of files without a name the place
-that has them.
-"""
+"""The key of a log that has no stored byte: its name; for files without a name also the place that has them."""
 
 
 def key_of(what: str, place: str) -> Told:
@@ -382,12 +379,12 @@ def key_of(what: str, place: str) -> Told:
 def never_stored(
     run: str, site: str, logs: Mapping[Told, tuple[str, str]], held: Callable[[StreamId], int | None]
 ) -> Iterator[StreamInfo]:
-    """What is told of *logs* of *site*, each with why nothing of it was ever stored, and whose word that is. *held*:
-    the bytes of a stream; None: there is none.
+    """The entries for *logs* of *site* that have no stored byte; each log comes with its reason and the place that
+    reported it. *held*: the number of bytes of a stream; None if there is no such stream.
 
-    Of a log that is a stream, what else was said than that its site cannot read it is over, and so is that where no
-    place will say when it can. Else, if it has bytes, the rest is what cannot be had. That, and a file or a directory
-    whose name is none of a log, is told under a name beside it that no log of the site has.
+    A log that is a stream is skipped, unless a place reports it as unreadable and can take that back. If such a stream
+    has bytes, the entry stands for its missing rest. That entry, and one for a file or directory whose name is invalid
+    for a log, gets a stand-in name that no log of the site has.
     """
     used, names = set[str](), {what for what, _ in logs}
     for what, why, place in sorted(_added_up(logs)):
@@ -408,7 +405,7 @@ def never_stored(
 
 
 def _added_up(logs: Mapping[Told, tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """What is not stored, why, and whose word that is; of files without a name, how many all places have."""
+    """The logs with their reasons and places; files without a name are one entry with the sum over all places."""
     count = 0
     for (what, _), (why, place) in logs.items():
         if what == OTHERS and (some := count_of(why)):
@@ -420,7 +417,7 @@ def _added_up(logs: Mapping[Told, tuple[str, str]]) -> Iterator[tuple[str, str, 
 
 
 def beside(found: Sequence[StreamInfo], unstored: Sequence[StreamInfo]) -> list[StreamInfo]:
-    """Both; of a log that is in both, the stream if it has bytes, as of ``among``."""
+    """Both lists; for a log in both, the stream if it has bytes, otherwise the unstored entry, as in ``among``."""
     without, stored = {info.stream for info in unstored}, {info.stream for info in found if info.committed}
     return [
         *(info for info in found if info.committed or info.stream not in without),
@@ -431,8 +428,8 @@ def beside(found: Sequence[StreamInfo], unstored: Sequence[StreamInfo]) -> list[
 async def among(
     streams: AsyncGenerator[StreamInfo, None], unstored: Iterable[StreamInfo]
 ) -> AsyncGenerator[StreamInfo, None]:
-    """*streams* and *unstored*, each in the order of their names, in that order; no log twice: a stream of no bytes is
-    there because somebody had to say that its log cannot be read.
+    """*streams* and *unstored*, both sorted by name, merged in that order, each log once: an unstored entry replaces an
+    empty stream, which was opened only to report that its log cannot be read.
     """
     rest = deque(unstored)
     async with aclosing(streams) as found:
@@ -449,18 +446,18 @@ async def among(
 
 
 def names_of(info: StreamInfo) -> tuple[str, str, str]:
-    """By which lists are in order."""
+    """The sort key of lists of streams."""
     return info.stream.run, info.stream.site, info.stream.log
 
 
 async def totals(
     streams: AsyncIterator[StreamInfo], is_open: Callable[[StreamId], bool] = lambda stream: False
 ) -> AsyncGenerator[RunInfo, None]:
-    """What *streams*, in the order of their names, come to, run by run; their states are not known here. Logs of which
-    nothing was stored may be among them.
+    """Totals of *streams* for each run, without the run's state. *streams* are sorted by name, and may contain unstored
+    logs.
     """
     now, site = None, ""
-    counted, ended, begun = set[str](), set[str](), set[str]()  # commands of the site: each has several logs
+    counted, ended, begun = set[str](), set[str](), set[str]()  # commands of the site, which have several logs each
     async for info in streams:
         stream = info.stream
         if now is not None and (now.run, site) != (stream.run, stream.site):

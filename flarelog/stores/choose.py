@@ -1,4 +1,4 @@
-"""Where stores come from: the one place that chooses one. A new store is a file of its own, and a line here."""
+"""The one place that chooses a store. A new store is a file of its own, and a line here."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from flarelog.stores.local.reader import LocalReader
 from flarelog.stores.local.traces import is_store
 
 Place = str | os.PathLike[str]
-"""What people give as --store: a directory."""
+"""The value of --store: a directory."""
 
 
 def there(place: Place) -> Place:
-    """*place*, if a store is there. Raises NotFound, and NotAllowed where that cannot be seen."""
+    """*place*, if it has a store. Raises NotFound, and NotAllowed where the directory is unreadable."""
     name = os.fspath(place)
     if not os.path.isdir(place):
         raise NotFound(f"there is no store at {name}")
@@ -32,7 +32,7 @@ def there(place: Place) -> Place:
 
 
 def reader(place: Place) -> Reader:
-    """The store at *place*, to read, beside the receiver that writes it. Raises NotFound."""
+    """The store at *place* for reading, also while a receiver writes it. Raises NotFound."""
     return LocalReader(there(place))
 
 
@@ -43,9 +43,9 @@ def store(
     lock: int = -1,
     mine: Callable[[str, str], bool] | None = None,
 ) -> Store:
-    """The store at *place*, to write. *lock*: the descriptor of a lock that another process of this receiver has taken;
-    *mine*: whether a site of a run is this process's to write and to list, if not all are.
+    """The store at *place* for writing. *lock*: the descriptor of a lock that another process of this receiver holds;
+    *mine*: whether this process writes and lists a site of a run; default: all sites.
     """
-    from flarelog.stores.local.store import LocalStore  # whoever only reads starts without it
+    from flarelog.stores.local.store import LocalStore  # readers never import it
 
     return LocalStore(place, durability, lock=lock, mine=mine)

@@ -1,10 +1,10 @@
-"""A directory of a store or a copy, held open, and the files in it: nothing below the root is reached through a link.
+"""A directory of a store or a copy, held open, and the files in it: no path below the root follows a link.
 
-Whoever else can write into a store must not make its receiver read or write elsewhere. So each part of a path is
-opened relative to the one before it and may be no symbolic link, and a file must be a regular one that has no second
-name: a FIFO would block, a device would act, and a hard link is somebody else's file. The root itself may be a link:
-whoever started the receiver named it. Where the file system takes two names for one that differ in case alone, the one
-that came first is there and the other is refused: what two logs say is never one file.
+Other users with write access to a store must not make its receiver read or write elsewhere. So each part of a path is
+opened relative to the one before it and must not be a symbolic link. A file must be a regular file with one name: a
+FIFO would block, a device would act, and a hard link is somebody else's file. The root itself may be a link: the
+receiver's operator named it. On a file system that ignores case, the first of two names that differ only in case wins
+and the other is refused: two logs never share a file.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from flarelog.errors import Full, InvalidName, Unavailable
 
 DIRECTORY_MODE, FILE_MODE = 0o750, 0o640  # at most: a stricter umask makes them stricter
 
-LOCK = ".lock"  # of the store, in its root
+LOCK = ".lock"  # the store's lock file, in its root
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # without waiting for the other end of a FIFO
+_FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # without waiting for a FIFO's other end
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG}
 
-_making: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()  # a lock of each that is being made
-_finding = threading.Lock()  # for those locks alone: nobody has it while he asks the disk
+_making: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()  # for each directory that is being created
+_finding = threading.Lock()  # guards _making alone; no thread does disk I/O while it holds it
 
 
 def _lock_of(path: str) -> threading.Lock:
@@ -42,23 +42,23 @@ def link(path: Path) -> Unavailable:
 
 
 def meaning(error: OSError, what: str, committed: int = 0) -> Full | Unavailable:
-    """What *error*, because of which *what* failed, is for whoever asked the store."""
+    """The StoreError for *error*: Full where it reports no room or no descriptors. *what* says what failed."""
     kind = Full if error.errno in _NO_ROOM else Unavailable
     return kind(f"{what}: {os.strerror(error.errno or 0)}", committed=committed)
 
 
 def unless_gone(error: OSError) -> None:
-    """Raises Full or Unavailable, unless nothing is there, or something that is none of flarelog's.
+    """Raises Full or Unavailable for *error*, unless the path is missing, not a directory, or not permitted.
 
-    A store that cannot be read for want of descriptors must not pass for an empty one: a producer would begin from 0.
+    A store that runs out of descriptors must not look empty: a producer would start again from 0.
     """
     if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
         raise meaning(error, f"{error.filename} could not be read") from error
 
 
 def folds_case(root: int) -> bool | None:
-    """Whether the file system of the store's *root* takes names for one that differ in case alone: its lock tells, and
-    where there is none yet, nobody knows.
+    """Whether the file system of the store's *root* ignores case in names, as its lock file shows; None while there is
+    no lock file.
     """
 
     def lock(name: str) -> tuple[int, int] | None:
@@ -73,7 +73,7 @@ def folds_case(root: int) -> bool | None:
 
 
 def read_all(fd: int, begin: int = 0) -> bytes:
-    """What the file *fd* holds behind *begin*, as long as it is now: one system call, if nobody cuts it off."""
+    """The content of the file *fd* behind *begin*, up to its present end; one read, unless the read is short."""
     end, found = os.fstat(fd).st_size, b""
     while begin < end and (part := os.pread(fd, end - begin, begin)):
         found, begin = found + part if found else part, begin + len(part)
@@ -83,10 +83,10 @@ def read_all(fd: int, begin: int = 0) -> bytes:
 class Directory:
     """The directory *parts* below *root*. Use as a context manager.
 
-    With *make* what is missing is made, and with *durable* it is made durable; *made* is told the number of each part
-    that was; *folds*: what ``folds_case`` tells, if it is known. Raises OSError (NotADirectoryError where a part is a
-    file), Unavailable where a part is a link, and InvalidName where a part, or a file that is opened, is there in other
-    letters.
+    *make* creates missing parts, and *durable* syncs them; *made* is called with the number of each created part.
+    *folds*: the result of ``folds_case``, if the caller knows it. Raises OSError (NotADirectoryError where a part is a
+    file), Unavailable where a part is a link, and InvalidName where a part, or a file that is opened, exists in another
+    case.
     """
 
     def __init__(
@@ -115,9 +115,9 @@ class Directory:
         return self._root.joinpath(*self._parts)
 
     def _descend(self, part: str, make: bool, durable: bool) -> bool:
-        """Go on to *part*; whether it was made."""
-        # Streams are opened side by side: none may use a directory before whoever makes it has made it durable. Who
-        # makes another one does not wait for that.
+        """Descend into *part*; returns whether it was created."""
+        # Streams are opened concurrently: a stream must not use a directory before its creator has synced it. The
+        # lock is one a directory, so other directories do not wait.
         if not (make and durable):
             return self._take_part(part, make, durable)
         with _lock_of("/".join((str(self._root), *self._parts, part))):
@@ -151,7 +151,7 @@ class Directory:
             raise
 
     def _demand_letters(self, name: str) -> None:
-        """Raises InvalidName where *name* is there in other letters, and the file system does not tell them apart."""
+        """Raises InvalidName where *name* exists in another case, and the file system ignores case."""
         if not self.folds:
             return
         same = [other for other in os.listdir(self.fd) if other.lower() == name.lower()]
@@ -177,18 +177,18 @@ class Directory:
     # --- files
 
     def open(self, name: str, flags: int) -> int:
-        """A descriptor of the regular file *name*. Raises OSError, and Unavailable where it is anything else."""
+        """A descriptor of the regular file *name*. Raises OSError, and Unavailable where it is not a regular file."""
         self._demand_letters(name)
         try:
             fd = os.open(name, flags | _FILE, FILE_MODE, dir_fd=self.fd)
         except OSError as error:
             if error.errno == errno.ELOOP:
                 self._refuse_link(name)
-            if error.errno in (errno.ENXIO, errno.EISDIR):  # a FIFO that nobody reads, a socket; a directory
+            if error.errno in (errno.ENXIO, errno.EISDIR):  # a FIFO without a reader or a socket; a directory
                 raise self._irregular(name) from error
             raise
         found = os.fstat(fd)
-        if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:  # 0: it was replaced just now
+        if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:  # 0: another process has just replaced it
             return fd
         os.close(fd)
         if stat.S_ISREG(found.st_mode):
@@ -199,7 +199,7 @@ class Directory:
         return Unavailable(f"{self.path / name} is not a regular file: move it away")
 
     def open_new(self, name: str) -> int:
-        """A descriptor of the new file *name*, to write; what has the name is removed, whatever it is."""
+        """A descriptor of the new file *name*, to write; any existing file of that name is removed."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE
         try:
             return os.open(name, flags, FILE_MODE, dir_fd=self.fd)
@@ -208,7 +208,7 @@ class Directory:
             return os.open(name, flags, FILE_MODE, dir_fd=self.fd)
 
     def read(self, name: str) -> bytes:
-        """What the file *name* holds. Raises as ``open`` does."""
+        """The content of the file *name*. Raises as ``open`` does."""
         fd = self.open(name, os.O_RDONLY)
         try:
             return read_all(fd)
@@ -216,18 +216,18 @@ class Directory:
             os.close(fd)
 
     def has(self, name: str) -> bool:
-        """Whether anything has the name *name*. Raises OSError."""
+        """Whether an entry *name* exists. Raises OSError."""
         return self._status(name) is not None
 
     def size(self, name: str) -> int:
-        """Of the file *name*; 0 when it is not there. Raises OSError, and Unavailable where it is a link."""
+        """The size of the file *name* in bytes; 0 if it is missing. Raises OSError, and Unavailable for a link."""
         found = self._status(name)
         if found is not None and stat.S_ISLNK(found.st_mode):
             raise link(self.path / name)
         return found.st_size if found is not None else 0
 
     def changed(self, name: str) -> int:
-        """When the file *name* was last written, in milliseconds since 1970; 0 when it is not there."""
+        """The modification time of the file *name*, in milliseconds since 1970; 0 if it is missing."""
         found = self._status(name)
         return found.st_mtime_ns // 1_000_000 if found is not None else 0
 
@@ -242,7 +242,7 @@ class Directory:
             return None
 
     def rename(self, name: str, new: str) -> None:
-        """Replaces what is called *new*; a link there is replaced, not followed."""
+        """Rename *name* to *new*, replacing *new*; a link there is replaced, not followed."""
         os.replace(name, new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
 
     def remove(self, name: str) -> None:

@@ -1,7 +1,7 @@
-"""How the machine of a site fared, a point a minute: the worst of each, and in the end few of them.
+"""The health of a site's machine over time: a point a minute, thinned to a bounded number.
 
-Pure. A point is the worst of what was told since the one before it. Times are milliseconds since 1970, by the
-receiver's clock.
+Pure. A point has the worst figures since the point before it. Times are milliseconds since 1970, by the receiver's
+clock.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from flarelog.model import Health
 from flarelog.values import frozen
 
 MINUTE = 60_000
-_LEAST = ("disk_free", "inodes_free", "memory_max", "cores", "gpus", "gpu_least")  # of which little is worse than much
+_LEAST = ("disk_free", "inodes_free", "memory_max", "cores", "gpus", "gpu_least")  # a lower figure is worse
 _FIGURES = tuple(each.name for each in fields(Health) if each.name != "unread")
 
 
 @frozen
 class Point:
-    """*health*: the worst until then."""
+    """The health of a machine. *at*: milliseconds since 1970; *health*: the worst figures since the point before."""
 
     at: int
     health: Health
 
 
 def worst(one: Health, later: Health) -> Health:
-    """Of two, one after the other."""
-    found: dict[str, Any] = {}  # of floats and whole numbers
+    """The worse figure of each pair from *one* and *later*; ``unread`` is the later one that is not empty."""
+    found: dict[str, Any] = {}  # floats and integers
     for name in _FIGURES:
         mine, its = getattr(one, name), getattr(later, name)
         known = [value for value in (mine, its) if value is not None]
@@ -37,7 +37,7 @@ def worst(one: Health, later: Health) -> Health:
 
 
 def gathered(points: Iterable[Point]) -> Point | None:
-    """All *points* as one, as of the last of them."""
+    """All *points* merged into one with the time of the latest; None if there are none."""
     found: Point | None = None
     for one in points:
         found = one if found is None else Point(max(found.at, one.at), worst(found.health, one.health))
@@ -45,8 +45,8 @@ def gathered(points: Iterable[Point]) -> Point | None:
 
 
 def thinned(points: Sequence[Point], most: int) -> Sequence[Point]:
-    """*points* in the order of time, at most *most*: those of each stretch as one. A stretch has 1, 2, 4, 8, ...
-    minutes and begins where the clock has a multiple of it, so that what was thinned before is in the same stretches.
+    """At most *most* of *points*, sorted by time: the points of each stretch are merged. A stretch has 1, 2, 4, 8, ...
+    minutes and begins at a multiple of its length, so that thinning again uses the same stretches.
     """
     stretch, groups = MINUTE, dict[int, Point]()
     while len(points) > most:

@@ -1,7 +1,7 @@
-"""A store in memory, which ends with its process: for tests, and for programs that look at logs and keep none.
+"""A store in memory, which ends with its process: for tests, and for programs that show logs and keep none.
 
-Each append is committed at once, and many may read. It holds what it is told for as long as the object lives, also
-between two times that it is entered.
+Each append is committed at once, and any number of readers may read. The content lives as long as the object, also
+between two ``async with`` blocks.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def _now() -> int:
 
 @dataclass(eq=False)
 class _Log:
-    """What is held of one stream."""
+    """The content and the state of one stream."""
 
     info: StreamInfo
     data: bytearray = field(default_factory=bytearray)
     marks: list[Mark] = field(default_factory=list)
-    grown: list[tuple[int, int]] = field(default_factory=list)  # when, and to which length
+    grown: list[tuple[int, int]] = field(default_factory=list)  # (time, length)
     holder: Holder = field(default_factory=Holder)
-    appender: MemoryAppender | None = None  # the one that may write
+    appender: MemoryAppender | None = None  # the only one that may write
     wakes: set[asyncio.Event] = field(default_factory=set)
     removed: bool = False
 
@@ -142,7 +142,7 @@ class MemoryAppender:
 
 
 class MemoryStore:
-    """Streams in memory. *room*: bytes of logs that it takes in all."""
+    """Streams in memory. *room*: limit on the bytes of all logs together."""
 
     lock = -1
 
@@ -153,12 +153,12 @@ class MemoryStore:
         self.points: list[tuple[str, str, Point]] = []
         self._logs: dict[StreamId, _Log] = {}
         self._runs: dict[str, RunRecord] = {}
-        self._states: dict[str, list[tuple[int, str]]] = {}  # when each run was in which
+        self._states: dict[str, list[tuple[int, str]]] = {}  # (time, state) for each run
         self._epochs: dict[tuple[str, str], Epochs] = {}
         self._footprints: dict[tuple[str, str], Footprint] = {}
         self._notes: dict[str, bytes] = {}
         self._findings: dict[tuple[str, str], bytes] = {}
-        self._unstored: dict[tuple[str, str], dict[Told, tuple[str, str]]] = {}  # each with why, and the place
+        self._unstored: dict[tuple[str, str], dict[Told, tuple[str, str]]] = {}  # (reason, place) of each log
         self._leaving: set[tuple[str, str]] = set()
         self._entered = False
 
@@ -175,7 +175,7 @@ class MemoryStore:
         self._entered = False
 
     def forget(self) -> None:
-        """Nothing is shared with a parent."""
+        """Do nothing: a forked child shares no descriptor with its parent."""
 
     def take(self, size: int, committed: int) -> None:
         """Raises Full if there is no room for *size* bytes more."""
@@ -382,7 +382,7 @@ class MemoryStore:
     async def set_note(self, name: str, said: bytes) -> None:
         self._notes[name] = said
 
-    # --- what leaves
+    # --- removal
 
     def hold(self, run: str, site: str = "") -> None:
         self._leaving.add((run, site))
@@ -418,4 +418,4 @@ class MemoryStore:
                 of_sites.pop(known)
 
     async def clear(self) -> None:
-        """What was removed is free already."""
+        """Do nothing: ``remove`` has freed the memory."""

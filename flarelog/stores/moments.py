@@ -1,6 +1,6 @@
-"""What became of a run's streams, and when: what a store writes down of it, and what it tells.
+"""The history of a run's streams: the happenings that a store records, and the moments of a timeline.
 
-Times are milliseconds since 1970, by the receiver's clock. Nobody decides anything by them.
+Times are milliseconds since 1970, by the receiver's clock. They are for people; no code decides by them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flarelog.stores.fares import Point
 from flarelog.values import frozen
 
-NAMED, NAMES = 16, 2000  # logs that a line names, and characters that their names take
+NAMED, NAMES = 16, 2000  # limits on the logs that a line names, and on the characters of their names
 OPENED, LEFT, PAUSED, RESUMED, SILENT, CLOSED = "opened", "left", "paused", "resumed", "silent", "closed"
 CALL, FORGOTTEN = "call ended", "forgotten"
 HEALTH = "health"
@@ -25,57 +25,57 @@ HAPPENINGS = (OPENED, LEFT, PAUSED, RESUMED, SILENT, CLOSED, CALL, FORGOTTEN)
 
 @frozen
 class Happening:
-    """What happened to streams of one site in one run.
+    """One event of one or several streams of one site in one run.
 
-    *what*: ``opened``: a producer has them. ``left``: nobody has them any more, and they are not sealed. ``paused``:
-    their producer was told to wait, ``resumed``: it goes on. ``silent``: nothing was heard any more, since *since*.
-    ``closed``: they count as ended without a receipt. ``call ended``: one that had so many of them. ``forgotten``: so
-    many lines were, from *since* on.
+    *what*: ``opened``: a producer opened them. ``left``: their producer left, and they are not sealed. ``paused``:
+    the receiver told their producer to wait; ``resumed``: it sends again. ``silent``: the receiver has heard nothing
+    since *since*. ``closed``: they count as ended without a receipt. ``call ended``: a call with *count* streams ended.
+    ``forgotten``: the record dropped *count* lines, from *since* on.
     """
 
-    at: int  # the receiver's time, as all others milliseconds since 1970
+    at: int  # the receiver's clock, milliseconds since 1970
     what: str
     why: str = ""
     count: int = 1  # streams
     logs: tuple[str, ...] = ()  # the names of some of them
-    since: int = 0  # 0: nothing more is known
+    since: int = 0  # 0: unknown
 
     def with_more(self, log: str) -> Happening:
-        """To one more stream."""
+        """The same event with one more stream, *log*."""
         room = len(self.logs) < NAMED and sum(map(len, self.logs)) + len(log) <= NAMES
         return replace(self, count=self.count + 1, logs=(*self.logs, log) if room else self.logs)
 
 
 @frozen
 class Moment:
-    """What happened at one time."""
+    """One entry of a timeline."""
 
     at: int  # milliseconds since 1970
     what: str  # begun, grown, sealed; a mark's kind: generation, ended, gap, attributes; a Happening's; health; run
-    site: str = ""  # empty: of the run as a whole
-    log: str = ""  # empty: of several
-    length: int = 0  # bytes of the log by then; of a mark: where it stands
+    site: str = ""  # empty: the run as a whole
+    log: str = ""  # empty: several logs, or none
+    length: int = 0  # length of the log in bytes at that time; for a mark: its offset
     mark: Mark | None = None
     happening: Happening | None = None
-    text: str = ""  # of a run: its state
-    health: Health | None = None  # of the site's machine: the worst since the moment before
+    text: str = ""  # the state of the run
+    health: Health | None = None  # the worst health of the site's machine since the moment before
 
 
-STRETCHES = 128  # of a log's life, for each of which it is told when it first and when it last grew
-POINTS = 2 * STRETCHES  # of the growth of one log, in a timeline
+STRETCHES = 128  # parts of a log's life; a timeline has the first and the last growth in each
+POINTS = 2 * STRETCHES  # limit on the moments of one log's growth in a timeline
 P = TypeVar("P", bound=tuple[int, ...])
 
 
 async def in_order(timeline: AsyncGenerator[Sequence[Moment], None]) -> list[Moment]:
-    """All of *timeline*, in the order of time."""
+    """All moments of *timeline*, sorted by time."""
     async with aclosing(timeline) as pieces:
         found = [moment async for piece in pieces for moment in piece]
     return sorted(found, key=lambda moment: moment.at)
 
 
 def thinned(points: Sequence[P], stretches: int = STRETCHES) -> Sequence[P]:
-    """Of *points*, which begin with a time and are in the order of their lengths, the first and the last of each of so
-    many stretches that are equally long.
+    """The first and the last of *points* in each of *stretches* equal parts of their time. A point begins with its
+    time; *points* are sorted by length.
     """
     if len(points) <= 2 * stretches:
         return points
@@ -89,12 +89,12 @@ def thinned(points: Sequence[P], stretches: int = STRETCHES) -> Sequence[P]:
 
 
 def of_run(record: Sequence[tuple[int, str]]) -> list[Moment]:
-    """Of the times and the states of a run."""
+    """The moments of a run, from the times and states in *record*."""
     return [Moment(at, "run", text=state) for at, state in record]
 
 
 def of_site(site: str, happened: Iterable[Happening]) -> list[Moment]:
-    """Of what happened to its streams."""
+    """The moments of *site*, from the happenings of its streams."""
     return [
         Moment(one.at, one.what, site, one.logs[0] if one.count == len(one.logs) == 1 else "", happening=one)
         for one in happened
@@ -102,14 +102,14 @@ def of_site(site: str, happened: Iterable[Happening]) -> list[Moment]:
 
 
 def of_machine(site: str, points: Sequence[Point], most: int = POINTS) -> list[Moment]:
-    """Of how its machine fared, *most* points."""
-    from flarelog.stores import fares  # a reader of lines needs none of it
+    """The moments of the health of the machine of *site*, at most *most*."""
+    from flarelog.stores import fares  # a reader of log lines never imports it
 
     return [Moment(one.at, HEALTH, site, health=one.health) for one in fares.thinned(points, most)]
 
 
 def of_log(info: StreamInfo, grown: Sequence[tuple[int, int]], points: int = POINTS) -> list[Moment]:
-    """Of what is known of a stream, with the times and lengths at which it has *grown*."""
+    """The moments of a stream, from *info* and from *grown*, the times and lengths of its growth."""
     site, log = info.stream.site, info.stream.log
     found = [Moment(info.begun, "begun", site, log)] if info.begun else []
     found += [Moment(at, "grown", site, log, length) for at, length in thinned(grown, max(1, points // 2))]

@@ -1,1 +1,1 @@
-"""What shows lines to people."""
+"""Viewers, which show lines to people."""

@@ -1,6 +1,6 @@
-"""A run's streams as they are now, on their way to whoever reads them: ``logs`` is this.
+"""Shows a run's streams as they are now: ``logs``.
 
-One after the other, or all merged by the times of their lines. A log that costs too much to draw comes last.
+Streams come one after the other, or merged by the times of their lines. A log that costs too much to draw comes last.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from flarelog.viewers.follow import LIVE_READS, Order
 from flarelog.viewers.missing import absent, never_stored
 from flarelog.viewers.reading import LEFT_OUT, SLICE, Reading, Stream
 
-SHOWN_AT_ONCE = 2000  # lines that are merged before they are handed on
-LINES_AT_ONCE, LEAST_AT_ONCE = 1 << 20, 4 << 10  # bytes that are made lines of at once: of all streams, of one
-AHEAD = 8  # streams that a receiver is asked for at a time: each answer takes as long as the way there and back
-WORK_AT_FIRST = 1_000_000  # units after which the rest of a log comes behind all others
+SHOWN_AT_ONCE = 2000  # merged lines that are shown in one batch
+LINES_AT_ONCE, LEAST_AT_ONCE = 1 << 20, 4 << 10  # bytes drawn in one step: of all streams, and the least of one
+AHEAD = 8  # concurrent requests to a receiver: each answer takes a round trip
+WORK_AT_FIRST = 1_000_000  # units of work after which the rest of a log comes behind all other logs
 
 _Piece = tuple[int, Buffer | Mark]
 
 
 class Batch:
-    """What *reading* finds, on *display*."""
+    """Shows the streams of *reading* on *display*."""
 
     def __init__(
         self, reading: Reading, display: Display, order: Order = "arrival", ranks: RankChooser | None = None
@@ -46,7 +46,7 @@ class Batch:
         return AHEAD if self._reading.origin.live else 1
 
     async def run(self) -> None:
-        """Show what is there. Raises FlarelogError, OSError; NotFound where nothing is."""
+        """Show the streams. Raises FlarelogError, OSError; NotFound where there is none."""
         infos = await self._reading.listed()
         if not infos:
             if why := never_stored(self._reading.unstored):
@@ -67,14 +67,14 @@ class Batch:
                 self._ask(waiting)
                 each = waiting.popleft()
                 if not await self._shown(each, each.flow.spent + WORK_AT_FIRST if waiting else 0):
-                    waiting.append(each)  # it took too much work: the others come first
+                    waiting.append(each)  # the log took too much work: the other logs come first
         finally:
             await _cancelled([first for first, _ in self._asked.values()])
             for _, pieces in self._asked.values():
                 await pieces.aclose()
 
     def _ask(self, waiting: Iterable[Stream]) -> None:
-        """Ask for the first of *waiting*, and for some behind it: their answers are on their way meanwhile."""
+        """Request the first of *waiting* and some behind it, so that their answers are under way."""
         for each in itertools.islice(waiting, self._at_a_time):
             if each.info.stream not in self._asked:
                 pieces = self._pieces(each)
@@ -90,13 +90,13 @@ class Batch:
             await self._leave_out(each, error)
 
     async def _leave_out(self, each: Stream, error: FlarelogError) -> None:
-        """Say so, where others can still be read. Raises *error* where all were removed meanwhile."""
+        """Leave out *each*, with a message. Raises *error* where all logs were removed meanwhile."""
         if isinstance(error, NotFound) and not await self._reading.listed():
             raise error
         self._reading.leave_out(each.info.stream, error)
 
     async def _shown(self, each: Stream, most: int) -> bool:
-        """Show what there is of a stream to its end; False where it took more than *most* units before. 0: no limit."""
+        """Show a stream to its end; False where it took more than *most* units of work before. 0: no limit."""
         first, asked = self._asked.pop(each.info.stream)
         async with contextlib.aclosing(asked) as pieces:
             found = await first
@@ -115,7 +115,7 @@ class Batch:
         return True
 
     async def _take(self, each: Stream, number: int, what: Buffer | Mark) -> None:
-        """Show *what*, and hand on what is shown of a slice before the next one."""
+        """Show *what* in slices, and drain the display after each slice."""
         for at, piece in self._reading.slices(number, what) if isinstance(what, Buffer) else [(number, what)]:
             self._show(each, each.take(at, piece, time.monotonic()))
             await self._display.drain()
@@ -130,10 +130,10 @@ class Batch:
         )
 
     async def _by_time(self) -> None:
-        """Each line in its turn: what is there need not be waited for."""
+        """Show the lines of all streams in the order of time; no line can come late, because all bytes are there."""
         merging = ByTime(self._reading.streams, self._reading.view.stamped, self._reading.ahead)
         batches = [self._lines(each) for each in self._reading.streams.values()]
-        firsts: dict[int, asyncio.Future[list[Line]]] = {}  # by number: what each begins with, asked for before
+        firsts: dict[int, asyncio.Future[list[Line]]] = {}  # by number: the first lines of a stream, requested ahead
         rest = iter(range(len(batches)))
         out: list[Block] = []
         count = 0
@@ -158,7 +158,7 @@ class Batch:
                 await batch.aclose()
 
     async def _lines(self, each: Stream) -> AsyncGenerator[list[Line], None]:
-        """What is there of a stream; a call is not left open where there are too many for that."""
+        """The lines of a stream; with many streams no call stays open between two batches."""
         try:
             await self._reading.begin(each)
             async with contextlib.aclosing(self._lines_of_pieces(each)) as found:
@@ -188,14 +188,14 @@ class Batch:
 
 
 async def _cancelled(asked: Collection[asyncio.Future[Any]]) -> None:
-    """End what was asked for and is no longer wanted."""
+    """Cancel *asked* and wait until all of them have ended."""
     for each in asked:
         each.cancel()
     await asyncio.gather(*asked, return_exceptions=True)
 
 
 async def _next(batches: AsyncIterator[list[Line]]) -> list[Line]:
-    """The next of *batches* that has any lines; empty behind the last."""
+    """The next of *batches* that has lines; empty behind the last."""
     async for lines in batches:
         if lines:
             return lines

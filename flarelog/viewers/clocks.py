@@ -1,8 +1,8 @@
-"""The clocks of sites beside the receiver's: which lines came when, and which clock is ahead.
+"""Compares the clocks of sites with the receiver's: which lines came when, and which clock is ahead.
 
-A receiver measures how much a producer's clock is ahead while it hears from it. In a store there are the two times of
-each mark: a message that was long on its way makes a clock seem late and never early, so that the largest difference
-tells best. What is less than LEAST is no difference: it may be the time that messages took.
+A receiver measures how far a producer's clock is ahead while it hears from it. In a store each mark has the times of
+both clocks: a delayed message makes a clock seem late and never early, so the largest difference is the best estimate.
+A difference below LEAST counts as none: it may be the delay of messages.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ from flarelog.render.times import SECOND
 from flarelog.text import legible
 
 LEAST = 1.0  # seconds
-LATE = (
-    300  # seconds before a time that is wanted, from whose arrivals on is read: clocks may be as much ahead, unmeasured
-)
+LATE = 300  # seconds before the wanted time, from which on bytes are read: an unmeasured clock may be as far ahead
 
 _MILLISECOND = SECOND // 1000
 
 
 def times_of(choice: Choice, now: float) -> tuple[int, ...]:
-    """The times, in milliseconds since 1970, at which it is to be known how long each stream was. *now*: seconds."""
+    """The times, in milliseconds since 1970, at which the length of each stream is needed. *now*: seconds."""
     if choice.since is None and (choice.until is None or choice.until > now * SECOND):
         return ()
     since = choice.since - LATE * SECOND if choice.since is not None else 0
@@ -31,8 +29,8 @@ def times_of(choice: Choice, now: float) -> tuple[int, ...]:
 
 
 def arrived_at(choice: Choice, lengths: Sequence[int], now: float) -> Arrived:
-    """What the *lengths* say that were asked for at ``times_of`` *now*. Nothing of an end that has not come: what the
-    stream will have by then is not known.
+    """The arrivals told by *lengths*, which were asked for at ``times_of`` *now*; none for an end in the future,
+    because the stream may still grow.
     """
     if len(lengths) < 3:
         return Arrived()
@@ -41,7 +39,7 @@ def arrived_at(choice: Choice, lengths: Sequence[int], now: float) -> Arrived:
 
 
 class Clocks:
-    """Of all sites of a run."""
+    """The clocks of all sites of a run."""
 
     def __init__(self) -> None:
         self._measured: dict[StreamId, float] = {}
@@ -49,7 +47,7 @@ class Clocks:
         self._said: set[str] = set()
 
     def learn(self, infos: Iterable[StreamInfo]) -> None:
-        """Take in what a list tells."""
+        """Learn the clocks from listed streams."""
         for info in infos:
             if info.state is not None and info.state.skew is not None:
                 self._measured[info.stream] = info.state.skew
@@ -59,17 +57,17 @@ class Clocks:
                 self._marked[site] = max([*found, *([self._marked[site]] if site in self._marked else [])])
 
     def seconds(self, stream: StreamId) -> float:
-        """By which the clock is ahead that *stream*'s lines are stamped by; below 0: behind."""
+        """Seconds by which the clock that stamps *stream*'s lines is ahead; below 0: behind."""
         found = self._measured.get(stream, self._marked.get(stream.site, 0.0))
         return found if abs(found) >= LEAST else 0.0
 
     def ahead(self, stream: StreamId) -> int:
-        """The same in nanoseconds."""
+        """``seconds`` in nanoseconds."""
         return round(self.seconds(stream) * SECOND)
 
     def notes(self, stream: StreamId, unknown: Iterable[str], *, ordered: bool, chosen: bool = False) -> list[str]:
-        """What is to be said of the clock of *stream*'s site, each sentence once. Lines are *ordered*, or *chosen*, by
-        their times.
+        """The messages about the clock of *stream*'s site, each once. *ordered*, *chosen*: lines are ordered, or
+        chosen, by their times.
         """
         site, seconds = stream.site, self.seconds(stream)
         found = [

@@ -1,8 +1,8 @@
-"""Lines on a terminal, or in a pipe.
+"""Writes lines to a terminal or a pipe.
 
-Whatever comes out has been through ``render``: the only escape sequences are colours and, on a terminal, those that
-redraw the rows at the bottom which are not final. A pipe gets every line. Lines are written in batches: one
-write a line would take fifty times as long.
+All text has been through ``render``: the only escape sequences are colours and, on a terminal, those that redraw the
+rows at the bottom, which are not final. A pipe gets every line. Lines are written in batches: one write a line would
+take fifty times as long.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from flarelog.values import frozen
 Output = Literal["text", "json"]
 DRAW_EVERY = 0.1  # seconds
 AT_ONCE = 4096  # lines in one write
-WIDEST = 9999  # characters of a template's fields: each line is shown so wide
-MOST_SPECS = 4096  # characters of what a template says of its fields
+WIDEST = 9999  # characters: the most that the widths in a template add up to, because each line is as wide
+MOST_SPECS = 4096  # characters of all format specs in a template
 GAP = "--"  # between groups of lines, as grep has it
 
 
 class Enough(Exception):
-    """As many bytes as were asked for have been written."""
+    """The limit of bytes to write is reached."""
 
 
 class Writable(Protocol):
-    """What takes bytes: a file, or a ``Pipe``."""
+    """A destination of bytes: a file, or a ``Pipe``."""
 
     def write(self, data: bytes, /) -> object: ...
 
@@ -48,14 +48,14 @@ class Writable(Protocol):
 
 @frozen
 class Label:
-    """Whose lines they are."""
+    """The source of lines, as it is shown with them."""
 
     name: str
-    fields: Mapping[str, object] = field(default_factory=dict)  # in an object of JSON, and for a template
-    style: str = ""  # of the name: SGR's parameters
-    short: str = ""  # the name before its lines, where it is not the whole one
-    rank: Callable[[Line], int | None] = lambda line: None  # that says a line; None: not known
-    begin: int = 0  # where the file that they are in begins, of several that are one log
+    fields: Mapping[str, object] = field(default_factory=dict)  # keys of a JSON object, and fields of a template
+    style: str = ""  # SGR parameters of the name's colour
+    short: str = ""  # the name before its lines, where that is not the whole name
+    rank: Callable[[Line], int | None] = lambda line: None  # the rank of a line; None: unknown
+    begin: int = 0  # where its file begins, if several files form one log
 
 
 @frozen
@@ -66,15 +66,15 @@ class ConsoleOptions:
     colour: bool = False
     timestamps: bool = False
     highlight: tuple[re.Pattern[str], ...] = ()
-    limit_bytes: int | None = None  # of all that is written
-    offsets: bool = True  # whether a line's offset is that of the file's bytes
-    prefix: int = 0  # columns of the source's name before each line; 0: none
-    zone: tzinfo | None = None  # of times that are shown; None: UTC
+    limit_bytes: int | None = None  # of the whole output
+    offsets: bool = True  # whether a line's offset is an offset in the file
+    prefix: int = 0  # columns of the source's name before each line; 0: no name
+    zone: tzinfo | None = None  # of shown times; None: UTC
     template: Template | None = None
 
 
 class Console:
-    """Writes lines to *out*. *size*: columns and rows of the terminal that it is; None: it is none.
+    """Writes lines to *out*. *size*: columns and rows of the terminal; None: *out* is no terminal.
 
     *stamped* reads a line's own time.
     """
@@ -88,15 +88,15 @@ class Console:
     ) -> None:
         self._out, self._options, self._size, self._stamped = out, options, size, stamped
         self._left = options.limit_bytes
-        self.prefix = options.prefix  # may grow
+        self.prefix = options.prefix  # grows when longer names appear
         self._heads: dict[tuple[str, str, int], str] = {}
         self._levels: defaultdict[tuple[str, str], Levels] = defaultdict(
             Levels
         )  # by the source's name and a line's stream
         self._drawn: list[str] = []  # the rows at the bottom
-        self._next = 0.0  # when they may be drawn again: at once, if lines took their place
+        self._next = 0.0  # when the rows may be drawn again; 0: at once, because lines replaced them
         if options.output == "json":
-            from flarelog.viewers.dumped import dumped  # a reader of text needs no JSON
+            from flarelog.viewers.dumped import dumped  # text output needs no JSON
 
             self._dumped = dumped
 
@@ -106,7 +106,7 @@ class Console:
             self.show_all([(lines, Label(source, {"log.file.path": source}) if isinstance(source, str) else source)])
 
     def show_all(self, blocks: Iterable[tuple[Sequence[Line | None], Label]]) -> None:
-        """Write the lines of several sources, as ``show`` does, all in one write."""
+        """Write the lines of several sources in one write. Raises as ``show``."""
         options = self._options
         texts: list[str] = []
         for lines, source in _at_once(blocks):
@@ -130,7 +130,7 @@ class Console:
         self._said(texts)
 
     def _coloured(self, lines: Sequence[Line | None], source: Label) -> list[Line | None]:
-        """*lines* in the colours of their levels, but for those that have colours of their own."""
+        """*lines* in the colours of their levels; a line with colours of its own keeps them."""
         levels, stream = self._levels[source.name, ""], ""
         found: list[Line | None] = []
         for line in lines:
@@ -150,8 +150,8 @@ class Console:
             self._write(self._wiped() + (text if self._options.colour else plain(text)) + "\n")
 
     def draw(self, rows: Callable[[], Sequence[str]], now: float, last: bool = False) -> None:
-        """On a terminal: show what *rows* gives, which may change, below all lines; not too often, unless they are the
-        *last* for a while. *now*: seconds of any clock.
+        """Draw *rows*, which may change, below all lines of a terminal: at most every DRAW_EVERY seconds, unless they
+        are the *last* for a while. *now*: seconds of any clock.
         """
         if self._size is None or (now < self._next and not last):
             return
@@ -166,19 +166,19 @@ class Console:
             self._out.flush()
 
     def flush(self) -> None:
-        """Hand everything to the system."""
+        """Flush the output."""
         self._out.flush()
 
     def close(self) -> None:
-        """Take away what is drawn, and hand everything to the system."""
+        """Wipe the drawn rows, and flush the output."""
         self._write(self._wiped())
         self._out.flush()
 
     def _wiped(self) -> str:
-        """What takes the drawn rows away."""
+        """The escape sequence that wipes the drawn rows."""
         if not self._drawn or self._size is None:
             return ""
-        columns = max(1, self._size()[0])  # it may have become narrower: rows take several then
+        columns = max(1, self._size()[0])  # the terminal may be narrower now: rows wrap
         rows = sum(max(1, -(-sum(map(width, row)) // columns)) for row in self._drawn)
         self._drawn, self._next = [], 0.0
         return f"\r\x1b[{rows - 1}A\x1b[J" if rows > 1 else "\r\x1b[J" if rows else ""
@@ -203,7 +203,7 @@ class Console:
         return self.head(source) + text if self.prefix else text
 
     def head(self, source: Label) -> str:
-        """What stands before a line of *source*."""
+        """The prefix of a line of *source*."""
         shown = source.short or source.name
         key = shown, source.style, self.prefix
         found = self._heads.get(key)
@@ -214,9 +214,9 @@ class Console:
         return found
 
     def _object(self, line: Line, source: Label, head: str) -> str:
-        """*line* as JSON, from *head* on, which says of whom it is, with OpenTelemetry's names where it has one.
+        """*line* as a JSON object that begins with *head*, the source's fields; keys are OpenTelemetry's, if any.
 
-        Piece by piece: json.dumps takes twice as long.
+        Built piece by piece: json.dumps takes twice as long.
         """
         if isinstance(line, Note):
             event = {"event_name" if name == "event" else name: value for name, value in line.event.items()}
@@ -245,7 +245,7 @@ _CLOCK = late(r"\d\d:\d\d:\d\d(?:[.,](\d{1,9}))?(?!\d)", re.ASCII)
 
 
 def _as_exact(time: int, text: str, zone: tzinfo | None) -> str:
-    """*time* with 0, 3, 6 or 9 digits: as many as the stamp of *text* has; 9 where it is no stamp's, a runtime's."""
+    """*time* with 0, 3, 6 or 9 digits, as many as the stamp of *text* has; 9 where a runtime told the time."""
     found = _CLOCK.search(text, 0, 96)
     digits = 9 if found is None else -(-len(found[1] or "") // 3) * 3
     if digits == 9 or time % 10 ** (9 - digits):
@@ -255,9 +255,9 @@ def _as_exact(time: int, text: str, zone: tzinfo | None) -> str:
 
 
 class Template:
-    """What ``--format`` says: text with fields as Python's format strings have them. Raises InvalidOption.
+    """A template for ``--format``: text with fields, as in Python's format strings. Raises InvalidOption.
 
-    A field within a field is refused: what a log says would tell how wide it is shown.
+    A field within a field is refused: the text of a log would set the width of a line.
     """
 
     FIELDS = ("run", "site", "log", "rank", "offset", "time", "stream", "text")
@@ -278,14 +278,14 @@ class Template:
         if len(specs) > MOST_SPECS or sum(map(int, re.findall(r"\d+", specs))) > WIDEST:
             raise InvalidOption(f"the format makes a line too wide: give its fields {WIDEST} characters at most")
         ranked = Label("", {}, rank=lambda line: 0)
-        try:  # a rank that nobody knows is a text
+        try:  # an unknown rank is a string, not a number
             self.text(Line(0, 0, ""), "", Label("", {}), 0, None).encode()
             self.text(Line(sys.maxsize, 0, ""), "", ranked, 0, None).encode()
         except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
             raise InvalidOption(f"{text!r} cannot be used as a format: {error}") from error
 
     def text(self, line: Line, text: str, source: Label, time: int | None, zone: tzinfo | None) -> str:
-        """*line*, of *source*, whose text is shown as *text*."""
+        """*line* of *source*, with *text* as its text."""
         fields: dict[str, object] = {"run": "", "site": "", "log": "", "rank": "", **source.fields}
         rank = source.rank(line)
         fields["rank"] = "" if rank is None else rank
@@ -296,7 +296,7 @@ class Template:
 
 
 class _Moment:
-    """A time that a template formats as datetime's are, or as RFC 3339; nothing where nobody knows it."""
+    """A time that a template formats like a datetime, or as RFC 3339 without a spec; empty where it is unknown."""
 
     def __init__(self, time: int | None, zone: tzinfo | None) -> None:
         self._time, self._zone = time, zone
@@ -315,7 +315,7 @@ class _Moment:
 def _at_once(
     blocks: Iterable[tuple[Sequence[Line | None], Label]],
 ) -> Iterator[tuple[Sequence[Line | None], Label]]:
-    """*blocks* in parts: of each line there may be as much besides as would fill a page."""
+    """*blocks* in parts of AT_ONCE lines, because a prefix or a template may add a page to each line."""
     for lines, source in blocks:
         if len(lines) <= AT_ONCE:
             yield lines, source
@@ -332,7 +332,7 @@ def _last(rows: Sequence[str], most: int) -> Sequence[str]:
 
 
 def _named(row: str, fitting: str) -> str:
-    """*fitting*, which is as much of *row* as there is room for, with the colour of the name at its beginning."""
+    """*fitting*, the part of *row* that fits, with the colour of the name at its beginning."""
     head, mark, _ = row.partition(f"{RESET} \u2502 ")
     name = plain(head)
     if not (mark and row.startswith("\x1b") and fitting.startswith(name)):
@@ -341,7 +341,7 @@ def _named(row: str, fitting: str) -> str:
 
 
 def _fitted(text: str, columns: int) -> str:
-    """As much of *text* as *columns* hold; tabs are blanks."""
+    """The part of *text* that fits into *columns*; tabs are expanded."""
     found, used = [], 0
     for char in text.expandtabs(8):
         used += width(char)
@@ -352,7 +352,7 @@ def _fitted(text: str, columns: int) -> str:
 
 
 def colours(choice: str, environment: Callable[[str], str | None], is_terminal: bool) -> bool:
-    """Whether there are colours: what was said, then NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE, then the terminal."""
+    """Whether to use colours: *choice* decides, then NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE, then the terminal."""
     if choice != "auto":
         return choice == "always"
     if environment("NO_COLOR"):
@@ -363,8 +363,8 @@ def colours(choice: str, environment: Callable[[str], str | None], is_terminal: 
 
 
 def summary(replaced: int, source: str, cut: int = 0, limit: int = 0) -> Iterable[str]:
-    """What is to be said of a log after its last line: *replaced* pieces are no UTF-8, and of *cut* lines that were
-    left out only the first *limit* characters were looked at.
+    """The notes below a log's last line: *replaced* pieces are not UTF-8, and of *cut* lines that did not match only
+    the first *limit* characters were searched.
     """
     if cut:
         what = f"{several(cut, 'line')} longer than {limit:,} characters did not match in that part"

@@ -1,4 +1,4 @@
-"""Where the lines of a run go: a console with a name before each line, or nothing but the first error."""
+"""Displays of a run's lines: a console with a name before each line, the bytes alone, or the first error alone."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from flarelog.viewers.flow import Block, Item
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.prefixes import prefixes
 
-if TYPE_CHECKING:  # who notes nothing does not wait for it
+if TYPE_CHECKING:  # only a display with notes needs it
     from flarelog.viewers.noting import Noting
 
-# Of names, on dark and on light grounds; without red and yellow, which are for trouble.
+# Colours of names, for dark and for light backgrounds; red and yellow mean trouble.
 STYLES = ("36", "32", "35", "34", "96", "92", "95", "94", "38;5;108", "38;5;173")
 
-SETTLED = 1.0  # seconds without a line, after which a traceback that is the last of its log is looked at
+SETTLED = 1.0  # seconds without a line, after which a traceback at the end of a log is whole
 
 ERROR = late(
     r"Traceback \(most recent call last\):"
@@ -39,16 +39,16 @@ ERROR = late(
     r"|\bError in .{1,200}? ?: |(?:: E |: F )[\w./]{1,80}\.(?:cc|cpp|cu|h):\d"
     r"|\"severityNumber\":\s?(?:1[789]|2[0-4])\b|\blevel=(?:err|error|fatal|panic)\b"
     r"|\"level\":\s?\"(?:error|fatal|panic|dpanic|critical)\"|\"level\":[56]0\b"
-    # Spelled out, as ": E " is: a sieve keeps the lines that have one of such texts.
+    # Spelled out, as ": E " is: a sieve keeps the lines that contain one of these texts.
     r"|\b(?:E0|E1|F0|F1|E20\d{3}|F20\d{3})\d{3}\s\d\d:\d\d:\d\d"
     r"|Segmentation fault|core dumped|Out of memory|Fatal Python error"
 )
-"""What a line has with which trouble begins."""
+"""Matches a line with which trouble begins."""
 
 
 def is_error(text: str) -> bool:
-    """Whether the line *text*, without colours, looks like an error. Its level decides where it tells one: a line of
-    level INFO may speak of an ERROR.
+    """Whether the line *text*, without colours, looks like an error. A level in the line decides: a line of level INFO
+    may mention an ERROR.
     """
     if ERROR.search(text) is None:
         return False
@@ -65,8 +65,9 @@ def label(stream: StreamId, style: str = "", ranks: Ranks = lambda stream, line:
 
 
 class ConsoleDisplay:
-    """*console*, which writes into *pipe*. *prefix*: each line bears its stream's name, None: once there are several;
-    *align*: in a column; *short*: without what all names share; *noting*: what goes wrong is said between the lines.
+    """Shows lines on *console*, which writes to *pipe*. *prefix*: each line begins with its stream's name; None: once
+    there are several streams; *align*: in a column; *short*: without the parts that all names share; *noting*: adds
+    findings between the lines.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class ConsoleDisplay:
         self._console, self._pipe = console, pipe
         self._prefix, self._align, self._short, self._colour = prefix, align, short, colour
         self._labels: dict[StreamId, Label] = {}
-        self._styles: dict[str, str] = {}  # by site, in the order in which they became known
+        self._styles: dict[str, str] = {}  # by site, in order of appearance
 
     def known(self, streams: Iterable[StreamId]) -> None:
         new = [stream for stream in streams if stream not in self._labels]
@@ -113,7 +114,7 @@ class ConsoleDisplay:
         self._console.show_all([(items, self._labels[stream]) for stream, items in blocks])
 
     def draw(self, rows: Callable[[], list[str]], now: float) -> None:
-        if self._pipe.closed:  # where nothing comes any more no write would tell
+        if self._pipe.closed:  # while no line comes, no write reports a closed pipe
             raise BrokenPipeError
         if self._noting is not None and (late := self._noting.settled(now)):
             self._console.show_all([(items, self._labels[stream]) for stream, items in late])
@@ -128,7 +129,7 @@ class ConsoleDisplay:
 
 
 class BytesDisplay:
-    """Nothing but the bytes. *one*: of one stream; there may be no other. Raises InvalidOption in ``known``."""
+    """Writes the bytes alone. *one*: of one stream; ``known`` raises InvalidOption where there is another."""
 
     terminal = False
 
@@ -166,7 +167,7 @@ class BytesDisplay:
 
 
 class Trouble:
-    """The first block of one stream in which something went wrong. *missing*: lines behind it that are yet to come."""
+    """The first block of one stream with an error. *missing*: lines behind it that are yet to come."""
 
     def __init__(self, stream: StreamId, time: int | None, lines: list[Line], missing: int) -> None:
         self.stream, self.time, self.lines, self.missing = stream, time, lines, missing
@@ -176,9 +177,8 @@ class FirstError:
     """Keeps the first error of each stream, a line that one of *wanted* matches, or a whole traceback, with *before*
     lines before and *after* lines behind it.
 
-    *stamped* reads a line's own time; a block that tells none has that of what stands before it. *pipe*: where it will
-    be shown; nothing is wanted any more when whoever reads that is gone. *ahead*: nanoseconds by which a stream's clock
-    is ahead.
+    *stamped* reads a line's own time; a block without a time has that of the lines before it. *pipe*: the output, whose
+    closing ends the search. *ahead*: nanoseconds by which a stream's clock is ahead.
     """
 
     terminal = False
@@ -200,20 +200,20 @@ class FirstError:
         self._before: dict[StreamId, deque[Line]] = {}
         self._blocks: dict[StreamId, Blocks] = {}
         self._times: dict[StreamId, int] = {}
-        self._since: float | None = None  # when there was one, and all else was shown: an earlier one may be on its way
-        self._fed = set[StreamId]()  # since it was last asked whether that is enough
-        self._quiet: dict[StreamId, float] = {}  # since when those bring nothing more whose block has not ended
-        self.failed: Callable[[], bool] = lambda: False  # a command ended badly, whatever its log tells
+        self._since: float | None = None  # when an error was known and all logs caught up: an earlier one may come
+        self._fed = set[StreamId]()  # streams with lines since the last call of ``enough``
+        self._quiet: dict[StreamId, float] = {}  # since when a stream with an unfinished block brings no line
+        self.failed: Callable[[], bool] = lambda: False  # whether a command ended badly, whatever its log tells
 
     @property
     def earliest(self) -> Trouble | None:
-        """The first one by its time; where no time is known, the one that came first."""
+        """The earliest error; where no time is known, the one that came first."""
         found = list(self._found.values())
         return min(found, key=lambda each: (each.time is None, each.time or 0), default=None)
 
     @property
     def count(self) -> int:
-        """Of streams in which something went wrong."""
+        """The number of streams with an error."""
         return len(self._found)
 
     def known(self, streams: Iterable[StreamId]) -> None:
@@ -263,7 +263,7 @@ class FirstError:
         return any(is_error(text) if each is ERROR else each.search(text) for each in self._wanted)
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Take the unfinished blocks, because no more lines come."""
         for stream, blocks in self._blocks.items():
             self._take_all(stream, blocks.settle())
 
@@ -284,7 +284,7 @@ class FirstError:
         return now - self._since >= HOLD
 
     def _settle(self, now: float) -> None:
-        """Look at a traceback, the last lines of its log, of which nothing more has come for a while."""
+        """Take a traceback at the end of a log that has been quiet for SETTLED seconds."""
         self._quiet.update(dict.fromkeys(self._fed, now))
         self._fed.clear()
         for stream in [stream for stream, since in self._quiet.items() if now - since >= SETTLED]:

@@ -1,4 +1,4 @@
-"""Anything as JSON in one line, for readers too that part lines as Python's ``splitlines`` or JavaScript do."""
+"""JSON in one line, also for readers that split lines as Python's ``splitlines`` or JavaScript do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The lines of a run on their way to detectors, one a log, and what all of them found.
+"""Feeds the lines of a run to detectors, one a log, and gathers their findings.
 
-Where a table's pieces are few enough, a receiver leaves out all lines that have none of them, so that a search of a
-store of gigabytes sends little.
+Where a table has few enough pieces, the receiver leaves out all lines without one, so that a search of gigabytes
+transfers little.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from flarelog.viewers.pipe import Pipe
 
 
 def kept(table: Table) -> Sieve | None:
-    """What a search by *table* needs; None: every line, where silence counts or there are too many pieces."""
+    """The sieve of a search by *table*; None: every line is needed, as absences count or pieces are too many."""
     if table.absences:
         return None
     try:
@@ -43,12 +43,12 @@ def kept(table: Table) -> Sieve | None:
 
 
 def drawn(table: Table) -> Callable[[], Renderer]:
-    """What makes lines for a search by *table*: both ends of long ones, and states of bars that may be findings."""
+    """The renderers of a search by *table*: with both ends of long lines, and states of bars that may be findings."""
     return partial(Renderer, overlong="ends", wanted=table.has)
 
 
 def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
-    """That nothing was found, and in what: nobody is to read it as more than was looked at."""
+    """The sentence that nothing was found, with the logs that were searched and the bytes that are missing."""
     stored = [info for info in infos if not info.unstored]
     if not stored:
         return "; ".join([f"run {run} has no such log", *few_missing(infos)])
@@ -63,14 +63,14 @@ def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
 
 
 def cause_sentences(root: Finding, places: Mapping[StreamId, int], place: Sequence[str]) -> Iterator[str]:
-    """What a cause means, what to do, and the command that shows it: at *places*. *place*: as of ``look_at``."""
+    """The meaning of a cause, its remedy, and the command that shows it at *places*. *place*: as of ``look_at``."""
     yield f"meaning: {root.meaning}"
     yield f"what to do: {root.facts.get('advice', root.action)}"
     yield f"its place: {look_at(places, place)}"
 
 
 def first_sentences(found: Sequence[Finding], places: Mapping[StreamId, int], place: Sequence[str]) -> Iterator[str]:
-    """Which is the earliest cause, and what ``cause_sentences`` tells of it."""
+    """The earliest cause, and its ``cause_sentences``."""
     root = first_root(found)
     if root is None:
         yield "no finding may be a cause by itself: look at the earliest one, and at logs that are not here"
@@ -81,8 +81,8 @@ def first_sentences(found: Sequence[Finding], places: Mapping[StreamId, int], pl
 
 
 class Search:
-    """A display that finds. *stamps* reads a log's times; *pipe*: where it will be told, and nothing is wanted any more
-    when the reader of that is gone. *ends*: of a log's commands, as far as they are known.
+    """A display that feeds detectors. *stamps* reads a log's times; *pipe*: the output, whose closing ends the search.
+    *ends*: the known exits of a log's commands.
     """
 
     terminal = False
@@ -113,28 +113,28 @@ class Search:
 
     @property
     def doubts(self) -> list[StreamId]:
-        """Logs of which something was found in an hour that clocks show twice, whose lines were not all looked at."""
+        """Logs with findings in an hour that clocks show twice, of which not all lines were read."""
         return [stream for stream, clock in self._clocks.items() if clock.doubted]
 
     def take(self, other: Search) -> None:
-        """What *other* has found takes the place of what was found in the same logs."""
+        """Take over the findings of *other* for the logs that it has searched."""
         self._detectors.update(other._detectors)
 
     @property
     def more(self) -> int:
-        """Findings that were too many to keep."""
+        """The number of findings that were too many to keep."""
         return sum(each.more for each in self._detectors.values())
 
     def findings(
         self, infos: Sequence[StreamInfo], ahead: Callable[[StreamId], int], now: int | None = None
     ) -> list[Finding]:
-        """All that was found, when nothing more comes, in the order of time. *now*: ns since 1970; silence counts up to
-        then in a log that has not ended.
+        """All findings in the order of time, when no more lines come. *now*: ns since 1970; in a log that has not
+        ended, silence counts up to then.
         """
         return judged(self.raw(infos, ahead, now), infos, ahead)
 
     def raw(self, infos: Sequence[StreamInfo], ahead: Callable[[StreamId], int], now: int | None) -> list[Finding]:
-        """As ``findings``, log by log: nobody has compared them yet."""
+        """As ``findings``, log by log, before they are compared."""
         sealed = {info.stream for info in infos if info.sealed}
         found: list[Finding] = []
         for stream, each in self._detectors.items():
@@ -157,7 +157,7 @@ class Search:
             raise BrokenPipeError
 
     async def drain(self) -> None:
-        await asyncio.sleep(0)  # a store has all its bytes at hand, and others would have no turn
+        await asyncio.sleep(0)  # a store has all bytes at hand: without it other tasks would get no turn
 
     def enough(self, caught_up: bool, now: float) -> bool:
         return False

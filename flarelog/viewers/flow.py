@@ -1,7 +1,7 @@
-"""One stream on its way to whoever reads it: bytes and marks become lines, notes between them, and what is chosen.
+"""One stream on its way to a display: bytes and marks become lines and notes, and lines are chosen.
 
-No clock, no file and no connection here: whoever feeds a flow tells it the time. The pieces in which bytes come make no
-difference, and a piece that comes twice is shown once.
+Pure: a flow has no clock, file or connection, and its caller tells it the time. Where bytes are split into pieces makes
+no difference, and a piece that comes twice is shown once.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ from flarelog.render.tracebacks import TRACEBACK
 from flarelog.text import legible, several
 from flarelog.values import frozen
 
-if TYPE_CHECKING:  # who wants no times does not wait for it
+if TYPE_CHECKING:  # a view without times needs none
     from flarelog.render.zones import Stamps
 
-QUIET = 0.05  # seconds without a byte after which what is complete is shown
-SETTLE = 0.25  # seconds after which it is shown although more comes all the time
+QUIET = 0.05  # seconds without a byte after which complete lines are shown
+SETTLE = 0.25  # seconds after which they are shown although bytes keep coming
 
 Item = Line | None
-"""A line or a note; None where lines between two that are shown are left out."""
+"""A line or a note; None where lines between two shown ones are left out."""
 
 
 Block = tuple[StreamId, Sequence[Item]]
-"""What is shown of a stream, before another one comes in between."""
+"""Items of one stream that are shown together."""
 
 
 class Display(Protocol):
-    """Where lines go."""
+    """Shows lines."""
 
     terminal: bool
 
     def known(self, streams: Iterable[StreamId]) -> None:
-        """These are all that are known by now."""
+        """Learn *streams*, all that are known by now."""
 
     def wants(self, stream: StreamId) -> bool:
         """Whether more of *stream* is wanted."""
 
     def show(self, blocks: Sequence[Block]) -> None:
-        """Raises OSError."""
+        """Show *blocks*. Raises OSError."""
 
     def before(self, stream: StreamId) -> str:
-        """What stands before a row of *stream*, as before its lines."""
+        """The prefix of a row of *stream*, as of its lines."""
 
     def draw(self, rows: Callable[[], list[str]], now: float) -> None:
-        """What may be drawn below the lines: those that are not complete, by stream, and the state of the sites."""
+        """Draw *rows*, which may change, below the lines: the incomplete ones by stream, and the state of the sites."""
 
     async def drain(self) -> None:
-        """Return when what was shown has been taken. Raises OSError."""
+        """Return when the output has taken all that was shown. Raises OSError."""
 
     def enough(self, caught_up: bool, now: float) -> bool:
-        """Whether nothing more is wanted; *caught_up*: what there was at the beginning was shown."""
+        """Whether the display is done; *caught_up*: everything that was there at the beginning was shown."""
 
 
 @frozen
@@ -74,19 +74,19 @@ class View:
     choice: Choice = field(default_factory=Choice)
     new: Callable[[], Renderer] = Renderer
     stamped: Callable[[str], int | None] = stamp
-    stamps: Callable[[StreamId], Stamps] | None = None  # what reads a stream's times; None: nobody wants them
-    notes: bool = True  # what is to be known of the stream, between its lines
+    stamps: Callable[[StreamId], Stamps] | None = None  # reads a stream's times; None: they are not needed
+    notes: bool = True  # show notes about the stream between its lines
     blocks: bool = False  # keep the lines of a traceback together
-    bars: bool = False  # show rows that may change, where that can be done
-    raw: bool = False  # nothing but the bytes
-    ranks: Callable[[StreamId], RankedLines] | None = None  # what chooses a stream's lines by their ranks
-    keep: Sieve | None = None  # nobody wants more than this keeps
-    merged: bool = False  # with other streams' lines, by their times
+    bars: bool = False  # show rows that may change, where the output can redraw them
+    raw: bool = False  # show nothing but the bytes
+    ranks: Callable[[StreamId], RankedLines] | None = None  # chooses a stream's lines by their ranks
+    keep: Sieve | None = None  # a sieve for a caller that needs no other lines
+    merged: bool = False  # lines are merged with other streams' by their times
 
     @property
     def sieve(self) -> Sieve | None:
-        """What may be left out early. Not where times choose or put in order: a line that tells none has that of the
-        line before it.
+        """The sieve for the origin; None where every line is needed. Times that choose or order lines need all lines:
+        a line without a time has that of the line before it.
         """
         choice = self.choice
         if self.merged:
@@ -95,13 +95,13 @@ class View:
             return self.keep
         if self.raw or not choice.include or choice.since is not None or choice.until is not None:
             return None
-        if choice.level is not None:  # of a line that tells none it is that of the line before it
+        if choice.level is not None:  # a line without a level has that of the line before it
             return None
         return sieve(choice.include, choice.before, choice.after)
 
 
 class _Last:
-    """The last *most* lines, and what stands between them."""
+    """The last *most* lines, and the items between them."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -126,10 +126,10 @@ def _is_line(item: Item) -> bool:
 
 
 class Flow:
-    """*stream* from *start* on. With *tail* that many of the lines before *until* are shown, and all behind it.
+    """*stream* from *start* on. *tail*: show that many of the lines before *until*, and all lines behind it.
 
-    *style*: the colours that go on at *start*. *over*: nothing more than that will come. Then the last lines are those
-    that there are in the end, and no row that may still change is shown before another one.
+    *style*: the colours that continue at *start*. *over*: no bytes come behind *until*. The tail is then shown at the
+    end, so that no row that may still change is shown before another one.
     """
 
     def __init__(
@@ -147,8 +147,8 @@ class Flow:
         style: str = "",
     ) -> None:
         self.stream = stream
-        self.position = start  # of the byte that comes next
-        self.marks = 0  # how many are known
+        self.position = start  # offset of the next byte
+        self.marks = 0  # number of known marks
         self._view, self._start = view, start
         self._renderer = view.new()
         self._renderer.jump(start, style)
@@ -164,17 +164,17 @@ class Flow:
         self._ranked = view.ranks(stream) if view.ranks is not None else None
         self._tail = None if tail is None or until <= start else _Last(tail)
         self._until, self._over = until, over
-        # A line may be shown without the one before it, whose time it has.
+        # A line may be shown without the line before it, whose time it shares.
         self._leaves_out = not view.choice.everything or self._ranked is not None or self._tail is not None
-        self._said: int | None = None  # the last time that a line told
-        self._packed: bool | None = None  # whether it is compressed; None: nothing has come
+        self._said: int | None = None  # the time of the last line that told one
+        self._packed: bool | None = None  # whether the log is compressed; None: no byte has come
         self._spent = 0  # units of work
         self._fed = self._settled = float("-inf")
-        self._dirty = False  # something may be complete that was not given out
+        self._dirty = False  # complete lines may wait in the renderer
 
     @property
     def plain(self) -> bool:
-        """Whether it is known that no container runtime wrote it."""
+        """Whether the log is known not to come from a container runtime."""
         return self._renderer.plain
 
     @property
@@ -183,12 +183,12 @@ class Flow:
 
     @property
     def cut(self) -> int:
-        """Lines that nothing matched, and that are longer than what was read of them."""
+        """The number of lines that did not match and were longer than the part that was read."""
         return self._chooser.cut
 
     @property
     def spent(self) -> int:
-        """Units of work that drawing it took, but for a quarter for each byte of a piece: bars may have that."""
+        """Units of work spent on drawing, less a quarter of a unit for each byte, which bars may take."""
         return self._spent
 
     @property
@@ -198,7 +198,7 @@ class Flow:
 
     @property
     def place(self) -> int:
-        """Where to go on another time: what lies before it was shown, of a line all or nothing."""
+        """The offset to resume at: each line before it was shown, and no part of the line behind it."""
         if self._tail is not None:
             return self._start
         held = None if self._blocks is None else self._blocks.first
@@ -209,13 +209,13 @@ class Flow:
         return self._renderer.open(most)
 
     def know(self, info: StreamInfo) -> None:
-        """Take in what is known of the stream."""
+        """Learn the stream's marks and times of arrival."""
         self.learn(0, info.marks)
         if self.stamps is not None:
             self.stamps.came(info)
 
     def learn(self, first: int, marks: Sequence[Mark]) -> None:
-        """Marks of the stream, from number *first* on; those that are known already are passed over."""
+        """Add marks of the stream, from number *first* on; known ones are skipped."""
         if first <= self.marks:
             self._pending.extend(marks[self.marks - first :])
             self._lost += [mark.length for mark in marks[self.marks - first :] if isinstance(mark, Gap)]
@@ -224,7 +224,7 @@ class Flow:
             self.marks = max(self.marks, first + len(marks))
 
     def feed(self, offset: int, data: Buffer, now: float) -> list[Item]:
-        """What is to be shown when *data*, at *offset*, has come at *now*, in seconds of any clock."""
+        """The items to show when *data*, at *offset*, comes at *now*, in seconds of any clock."""
         data = bytes(data)[max(0, self.position - offset) :]
         offset = max(offset, self.position)
         out: list[Item] = []
@@ -238,7 +238,7 @@ class Flow:
             cut = self._until - offset
             return self.feed(offset, data[:cut], now) + self.feed(self._until, data[cut:], now)
         if offset > self.position:
-            out += self._chosen(self._renderer.close(now))  # no cursor goes back over what is left out
+            out += self._chosen(self._renderer.close(now))  # no cursor goes back over skipped bytes
             out += self._noted(offset)
             self.position = offset
             self._renderer.jump(offset)
@@ -263,7 +263,7 @@ class Flow:
         return self._note(text, "compressed", {})
 
     def settle(self, now: float) -> list[Item]:
-        """What is complete, when for a while nothing came or nothing was given out; and the notes that are due."""
+        """The complete items, once no byte came for QUIET, or after SETTLE at the latest; and the notes due by now."""
         out = self._noted(self.position) if self._pending else []
         if self._dirty and (now - self._fed >= QUIET or now - self._settled >= SETTLE):
             out += self._chosen(self._renderer.settle()) if self._tail is None else []
@@ -274,14 +274,14 @@ class Flow:
         return self._given(out)
 
     def close(self, now: float) -> list[Item]:
-        """Nothing more comes, for now."""
+        """The remaining items, because nothing more comes for now."""
         out = self._noted(self.position)
         out += self._chosen(self._renderer.close(now)) + self._whole()
         self._dirty, self._until, self._over = False, 0, False
         return self._given(out)
 
     def skip(self, offset: int, text: str, now: float) -> list[Item]:
-        """Leave out what lies before *offset*, where a line begins; *text* says why."""
+        """Skip the bytes before *offset*, where a line begins; *text* says why."""
         out = self._chosen(self._renderer.close(now)) + self._whole()
         out += self._note(text, "skipped", {"length": offset - self.position})
         while self._pending and self._pending[0].offset < offset:
@@ -292,20 +292,20 @@ class Flow:
         return self._given(out)
 
     def later(self) -> list[Item]:
-        """The note that others come first."""
+        """The note that the other logs come before the rest of this one."""
         text = "this log is slow to draw: its rest is shown after the other logs"
         return self._note(text, "later", {})
 
     def end(self, sealed: bool, length: int | None = None) -> list[Item]:
-        """The note that nothing more will come, with all gaps of the log. *length*: bytes of the stream, whatever was
-        asked for.
+        """The note that the log has ended, with all its gaps. *length*: bytes of the whole stream, whatever was asked
+        for.
         """
         at = self.position if length is None else min(self.position, length)
         how = "its receipt is complete" if sealed else "without a receipt: its last bytes may be missing"
         how += f"; {gaps_text(self._lost)}" if self._lost else ""
         return self._note(f"ended at {several(at, 'byte')}, {how}", "ended", {"sealed": sealed}, at)
 
-    # --- what is shown
+    # --- items
 
     def _chosen(self, lines: list[Line]) -> list[Item]:
         if not self._view.notes:
@@ -325,7 +325,7 @@ class Flow:
         return list(self._in_blocks(items, self._blocks))
 
     def _placed(self, line: Line) -> Line:
-        """*line*, which knows its place in time without those before it."""
+        """*line*, with its place in time known without the lines before it."""
         if isinstance(line, Note):
             line.said = self._said
             return line
@@ -346,7 +346,7 @@ class Flow:
                     yield from block
 
     def _whole(self) -> list[Item]:
-        """The block that has not ended."""
+        """The unfinished block."""
         return [line for block in self._blocks.settle() for line in block] if self._blocks is not None else []
 
     def _given(self, items: list[Item]) -> list[Item]:
@@ -355,7 +355,7 @@ class Flow:
         self._tail.add(items)
         if self._over or self.position < self._until:
             return []
-        if self._until:  # more comes
+        if self._until:  # the flow is not closed: more bytes come
             self._tail.add(self._chosen(self._renderer.settle()) + self._whole())
         tail, self._tail = self._tail, None
         return tail.take()
@@ -368,7 +368,7 @@ class Flow:
         while self._pending and self._pending[0].offset <= position:
             mark = self._pending.popleft()
             if isinstance(mark, Attributes):
-                continue  # nothing of the bytes
+                continue  # attributes say nothing about bytes
             if mark.offset >= self._start:
                 out += self._of(mark)
             if isinstance(mark, Generation):
@@ -400,7 +400,7 @@ class Flow:
                     text, name = f"late bytes of an earlier file, {legible(mark.path)}", "file-continued"
                 else:
                     text, name = f"a new file begins, {legible(mark.path)}", "file-began"
-        # What a line's bytes were torn by, tears its text.
+        # A mark that tears the bytes of a line tears its text too.
         lines = self._renderer.close() if tears(mark) else self._renderer.settle()
         return self._chosen(lines) + self._whole() + self._note(text, name, event, mark.offset)
 
@@ -417,7 +417,7 @@ class Flow:
 
 
 class Bytes(Flow):
-    """A stream as it is: what is to be shown are its bytes."""
+    """A stream that is shown as its bytes."""
 
     @property
     def plain(self) -> bool:

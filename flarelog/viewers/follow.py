@@ -1,8 +1,8 @@
-"""A run's streams as they grow, on their way to whoever reads them: ``follow`` is this.
+"""Shows a run's streams as they grow: ``follow``.
 
-Streams are found by looking, each is read by a straight loop, and one loop shows what they bring, in turns. What it has
-not shown waits, as little of each stream as has a bound, and with it its reader: nothing is lost on the way to a pipe,
-and no stream waits for another. A terminal that is too slow skips what came since it began, and says so.
+One loop lists the streams, each stream has a loop that reads it, and one loop shows their pieces in turns. Each stream
+has a bounded queue, and its reader waits while the queue is full: a pipe loses nothing, and no stream waits for
+another. A terminal that is too slow skips bytes that came after the start, and a note says so.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from flarelog.viewers.turns import TURN, Turns
 
 Order = Literal["arrival", "time"]
 
-LOOK_EVERY = 1.0  # seconds between two looks at which streams there are
-LOOK_AT_LEAST = 10.0  # seconds: where a look takes half a second or more
-TICK = 0.05  # seconds between two looks at what is complete
-LIVE_READS = 64  # streams that are read as they grow; of more each is read when a look shows that it has grown
-LOOK_SHARE = 4  # a look at those takes a fifth of the time at most
-GROWN_EVERY = 0.25  # seconds between two looks at which of those have grown, where a receiver tells that
-OVERLAP = 0.5  # seconds of growth that two such looks both tell of: what has come is committed a little later
-SIDE_BY_SIDE = 16  # such reads at a time
-READERS_TURNS = 4  # of the loop, between two of what is shown: a piece takes a reader several
-AT_ONCE = 32  # pieces that are shown before they are handed on
-SLOW = 1.0  # seconds that a terminal may hold up a stream before it skips something
-BEHIND = 512 << 10  # bytes by which it must be behind then
-SKIPPED_TO = 40  # lines before the end that are shown then
-RANKS_WITHIN = 10.0  # seconds in which a sidecar has told a log's rank; what is still waited for then is told
-TOGETHER = 0.1  # seconds within which the readers of logs that are removed together have heard of it
+LOOK_EVERY = 1.0  # seconds between two listings of the streams
+LOOK_AT_LEAST = 10.0  # seconds: the pause at most, where a listing takes half a second or more
+TICK = 0.05  # seconds between two checks for complete lines
+LIVE_READS = 64  # streams that are followed; with more, each stream is read when a listing shows that it has grown
+LOOK_SHARE = 4  # a look for growth takes a fifth of the time at most
+GROWN_EVERY = 0.25  # seconds between two looks for growth, where the origin can tell it
+OVERLAP = 0.5  # seconds of growth that two such looks share, because bytes are committed some time after they came
+SIDE_BY_SIDE = 16  # concurrent reads of streams that are not followed
+READERS_TURNS = 4  # of the event loop, between two batches on the display: a piece takes a reader several
+AT_ONCE = 32  # pieces that are shown before the display is drained
+SLOW = 1.0  # seconds for which a terminal may hold up a stream before the stream skips bytes
+BEHIND = 512 << 10  # bytes: a stream with a smaller backlog skips nothing
+SKIPPED_TO = 40  # lines before the end, at which a stream that skipped resumes
+RANKS_WITHIN = 10.0  # seconds in which a sidecar usually tells a log's rank; later a message says that logs wait for it
+TOGETHER = 0.1  # seconds within which the readers of logs that are removed together notice it
 
 
 class _Skip(NamedTuple):
-    """In the place of a piece: what lies before it is left out."""
+    """A note in the place of a piece: the bytes before its offset are skipped."""
 
     text: str
 
 
 class Follow:
-    """What *reading* finds, on *display*, until the run has ended."""
+    """Shows the streams of *reading* on *display* until the run has ended."""
 
     def __init__(
         self, reading: Reading, display: Display, order: Order = "arrival", ranks: RankChooser | None = None
@@ -63,21 +63,21 @@ class Follow:
             Merge(stamped=reading.view.stamped, ahead=reading.ahead) if order == "time" else None
         )
         self._turns: Turns[StreamId, Mark | _Skip] = Turns()
-        self._come = asyncio.Event()  # something waits to be shown
-        self._unsettled: dict[StreamId, None] = {}  # in the order in which they came
-        self._grew = set[StreamId]()  # of many streams those that have grown, and that are not read on yet
+        self._come = asyncio.Event()  # set while a piece waits to be shown
+        self._unsettled: dict[StreamId, None] = {}  # in order of arrival
+        self._grew = set[StreamId]()  # with many streams: those that have grown and are not read yet
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)
-        self._over = False  # the run has ended: there will be no more than what was listed
-        self._looked = False  # what is found from now on is new
-        self._waiting = self._refused = False  # for a first stream, and it was said; and that it was refused
-        self._removed = asyncio.Event()  # a stream was, and nobody was told
+        self._over = False  # the run has ended: no stream grows past its listed length
+        self._looked = False  # the first listing is done: streams found later are new
+        self._waiting = self._refused = False  # whether messages were shown: waiting for a first stream; its refusal
+        self._removed = asyncio.Event()  # a reader noticed that its stream was removed
         self._told_removed = set[StreamId]()
-        self._said = False  # which sites of those that are named have not come
-        self._ranks_due = float("inf")  # when people are told that ranks are waited for
+        self._said = False  # the message about named sites without a stream was shown
+        self._ranks_due = float("inf")  # when a message says that logs wait for their ranks
 
     @property
     def places(self) -> dict[StreamId, int]:
-        """Where to go on with each stream another time."""
+        """The offset of each stream at which a later reader resumes."""
         found = {}
         for stream, each in self._reading.streams.items():
             if each.removed is not None:
@@ -87,7 +87,7 @@ class Follow:
         return found
 
     async def run(self) -> None:
-        """Show what comes until the run has ended. Raises FlarelogError, OSError."""
+        """Show the streams until the run has ended. Raises FlarelogError, OSError."""
         try:
             async with asyncio.TaskGroup() as group:
                 looking = group.create_task(self._look(group)), group.create_task(self._look_at_grown(group))
@@ -102,7 +102,7 @@ class Follow:
         self._demand_any(())
 
     async def _look(self, group: asyncio.TaskGroup) -> None:
-        """Find streams, and the run's end."""
+        """List the streams and ask for the run's state, again and again."""
         looked = False
         while True:
             began, pause = time.monotonic(), LOOK_EVERY
@@ -114,9 +114,9 @@ class Follow:
                     raise
                 self._reading.lost(error)
             else:
-                if looked and self._reading.away is None:  # what takes a receiver long is not asked for often
+                if looked and self._reading.away is None:  # a slow listing is repeated less often
                     pause = min(LOOK_AT_LEAST, max(LOOK_EVERY, 20 * (time.monotonic() - began)))
-                looked = True  # the first of them waited for a connection
+                looked = True  # the first listing includes the wait for a connection
                 self._reading.back()
                 if state is RunState.ENDED and not infos and not self._reading.streams:
                     await self._nothing_comes()
@@ -134,13 +134,11 @@ class Follow:
                 await asyncio.sleep(TOGETHER)
 
     def _tell_removed(self, infos: Sequence[StreamInfo]) -> None:
-        """Say which logs were removed, once, of which *infos* were listed after that. Raises NotFound where none is
-        left.
-        """
+        """Say, once, which logs were removed; *infos* were listed after that. Raises NotFound where no log is left."""
         self._removed.clear()
         streams, listed = self._reading.streams, {info.stream for info in (*infos, *self._reading.unstored)}
         for stream, each in streams.items():
-            if each.done and not each.unread and stream not in listed:  # nobody reads it who could hear of it
+            if each.done and not each.unread and stream not in listed:  # no reader is left to notice the removal
                 self._reading.remove(stream)
         self._demand_any(infos)
         gone = [stream for stream, each in streams.items() if each.removed is not None]
@@ -150,13 +148,13 @@ class Follow:
             self._reading.say(f"{_were_removed(new)}; the other logs are shown")
 
     def _demand_any(self, infos: Sequence[StreamInfo]) -> None:
-        """Raises NotFound where all logs that were found were removed; *infos*: what there is now."""
+        """Raises NotFound where all logs that were found were removed; *infos*: the logs listed now."""
         streams = self._reading.streams
         if streams and not infos and all(each.removed is not None for each in streams.values()):
             raise NotFound(_were_removed(list(streams)))
 
     def _is_there(self, info: StreamInfo, asked: float) -> bool:
-        """Whether *info*, which was *asked* for, is of a stream that is shown: one that was removed may begin anew."""
+        """Whether *info*, listed at *asked*, is of a stream to show: a removed stream may begin anew."""
         each = self._reading.streams.get(info.stream)
         if each is None or each.removed is None:
             return True
@@ -168,19 +166,19 @@ class Follow:
         return True
 
     async def _nothing_comes(self) -> None:
-        """Raises NotFound where the run has ended and nothing that is wanted has come."""
-        from flarelog.viewers.missing import missing, never_stored, said  # for a mistake alone
+        """Raises NotFound where the run has ended and no wanted log has come."""
+        from flarelog.viewers.missing import missing, never_stored, said  # only a mistake needs it
 
         if refused := never_stored(self._reading.unstored):
             raise NotFound(refused)
         what, meant = "", ""
-        with contextlib.suppress(FlarelogError):  # the next look tells
+        with contextlib.suppress(FlarelogError):  # the next listing raises it
             what, meant = await missing(self._reading.origin, self._reading.selection)
         if what:
             raise said(f"{what}; nothing of it came before the run ended", meant)
 
     async def _look_at_grown(self, group: asyncio.TaskGroup) -> None:
-        """Have those of many streams read that have grown, between two looks at all of them."""
+        """With many streams: read those that have grown, between two listings of all."""
         since, pause = time.monotonic(), GROWN_EVERY
         while True:
             await asyncio.sleep(pause)
@@ -191,18 +189,18 @@ class Follow:
             try:
                 infos = await self._reading.grown(began - since + OVERLAP)
             except FlarelogError:
-                continue  # the look at all of them says what is wrong
+                continue  # the listing of all streams reports the error
             if infos is None:
                 return
             looked = time.monotonic() - began
-            if looked < OVERLAP:  # else the receiver may have told of a time that begins too late
+            if looked < OVERLAP:  # a slower answer may cover a window that began too late
                 since = began
             if begun := self._grown(infos, group):
                 await asyncio.wait(begun, timeout=LOOK_AT_LEAST)
             pause = max(GROWN_EVERY, LOOK_SHARE * looked, time.monotonic() - began)
 
     def _grown(self, infos: Iterable[StreamInfo], group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
-        """Read on what has grown; the tasks that do. What is being read just now is looked at again."""
+        """Start to read the streams that have grown; return the tasks. A stream that is being read is tried again."""
         begun, streams = [], self._reading.streams
         if new := [info for info in infos if info.stream not in streams]:
             self._found(new, group, over=self._over)
@@ -221,7 +219,7 @@ class Follow:
         return begun
 
     async def _say_waiting(self) -> None:
-        from flarelog.viewers.missing import missing, never_stored  # for who comes too early
+        from flarelog.viewers.missing import missing, never_stored  # only an early reader needs it
 
         waiting, self._waiting = self._waiting, True
         if refused := never_stored(self._reading.unstored):
@@ -231,13 +229,13 @@ class Follow:
         if waiting or refused:
             return
         what, meant = f"{self._reading.origin.name} has no such log", ""
-        with contextlib.suppress(FlarelogError):  # the next look tells
+        with contextlib.suppress(FlarelogError):  # the next listing raises it
             what, meant = await missing(self._reading.origin, self._reading.selection)
         if what:
             self._reading.say(f"{what} yet: waiting{f' (did you mean {meant}?)' if meant else ''}")
 
     def _say_missing(self, infos: Iterable[StreamInfo]) -> None:
-        """Say for which of the sites that are named nothing has come, while others are shown."""
+        """Say which of the named sites have no stream, while others are shown."""
         there = {info.stream.site for info in infos}
         absent = [site for site in dict.fromkeys(self._reading.selection.named) if site not in there]
         if absent:
@@ -261,7 +259,7 @@ class Follow:
                 continue
             if self._ranks.readable(str(each.info.stream), each.received) == each.received:
                 held += 1
-                continue  # until its rank is known
+                continue  # it is not read until its rank is known
             if over and not each.last and (behind or not each.done):
                 if each.reading is not None:
                     each.reading.cancel()
@@ -295,7 +293,7 @@ class Follow:
                 self._removed.set()
 
     async def _put(self, each: Stream, number: int, what: Buffer | Mark | _Skip) -> None:
-        """Let *what* be shown in its turn; wait while too much of the stream is not shown yet."""
+        """Queue *what* for the display; wait while the stream's queue is full."""
         while not self._turns.has_room(each.info.stream):
             await each.shown.wait()
         self._turns.add(each.info.stream, number, what)
@@ -303,13 +301,13 @@ class Follow:
         self._come.set()
 
     async def _pass_on(self, each: Stream, *, follow: bool) -> bool:
-        """Read until there is no more; False when something was skipped and it goes on behind it."""
+        """Read to the end; False when bytes were skipped and reading goes on behind them."""
         found = self._reading.pieces(each, follow=follow, looked=each.shown.wait)
         async with contextlib.aclosing(found) as pieces:
             async for number, what in pieces:
                 held = each.held_for(time.monotonic())
                 if held and not (follow or each.last):
-                    return True  # a later look goes on: others need its place
+                    return True  # a later listing resumes it: other streams need its slot
                 if held:
                     await asyncio.sleep(held)
                 began = time.monotonic()
@@ -318,7 +316,7 @@ class Follow:
                     if end > number:
                         await self._put(each, number, what[: end - number])
                         each.took(number, what[: end - number])
-                    return True  # the rest is read when its rank is known
+                    return True  # the rest is read when the rank is known
                 await self._put(each, number, what)
                 each.took(number, what)
                 if not isinstance(what, Buffer):
@@ -332,7 +330,7 @@ class Follow:
         return True
 
     async def _skipped(self, each: Stream) -> bool:
-        """Leave out what a terminal that is too slow cannot show, of what came since this began."""
+        """Skip bytes that came after the start and that a slow terminal cannot show; return whether it skipped."""
         end = each.info.committed
         if each.received < each.first or end - each.received < BEHIND:
             each.slow = 0.0
@@ -348,7 +346,7 @@ class Follow:
         return True
 
     async def _show(self) -> None:
-        """Show what the readers bring, until there is no more."""
+        """Show the queued pieces until all streams are complete."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         while not self._finished():
@@ -380,7 +378,7 @@ class Follow:
         )
 
     def _take_turns(self) -> None:
-        """Take what is next, as much as may be handed on at once."""
+        """Show the next pieces, bounded in number, bytes and CPU time."""
         size, began = 0, time.thread_time()
         last = began
         for _ in range(AT_ONCE):
@@ -421,8 +419,8 @@ class Follow:
         self._display.draw(lambda: self._rows(now), now)
 
     def _rows(self, now: float) -> list[str]:
-        """What may be drawn: the open rows of each stream that is live, and the state of the sites."""
-        from flarelog.receiver import phases  # for a terminal alone
+        """The rows below the lines: the open rows of each live stream, and a summary of the sites."""
+        from flarelog.receiver import phases  # only a terminal needs it
 
         rows, infos = [], []
         for stream, each in self._reading.streams.items():
@@ -431,14 +429,14 @@ class Follow:
             if self._reading.view.bars and not each.ended and self._reading.view.choice.everything:
                 rows += [self._display.before(stream) + text for text in each.flow.open() if text.strip()]
             known = each.info.state
-            # A store tells no more than what comes; what has come since a receiver was asked is newer than its word.
+            # A store knows no state, and bytes received since the last listing are newer than a receiver's state.
             if known is None or each.received > each.info.committed:
                 known = State(linked=True, grown=now - each.heard)
             infos.append(replace(each.info, state=known, sealed=each.info.sealed or each.ended))
         if self._reading.away is None:
             return [*rows, phases.summary(infos)]
         name, since = self._reading.origin.name, phases.spoken(now - self._reading.away)
-        return [*rows, f"no connection for {since}: retrying {name}"]  # on few columns the name is what is cut off
+        return [*rows, f"no connection for {since}: retrying {name}"]  # the name is last: a narrow terminal cuts it
 
     def _end(self, each: Stream) -> None:
         if not each.ended:
@@ -470,6 +468,6 @@ def _were_removed(streams: Sequence[StreamId]) -> str:
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What went wrong first: what else did is its consequence."""
+    """The first of *errors*: the others are its consequences."""
     found = errors.exceptions[0]
     return _first(found) if isinstance(found, BaseExceptionGroup) else found

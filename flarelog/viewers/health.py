@@ -1,4 +1,4 @@
-"""How the machines of sites fare, for people: a table, and a sentence where something is about to run out."""
+"""The health of sites' machines, for people: a table, and a sentence where something is about to run out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flarelog.text import legible, several
 _FULL = 0.95  # of the memory
 _LITTLE = 0.02  # of the disk
 _WAITING = 20.0  # percent of the time
-FEW = 3  # files that cannot be read, and that a sentence about something else names
+FEW = 3  # unreadable files that a sentence about something else names
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 HEAD = (
@@ -35,21 +35,21 @@ HEAD = (
 
 
 def told(infos: Iterable[StreamInfo]) -> Iterator[tuple[str, str, Health]]:
-    """(run, site, health) of each producer that told it."""
+    """(run, site, health) of each producer that reported its health."""
     for info in infos:
         if info.state is not None and info.state.health is not None and not info.sealed:
             yield info.stream.run, info.stream.site, info.state.health
 
 
 def table(infos: Iterable[StreamInfo]) -> list[tuple[str, ...]]:
-    """A row for each producer that told how its machine fares, behind the names of the columns that any row has
-    something for; empty where none has told.
+    """A row for each producer that reported its health, below the column names, without empty columns; empty where none
+    reported.
     """
     return _filled([HEAD, *((run, site, *_figures(health)) for run, site, health in told(infos))])
 
 
 def record(info: StreamInfo) -> dict[str, Any] | None:
-    """For programs: what is visible of it."""
+    """The known figures of *info*'s health, for programs; None where there is none."""
     health = info.state.health if info.state is not None else None
     if health is None:
         return None
@@ -57,23 +57,23 @@ def record(info: StreamInfo) -> dict[str, Any] | None:
 
 
 def figures(health: Health) -> dict[str, Any]:
-    """What is visible of *health*."""
+    """The known figures of *health*, by name."""
     values = {one.name: getattr(health, one.name) for one in fields(health)}
     return {name: value for name, value in values.items() if value not in (None, ())}
 
 
 def table_of(healths: Iterable[tuple[str, Health]]) -> list[tuple[str, ...]]:
-    """As ``table``, of the sites of one run."""
+    """As ``table``, for the sites of one run."""
     return _filled([HEAD[1:], *((site, *_figures(health)) for site, health in healths)])
 
 
 def _filled(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Without the columns that no row has something for."""
+    """*rows* without the empty columns."""
     return list(zip(*(column for column in zip(*rows, strict=True) if set(column[1:]) - {"-"}), strict=True))
 
 
 def warnings(infos: Collection[StreamInfo]) -> list[str]:
-    """A line for each thing that is about to run out at a site, and each log that cannot be read there."""
+    """A line for each resource that is about to run out at a site, and for each log that cannot be read there."""
     return [
         *(f"health: {sentence}" for sentence in short(infos)),
         *(f"missing: {sentence}" for sentence in unread(infos)),
@@ -81,13 +81,13 @@ def warnings(infos: Collection[StreamInfo]) -> list[str]:
 
 
 def short(infos: Iterable[StreamInfo]) -> list[str]:
-    """A sentence for each thing that is about to run out at a site."""
+    """A sentence for each resource that is about to run out at a site."""
     lines = (f"{run}/{site}: {what}" for run, site, health in told(infos) for what in _short_of(health))
     return list(dict.fromkeys(lines))
 
 
 def unread(infos: Collection[StreamInfo]) -> list[str]:
-    """A sentence for each file that a site has, and that its sidecar cannot read; at last for those without a name."""
+    """A sentence for each file at a site that its sidecar cannot read; files without a name come last."""
     return [*_named(infos), *unreadable(map(_kept, _unnamed(infos)), infos)]
 
 
@@ -110,7 +110,7 @@ def _kept(info: StreamInfo) -> tuple[str, str, str]:
 
 
 def called(info: StreamInfo) -> str:
-    """What *info* is of, which is not stored: the name at the site."""
+    """The name, at the site, of the log *info*, which is not stored."""
     if info.about == OTHERS:
         return "more files"
     name = info.about.rstrip("/") or info.stream.log
@@ -118,7 +118,7 @@ def called(info: StreamInfo) -> str:
 
 
 def few_missing(infos: Collection[StreamInfo]) -> list[str]:
-    """The first of ``unstored_sentences``, of ``unread`` and of ``unknown_ends``, and how many more there are."""
+    """The first of ``unstored_sentences``, ``unread`` and ``unknown_ends``, and how many more there are."""
     found, ends, refused = _named(infos), unknown_ends(infos), unstored_sentences(infos)
     more, others, unnamed = len(found) - FEW, len(ends) - FEW, _unnamed(infos)
     rest = unreadable(map(_kept, unnamed), infos)
@@ -142,7 +142,7 @@ def _more_ends(others: int) -> str:
 
 
 def unreadable(said: Iterable[tuple[str, str, str]], infos: Iterable[StreamInfo]) -> list[str]:
-    """The sentences of (run, site, what its sidecar says of a file), without files of which *infos* tells bytes."""
+    """The sentences of (run, site, a sidecar's message about a file), without files of which *infos* has bytes."""
     held = {(info.stream.run, info.stream.site, info.stream.log) for info in infos if info.committed}
     sentences = (
         f"{run}/{site}: {legible(what)}"
@@ -183,7 +183,7 @@ def _figures(health: Health) -> Iterator[str]:
 
 
 def _between(least: float | None, most: float | None) -> str:
-    """``3-97%``: of the idlest and of the busiest."""
+    """``3-97%``: the idlest and the busiest GPU."""
     if least is None or most is None:
         return "-"
     return f"{most:.0f}%" if round(least) == round(most) else f"{least:.0f}-{most:.0f}%"

@@ -1,13 +1,12 @@
-"""A lane a site over time, of a run's moments: how many bytes came when, what else the site was, and what happened.
+"""Turns a run's moments into lanes, one for each site: bytes over time, the site's states, and events.
 
 Pure, by the receiver's clock: the same moments give the same lanes. Laws that hold here:
 
 - A lane's size depends on the number of buckets alone: signs of one kind in one bucket are one sign.
-- Growth is known at a few hundred points a log. Bytes between two points that are near are spread over the time between
-  them; of two that are far apart they came at the later one. A stillness that the points could hide is not shown.
-- What a site is called at a time is what is worst of its logs then: silent, lost link, paused. Else it sends, or is
-  quiet.
-- A receiver that was killed wrote the end of nothing: a log that grows, or is opened again, goes on.
+- Growth is known at a few hundred points a log. Bytes between two near points are spread over the time between them;
+  bytes between two distant points count at the later one. Pauses too short for the points to tell are not shown.
+- A site's state is the worst of its logs' states: silent, lost link, paused. Otherwise the site sends, or is quiet.
+- A killed receiver recorded no end: a log that grows, or is opened again, goes on.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from flarelog.text import several
 from flarelog.viewers.health import figures
 
 BUCKETS = 1200
-STRETCHES = 100  # of a log's life: its growth tells of each when it began and ended, and of nothing in between
-LATE = 2000  # milliseconds after a link is lost in which what was under way may still become durable
+STRETCHES = 100  # parts of a log's life: its growth has a first and a last point in each, and none between
+LATE = 2000  # milliseconds after a lost link in which bytes in flight may still become durable
 
 Span = tuple[int, int]
 
 
 class Stretch(NamedTuple):
-    """A time for which a site did not send. Milliseconds since 1970."""
+    """A time in which a site did not send. Milliseconds since 1970."""
 
     begin: int
     end: int
@@ -45,33 +44,33 @@ class Stretch(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """What happened at one time."""
+    """An event at one time."""
 
     at: int
     what: str  # gap, rotation, receipt, exit, begun; closed: without a receipt
     text: str
-    log: str  # of several, the first
+    log: str  # the first of several logs
     offset: int
 
 
 @dataclass(slots=True)
 class Lane:
-    """What became of one site."""
+    """The lane of one site."""
 
     site: str
     density: list[int]  # bytes that came in each bucket
     stretches: list[Stretch]
     signs: list[Sign]
-    begun: int = 0  # when its first and its last bytes came, in the whole run; 0: none did
+    begun: int = 0  # when the first and the last bytes of the whole run came; 0: none came
     grown: int = 0
-    over: bool = False  # nothing more is expected of it
-    worst: Health | None = None  # how its machine fared at its worst
-    now: Stretch | None = None  # what it became last: at the last moment it may have ended what it was until then
+    over: bool = False  # no log is expected to grow
+    worst: Health | None = None  # its machine's worst health
+    now: Stretch | None = None  # the last state that it reached, maybe at the lane's last moment
 
 
 @dataclass(slots=True)
 class Lanes:
-    """Of a run, from *begin* to *end*, in milliseconds since 1970."""
+    """The lanes of a run, from *begin* to *end*, in milliseconds since 1970."""
 
     begin: int
     end: int
@@ -79,14 +78,14 @@ class Lanes:
 
 
 def lanes_of(moments: Iterable[Moment], *, begin: int = 0, end: int = 0, buckets: int = BUCKETS, now: int = 0) -> Lanes:
-    """The lanes of all sites of which *moments*, in the order of their times, tell; in the order of the sites' names.
+    """The lanes of all sites in *moments*, which are in the order of time; the lanes are in the order of the names.
 
-    *begin*, *end*: what is looked at; 0: from the first moment to the last one, or to *now* where a log has not ended.
+    *begin*, *end*: the span of time; 0: from the first moment to the last one, or to *now* where a log has not ended.
     """
     found: dict[str, _Site] = {}
     latest = 0
     for one in moments:
-        if one.health is None:  # what a machine tells brings no lane on
+        if one.health is None:  # health alone does not prolong the lanes
             latest = max(latest, one.at)
         if one.site:
             known = found.get(one.site)
@@ -102,7 +101,7 @@ def lanes_of(moments: Iterable[Moment], *, begin: int = 0, end: int = 0, buckets
 
 
 def lanes_record(lanes: Lanes, rounds: Iterable[tuple[int, str]] = ()) -> dict[str, object]:
-    """*lanes* as JSON has them. *rounds*: when each began, and its name."""
+    """*lanes* as JSON. *rounds*: the begin of each, and its name."""
     return {
         "from": lanes.begin,
         "to": lanes.end,
@@ -128,15 +127,15 @@ _BECOMES = {OPENED: _OPEN, RESUMED: _OPEN, LEFT: "lost link", PAUSED: PAUSED, SI
 
 
 class _Site:
-    """What the moments of one site come to."""
+    """Gathers the moments of one site."""
 
     def __init__(self) -> None:
         self.first = 0
-        self._logs: dict[str, str] = {}  # what each is
+        self._logs: dict[str, str] = {}  # the state of each
         self._since: dict[str, int] = {}
         self._counts: Counter[str] = Counter()
-        self._why: dict[str, str] = {}  # of each state the latest
-        self._states: list[Stretch] = []  # what the site was from when on; each ends where the next begins
+        self._why: dict[str, str] = {}  # the latest reason for each state
+        self._states: list[Stretch] = []  # the site's states in the order of time; each ends where the next begins
         self._growth: dict[str, list[tuple[int, int]]] = {}
         self._signs: list[Sign] = []
         self._exits: set[str] = set()
@@ -144,11 +143,11 @@ class _Site:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more is expected of any log."""
+        """Whether no log is expected to grow."""
         return self._counts[_OVER] == len(self._logs)
 
     def take(self, one: Moment) -> None:
-        """The next of the moments."""
+        """Take the next moment."""
         if one.health is not None:
             self._fared.append(Point(one.at, one.health))
             return
@@ -191,7 +190,7 @@ class _Site:
             self._signs.append(Sign(one.at, "closed", "ended without a receipt", logs[0] if logs else "", 0))
 
     def _logs_of(self, one: Happening, what: str) -> list[str]:
-        """The logs that *one* names, and where it counts more of them, others that may have become *what* as well."""
+        """The logs that *one* names; where it counts more than it names, also others that may have become *what*."""
         logs, missing = list(one.logs), one.count - len(one.logs)
         if missing > 0:
             named = set(logs)
@@ -247,7 +246,7 @@ class _Site:
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
-    """*spans* in order, those that touch as one."""
+    """*spans* in order; spans that touch are joined."""
     found: list[Span] = []
     for begin, end in sorted(spans):
         if found and begin <= found[-1][1]:
@@ -258,9 +257,9 @@ def joined(spans: Iterable[Span]) -> list[Span]:
 
 
 def seen(stretches: Iterable[Stretch], begin: int, end: int, buckets: int) -> list[Stretch]:
-    """What of *stretches* is between *begin* and *end*, those of one kind that are less than a bucket apart as one."""
+    """The parts of *stretches* from *begin* to *end*; those of one kind and less than a bucket apart are joined."""
     found: list[Stretch] = []
-    latest: dict[str, int] = {}  # of each kind, where in what was found
+    latest: dict[str, int] = {}  # for each kind, the index of its last stretch in *found*
     for one in stretches:
         if one.begin >= end or one.end <= begin:
             continue
@@ -275,7 +274,7 @@ def seen(stretches: Iterable[Stretch], begin: int, end: int, buckets: int) -> li
 
 
 def _still(begin: int, end: int, busy: Sequence[Span], least: int) -> Iterator[Stretch]:
-    """What lies between *begin* and *end*, and in none of *busy*, and is longer than *least*."""
+    """The stretches from *begin* to *end* that are outside *busy* and longer than *least*."""
     at = begin
     for since, until in busy:
         if until < begin or since > end:
@@ -288,7 +287,7 @@ def _still(begin: int, end: int, busy: Sequence[Span], least: int) -> Iterator[S
 
 
 def _spread(counts: list[float], since: int, at: int, size: int, begin: int, end: int) -> None:
-    """Add *size* bytes that came between *since* and *at* to the buckets of what lies between *begin* and *end*."""
+    """Add *size* bytes that came from *since* to *at* to the buckets between *begin* and *end*."""
     if at < begin or since > end or size <= 0:
         return
     width = (end - begin) / len(counts)
@@ -313,7 +312,7 @@ def _whole(counts: Sequence[float]) -> list[int]:
 
 
 def gathered(signs: Iterable[Sign], begin: int, end: int, buckets: int) -> list[Sign]:
-    """*signs* in the order of time, those of one kind in one bucket as one."""
+    """*signs* in the order of time; signs of one kind in one bucket are joined."""
     groups: dict[tuple[int, str], list[Sign]] = {}
     for sign in sorted(signs, key=lambda one: one.at):
         bucket = min(buckets - 1, (sign.at - begin) * buckets // (end - begin))

@@ -15,13 +15,13 @@ from flarelog.viewers.health import unread
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Selection
 
-NAMED = 3  # that are there
+NAMED = 3  # names that a sentence lists
 
 
 async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
-    """What *origin* does not hold of *wanted*, as a sentence, and the name that may have been meant, or an empty one.
+    """Which part of *wanted* *origin* lacks, as a sentence, and the name that may have been meant, or an empty one.
 
-    The sentence is empty where nothing is missing: a log that came just now.
+    The sentence is empty where nothing is missing: the log came just now.
 
     Raises CannotConnect, NotAllowed.
     """
@@ -41,9 +41,9 @@ async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
 
 
 async def without(origin: Origin, run: str) -> tuple[str, str]:
-    """As ``missing``, of *run*, of which *origin* holds no log."""
+    """As ``missing``, for *run*, of which *origin* holds no log."""
     runs: list[str] = []
-    with contextlib.suppress(FlarelogError):  # who may not list runs, or asks an older receiver
+    with contextlib.suppress(FlarelogError):  # the caller may not list runs, or the receiver is older
         runs = await origin.runs()
     if run in runs or await origin.state(run) is not RunState.UNKNOWN:
         return f"{origin.name} has no log of run {run}", ""
@@ -51,17 +51,17 @@ async def without(origin: Origin, run: str) -> tuple[str, str]:
 
 
 def never_stored(infos: Collection[StreamInfo]) -> str:
-    """Why nothing is stored of *infos*, the logs that are wanted; empty where there are none."""
+    """Why nothing is stored of *infos*, the wanted logs; empty where there is no reason."""
     return "; ".join((*unstored_sentences(infos), *unread(infos)))
 
 
 async def absent(origin: Origin, wanted: Selection) -> NotFound:
-    """Why nothing of *wanted* was found, with the name that may have been meant. Raises CannotConnect, NotAllowed."""
+    """The error that *wanted* was not found, with the name that may be meant. Raises CannotConnect, NotAllowed."""
     return said(*await missing(origin, wanted), f"{origin.name} had no such log")
 
 
 def said(what: str, meant: str, otherwise: str = "") -> NotFound:
-    """The error of what ``missing`` told; *otherwise*: of nothing that is missing any more."""
+    """The error for the result of ``missing``; *otherwise*: its text where nothing is missing any more."""
     return NotFound(f"{what}: did you mean {meant}?" if meant else what or otherwise)
 
 

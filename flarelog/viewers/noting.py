@@ -1,7 +1,6 @@
-"""What goes wrong in the logs that are followed, said below the line that tells it: once of each kind and log.
+"""Notes about findings in logs that are followed, each below the line that tells it: once of each kind and log.
 
-Signatures are loaded when a line has a piece of one: who follows logs in which nothing goes wrong does not wait for
-them.
+Signatures are loaded when a line has a piece of one: a reader of healthy logs never loads them.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ QUIET = 1.0  # seconds without a line after which a traceback at a log's end is 
 
 
 class Noting:
-    """*rank* says whose a line is; *table*: the signatures, loaded when they are needed."""
+    """Adds findings to lines. *rank* tells the rank of a line; *table* loads the signatures, at their first use."""
 
     def __init__(self, rank: Callable[[StreamId, Line], int | None], table: Callable[[], Table]) -> None:
         self._rank, self._load = rank, table
         self._table: Table | None = None
         self._detectors: dict[StreamId, Detector] = {}
-        self._fed: dict[StreamId, tuple[float, int]] = {}  # when a line came last, and where it ends; not yet settled
+        self._fed: dict[StreamId, tuple[float, int]] = {}  # when the last line came, and where it ends; not settled yet
         self._now = 0.0
 
     def noted(self, stream: StreamId, items: Sequence[Item]) -> Sequence[Item]:
-        """*items* of *stream*, and behind them what was found in them."""
+        """*items* of *stream*, and behind them the findings in them."""
         detector = self._detectors.get(stream)
         if detector is None:
             block = "\n".join(item.text for item in items if item is not None)
@@ -46,7 +45,7 @@ class Noting:
         return [*items, *found] if found else items
 
     def settled(self, now: float) -> list[Block]:
-        """What is found by *now*, in seconds of any clock, in logs whose last lines may be a whole traceback."""
+        """The findings by *now*, in seconds of any clock, in quiet logs whose last lines may be a whole traceback."""
         self._now = now
         blocks: list[Block] = []
         for stream, (at, last) in list(self._fed.items()):
@@ -65,12 +64,12 @@ class Noting:
 
 
 def _said(found: Sequence[Finding], offset: int) -> list[Note]:
-    """Notes of what was *found*, which stand at *offset*."""
+    """Notes of *found*, at *offset*, without advice."""
     return [_note(each, offset) for each in found if each.role != "advice"]
 
 
 def _note(found: Finding, offset: int) -> Note:
-    role = "symptom" if found.role == "fallback" else found.role  # what comes behind it is not known
+    role = "symptom" if found.role == "fallback" else found.role  # the lines behind it are not known yet
     text = f"{found.signature} ({role}): {found.meaning} {found.facts.get('advice', found.action)}"
     event = {"event": "finding", "signature": found.signature, "role": role, "at": found.offset}
     return Note.at(offset, text.strip(), {**event, "meaning": found.meaning})

@@ -1,6 +1,4 @@
-"""Where the streams of a run come from: a receiver, or a store directory on this machine. What is made of them is the
-same for both.
-"""
+"""The origins of a run's streams: a receiver, or a store directory on this machine. Viewers treat both alike."""
 
 from __future__ import annotations
 
@@ -19,13 +17,13 @@ from flarelog.render.counting import Counted
 from flarelog.render.sieve import Sieve
 from flarelog.stores.moments import POINTS, Moment, in_order
 
-if TYPE_CHECKING:  # who reads a store needs no gRPC
+if TYPE_CHECKING:  # a reader of a store needs no gRPC
     from flarelog.client import Client
     from flarelog.wire.codec.findings import FoundIn
 
-_ANSWER = 2.0  # seconds that an answer of a receiver may take to be made
-_TOLD = 500  # streams of a store behind which it is told what is listed
-_BREATH = 1 << 20  # bytes that are read before the loop has a turn, even if nothing of them is shown
+_ANSWER = 2.0  # seconds that a receiver may take to make an answer
+_TOLD = 500  # streams of a store between two calls of *so_far*
+_BREATH = 1 << 20  # bytes that are read before the event loop gets a turn, even if all of them are left out
 
 Found = tuple[int, Buffer | Mark]
 """Bytes with their offset, or a mark with its number."""
@@ -34,14 +32,14 @@ Found = tuple[int, Buffer | Mark]
 SoFar = Callable[[Sequence[StreamInfo]], Awaitable[object]]
 
 Counts = Counted | Buffer
-"""What was counted, or bytes, in which somebody else counts."""
+"""A count, or bytes for the caller to count."""
 
 
 class Origin(Protocol):
-    """Use as an asynchronous context manager."""
+    """Where streams come from. Use as an asynchronous context manager."""
 
     name: str
-    live: bool  # a receiver, at the other end of a connection: it is known which streams a producer has
+    live: bool  # a receiver, at the other end of a connection: it knows which streams have a producer
 
     async def __aenter__(self) -> Origin: ...
 
@@ -52,31 +50,31 @@ class Origin(Protocol):
     async def streams(
         self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
     ) -> list[StreamInfo]:
-        """What is held of *run*, or of *sites* in it; *times*: milliseconds since 1970 at which it is asked how long
-        each stream was. *unstored*: with the logs of which nothing was ever stored, which cannot be read. Raises
-        CannotConnect, NotAllowed.
+        """The streams of *run*, or of *sites* in it; *times*: milliseconds since 1970 at which the length of each is
+        wanted. *unstored*: with the logs of which nothing was ever stored, which cannot be read. Raises CannotConnect,
+        NotAllowed.
         """
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
-        """The streams of *run*, or of *sites* in it, of which bytes came within so many seconds, or since this or
-        ``streams`` told of them; their marks may be missing. None where that is not known without a look at all. Raises
-        CannotConnect, NotAllowed.
+        """The streams of *run*, or of *sites* in it, that got bytes *within* so many seconds, or since the last call of
+        this or of ``streams``; their marks may be missing. None where only a full list tells. Raises CannotConnect,
+        NotAllowed.
         """
 
     async def runs(self) -> list[str]:
         """The names of the runs that are held. Raises CannotConnect, NotAllowed."""
 
     async def state(self, run: str) -> RunState:
-        """What is known of *run*. Raises CannotConnect, NotAllowed."""
+        """The state of *run*. Raises CannotConnect, NotAllowed."""
 
     async def timeline(self, run: str, site: str = "", points: int = POINTS) -> list[Moment]:
-        """What is known of *run* over time, or of *site* in it and of the run as a whole, in the order of time.
-        *points*: of the growth of each log, at most. Raises CannotConnect, NotAllowed, also where a receiver is older.
+        """The moments of *run*, or of *site* in it and of the run as a whole, in the order of time. *points*: of the
+        growth of each log, at most. Raises CannotConnect, NotAllowed, also where a receiver is older.
         """
 
     async def findings(self, run: str, site: str = "") -> list[FoundIn] | None:
-        """What was found in all logs of *run*, or of *site* in it, as they came; None where nobody looked. Raises
-        CannotConnect, NotAllowed.
+        """The findings in all logs of *run*, or of *site* in it, in order of arrival; None where the origin keeps none.
+        Raises CannotConnect, NotAllowed.
         """
 
     def find(
@@ -84,20 +82,20 @@ class Origin(Protocol):
     ) -> AsyncGenerator[Found, None]:
         """Bytes of *stream* from *start* on, and marks from number *first_mark* on, each before the bytes behind it.
 
-        With *follow* until it is sealed. With *stop* only bytes before that offset. With *sieve* lines are left out: a
-        piece may begin behind the end of the one before, and be empty.
+        With *follow* until the stream is sealed. With *stop* only bytes before that offset. With *sieve* lines are left
+        out: a piece may begin behind the end of the one before, and be empty.
 
         Raises NotFound, NotAllowed, CannotConnect, Unavailable.
         """
 
     def counted(self, stream: StreamId, start: int, digest: int, stop: int) -> AsyncGenerator[tuple[int, Counts], None]:
-        """What is counted of *stream* from *start*, where its digest is *digest*, to *stop*, or its bytes, each with
-        where it begins. Raises as ``find``.
+        """The counts of *stream* from *start*, where its digest is *digest*, to *stop*, or its bytes, each with its
+        offset. Raises as ``find``.
         """
 
 
 class RunsOrigin(Origin, Protocol):
-    """An origin that tells of runs as well."""
+    """An origin that lists runs as well."""
 
     async def streams(
         self,
@@ -108,17 +106,17 @@ class RunsOrigin(Origin, Protocol):
         unstored: bool = False,
         so_far: SoFar | None = None,
     ) -> list[StreamInfo]:
-        """As of Origin. *so_far*: told again and again what has been listed, of each site where *sites* are named; the
-        list goes on when it returns.
+        """As of Origin. *so_far*: called again and again with the streams listed so far, for each site where *sites*
+        are named; the listing waits for it.
         """
 
     async def infos(self, run: str = "") -> list[RunInfo]:
-        """What is known of the runs, or of *run* alone. Raises CannotConnect, NotAllowed."""
+        """The runs, or *run* alone. Raises CannotConnect, NotAllowed."""
 
 
 class ReceiverOrigin:
-    """The receiver at the address *name*. *connect* makes a client of it, in the running loop; it is asked again for
-    as long as that is patient until it has answered once.
+    """The receiver at the address *name*. *connect* makes a client of it, in the running loop; until its first answer
+    the client retries for as long as its patience lasts.
     """
 
     live = True
@@ -129,7 +127,7 @@ class ReceiverOrigin:
 
     @classmethod
     def over(cls, client: Client) -> ReceiverOrigin:
-        """What *client*, which is open, is connected to."""
+        """The origin that *client*, which is open, is connected to."""
         found = cls(client.address, lambda: client)
         found._client = client
         return found
@@ -156,13 +154,13 @@ class ReceiverOrigin:
         found: list[StreamInfo] = []
         for site in sites or ("",):
             found += await self._client.streams(run, site, times=times, unstored=unstored, so_far=so_far)
-        self._client.patience = 0.0  # from now on whoever asks knows better how long to wait
+        self._client.patience = 0.0  # from now on the caller decides how long to retry
         return found
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
         found = [info for site in sites or ("",) for info in await self._client.streams(run, site, within=within)]
         ages = [None if info.state is None else info.state.grown for info in found]
-        # An older receiver lists all.
+        # An older receiver ignores *within* and lists all streams.
         return found if all(age is not None and age <= within + _ANSWER for age in ages) else None
 
     async def runs(self) -> list[str]:
@@ -196,10 +194,10 @@ class StoreOrigin:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.name = os.fspath(root)
-        from flarelog.stores import choose  # who reads from a receiver does not wait for it
+        from flarelog.stores import choose  # a reader of a receiver needs no store
 
         self._store = choose.reader(root)
-        self._listed: dict[StreamId, tuple[str, StreamInfo]] = {}  # with the file of its bytes
+        self._listed: dict[StreamId, tuple[str, StreamInfo]] = {}  # with the path of the file of its bytes
 
     async def __aenter__(self) -> StoreOrigin:
         return self
@@ -234,13 +232,13 @@ class StoreOrigin:
         return beside(found, await self._store.unstored(run, wanted))
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
-        found, listed = [], self._listed  # which another list may replace meanwhile
+        found, listed = [], self._listed  # a concurrent list may replace it
         for stream, (path, info) in list(listed.items()):
             with suppress(OSError):
                 if os.stat(path).st_size <= info.committed:
                     continue
                 committed = await self._store.last_offset(stream) or 0
-                if committed > info.committed:  # else the file has grown and its journal does not say so yet
+                if committed > info.committed:  # the journal may lag behind the file
                     found.append(replace(info, committed=committed))
                     listed[stream] = path, found[-1]
         return found
@@ -267,12 +265,12 @@ class StoreOrigin:
         return await in_order(self._store.timeline(run, site, points))
 
     async def findings(self, run: str, site: str = "") -> list[FoundIn] | None:
-        return None  # what is here is read: no receiver need be there
+        return None  # viewers search a store themselves, because no receiver need run
 
     async def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
     ) -> AsyncGenerator[Found, None]:
-        from flarelog.render.sieving import Sieving  # a receiver does it where it is
+        from flarelog.render.sieving import Sieving  # a receiver sieves on its own side
         from flarelog.stores.base import pieces
 
         sieving = Sieving(sieve, start) if sieve is not None else None

@@ -1,6 +1,6 @@
-"""Writing to whoever reads: a file, a pipe, a terminal, without holding up the loop when nobody takes anything.
+"""Writes to a file, a pipe or a terminal without blocking the event loop when the reader is slow.
 
-A pipe loses nothing: what it does not take waits, and with it whoever feeds it.
+A pipe loses nothing: bytes that it does not take wait in a buffer, and the caller waits in ``drain``.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import contextlib
 import os
 import select
 
-TAKEN = 4096  # bytes that a pipe which takes any takes at once (PIPE_BUF)
+TAKEN = 4096  # bytes that a writable pipe takes at once (PIPE_BUF)
 
 
 class Pipe:
-    """Bytes for the descriptor *fd*, which stays whoever's it is: nothing about it is changed.
+    """Writes bytes to the descriptor *fd*, which belongs to the caller: its flags stay as they are.
 
-    A terminal is opened once more: it says that it takes something when it takes a byte, and whoever writes more waits.
+    A terminal is opened again: a terminal is writable when it takes one byte, and a longer write would block.
     """
 
     def __init__(self, fd: int) -> None:
@@ -25,19 +25,19 @@ class Pipe:
                 fd = os.open(os.ttyname(fd), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         self._fd = fd
         self._parts: list[bytes] = []
-        self._waits = True  # it can be asked whether it takes something; not so a file on a disk
+        self._waits = True  # whether *fd* can be polled; a file on a disk cannot
         self._poll = select.poll()
         self._poll.register(fd, select.POLLOUT)
 
     def write(self, data: bytes, /) -> None:
-        """Take *data*; it goes out with ``drain``."""
+        """Buffer *data* until ``drain``."""
         self._parts.append(data)
 
     def flush(self) -> None:
-        """Nothing: ``drain`` does it."""
+        """Does nothing: ``drain`` flushes."""
 
     async def drain(self) -> None:
-        """Hand out what waits; return when all of it was taken. Raises OSError, as BrokenPipeError."""
+        """Write the buffer; return when all of it was taken. Raises OSError, as BrokenPipeError."""
         if not self._parts:
             return
         data, self._parts = memoryview(b"".join(self._parts)), []
@@ -46,11 +46,11 @@ class Pipe:
                 await self._writable()
             try:
                 data = data[os.write(self._fd, data[:TAKEN] if self._waits else data) :]
-            except BlockingIOError:  # somebody else made it so that it does not wait
+            except BlockingIOError:  # another process made the descriptor non-blocking
                 await self._writable()
 
     def write_out(self) -> None:
-        """The same, at once, however long it takes."""
+        """Write the buffer at once and block, however long it takes."""
         data, self._parts = memoryview(b"".join(self._parts)), []
         while data:
             try:
@@ -60,7 +60,7 @@ class Pipe:
 
     @property
     def closed(self) -> bool:
-        """Whether whoever read it is gone; of a terminal that no signal need have told."""
+        """Whether the reader is gone, or a terminal was closed, which need not send a signal."""
         return any(events & (select.POLLERR | select.POLLHUP) for _, events in self._poll.poll(0))
 
     def _ready(self) -> bool:
@@ -70,7 +70,7 @@ class Pipe:
         loop, ready = asyncio.get_running_loop(), asyncio.Event()
         try:
             loop.add_writer(self._fd, ready.set)
-        except PermissionError:  # a file, which never waits
+        except PermissionError:  # a file is always writable
             self._waits = False
             return
         try:

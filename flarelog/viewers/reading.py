@@ -1,8 +1,8 @@
-"""The streams of a run that are read, each at an offset of its own.
+"""The streams of a run that are being read, each at an offset of its own.
 
-A connection that is lost is tried again at the same offset: what is shown is complete, and nothing is shown twice.
-A log that cannot be read is said, and keeps no other one from being shown.
-Lines that cannot match are left out where they are read, unless a container runtime wrote them.
+A lost connection is retried at the same offset: no byte is missing, and none is shown twice.
+An unreadable log is reported, and the other logs are still shown.
+Lines that cannot match are left out at the origin, unless a container runtime wrote the log.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ if TYPE_CHECKING:
     from flarelog.render.past import Past
     from flarelog.render.zones import Spoken, Stamps
 
-HEAD = 64 << 10  # bytes that are read before it is told what may be left out
-SLICE = 64 << 10  # bytes of one stream that are shown before what is shown is handed on
-WORK = 250_000  # units of work a second, a tenth of a core, that a stream may take beside what every log takes
+HEAD = 64 << 10  # bytes that are read first, to tell whether lines may be left out
+SLICE = 64 << 10  # bytes of one stream that are shown before the display is drained
+WORK = 250_000  # units of work a second, a tenth of a core, that a stream may take beyond the usual cost of a log
 TAIL_WINDOW, TAIL_MOST = 64 << 10, 8 << 20  # bytes
-TAIL_MORE = WINDOW  # rows that a cursor can reach: so many more lines than are wanted are read
+TAIL_MORE = WINDOW  # extra lines that are read: as many rows as a cursor can reach
 _COLOUR = late(rb"\x1b\[[0-9;:]*m")
-PATIENCE = 30.0  # seconds for which a read that is to end is tried again
-LEFT_OUT = Unreadable, NotFound  # what becomes of one log, and of no other: it is damaged, or was removed
+PATIENCE = 30.0  # seconds for which a read that does not follow is retried
+LEFT_OUT = Unreadable, NotFound  # the errors of one log alone: the log is damaged, or was removed
 
 
 @frozen
 class Selection:
-    """Which streams of *run*, and from where on. Raises InvalidOption."""
+    """The wanted streams of *run*, and where each begins. Raises InvalidOption."""
 
     run: str
-    sites: tuple[str, ...] = ()  # globs; none: all
+    sites: tuple[str, ...] = ()  # globs; empty: all
     logs: tuple[str, ...] = ()
-    starts: Mapping[tuple[str, str], int] = field(default_factory=dict)  # of (site, log); not empty: no others but
-    # those that are called by *sites* or *logs*
+    starts: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by (site, log); not empty: only these
+    # streams, and those that *sites* or *logs* name
     tail: int | None = None
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class Selection:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The sites, if each has its name: nothing of others need be looked at."""
+        """The sites, if each is given by its name: no other site need be listed."""
         if self.starts and (self.sites or not self.logs):
             return globs.plain([*dict.fromkeys(site for site, _ in self.starts), *self.sites])
         return globs.plain(self.sites)
@@ -82,7 +82,7 @@ class Selection:
         return called and (not self.logs or globs.any_of(self.logs, log))
 
     def lacks(self, info: StreamInfo) -> bool:
-        """Whether *info*, of what is not stored, is of a log that is wanted, or may be."""
+        """Whether *info*, which is not stored, is or may be of a wanted log."""
         if not info.about or self.has(info.stream):
             return self.has(info.stream)
         site, starts = info.stream.site, [log for where, log in self.starts if where == info.stream.site]
@@ -97,53 +97,53 @@ class Selection:
 
 def _may_begin(pattern: str, below: str) -> bool:
     """Whether a name that begins with *below* may match *pattern*, a glob."""
-    if "/" not in pattern:  # it is compared with the last part of a name
+    if "/" not in pattern:  # it is compared with a name's last part
         return True
     plain = re.split(r"[*?\[{\\]", pattern, maxsplit=1)[0]
     return pattern.startswith(below) or (plain != pattern and below.startswith(plain))
 
 
 class Stream:
-    """A flow, and how far it was read."""
+    """A flow, and how far its stream was read."""
 
     def __init__(self, info: StreamInfo, flow: Flow, now: float, tail: int | None = None) -> None:
         self.info, self.flow, self.tail = info, flow, tail
-        self.old = 0  # bytes that came long before what is wanted
-        self.first = info.committed  # when it was found
-        self.marks = list(info.marks)  # that are known: of a look, or those that came with the bytes
-        self.received = flow.position  # what was passed on to be shown
-        self.shown = asyncio.Event()  # and was shown
+        self.old = 0  # bytes that came long before the wanted time
+        self.first = info.committed  # its committed offset when it was found
+        self.marks = list(info.marks)  # its known marks: listed, or received with the bytes
+        self.received = flow.position  # the offset up to which bytes were passed on to be shown
+        self.shown = asyncio.Event()  # set when all of these were shown
         self.shown.set()
         self.heard = now
-        self.slow = 0.0  # seconds for which it was held up by a terminal
+        self.slow = 0.0  # seconds for which a terminal held it up
         self.reading: asyncio.Task[None] | None = None
-        self.last = False  # it is read for the last time
-        self._paid, self._paid_at = 0.0, now  # units of work, and when they were
-        self.over = False  # no more of it will be shown than there was when it was found
-        self.ended = False  # and it was said
-        self.unread = False  # it cannot be read: no more of it comes
-        self.removed: float | None = None  # when that was found out
+        self.last = False  # the present read is its last one
+        self._paid, self._paid_at = 0.0, now  # units of work that are paid off, and when that was computed
+        self.over = False  # only bytes that were there when it was found are shown
+        self.ended = False  # the note about its end was shown
+        self.unread = False  # it cannot be read: no more bytes come
+        self.removed: float | None = None  # when a reader noticed its removal
         flow.know(info)
         self.known = len(info.marks)
-        self.timed, self.doubted = 0, False  # the end of what was read, and lines before that were left out
-        self.spoken: Spoken = 0, None  # what was told last before a line, as far as that was asked for
+        self.timed, self.doubted = 0, False  # end of the bytes read, and whether lines before that were left out
+        self.spoken: Spoken = 0, None  # the last known answer: an offset, and the last time told before it
 
     def held_for(self, now: float) -> float:
-        """Seconds for which nothing more of it is shown, because it took too much work a second: others go on."""
+        """Seconds for which the stream pauses, because it took too much work a second: other streams go on."""
         spent = self.flow.spent
         self._paid = min(spent, self._paid + (now - self._paid_at) * WORK)
         self._paid_at = now
         return max(0.0, spent - self._paid - WORK) / WORK
 
     def take(self, number: int, what: Buffer | Mark, now: float) -> list[Item]:
-        """What is to be shown when *what* has come at *now*."""
+        """The items to show when *what* comes at *now*."""
         if isinstance(what, Buffer):
             return self.flow.feed(number, what, now)
         self.flow.learn(number, (what,))
         return []
 
     def took(self, number: int, what: Buffer | Mark) -> None:
-        """It was passed on: it need not be read again."""
+        """Record that *what* was passed on, so that it is not read again."""
         if isinstance(what, Buffer):
             self.received = max(self.received, number + len(what))
         else:
@@ -153,7 +153,7 @@ class Stream:
 
     @property
     def as_known(self) -> StreamInfo:
-        """What the receiver listed, with the marks that came since."""
+        """The listed info, with the marks that came since."""
         return changed(self.info, marks=tuple(self.marks))
 
     @property
@@ -162,12 +162,12 @@ class Stream:
 
     @property
     def complete(self) -> bool:
-        """Whether everything was shown that was there when it was looked at, and can be read."""
+        """Whether all bytes that were listed and can be read were shown."""
         return self.done and (self.unread or self.flow.position >= self.info.committed)
 
 
 class Reading:
-    """*selection* of what *origin* holds, to be shown as *view* says; *say* tells people what becomes of a connection.
+    """Reads *selection* from *origin*, to be shown as *view* says; *say* tells people of a lost connection.
 
     *ordered*: times of several sites are compared, as they are where lines are merged.
     """
@@ -184,37 +184,37 @@ class Reading:
         self.origin, self.selection, self.view, self.say = origin, selection, view, say
         self.streams: dict[StreamId, Stream] = {}
         self.unread: dict[StreamId, str] = {}  # why a log cannot be read
-        self.unstored: list[StreamInfo] = []  # logs of which nothing was ever stored, when it was last looked
+        self.unstored: list[StreamInfo] = []  # logs of which nothing was ever stored, as of the last list
         self._sieve, self._ordered = view.sieve, view.merged or ordered
         self._chosen = view.choice.since is not None or view.choice.until is not None
         self.clocks = Clocks()
         self._began = time.time()
         self._times = times_of(view.choice, self._began)
-        self.away: float | None = None  # since when the connection is lost, which was said; by time.monotonic
+        self.away: float | None = None  # since when, by time.monotonic, the connection is lost; None: it is not
 
     @property
     def infos(self) -> list[StreamInfo]:
-        """What was found, as it was when it was last looked at."""
+        """The streams that were found, as of the last list."""
         return [each.info for each in self.streams.values()]
 
     @property
     def readable(self) -> list[StreamInfo]:
-        """Of ``infos`` those of logs that can be read, as far as anybody has tried."""
+        """The ``infos`` without logs that turned out to be unreadable."""
         return [info for info in self.infos if info.stream not in self.unread]
 
     @property
     def replaced(self) -> int:
-        """How many pieces that are no UTF-8 were shown otherwise."""
+        """The number of pieces that are not UTF-8 and were replaced."""
         return sum(each.flow.replaced for each in self.streams.values())
 
     @property
     def cut(self) -> int:
-        """How many lines nothing matched that are longer than what was read of them."""
+        """The number of lines that did not match and were longer than the part that was searched."""
         return sum(each.flow.cut for each in self.streams.values())
 
     async def listed(self) -> list[StreamInfo]:
-        """What the origin holds now. Raises FlarelogError."""
-        times = () if self.streams else self._times  # what is found later came later
+        """The selected streams that the origin holds now. Raises FlarelogError."""
+        times = () if self.streams else self._times  # bytes of streams found later came later
         every = await self.origin.streams(self.selection.run, self.selection.named, times, unstored=True)
         found = [info for info in every if not info.unstored]
         self.clocks.learn(found)
@@ -222,18 +222,18 @@ class Reading:
         return ordered(info for info in found if self.selection.has(info.stream))
 
     async def grown(self, within: float) -> list[StreamInfo] | None:
-        """What has grown within so many seconds, without marks; None where only ``listed`` tells. Raises
-        FlarelogError.
+        """The selected streams that have grown *within* so many seconds, without marks; None where only ``listed``
+        tells. Raises FlarelogError.
         """
         found = await self.origin.grown(self.selection.run, self.selection.named, within)
         return None if found is None else [info for info in found if self.selection.has(info.stream)]
 
     def add(self, info: StreamInfo, *, over: bool = False, late: bool = False) -> Stream:
-        """Begin with a stream that was found. *over*: no more of it will be shown than there is. *late*: it began after
-        the others were found, and all of it is new.
+        """Begin to read a stream that was found. *over*: only the bytes that are there will be shown. *late*: it began
+        after the others were found, and all of it is new.
         """
         stream, tail = info.stream, None if late else self.selection.tail
-        anew = stream in self.streams  # it was removed: what it has now are other bytes
+        anew = stream in self.streams  # the stream was removed, and its new bytes are others
         start = 0 if anew else self.selection.starts.get((stream.site, stream.log), 0)
         over = over or info.sealed
         flow = self._flow(info, start, tail, info.committed, over=over)
@@ -246,7 +246,7 @@ class Reading:
         return found
 
     def beyond(self, info: StreamInfo) -> str:
-        """That it is wanted from a byte on that does not exist; empty where that does."""
+        """The sentence that the wanted start is past the end of the stream; empty where it is not."""
         stream = info.stream
         start = self.selection.starts.get((stream.site, stream.log), 0)
         if start <= info.committed:
@@ -289,25 +289,25 @@ class Reading:
         return self.clocks.ahead(stream)
 
     def slices(self, number: int, what: Buffer) -> Iterator[tuple[int, Buffer]]:
-        """*what* in parts, each to be handed on before the next one is drawn."""
+        """*what* in slices: each is shown before the next one is drawn."""
         size = max(1, len(what)) if self.view.raw else SLICE
         for at in range(0, max(1, len(what)), size):
             yield number + at, what[at : at + size]
 
     async def begin(self, each: Stream) -> None:
-        """Find where to begin, so that the last lines that are wanted are those of the whole log."""
+        """Find the offset to begin at, so that the last wanted lines are those of the whole log."""
         tail, view = each.tail, self.view
         if each.old and not each.received:
             each.received = await self.line_start(each.info.stream, each.old, 0)
             each.flow = self._flow(each.info, each.received, tail, each.first, over=each.over)
         if tail is None or not view.choice.everything or view.ranks or each.received or each.first <= TAIL_WINDOW:
-            return  # what is short is read once, whole
+            return  # a short log is read once, whole
         stream, lines, plain, earlier = each.info.stream, tail + TAIL_MORE, None, -1
         while True:
             start, data = await self._last_lines(stream, each.first, lines)
             if not start:
                 return
-            if plain is None and may_be_records(data):  # its first lines tell whether they are any
+            if plain is None and may_be_records(data):  # the log's first lines tell whether these are records
                 head = view.new()
                 head.feed((await self._last_lines(stream, min(HEAD, each.first), -1))[1])
                 plain = head.plain if head.decided else None
@@ -315,7 +315,7 @@ class Reading:
             earlier = start
             if self._is_sure(start, data, tail, plain):
                 break
-            if far:  # of a log that grows it is better to show something soon
+            if far:  # a growing log must show something soon
                 start = 0 if each.over else start
                 break
             lines *= 4
@@ -324,7 +324,7 @@ class Reading:
             each.received = start
 
     def _is_sure(self, start: int, data: bytes, tail: int, plain: bool | None) -> bool:
-        """Whether the last *tail* lines of *data*, which stands at *start*, are those of the whole log."""
+        """Whether the last *tail* lines of *data*, which begins at *start*, are those of the whole log."""
         moves = b"\x1b" in data or b"\x9b" in data
         if not moves and plain is None:
             return data.count(b"\n") >= tail + WINDOW
@@ -334,21 +334,21 @@ class Reading:
             renderer.decide(plain)
         lines = [line for line in renderer.feed(data) + renderer.close() if not isinstance(line, Note)]
         before, shown = lines[: max(0, len(lines) - tail)], lines[max(0, len(lines) - tail) :]
-        if sum(not line.bar for line in before) < WINDOW:  # a cursor may go from what is shown to what is not there
+        if sum(not line.bar for line in before) < WINDOW:  # a cursor may go back to lines that were not read
             return False
         end = data.find(b"\n", max(0, before[-1].offset - start))
         if moves and _COLOUR.search(data) and not any(each in data[: max(0, end)] for each in RESETS):
-            return False  # a colour may go on from what is not there
+            return False  # a colour may continue from bytes that were not read
         return {line.stream for line in shown} <= {line.stream for line in before}
 
     async def line_start(self, stream: StreamId, end: int, lines: int) -> int:
-        """Where the last *lines* lines before *end* begin; not further back than TAIL_MOST bytes."""
+        """The offset where the last *lines* lines before *end* begin; at most TAIL_MOST bytes back."""
         return (await self._last_lines(stream, end, lines))[0]
 
     async def _last_lines(self, stream: StreamId, end: int, lines: int) -> tuple[int, bytes]:
-        """Where the last *lines* lines before *end* begin, -1: all, and their bytes; not more than TAIL_MOST."""
+        """The offset where the last *lines* lines before *end* begin, -1: all, and their bytes; at most TAIL_MOST."""
         begin, wanted, parts = end, lines + 1 or end, list[bytes]()
-        first = -1  # where the end of the line before them is
+        first = -1  # the newline before these lines
         while begin > max(0, end - TAIL_MOST) and wanted:
             behind, begin = begin, max(0, end - TAIL_MOST, end - max(TAIL_WINDOW, 4 * (end - begin)))
             found = await self._bytes(stream, begin, behind)
@@ -370,13 +370,13 @@ class Reading:
     async def pieces(
         self, each: Stream, *, follow: bool = False, looked: Callable[[], Awaitable[object]] | None = None
     ) -> AsyncGenerator[tuple[int, Buffer | Mark], None]:
-        """What there is of a stream behind what was received, with *follow* until it is sealed; lines that cannot match
-        are left out. *looked* returns when all pieces were shown; without it each is before the next is asked for.
+        """The pieces of a stream behind the received offset, with *follow* until the stream is sealed; lines that
+        cannot match are left out. *looked* returns when all were shown; without it the caller shows each at once.
         """
         stamps = each.flow.stamps
         while True:
             sieve = self._sieve if each.flow.plain else None
-            # Its first lines tell whether a container runtime wrote it, of which nothing can be left out.
+            # The log's first lines tell whether a container runtime wrote it; such a log needs all its lines.
             stop = HEAD if self._sieve is not None and sieve is None and each.received < HEAD else 0
             tried = self._tried(each.info.stream, each.received, each.known, follow=follow, sieve=sieve, stop=stop)
             past = self._past(each)
@@ -399,7 +399,7 @@ class Reading:
                 await looked()
 
     async def _recall(self, each: Stream, stamps: Stamps, offset: int, data: Buffer) -> None:
-        """Let *stamps* know what *each* told before *data*, where lines before it are left out and that matters."""
+        """Tell *stamps* the last time before *data*, where lines before it were left out and the hour is ambiguous."""
         each.doubted = each.doubted or offset > each.timed
         each.timed = max(each.timed, offset + len(data))
         doubt = stamps.in_doubt(offset, bytes(data)) if each.doubted else None
@@ -408,13 +408,13 @@ class Reading:
         each.doubted = False
         if not doubt:
             return
-        from flarelog.render.zones import spoken  # mostly nobody asks for it
+        from flarelog.render.zones import spoken  # rarely needed
 
         looking = spoken(stamps, offset, each.spoken)
         begin, end = next(looking)
         while each.spoken[0] != offset:
             found = await self._bytes(each.info.stream, begin, end) if begin < end else b""
-            await asyncio.sleep(0)  # it may take long
+            await asyncio.sleep(0)  # the search may take long: others get a turn
             try:
                 begin, end = looking.send(found)
             except StopIteration as told:
@@ -422,7 +422,7 @@ class Reading:
         stamps.recall(each.spoken)
 
     def _past(self, each: Stream) -> Past | None:
-        """What leaves out of *each* what was said before the time that is wanted."""
+        """The filter that leaves out lines of *each* from before the wanted time; None where no time is wanted."""
         since, stamps = self.view.choice.since, each.flow.stamps
         if since is None or stamps is None or each.received >= each.first:
             return None
@@ -440,9 +440,9 @@ class Reading:
         sieve: Sieve | None = None,
         stop: int = 0,
     ) -> AsyncGenerator[tuple[int, Buffer | Mark], None]:
-        """As ``Origin.find``, tried again at the same offset when the connection is lost."""
+        """As ``Origin.find``, retried at the same offset when the connection is lost."""
         failures, since = 0, time.monotonic()
-        ended = -1  # where no more could be read
+        ended = -1  # the offset at which the last read failed
         while True:
             try:
                 found = self.origin.find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop)
@@ -456,8 +456,8 @@ class Reading:
                             first_mark = number + 1
                         yield number, what
             except Unreadable:
-                # Its run may have been removed just now, which the next try tells; and over NFS a file that is open
-                # may seem to end where it ended some seconds ago.
+                # The run may have been removed just now, which a retry tells. Over NFS an open file may seem to end
+                # where it ended some seconds ago.
                 if ended == start:
                     raise
                 ended = start
@@ -472,7 +472,7 @@ class Reading:
             failures += 1
 
     def leave_out(self, stream: StreamId, error: FlarelogError) -> None:
-        """Say, once, that *stream* cannot be read: it is damaged, or was removed."""
+        """Report, once, that *stream* cannot be read: it is damaged, or was removed."""
         if stream in self.unread:
             return
         if isinstance(error, NotFound):
@@ -484,7 +484,7 @@ class Reading:
         self.say(f"{error}; the other logs are shown" if len(self.streams) > 1 else str(error))
 
     def remove(self, stream: StreamId) -> None:
-        """No more of *stream* comes: it was removed. One of which not all was received that was there is unread."""
+        """End *stream*, which was removed. It counts as unread if it had bytes that were not received."""
         each = self.streams.get(stream)
         if each is None or each.removed is not None:
             return
@@ -493,13 +493,13 @@ class Reading:
             self.unread[stream] = f"{stream} was removed"
 
     def lost(self, error: FlarelogError) -> None:
-        """Say so, once."""
+        """Report the loss of the connection, once."""
         if self.away is None:
             self.away = time.monotonic()
             self.say(f"{error}; retrying from where it was")
 
     def back(self) -> None:
-        """Say so, if it was said that it is lost."""
+        """Report that the connection is back, if its loss was reported."""
         if self.away is not None:
             self.away = None
             self.say("connected again: no bytes are missing")

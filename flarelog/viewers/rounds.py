@@ -1,7 +1,7 @@
-"""The rounds of a federated run, as its server's log tells them: when each began, and which site kept it waiting.
+"""The rounds of a federated run, from its server's log: when each began, and which site the server waited for.
 
-NVFlare's controllers say ``Round N started.``, and its server from which site a result came; Flower says ``[ROUND
-n/m]``. Pure. The patterns run over a line's first characters and take a time that grows with them alone.
+NVFlare's controllers log ``Round N started.``, and its server from which site a result came; Flower logs ``[ROUND
+n/m]``. Pure. The patterns search a line's first characters alone, in linear time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from flarelog.render.times import SECOND
 from flarelog.values import frozen
 from flarelog.viewers.flow import Block
 
-LOOKED = 1024  # characters of a line
+LOOKED = 1024  # characters of a line that are searched
 MOST = 5000  # rounds of one log
 MANY = 500  # logs
-SERVERS = ("*server*", "*superlink*")  # sites whose logs tell of rounds, where there is one
+SERVERS = ("*server*", "*superlink*")  # sites whose logs tell of rounds, if there is such a site
 SIEVE = Sieve((b"[ROUND ", b"Round ", b"got result from client "), False, 0, 0)
-"""What leaves out nearly all other lines."""
+"""The sieve that leaves out nearly all other lines."""
 
 _BEGAN = re.compile(r"\[ROUND (\d{1,9})(?:/\d{1,9})?\]|\bRound (\d{1,9}) started\.")
 _ENDED = re.compile(r"\bRound (\d{1,9}) finished\b")
@@ -36,19 +36,19 @@ _MILLISECOND = SECOND // 1000
 
 @frozen
 class Round:
-    """Times are milliseconds since 1970, by the receiver's clock."""
+    """One round. Times are milliseconds since 1970, by the receiver's clock."""
 
     name: str  # as people say it: Round 3
     begin: int
-    end: int = 0  # 0: it is not known to have ended
-    slowest: str = ""  # the site whose result came last; empty: nothing tells
-    waited: int = 0  # milliseconds from its begin to that
-    offset: int = 0  # of the line with which it began
+    end: int = 0  # 0: its end is unknown
+    slowest: str = ""  # the site whose result came last; empty: unknown
+    waited: int = 0  # milliseconds from its begin to that result
+    offset: int = 0  # of the line that began it
 
 
 class Rounds:
-    """What the lines of *stream* tell. *time*: when a line was said, in nanoseconds by the receiver's clock; None where
-    nobody knows.
+    """The rounds that the lines of *stream* tell. *time*: of a line, in nanoseconds by the receiver's clock; None where
+    it is unknown.
     """
 
     def __init__(self, stream: StreamId, time: Callable[[Line], int | None]) -> None:
@@ -70,7 +70,7 @@ class Rounds:
                 self._result(result[1], line)
 
     def _at(self, line: Line) -> int:
-        """0: nobody knows."""
+        """The time of *line* in milliseconds; 0: unknown."""
         time = self._time(line)
         return 0 if time is None else time // _MILLISECOND
 
@@ -90,7 +90,7 @@ class Rounds:
             self._found[-1] = replace(latest, slowest=site, waited=at - latest.begin)
 
     def rounds(self, end: int = 0) -> list[Round]:
-        """All of them; one that is not said to have ended did so when the next began, the last one at *end*."""
+        """All rounds; a round without a logged end ended when the next one began, the last one at *end*."""
         ends = [*(one.begin for one in self._found[1:]), end]
         return [
             one if one.end else replace(one, end=max(one.begin, after) if after else 0)
@@ -99,18 +99,18 @@ class Rounds:
 
 
 def tellers(streams: Iterable[StreamId]) -> list[StreamId]:
-    """Those of *streams* that may tell of rounds: a server's, or all where no site is called so and they are few."""
+    """The *streams* that may tell of rounds: a server's, or all where no site is called so and they are few."""
     every = list(streams)
     return [stream for stream in every if any_of(SERVERS, stream.site)] or (every if len(every) <= MANY else [])
 
 
 def best(found: Iterable[Rounds]) -> Rounds | None:
-    """The log of *found* that tells of most rounds; of several the first."""
+    """The log of *found* with the most rounds; of several the first."""
     return max((one for one in found if one.rounds()), key=lambda one: len(one.rounds()), default=None)
 
 
 def slowest_of(rounds: Sequence[Round]) -> dict[str, int]:
-    """How many of *rounds* each site was the slowest of."""
+    """The number of *rounds* in which each site was the slowest."""
     counts: dict[str, int] = {}
     for one in rounds:
         if one.slowest:
@@ -119,7 +119,7 @@ def slowest_of(rounds: Sequence[Round]) -> dict[str, int]:
 
 
 class RoundSearch:
-    """A display that looks for rounds. *time*: as that of Rounds, of each stream."""
+    """A display that looks for rounds. *time*: as of Rounds, for each stream."""
 
     terminal = False
 
@@ -128,7 +128,7 @@ class RoundSearch:
         self._found: dict[StreamId, Rounds] = {}
 
     def rounds(self, end: int = 0) -> list[Round]:
-        """Those of the log that tells of most. *end*: when the last one ended, if nothing tells."""
+        """The rounds of the log with the most. *end*: the end of the last round, if no line tells it."""
         found = best(self._found.values())
         return found.rounds(end) if found is not None else []
 

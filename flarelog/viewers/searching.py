@@ -1,5 +1,5 @@
-"""A search for findings in what a reading finds, and the lines around one, as ``flarelog findings``, ``--first-error``
-and the report make it; and one for rounds. The origin is open while these run.
+"""Searches a reading for findings, the lines around one, and rounds, for ``flarelog findings``, ``--first-error`` and
+the report. The caller keeps the origin open meanwhile.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import HEAD, LEFT_OUT, Reading, Selection
 from flarelog.viewers.rounds import SIEVE, Round, RoundSearch, tellers
 
-if TYPE_CHECKING:  # who reads a store needs no gRPC
+if TYPE_CHECKING:  # a reader of a store needs no gRPC
     from flarelog.wire.codec.findings import FoundIn
 
 _Kind = TypeVar("_Kind", bound=Search)
 
 AROUND = (5, 5)  # lines before and behind the first error
-CATCHES_UP, ASK_AGAIN = 2.0, 0.2  # seconds in which a receiver looks at what has just come; between two questions
-SAID_AFTER, SAID_AGAIN = 1.0, 10.0  # seconds after which people are told what is waited for
-LOGS_OF_ONE = 8  # logs of one command that ended badly whose last lines are shown
-BEHIND = 64 << 10  # bytes behind a finding in which the lines behind it are looked for
+CATCHES_UP, ASK_AGAIN = 2.0, 0.2  # seconds for a receiver to catch up with new bytes; between two requests
+SAID_AFTER, SAID_AGAIN = 1.0, 10.0  # seconds before a message about waiting, and between two such messages
+LOGS_OF_ONE = 8  # logs of one failed command whose last lines are shown
+BEHIND = 64 << 10  # bytes behind a finding that are searched for the lines behind it
 
 
 def searching(
@@ -55,8 +55,8 @@ def searching(
     stamps: Callable[[StreamId], Stamps],
     kind: type[_Kind],
 ) -> _Kind:
-    """A search of what *reading* will find, whose times are read as its sites write them. *stamps*: of a log of which
-    nothing is learned yet. *kind*: what searches.
+    """A search of *reading* that reads times as the sites write them. *stamps*: of a log, before its marks are learned.
+    *kind*: the class of the search.
     """
 
     def learned(stream: StreamId) -> Stamps:
@@ -69,7 +69,7 @@ def searching(
 
 
 class Suspicious(Search):
-    """A search that knows in which logs the first line that looks like an error is to be looked for."""
+    """A search that also gathers the logs in which ``--first-error`` must look for a line that looks like an error."""
 
     def __init__(
         self,
@@ -89,8 +89,8 @@ class Suspicious(Search):
                 self._like_error.add(stream)
 
     def suspects(self, infos: Iterable[StreamInfo]) -> dict[tuple[str, str], int]:
-        """Those of *infos*, each from its beginning: of a log that is not short, lines were left out, and one of which
-        the origin had told was not read.
+        """The suspects of *infos*, each from its beginning: logs with a line that looks like an error, long logs, whose
+        lines were left out, and logs that were not read because the origin kept their findings.
         """
         found = (
             info.stream
@@ -101,10 +101,10 @@ class Suspicious(Search):
 
 
 async def searched(reading: Reading, search: Search, new: Callable[[Reading], Search]) -> None:
-    """Let *search*, which *new* made for *reading*, look at all that is there now. Raises FlarelogError."""
+    """Run *search*, which *new* made for *reading*, over all bytes that are there now. Raises FlarelogError."""
     await _looked(reading, search)
     doubts = search.doubts
-    if doubts:  # who reads only some lines cannot tell such times: it is done with those of all lines
+    if doubts:  # such times are ambiguous unless all lines are read
         selection = Selection(reading.selection.run, starts={(each.site, each.log): 0 for each in doubts})
         again = Reading(reading.origin, selection, replace(reading.view, stamps=search.stamps), reading.say)
         again.unread = reading.unread
@@ -128,7 +128,7 @@ async def _looked(reading: Reading, search: Search) -> None:
 
 @contextlib.asynccontextmanager
 async def _waiting(say: Callable[[str], None], what: Callable[[], str]) -> AsyncGenerator[None, None]:
-    """Say *what* is waited for, if it takes long."""
+    """Say *what* is waited for, if the block takes long."""
 
     async def saying() -> None:
         await asyncio.sleep(SAID_AFTER)
@@ -145,21 +145,21 @@ async def _waiting(say: Callable[[str], None], what: Callable[[], str]) -> Async
 
 
 class Told(NamedTuple):
-    """What is wrong in the logs of a reading."""
+    """The findings in the logs of a reading."""
 
     findings: list[Finding]  # in the order of time
-    more: int  # that were too many to keep
-    searched: frozenset[StreamId]  # logs that were read for it: of the others the origin had told
+    more: int  # findings that were too many to keep
+    searched: frozenset[StreamId]  # logs that were read; the origin kept the findings of the others
 
 
 async def found_in(
     reading: Reading, new: Callable[[Reading], _Kind], zone: str | None, now: int | None = None
 ) -> tuple[Told, _Kind]:
-    """What is known of what *reading* finds: what its origin keeps of the logs that it has looked at whole, and what a
-    search, which *new* makes for a reading, finds in the others. It is the same as a search of them all.
+    """The findings in *reading*: those that its origin keeps, of logs that it has searched whole, and those of a
+    search, which *new* makes for a reading, in the other logs. The result equals a search of all logs.
 
-    *zone*: in which times are that tell none; None: nothing that is kept is taken. *now*: as of ``Search.findings``.
-    Raises FlarelogError.
+    *zone*: the zone of times that tell none; None: the origin's findings are not used. *now*: as of
+    ``Search.findings``. Raises FlarelogError.
     """
     infos = await reading.listed() if zone is not None else []
     kept = await _kept(reading, infos, zone) if zone is not None else []
@@ -192,8 +192,8 @@ async def found_in(
 
 
 async def _kept(reading: Reading, infos: Sequence[StreamInfo], zone: str) -> list[FoundIn]:
-    """What the origin has found in those of *infos* at which it has looked whole, and taken times for those of *zone*.
-    What has just come is waited for.
+    """The origin's findings in those of *infos* that it has searched whole, with times read in *zone*. Waits a little
+    for the origin to catch up with new bytes.
     """
     selection = reading.selection
     site = selection.named[0] if len(selection.named) == 1 else ""
@@ -223,7 +223,7 @@ async def _kept(reading: Reading, infos: Sequence[StreamInfo], zone: str) -> lis
 
 
 def of_command(found: Finding, infos: Iterable[StreamInfo]) -> dict[StreamId, int]:
-    """The logs of the command whose end tells *found*, and where in each it had ended; none where a line tells it."""
+    """The logs of the command whose exit is *found*, with its offset in each; empty where a line tells *found*."""
     known = list(infos)
     process = next(
         (
@@ -239,7 +239,7 @@ def of_command(found: Finding, infos: Iterable[StreamInfo]) -> dict[StreamId, in
 
 
 async def places_of(reading: Reading, found: Finding) -> dict[StreamId, int]:
-    """From where on logs show *found*: its line, or the last lines of the logs of a command that ended badly. Raises
+    """Where logs show *found*, by log: at its line, or at the last lines of the logs of a failed command. Raises
     FlarelogError.
     """
     ends = of_command(found, reading.infos)
@@ -255,8 +255,8 @@ async def places_of(reading: Reading, found: Finding) -> dict[StreamId, int]:
 async def lines_around(
     reading: Reading, found: Finding, new: Callable[[], Renderer], around: tuple[int, int] = AROUND
 ) -> dict[StreamId, list[Line]]:
-    """The lines of *found*, and so many before and behind them, in its log or in all logs of the command whose end it
-    is. Raises FlarelogError.
+    """The lines of *found*, with *around* lines before and behind them, in its log, or in all logs of the command whose
+    exit it is. Raises FlarelogError.
     """
     ends = of_command(found, reading.infos)
     if not ends:
@@ -295,8 +295,8 @@ async def rounds_of(
     stamps: Callable[[StreamId], Stamps],
     ahead: Callable[[StreamId], int],
 ) -> list[Round]:
-    """The rounds of the run of *infos*, by the receiver's clock: by the times that lines tell, which are *ahead*
-    nanoseconds of it, else by those at which the lines came, of which *moments* tell. Raises FlarelogError.
+    """The rounds of the run of *infos*, by the receiver's clock: by the times of lines, which are *ahead* nanoseconds
+    of it, otherwise by the arrival of the lines, which *moments* tell. Raises FlarelogError.
     """
     streams = tellers(info.stream for info in infos)
     if not streams:

@@ -1,6 +1,4 @@
-"""What people are told of how a stream fares, wherever they are: the words, the sentences and the JSON of ``flarelog
-status``.
-"""
+"""The state of a stream, for people: the words, the sentences and the JSON of ``flarelog status``."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from flarelog.receiver.phases import QUIET_AFTER, Phase, Standing, lag, missing,
 from flarelog.records import exit_record, whose
 from flarelog.viewers import health
 
-if TYPE_CHECKING:  # in most runs nothing is found
+if TYPE_CHECKING:  # most runs have no findings
     from flarelog.detect.base import Finding
 
 
@@ -25,13 +23,13 @@ def called(one: Standing) -> str:
 
 
 def ahead(seconds: float) -> str:
-    """By how much a clock is ahead: ``+3 ms``, ``-1.5 s``."""
+    """How far a clock is ahead: ``+3 ms``, ``-1.5 s``."""
     if abs(seconds) < 1:
         return f"{1000 * seconds:+.0f} ms"
     return f"{seconds:+.1f} s" if abs(seconds) < 100 else f"{'-' if seconds < 0 else '+'}{spoken(abs(seconds))}"
 
 
-_NAMED = 3  # logs, in the line of a reason
+_NAMED = 3  # logs that the line of a reason names
 _EXPLAINED = (Phase.HUNG, Phase.GONE)
 
 
@@ -43,16 +41,16 @@ def reason_lines(
     urls: LogUrls | None = None,
     now: int = 0,
 ) -> list[str]:
-    """A line for each reason for which streams are hung or gone, or cannot be had, with their names. Of the latter it
-    says how to look at them: by the operator's URL of the first, where there is one, else by a command that reads from
+    """A line for each reason why streams are hung, gone or missing, with their names. For missing ones the line tells
+    how to see them: by the operator's URL of the first, if there is one, otherwise by a command that reads from
     *place*. *now*: milliseconds since 1970.
     """
     said: dict[tuple[str, Phase, str], list[StreamInfo]] = {}
     for info in found:
         one = standing(info, quiet_after)
         away = missing(one)
-        if (away or one.phase in _EXPLAINED) and not info.is_unread:  # which other lines tell
-            # What is still sent, and what is nowhere, needs no command.
+        if (away or one.phase in _EXPLAINED) and not info.is_unread:  # other lines report unread logs
+            # A log that is still sent, or is stored nowhere, needs no command.
             run = info.stream.run if away and not info.unstored else ""
             said.setdefault((run, one.phase, away or one.why), []).append(info)
     lines = []
@@ -67,7 +65,7 @@ def reason_lines(
 
 
 Troubles = Mapping[StreamId, "Sequence[Finding]"]
-"""What went wrong in each log, in the order of time; of a log that is not there nothing is known."""
+"""The findings of each log, in the order of time; a log that was not searched is absent."""
 
 
 def trouble_of(found: Sequence[Finding]) -> str:
@@ -79,7 +77,7 @@ def trouble_of(found: Sequence[Finding]) -> str:
 
 
 def trouble_lines(run: str, troubles: Troubles, earliest: Finding | None, place: Sequence[str]) -> list[str]:
-    """A line that tells of the causes in a run, if there are any. *place*: as of ``placeholders.look``."""
+    """A line about the causes in a run; empty where there is none. *place*: as of ``placeholders.look``."""
     count = sum(each.is_root for found in troubles.values() for each in found)
     if earliest is None:
         return []
@@ -89,7 +87,7 @@ def trouble_lines(run: str, troubles: Troubles, earliest: Finding | None, place:
 
 
 def trouble_record(found: Sequence[Finding] | None) -> dict[str, object] | None:
-    """As JSON; None: nobody has looked."""
+    """*found* as JSON; None: the log was not searched."""
     if found is None:
         return None
     roots = [each for each in found if each.is_root]
@@ -101,7 +99,7 @@ def trouble_record(found: Sequence[Finding] | None) -> dict[str, object] | None:
 
 
 def _command(infos: Sequence[StreamInfo], place: Sequence[str]) -> str:
-    """What shows all of *infos*, of one run, and little else."""
+    """The command that shows all of *infos*, of one run, and little else."""
     first, sites = infos[0].stream, {info.stream.site for info in infos}
     return look(first.run, first.site if len(sites) == 1 else "", first.log if len(infos) == 1 else "", place)
 
@@ -121,8 +119,8 @@ def status_record(
     now: int = 0,
     found: Sequence[Finding] | None = None,
 ) -> dict[str, object]:
-    """*info* as ``flarelog status -o json`` shows it; *found*: what went wrong in it, where somebody has
-    looked; the rest as of ``reason_lines``."""
+    """*info* as ``flarelog status -o json`` shows it; *found*: its findings, None: it was not searched; the rest as of
+    ``reason_lines``."""
     one, state = standing(info, quiet_after), info.state or State()
     away = missing(one)
     return {

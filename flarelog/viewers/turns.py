@@ -1,8 +1,8 @@
-"""Whose turn it is of several streams that have something to show.
+"""A fair scheduler for streams that have something to show.
 
-Each gets as much time as any other, counted in what showing it took: a stream that took little goes first, however
-much others bring, and of two that took the same the one of which less waits. A piece is taken in slices of about
-``TURN`` seconds, so that a line waits for a slice and not for pieces. A stream's own order is never changed.
+Each stream gets an equal share of the time that showing takes: the stream that has used least goes first, however much
+others bring, and of two equal ones the one with the shorter queue. A piece is taken in slices of about ``TURN``
+seconds, so that a line waits for a slice and not for pieces. A stream's own order never changes.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from typing import Generic, TypeVar
 from flarelog.model import Buffer
 
 TURN = 0.005  # seconds of one core
-SMALLEST, FIRST, LARGEST = 1 << 10, 4 << 10, 64 << 10  # bytes of a slice; it grows twofold
-ENOUGH = 64 << 10  # bytes of one stream that wait, behind which no more is taken
+SMALLEST, FIRST, LARGEST = 1 << 10, 4 << 10, 64 << 10  # bytes of a slice; the size doubles while slices are quick
+ENOUGH = 64 << 10  # bytes of one stream in the queue, at which its reader waits
 
 Source = TypeVar("Source", bound=Hashable)
 What = TypeVar("What")
 
 
 class Turns(Generic[Source, What]):
-    """What waits of each source: pieces of bytes, each with its offset, and whatever else is between them."""
+    """The queue of each source: pieces of bytes, each with its offset, and other items between them."""
 
     def __init__(self) -> None:
         self._waiting: dict[Source, deque[tuple[int, Buffer | What]]] = {}
         self._sizes: dict[Source, int] = {}  # bytes that wait
-        self._used: dict[Source, float] = {}  # seconds; of one that comes late those of the others at that time
+        self._used: dict[Source, float] = {}  # seconds; a source that comes late begins at *_least*
         self._slices: dict[Source, int] = {}
-        self._least = 0.0  # what the source whose turn was last had used before
+        self._least = 0.0  # the seconds that the last source had used before its turn
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
     def has_room(self, source: Source) -> bool:
-        """Whether more of *source* may be added, so that what waits is bounded."""
+        """Whether *source* may add more, so that its queue is bounded."""
         return self._sizes.get(source, 0) < ENOUGH
 
     def waits(self, source: Source) -> bool:
-        """Whether anything of *source* was not taken yet."""
+        """Whether *source* has anything in its queue."""
         return source in self._waiting
 
     def add(self, source: Source, number: int, what: Buffer | What) -> None:
-        """Let *what* wait behind what waits of *source*; *number* is an offset where it is bytes."""
+        """Queue *what* behind the other items of *source*; *number* is an offset where *what* is bytes."""
         if source not in self._waiting:
             self._waiting[source] = deque()
             self._used[source] = max(self._used.get(source, 0.0), self._least)
@@ -51,7 +51,7 @@ class Turns(Generic[Source, What]):
         self._sizes[source] = self._sizes.get(source, 0) + (len(what) if isinstance(what, Buffer) else 0)
 
     def take(self) -> tuple[Source, int, Buffer | What]:
-        """The next slice, of the source that used least so far; ``used`` is to be called when it was shown."""
+        """Take the next slice, of the source that used least so far; call ``used`` when it was shown."""
         source = min(self._waiting, key=lambda source: (self._used[source], self._sizes[source]))
         self._least = self._used[source]
         waiting, most = self._waiting[source], self._slices.get(source, FIRST)
@@ -66,7 +66,7 @@ class Turns(Generic[Source, What]):
         return source, number, what
 
     def used(self, source: Source, size: int, seconds: float) -> None:
-        """Showing a slice of *size* bytes of *source* took so many *seconds*."""
+        """Record that showing *size* bytes of *source* took *seconds*."""
         self._used[source] += seconds
         most = self._slices.get(source, FIRST)
         if seconds > TURN and size > SMALLEST:

@@ -62,6 +62,23 @@ def test_a_command_below_the_table_can_be_read_to_its_end_on_a_narrow_terminal(
     assert max(map(len, drawn)) < 40
 
 
+def test_a_receiver_that_stood_still_is_watched_on_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, slept = [0.0], list[float]()
+
+    async def look() -> status.Found:
+        clock[0] += 8.0  # seconds without an answer
+        return status.Found([], "ended" if slept else "running")
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("asyncio.sleep", sleep)
+    place = Place(None, "127.0.0.1:1", Access(partial(Tls)))
+    asyncio.run(status._watch(status._Asked("run", (), 5.0, False), look, 2.0, place))
+    assert slept == [status.PAUSE]
+
+
 def test_who_stops_watching_leaves_no_question_behind() -> None:
     """It would be asked over a connection that is closed by then: an error with a traceback."""
     left = []

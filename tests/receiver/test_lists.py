@@ -49,7 +49,7 @@ def test_a_log_that_the_receiver_refuses_to_open_is_told_until_it_is_stored(tmp_
         assert await told(server) == [("a.log", "paused"), ("b.log", "ended"), ("c.log", "paused")]
         assert await told(server, unstored=False) == [("b.log", "ended")]  # an older reader would try to read them
         (run,) = await listed(server)
-        assert (run.streams, run.sealed, run.unstored, run.standing(live=True)) == (1, 1, 2, "idle")
+        assert (run.streams, run.sealed, run.unstored, run.standing(live=True)) == (1, 1, 2, "running")
 
     async def restarted(server: Server) -> None:
         assert await told(server) == [("a.log", Phase.UNSTORED), ("b.log", "ended"), ("c.log", Phase.UNSTORED)]

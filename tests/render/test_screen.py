@@ -310,6 +310,33 @@ def test_bars_below_each_other_do_not_repeat_each_other() -> None:
     assert [line.text for line in rendered(data)] == ["outer 100%", "inner 100%"]
 
 
+def written_above(label: str, steps: int) -> bytes:
+    """What ``tqdm.write`` makes of a bar: a line in its place after each step, and the bar again below that."""
+    states = [b"\r%s%3d%%|##| %d/%d" % (label.encode(), 100 * step // steps, step, steps) for step in range(steps + 1)]
+    wiped = b"\r" + b" " * 40 + b"\r"
+    return b"".join(states[at] + states[at + 1] + wiped + b"line %d\n" % at for at in range(steps)) + states[-1] + b"\n"
+
+
+@pytest.mark.parametrize("label", ["train: ", ""])
+def test_a_bar_that_lines_are_written_above_of_is_a_line_every_ten_percent(label: str) -> None:
+    found = [line.text for line in rendered(written_above(label, 200), steps=True)]
+    bars = [text.removeprefix(label)[:4].strip() for text in found if "%" in text]
+    assert bars == ["0%", *(f"{decile}%" for decile in range(10, 101, 10)), "100%"]  # 100 % is its end as well
+    assert [text for text in found if "%" not in text] == [f"line {at}" for at in range(200)]
+
+
+def test_bars_below_each_other_that_lines_are_written_above_of_do_not_repeat_each_other() -> None:
+    wiped, found = b"\r" + b" " * 20 + b"\r", b""
+    for outer in (0, 33, 67):
+        for inner in range(101):
+            both = b"\router %3d%%\n\rinner %3d%%\x1b[A\n\rinner %3d%%\x1b[A" % (outer, max(0, inner - 1), inner)
+            found += both + wiped + b"\n" + wiped + b"\x1b[Aline\n"
+    shown = [line.text for line in rendered(found, steps=True)]
+    assert [text for text in shown if "outer" in text] == ["outer   0%", "outer  33%", "outer  67%"]
+    assert [shown.count(f"inner {percent:3d}%") for percent in (10, 50, 99)] == [3, 3, 0]
+    assert shown.count("line") == 303
+
+
 # --- any bytes
 
 ATOMS = (

@@ -1,5 +1,5 @@
-"""What goes through NVFlare's own connection between a site and the server, as messages of their cells: a tunnel, and
-a word on what could not be sent.
+"""Messages over NVFlare's own connection between a site and the server, through their cells: a tunnel, and reports of
+logs that could not be sent.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from flarelog.text import legible
 log = logging.getLogger(__name__)
 
 _CHANNEL, _TOPIC, _TROUBLE = "flarelog", "tunnel", "trouble"
-MOST_TROUBLES, LONGEST_TROUBLE = 10, 300  # sentences of a job that are told, and characters of one
+MOST_TROUBLES, LONGEST_TROUBLE = 10, 300  # reported sentences of a job, and characters of each
 _TIMEOUT = 5.0  # seconds
-_MARGIN = 5.0  # seconds that a message may take beyond the taking
+_MARGIN = 5.0  # seconds of grace for a message beyond TAKE_TIMEOUT
 
 
 def tell_server(cell: Any, job: str, sentences: Sequence[str]) -> None:
-    """At a site: tell the server what could not be sent of *job*."""
+    """At a site: report to the server which logs of *job* could not be sent."""
     if sentences:
         said = {"job": job, "sentences": list(sentences[:MOST_TROUBLES])}
         message = new_cell_message({}, said)
@@ -53,7 +53,7 @@ class Passage:
             self._cell.register_request_cb(_CHANNEL, _TROUBLE, _told)
 
     def listen(self) -> str:
-        """At a site: the address on loopback that is the server's receiver."""
+        """At a site: the loopback address that leads to the server's receiver."""
         return self._background.call(self._tunnel.listen(FQCN.ROOT_SERVER), _TIMEOUT)
 
     def close(self) -> None:
@@ -84,10 +84,10 @@ class Passage:
 
 
 def _sender(message: Any) -> str:
-    """At the server: the client that a message is of, as far as NVFlare has checked it.
+    """At the server: the client that sent *message*, as far as NVFlare has verified it.
 
-    Anybody may write any origin into a message of his: NVFlare 2.7 compares it with nothing, later ones with what he
-    said himself when he registered. The name is signed together with the token that NVFlare's server gave to it.
+    A sender may write any origin into a message: NVFlare 2.7 does not check it, later releases compare it with the one
+    that the sender itself registered. The client's name is signed together with its token from NVFlare's server.
     """
     return str(
         message.get_header(CellMessageHeaderKeys.CLIENT_NAME) or message.get_header(MessageHeaderKey.ORIGIN) or "?"
@@ -95,7 +95,7 @@ def _sender(message: Any) -> str:
 
 
 def _told(message: Any) -> Any:
-    """At the server: say what a site could not send, as far as it is legible."""
+    """At the server: log what a site could not send, escaped."""
     said = message.payload if isinstance(message.payload, dict) else {}
     sentences = said.get("sentences")
     for sentence in sentences[:MOST_TROUBLES] if isinstance(sentences, list) else ():

@@ -1,4 +1,4 @@
-"""What the job's workspace, as NVFlare filed it, does not hold is filed beside it, under the names it looks for."""
+"""Files late or partial logs beside the job's workspace as NVFlare filed it, under the names that NVFlare looks for."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _ERRORS = (WorkspaceConstants.ERROR_LOG_FILE_NAME, "log_error.txt")  # before 2.
 
 
 def file_logs(engine: Any, job: str, streams: Sequence[tuple[StreamInfo, Path]]) -> None:
-    """File those of *streams*, with their bytes, that are not whole in the filed workspace of *job*.
+    """File those of *streams*, with their bytes, that are incomplete in the filed workspace of *job*.
 
-    ``LOG_<file>_<client>``, and ``ERRORLOG_<client>`` for error_log.txt, is where NVFlare looks for a client's log. Of
-    one whose site has gone, ``LOG_<file>.partial_<client>`` says how far it came. NVFlare 2.7 takes no name that does
-    not begin with ``ERRORLOG``: there it is ``ERRORLOG_<file>_<client>``.
+    NVFlare looks for a client's log as ``LOG_<file>_<client>``, and for error_log.txt as ``ERRORLOG_<client>``. If the
+    site has gone before the end, ``LOG_<file>.partial_<client>`` records the stream's state. NVFlare 2.7 accepts only
+    names that begin with ``ERRORLOG``: there the name is ``ERRORLOG_<file>_<client>``.
     """
     manager = engine.get_component(SystemComponents.JOB_MANAGER)
     with engine.new_context() as fl_ctx, tempfile.TemporaryDirectory(prefix="flarelog-") as place:
@@ -53,7 +53,7 @@ def file_logs(engine: Any, job: str, streams: Sequence[tuple[StreamInfo, Path]])
 
 
 def _taken(kind: str) -> str:
-    """As what the job's storage takes *kind*."""
+    """*kind* as the job's storage accepts it."""
     return kind if StorageSpec.is_valid_component(f"{kind}_") else f"ERROR{kind}"
 
 
@@ -63,7 +63,7 @@ def _say_if_empty(info: StreamInfo) -> None:
 
 
 def _filed(manager: Any, job: str, place: str, fl_ctx: FLContext) -> dict[str, list[tuple[int, int]]]:
-    """What the filed workspace of *job* holds: lengths and CRC-32s, by the names of its members."""
+    """The lengths and CRC-32s of the members of the filed workspace of *job*, by name."""
     found: dict[str, list[tuple[int, int]]] = {}
     try:
         manager.get_storage_for_download(job, place, WORKSPACE, "workspace.zip", fl_ctx)

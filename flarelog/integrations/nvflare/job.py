@@ -1,4 +1,4 @@
-"""Components of one job, for people who cannot touch the sites."""
+"""Components of one job, for users who cannot change the sites."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from flarelog.lifecycle import Event
 class FlarelogProducer(Sending):
     """A component of a job's clients: sends the job's logs until END_RUN. Declare it as the last one.
 
-    What is written after END_RUN, or by a process that was killed, only FlarelogSite can send. The arguments are those
-    of FlarelogSite; unless *receiver* is given, the port is 4722, where FlarelogReceiver listens.
+    Only FlarelogSite can send bytes that come after END_RUN, or from a process that was killed. The arguments are those
+    of FlarelogSite; the default port is 4722, where FlarelogReceiver listens.
     """
 
     port = JOB_PORT
@@ -56,8 +56,8 @@ class FlarelogProducer(Sending):
 class FlarelogReceiver(FLComponent):
     """A component of a job's server: receives the job's logs, as ``SITE/FILE`` in the job's directory there.
 
-    The job's end waits for the logs, as long as NVFlare lets it (end_run_readiness_timeout, 5 s). *listen*:
-    ``HOST:PORT``; only one job at a time can have a port. *join_timeout*: seconds that END_RUN waits at most.
+    The end of the job waits for the logs as long as NVFlare allows (end_run_readiness_timeout, 5 s). *listen*:
+    ``HOST:PORT``; only one job at a time can have a port. *join_timeout*: maximum seconds that END_RUN waits.
     """
 
     def __init__(self, listen: str = "", join_timeout: float = DRAIN_TIMEOUT) -> None:

@@ -1,10 +1,10 @@
-"""Between NVFlare and a site's own job launcher: a job has ended when its logs have.
+"""Wraps a site's own job launcher for NVFlare: a job ends only when its logs are sent.
 
-The client reports the outcome when the launched process has ended, and the server files the job's workspace when all
-have reported: a report that waits for the logs, within the bound, makes that workspace complete.
+The client reports the outcome when the launched process has ended, and the server files the job's workspace after all
+reports: a report that waits for the logs, within the bound, makes that workspace complete.
 
-How the process ended is told behind its logs, where the launcher knows its exit code: that of Docker or Kubernetes says
-only whether the job did well.
+The exit status is sent behind the logs if the launcher knows it; those of Docker and Kubernetes know only whether the
+job succeeded.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from flarelog.integrations.watching import Watching
 log = logging.getLogger(__name__)
 
 End = Callable[[Exit | None], object]
-"""Sends a job's logs to their end, within a bound, and how its process ended if that is known; harmless when repeated.
-"""
+"""Sends the rest of a job's logs, within a bound, and how its process ended if known; harmless when repeated."""
 
 
 class Launcher(JobLauncherSpec):
-    """The site's own launcher, whose jobs have ended when *end* has returned."""
+    """The site's own launcher; a job of it ends when *end* has returned."""
 
     def __init__(self, inner: JobLauncherSpec, end: End) -> None:
         super().__init__()
@@ -40,9 +39,9 @@ class Launcher(JobLauncherSpec):
             handle = self._inner.launch_job(job_meta, fl_ctx)
         except BaseException:
             watching.stop()
-            self._end(None)  # NVFlare says nothing more of this job
+            self._end(None)  # NVFlare reports nothing more of this job
             raise
-        if handle is None:  # NVFlare takes that for a failure
+        if handle is None:  # NVFlare treats None as a failure
             watching.stop()
             self._end(None)
             return None
@@ -50,7 +49,7 @@ class Launcher(JobLauncherSpec):
 
 
 class Handle(JobHandleSpec):
-    """The launcher's own handle."""
+    """The handle of the site's own launcher."""
 
     def __init__(self, inner: JobHandleSpec, end: End, watching: Watching) -> None:
         super().__init__()
@@ -61,7 +60,7 @@ class Handle(JobHandleSpec):
         self._inner.wait()
         self._over = True
         how = None
-        with contextlib.suppress(Exception):  # a launcher of somebody else's may be anything
+        with contextlib.suppress(Exception):  # another party's launcher may raise anything
             how = self._how()
         try:
             self._end(how)
@@ -69,12 +68,12 @@ class Handle(JobHandleSpec):
             log.warning("the logs of a job were not sent completely (%s); the job itself is not affected", error)
 
     def _how(self) -> Exit | None:
-        """How the process ended; None where only NVFlare's own verdict is known."""
+        """The exit status of the process; None if only NVFlare's verdict is known."""
         process: Any = getattr(self._inner, "adapter", None) or getattr(self._inner, "process", None)
         pid = getattr(process, "pid", None)
         code = process.poll() if isinstance(pid, int) else None
         if getattr(process, "process", process) is None and code == -1:
-            code = None  # NVFlare says so too where somebody else had waited for it
+            code = None  # NVFlare's code for a process that another call has waited for, too
         if not isinstance(pid, int) or not isinstance(code, int):
             self._watching.stop()
             return None
@@ -84,7 +83,7 @@ class Handle(JobHandleSpec):
         return self._inner.poll()
 
     def terminate(self) -> None:
-        if not self._over:  # else its number may be another process's by now
+        if not self._over:  # otherwise its pid may be another process's by now
             self._inner.terminate()
 
     def __getattr__(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What NVFlare's components that send have in common: whether a site lets them, to whom, and one job's logs."""
+"""The common part of NVFlare's sending components: a site's consent, the receiver, and one job's logs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from flarelog.sender.outcome import Outcome
 log = logging.getLogger(__name__)
 
 PORT, JOB_PORT = 4721, 4722  # of the server's receiver, and of a job's
-# The last is what NVFlare 2.7 calls error_log.txt.
+# The last one is NVFlare 2.7's name of error_log.txt.
 FILES = ("log.txt", "log.json", "error_log.txt", "log_fl.txt", "log_error.txt")
-DRAIN_TIMEOUT = 10.0  # seconds that the end of a job waits for its logs at most
+DRAIN_TIMEOUT = 10.0  # maximum seconds that the end of a job waits for its logs
 
 
 class Sending(FLComponent):
-    """A component that sends. Its arguments are kept as NVFlare's Job API looks for them, and nothing is begun before
-    an event: it is also made on the machine that submits a job.
+    """A sending component. NVFlare's Job API reads its arguments from attributes of these names. It starts nothing
+    before an event, because the machine that submits a job constructs it too.
     """
 
     port = PORT
@@ -49,7 +49,7 @@ class Sending(FLComponent):
         self._told = False
 
     def _allowed(self, fl_ctx: FLContext) -> bool:
-        """Whether this site lets its logs be sent; that it does not is said once."""
+        """Whether this site allows its logs to be sent; a refusal is logged once."""
         calm()
         if allows(fl_ctx):
             return True
@@ -62,7 +62,7 @@ class Sending(FLComponent):
         return FILES if self.files is None else tuple(self.files)
 
     def _producer(self, address: str, tls: Tls | None, site: str, root: str, *, heed: bool) -> Producer:
-        """What sends the logs under *root*. Raises FlarelogError."""
+        """The producer for the logs under *root*. Raises FlarelogError."""
         return Producer(
             address,
             site,
@@ -76,7 +76,7 @@ class Sending(FLComponent):
         )
 
     def _target(self, fl_ctx: FLContext) -> tuple[str, Tls | None]:
-        """The receiver's address, and with what it is spoken to. Raises InvalidOption."""
+        """The receiver's address, and the TLS files for it. Raises InvalidOption."""
         if simulated(fl_ctx):
             return self.receiver or f"127.0.0.1:{self.port}", None
         workspace = workspace_of(fl_ctx)
@@ -84,7 +84,7 @@ class Sending(FLComponent):
 
 
 class Job:
-    """The logs of one job on their way."""
+    """The logs of one job while they are sent."""
 
     def __init__(self, job: str, producer: Producer) -> None:
         self._job = job
@@ -96,8 +96,8 @@ class Job:
         self.ended = False
 
     def end(self, how: Exit | None = None) -> bool:
-        """Send what is there and wait for the receipts, within the bound; whether all of them came. Harmless when
-        repeated. *how*: its process ended, where that is known.
+        """Send the rest and wait for the receipts, within the bound; whether all of them came. Harmless when repeated.
+        *how*: the end of the job's process, if known.
         """
         with self._lock:
             if not self.ended:
@@ -113,7 +113,7 @@ class Job:
 
 
 def served(outcomes: list[Outcome]) -> bool:
-    """Whether all streams have their receipts; a file that cannot be sent at all is no reason to try again."""
+    """Whether all streams have their receipts; a file that can never be sent does not count, as a retry is no use."""
     return bool(outcomes) and not any(
         outcome.error or any(stream.error for stream in outcome.streams) for outcome in outcomes
     )

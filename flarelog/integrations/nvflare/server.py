@@ -1,4 +1,4 @@
-"""The server's parent process: it receives the logs of its jobs, and files them where NVFlare looks for them."""
+"""The component of the server's parent process, which receives the logs of its jobs, and files them for NVFlare."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ from flarelog.stores.base import Durability
 
 log = logging.getLogger(__name__)
 
-JOIN_TIMEOUT = 60.0  # seconds that the server waits for a job's logs before it files what there is
-KEEP_DAYS = 30.0  # in which nothing came of a job, before it leaves the server's store
+JOIN_TIMEOUT = 60.0  # seconds that the server waits for a job's logs before it files what has come
+KEEP_DAYS = 30.0  # days without new bytes before a job leaves the server's store
 _STORE = "flarelog"  # directory of the server's store, in its workspace
-_NOT_OWN = ("*/**",)  # in a job's directory at the server: the sites' logs are copied there
-_OWN = "flarelog-own"  # the same in the server's workspace, of its own job processes
+_NOT_OWN = ("*/**",)  # in a job's directory at the server: copies of the sites' logs
+_OWN = "flarelog-own"  # directory in the server's workspace that lists its own job processes with unsent logs
 
 
 class FlarelogServer(FLComponent):
     """In the server's parent process: receives the logs of all sites' jobs, and puts them where NVFlare looks for them.
 
-    While a job runs they are ``JOB/SITE/FILE`` in the server's workspace, and so in the workspace that NVFlare files
-    in the end; what did not come in time is filed as ``LOG_FILE_SITE`` when it comes.
+    During a job they are ``JOB/SITE/FILE`` in the server's workspace, and so in the workspace that NVFlare files at its
+    end; later bytes are filed as ``LOG_FILE_SITE`` when they come.
 
-    *listen*: ``HOST:PORT``. *store*: directory of flarelog's own store; unless given, ``flarelog`` in the workspace.
-    *join_timeout*: seconds after the end of a job in which logs that are on their way still count as in time.
-    *keep_days*: a job of which nothing has come for so many days leaves the store, and is only where NVFlare filed it;
-    None keeps all. *durability*: whether what is acknowledged is on the ``disk``, or in the system's ``memory``, which
-    survives the end of the process but not a power cut. *max_run_bytes*, *max_site_bytes*: what the logs of a job, and
-    of one site in it, may take; None: no limit. *max_site_rate*: bytes a second of one site; None: no limit.
+    *listen*: ``HOST:PORT``. *store*: directory of flarelog's own store; default: ``flarelog`` in the workspace.
+    *join_timeout*: seconds after the end of a job within which arriving logs still count as in time. *keep_days*: days
+    without new bytes before a job leaves the store, and stays only where NVFlare filed it; None keeps all.
+    *durability*: acknowledge bytes on ``disk``, or in the system's ``memory``, which survives the end of the process
+    but not a power cut. *max_run_bytes*, *max_site_bytes*: limits for the logs of a job, and of one site in it; None:
+    no limit. *max_site_rate*: bytes a second of one site; None: no limit.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class FlarelogServer(FLComponent):
         self._receiver: JobReceiver | None = None
         self._passage: Passage | None = None
         self._engine: Any = None
-        self._jobs: dict[str, Job] = {}  # whose own logs are sent
+        self._jobs: dict[str, Job] = {}  # jobs whose own logs are sent
         self._unsent: Unsent | None = None
-        self._here: tuple[str, Tls | None] = "", None  # where, and with what
+        self._here: tuple[str, Tls | None] = "", None  # address and TLS of this receiver
         for event in (EventType.SYSTEM_BOOTSTRAP, EventType.SYSTEM_START):
             self.register_event_handler(event, self._starting)
         for event in (EventType.DEPLOY_JOB_TO_SERVER, EventType.JOB_DEPLOYED, EventType.BEFORE_JOB_LAUNCH):
@@ -141,10 +141,10 @@ class FlarelogServer(FLComponent):
             self._unsent.start()
 
     def _own_unsent(self, workspace: Workspace) -> Unsent:
-        """The server's own logs of jobs that were going on when an earlier parent process was killed."""
+        """The server's own logs of jobs that were running when an earlier parent process was killed."""
 
         def look(job: str) -> Sizes | None:
-            root = workspace.get_log_root(job)  # NVFlare removes it when a job ends as it should
+            root = workspace.get_log_root(job)  # NVFlare removes it when a job ends normally
             return sizes(SourceOptions(root, FILES, _NOT_OWN)) if os.path.isdir(root) else None
 
         def send(job: str) -> bool:
@@ -155,7 +155,7 @@ class FlarelogServer(FLComponent):
 
     @harmless
     def _announce(self, event: str, fl_ctx: FLContext) -> None:
-        self._starting(event, fl_ctx)  # perhaps the port is free now
+        self._starting(event, fl_ctx)  # retry: the port may be free now
         job = job_of(fl_ctx)
         if self._receiver is not None and job:
             self._receiver.bus.publish(Event.ABOUT_TO_START_RUN, job)
@@ -164,14 +164,14 @@ class FlarelogServer(FLComponent):
                 self._send_own(job, fl_ctx)
 
     def _send_own(self, job: str, fl_ctx: FLContext) -> None:
-        """Send the logs of the server's own process of *job*, to be seen beside the sites'."""
+        """Send the logs of the server's own process of *job*, so that readers see them beside the sites'."""
         producer = self._own_producer(workspace_of(fl_ctx).get_log_root(job))
         own = self._jobs[job] = Job(job, producer)
         if self._unsent is not None:
             self._unsent.begins(job)
         launchers = fl_ctx.get_prop(FLContextKey.JOB_LAUNCHER)
         if isinstance(launchers, list) and len(launchers) == 1:
-            launchers[0] = Launcher(launchers[0], own.end)  # NVFlare removes the job's directory when it has ended
+            launchers[0] = Launcher(launchers[0], own.end)  # before NVFlare removes the job's directory
 
     def _own_producer(self, root: str) -> Producer:
         return Producer(
@@ -197,7 +197,7 @@ class FlarelogServer(FLComponent):
         if self._receiver is not None and (job := job_of(fl_ctx)):
             if own := self._jobs.pop(job, None):
                 threading.Thread(target=self._own_ended, args=(job, own), name="flarelog-own", daemon=True).start()
-            self._receiver.finish(job)  # nobody waits for it: NVFlare's one thread for all jobs is here
+            self._receiver.finish(job)  # does not wait: this is NVFlare's only thread for all jobs
 
     @harmless
     def _leaving(self, event: str, fl_ctx: FLContext) -> None:

@@ -1,4 +1,4 @@
-"""A client's parent process: the logs of each of its jobs are sent from there."""
+"""The component of a client's parent process, which sends the logs of each of its jobs."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from flarelog.sources.files.sizes import sizes
 
 log = logging.getLogger(__name__)
 
-_STATE = "flarelog"  # directory in a site's workspace, of the jobs whose logs are not known to be whole
+_STATE = "flarelog"  # directory in a site's workspace that lists the jobs with unsent logs
 
 
 class FlarelogSite(Sending):
     """In a client's parent process: sends the logs of each job, from before its launch until its process has ended.
 
-    *receiver*: ``HOST:PORT``; unless given, the host of NVFlare's own server and port 4721. *files*: names or patterns
-    of the files in a job's directory; unless given, NVFlare's four logs. *drain_timeout*: seconds that the end of a
-    job waits for its logs at most; where the receiver is there it is a matter of milliseconds. *tunnel*: send through
-    NVFlare's own connection, and open no other; of *receiver* only the host counts then, for its certificate.
+    *receiver*: ``HOST:PORT``; default: the host of NVFlare's own server, port 4721. *files*: names or patterns of the
+    files in a job's directory; default: NVFlare's four logs. *drain_timeout*: maximum seconds that the end of a job
+    waits for its logs; with a reachable receiver it takes milliseconds. *tunnel*: send through NVFlare's own
+    connection alone; only the host of *receiver* matters then, for its certificate.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class FlarelogSite(Sending):
         super().__init__(receiver, files, drain_timeout)
         self.tunnel = tunnel
         self._passage: Passage | None = None
-        self._entrance = ""  # address of the tunnel
-        self._lock = threading.Lock()  # jobs may begin at the same time, and there is one tunnel
+        self._entrance = ""  # the tunnel's address
+        self._lock = threading.Lock()  # jobs may begin at the same time, and share one tunnel
         self._jobs: dict[str, Job] = {}
         self._unsent: Unsent | None = None
-        self._unwrapped = False  # said once
+        self._unwrapped = False  # log it once
         self.register_event_handler(EventType.SYSTEM_START, self._starting)
         self.register_event_handler(EventType.BEFORE_JOB_LAUNCH, self._launching)
         self.register_event_handler(EventType.JOB_COMPLETED, self._completed)
@@ -89,11 +89,11 @@ class FlarelogSite(Sending):
         ).start()
 
     def _say(self, producer: Producer, where: str) -> None:
-        """Tell, once and in one line, what is sent where, and whether somebody answers there."""
+        """Log, once and in one line, what is sent to which receiver, and whether the receiver answers."""
         try:
             with producer:
                 trouble = producer.unreachable()
-        except Exception as error:  # NVFlare's own objects are asked for the tunnel
+        except Exception as error:  # the tunnel calls NVFlare's own objects
             trouble = [f"{type(error).__name__}: {error}"]
         what = f"flarelog sends {', '.join(self._source())} of each job to {where}{release.untried(release.VERSION)}"
         if trouble:
@@ -145,7 +145,7 @@ class FlarelogSite(Sending):
         if self._unsent is not None:
             self._unsent.stop()
         for job in [self._jobs.pop(name) for name in list(self._jobs)]:
-            job.end()  # its process may go on: the next parent process looks once more
+            job.end()  # its process may go on: the next parent process sends the rest
         passage, self._passage = self._passage, None
         if passage is not None:
             passage.close()

@@ -1,4 +1,4 @@
-"""What NVFlare tells its components: which job, where its files are, whom the server is; and how they talk there."""
+"""NVFlare's context as flarelog needs it: the job, its files, the server, the site's consent; and log messages."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from flarelog.talk import one_line
 log = logging.getLogger(__name__)
 
 ALLOWED = "allow_log_streaming"  # in a site's resources.json
-_SIMULATED = "simulate_job"  # what the simulator calls its one job
+_SIMULATED = "simulate_job"  # the simulator's name for its one job
 
 
 def harmless(work: Callable[..., None]) -> Callable[..., None]:
-    """Let nothing that *work* raises become NVFlare's: it would be an ERROR with a traceback."""
+    """Log any exception of *work* as a warning: NVFlare would log it as an ERROR with a traceback."""
 
     @functools.wraps(work)
     def careful(self: FLComponent, event: str, fl_ctx: FLContext) -> None:
@@ -35,14 +35,14 @@ def harmless(work: Callable[..., None]) -> Callable[..., None]:
             work(self, event, fl_ctx)
         except FlarelogError as error:
             log.warning("%s; the job continues", error)
-        except Exception as error:  # also what NVFlare's own objects raise
+        except Exception as error:  # also exceptions of NVFlare's own objects
             log.warning("%s failed at %s (%s: %s); the job continues", self.name, event, type(error).__name__, error)
 
     return careful
 
 
 class _Calm(logging.Handler):
-    """What flarelog calls an error is a warning to the log of a site: its job is well."""
+    """Logs flarelog's errors as warnings, because the site's job is not affected."""
 
     def emit(self, record: logging.LogRecord) -> None:
         record = one_line(record)
@@ -60,7 +60,7 @@ def calm() -> None:
 
 
 def job_of(fl_ctx: FLContext) -> str:
-    """The job that an event in a parent process is about; empty when there is none."""
+    """The job that an event in a parent process is about; empty if there is none."""
     for key in (FLContextKey.JOB_META, FLContextKey.EVENT_DATA):
         said = fl_ctx.get_prop(key)
         if isinstance(said, dict) and said.get("job_id"):
@@ -69,7 +69,7 @@ def job_of(fl_ctx: FLContext) -> str:
 
 
 def workspace_of(fl_ctx: FLContext) -> Workspace:
-    """Raises InvalidOption."""
+    """The workspace. Raises InvalidOption."""
     workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
     root = fl_ctx.get_prop(FLContextKey.WORKSPACE_ROOT)
     if workspace is None and root:
@@ -82,7 +82,7 @@ def workspace_of(fl_ctx: FLContext) -> Workspace:
 
 
 def log_directory(fl_ctx: FLContext) -> str:
-    """Where the process of a job writes its logs: NVFlare's own handlers know; the simulator's are nowhere else."""
+    """The directory of a job process's logs, from NVFlare's own handlers: only they know the simulator's."""
     for handler in logging.root.handlers:
         if isinstance(handler, logging.FileHandler):
             return os.path.dirname(handler.baseFilename)
@@ -95,9 +95,9 @@ def simulated(fl_ctx: FLContext) -> bool:
 
 
 def allows(fl_ctx: FLContext) -> bool:
-    """At a site: whether it lets its logs be streamed; one that does not say anything does.
+    """At a site: whether it allows log streaming; the default is yes.
 
-    NVFlare reads the file when a parent process starts; the simulator does not, nor does a release before 2.8.
+    NVFlare reads the file when a parent process starts; the simulator and releases before 2.8 do not.
     """
     said = ConfigService.get_bool_var(name=ALLOWED, conf=SystemConfigs.RESOURCES_CONF, default=None)
     if said is None:
@@ -110,8 +110,8 @@ def allows(fl_ctx: FLContext) -> bool:
 
 
 def site_allows(engine: Any, site: str) -> bool:
-    """At the server: whether *site* lets its logs be streamed; one that has not said anything does, nor can one say
-    anything to a release before 2.8.
+    """At the server: whether *site* allows log streaming; the default is yes, also because a release before 2.8 does
+    not pass the setting on.
     """
     client = engine.get_client_from_name(site)
     config = client.get_site_config() if hasattr(client, "get_site_config") else None
@@ -122,12 +122,12 @@ def site_allows(engine: Any, site: str) -> bool:
 
 
 def client_tls(workspace: Workspace) -> Tls:
-    """With what a site speaks to the server. Raises InvalidOption."""
+    """The TLS files of a site, for its connections to the server. Raises InvalidOption."""
     return _tls(workspace, _read(workspace.get_client_startup_file_path()).get("client") or {}, "client")
 
 
 def server_tls(workspace: Workspace) -> Tls:
-    """With what the server is spoken to. Raises InvalidOption."""
+    """The TLS files of the server. Raises InvalidOption."""
     return _tls(workspace, (_read(workspace.get_server_startup_file_path()).get("servers") or [{}])[0], "server")
 
 
@@ -144,7 +144,7 @@ def server_host(workspace: Workspace) -> str:
 
 
 def _read(path: str) -> dict[str, Any]:
-    """What NVFlare's own file *path* in the start-up kit says. Raises InvalidOption."""
+    """The JSON object in NVFlare's file *path* of the start-up kit. Raises InvalidOption."""
     try:
         with open(path, encoding="utf-8") as file:
             said = json.load(file)

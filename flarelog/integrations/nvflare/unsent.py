@@ -1,9 +1,9 @@
-"""Jobs of a site whose logs are not known to be whole at the server: they are sent until they are.
+"""Jobs of a site whose logs may be incomplete at the server: their logs are sent again until they are complete.
 
-A job is written down before it is launched, and struck out when its process has ended and its logs have their receipts.
-What a parent process that was killed left behind, or a drain that failed, is sent when the next one starts, and now and
-then. A log may still grow then, because a job's process outlives its parent by seconds: a job is struck out when its
-logs have been still for a while. Nothing is sent of jobs that were never written down.
+A job is recorded before its launch, and removed once its process has ended and its logs have their receipts. Logs left
+by a killed parent process or a failed drain are sent when the next parent process starts, and retried now and then.
+Such a log may still grow, because a job's process outlives its parent by seconds: a job is removed only when its logs
+have not changed for a while. Jobs without a record are never sent.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from flarelog.replace import make_directory
 log = logging.getLogger(__name__)
 
 FIRST, LONGEST = 5.0, 600.0  # seconds between two attempts at a job, doubling
-STILL = 60.0  # seconds without a change after which the logs of a job that were sent are believed to have ended
-KEPT = 14 * 86_400.0  # seconds after which a job is given up whose logs the server does not take
+STILL = 60.0  # seconds without a change before the sent logs of a job count as ended
+KEPT = 14 * 86_400.0  # seconds before a job is given up whose logs the server does not accept
 
 Sizes = dict[str, tuple[int, int, int]]
 
 
 @dataclass
 class _Left:
-    """A job that was written down by an earlier process, or whose drain failed."""
+    """A job that an earlier process recorded, or whose drain failed."""
 
-    still: float  # since when its files have not changed
+    still: float  # time of the last change of its files
     due: float = 0.0
-    failures: int = 0  # attempts in a row after which the server did not have all
-    sent: Sizes | None = None  # what its files were when all of them were sent
+    failures: int = 0  # attempts in a row after which the server did not have all bytes
+    sent: Sizes | None = None  # the files' sizes when all of them were sent
 
 
 class Unsent:
-    """The jobs that are written down in *directory*. *look*: what a job's files are, None when they are gone; *send*:
-    whether all of a job's logs have their receipts now; it blocks.
+    """The jobs recorded in *directory*. *look*: the sizes of a job's files, None if they are gone. *send*: sends the
+    job's logs, and returns whether all have their receipts; it blocks.
     """
 
     def __init__(self, directory: str, look: Callable[[str], Sizes | None], send: Callable[[str], bool]) -> None:
@@ -55,12 +55,12 @@ class Unsent:
         self._thread.start()
 
     def stop(self) -> None:
-        """Begin nothing more; what is being sent has its own bound."""
+        """Start no further job; the present one has its own bound."""
         self._over.set()
         self._wake.set()
 
     def begins(self, job: str) -> None:
-        """Write *job* down: it is about to be launched. Raises nothing: a full disk costs no job."""
+        """Record *job* before its launch. Raises nothing: a full disk must not fail the job."""
         self._running.add(job)
         try:
             make_directory(self._directory)
@@ -70,7 +70,7 @@ class Unsent:
             log.warning("job %s: its logs are sent, but not after a crash: %s", job, error)
 
     def ends(self, job: str, *, whole: bool) -> None:
-        """The process of *job* has ended; *whole*: and all of its logs have their receipts."""
+        """The process of *job* has ended; *whole*: all of its logs have their receipts."""
         self._running.discard(job)
         if whole:
             self._strike(job)
@@ -82,7 +82,7 @@ class Unsent:
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(self._directory, job))
 
-    # --- what is left
+    # --- recorded jobs
 
     def _run(self) -> None:
         while not self._over.is_set():
@@ -91,8 +91,8 @@ class Unsent:
             self._wake.clear()
 
     def attend(self, now: float) -> None:
-        """Send what is due at *now*, seconds of a clock that cannot be set. Raises nothing: a job whose files cannot be
-        looked at is tried again like one that is not taken.
+        """Send the jobs that are due at *now* (monotonic seconds). Raises nothing: a job whose files cannot be read is
+        retried like one that the server refuses.
         """
         for job in self._written_down():
             if job in self._running or self._over.is_set():
@@ -103,7 +103,7 @@ class Unsent:
             whole = False
             try:
                 whole = self._attended(job, left, now)
-            except Exception as error:  # also what the framework's own objects raise
+            except Exception as error:  # also exceptions of the framework's own objects
                 log.warning("job %s: the rest of its logs was not sent: %s", job, error or type(error).__name__)
             left.due = now + delay(left.failures, FIRST, LONGEST)
             left.failures = 0 if whole else left.failures + 1
@@ -120,7 +120,7 @@ class Unsent:
             return []
 
     def _attended(self, job: str, left: _Left, now: float) -> bool:
-        """Whether all that there is of *job* is sent, or there is nothing more."""
+        """Whether all of *job* is sent, or its files are gone."""
         found = self._look(job)
         if found is None:
             self._strike(job)

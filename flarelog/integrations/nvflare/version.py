@@ -1,4 +1,4 @@
-"""Which releases of NVFlare flarelog's components live in. Importing this refuses all older ones, in one sentence."""
+"""The NVFlare releases that flarelog supports. Importing this module refuses older ones, in one sentence."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 
 import nvflare
 
-OLDEST, NEWEST = "2.7.2", "2.9.0"  # of those that the tests try
+OLDEST, NEWEST = "2.7.2", "2.9.0"  # the range that the tests cover
 
 
 def number(version: str) -> tuple[int, ...]:
-    """The release that *version* is of; none where it was built from a checkout without tags, as 0+unknown."""
+    """The release number in *version*; empty for a build from a checkout without tags, such as 0+unknown."""
     if version.startswith("0+"):
         return ()
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
 def refusal(version: str) -> str:
-    """Why flarelog does not live in NVFlare *version*; empty where it does."""
+    """Why flarelog does not support NVFlare *version*; empty if it does."""
     if not number(version) or number(version) >= number(OLDEST):
         return ""
     return (
@@ -27,7 +27,7 @@ def refusal(version: str) -> str:
 
 
 def untried(version: str) -> str:
-    """What is to be said of NVFlare *version*, if it is later than those that were tried."""
+    """A note for an NVFlare *version* newer than the tested ones; empty otherwise."""
     if number(version)[:2] <= number(NEWEST)[:2] and number(version):
         return ""
     return f"; flarelog was tested with NVFlare {OLDEST} to {NEWEST}, and this is {version}"

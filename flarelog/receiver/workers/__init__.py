@@ -1,1 +1,1 @@
-"""Several processes that are one receiver."""
+"""The workers: several processes that form one receiver."""

@@ -1,5 +1,5 @@
-"""What the workers of one receiver ask of each other. Worker 0 is the home of the runs: it knows their states and their
-sites, and tells the others.
+"""The calls between the workers of one receiver. Worker 0 is the home of the runs: it decides their states, admits
+their sites, and tells the other workers.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from flarelog.security.context import Context
 from flarelog.wire import calls, service
 from flarelog.wire.uplink import ENDED
 
-CONNECT_WITHIN = 120.0  # seconds in which all workers must be there
-JOIN_GRACE = 5.0  # seconds, beyond the time that another worker is given to wait
+CONNECT_WITHIN = 120.0  # seconds within which all workers must have started
+JOIN_GRACE = 5.0  # seconds beyond the timeout of a join at another worker
 _SERVICE = "flarelog.workers"
 
 
 class Workers:
-    """The other workers, as the one at *place* sees them. For one event loop."""
+    """The other workers, for the one at *place*. For one event loop."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -51,11 +51,11 @@ class Workers:
         let_go: Callable[[str, str, bool, bool], Awaitable[None]],
         runs: Callable[[], Mapping[str, str]],
     ) -> None:
-        """Serve the other workers, and return when all of them do. *handlers*: of the calls that are passed on;
-        *admit*: lets a stream pass or raises Refused; *join*: waits until no stream of a run is open; *hold* and
-        *let_go*: before and after a run is removed; *runs*: the states that are known.
+        """Serve the other workers, and return when all of them do. *handlers*: of relayed calls; *admit*: admits a
+        stream or raises Refused; *join*: waits until no stream of a run is open; *hold* and *let_go*: called before and
+        after a run is removed; *runs*: the states of the known runs.
 
-        Raises InvalidOption where the sockets cannot be made, CannotConnect where the others do not come.
+        Raises InvalidOption if the sockets cannot be created, CannotConnect if the other workers do not start.
         """
 
         async def admitted(*names: str) -> list[str]:
@@ -112,7 +112,7 @@ class Workers:
             ) from None
 
     async def stop(self, grace: float) -> None:
-        """Take no calls from other workers any more, and let those that are under way end within *grace* seconds."""
+        """Accept no more calls from other workers, and give running calls *grace* seconds to end."""
         for queue in self._told:
             queue.put_nowait(None)
         if self._server is not None:
@@ -123,7 +123,7 @@ class Workers:
             await channel.close()
 
     async def admit(self, stream: StreamId) -> None:
-        """Ask home to let *stream* pass, at the first one of its site. Raises Refused."""
+        """Ask home to admit *stream*, once for each site. Raises Refused."""
         site = stream.run, stream.site
         if site in self._admitted:
             return
@@ -133,37 +133,37 @@ class Workers:
         self._admitted.add(site)
 
     def is_admitted(self, stream: StreamId) -> bool:
-        """Whether home has let the site of *stream* pass, and its run was not removed since."""
+        """Whether home has admitted the site of *stream*, and its run was not removed since."""
         return (stream.run, stream.site) in self._admitted
 
     async def join(self, run: str, timeout: float) -> bool:
-        """Whether no stream of *run* is open at the others, by *timeout* seconds."""
+        """Wait until no stream of *run* is open at the other workers; returns False after *timeout* seconds."""
         asked = (self._ask(number, "Join", [run, timeout], timeout + JOIN_GRACE) for number in self._channels)
         return all(said is True for said in await asyncio.gather(*asked, return_exceptions=True))
 
     async def hold(self, run: str, site: str, force: bool, timeout: float) -> int:
-        """Let the others open no stream of *run*, or of *site* in it, and with *force* end those that are open within
-        *timeout* seconds: how many are open at them. Raises Refused.
+        """Make the other workers refuse to open streams of *run*, or of *site* in it; *force*: and end the open ones
+        within *timeout* seconds. Returns the number of open streams at them. Raises Refused.
         """
         asked = (self._ask(number, "Hold", [run, site, force], timeout) for number in self._channels)
         return sum(await asyncio.gather(*asked))
 
     async def let_go(self, run: str, site: str, removed: bool, barred: bool) -> None:
-        """What was held is to be held no longer, *removed* or not. *barred*: its producers do not come again."""
+        """Undo ``hold`` at the other workers; *removed*: the run is gone; *barred*: refuse its producers."""
         asked = (self._ask(number, "LetGo", [run, site, removed, barred]) for number in self._channels)
         await asyncio.gather(*asked, return_exceptions=True)
 
     def forget(self, run: str, site: str = "") -> None:
-        """*run*, or *site* in it, is to be let pass again, or not, when it comes again."""
+        """Forget the admission of *run*, or of *site* in it: its next stream asks home again."""
         self._admitted -= {one for one in self._admitted if one[0] == run and site in ("", one[1])}
 
     def tell(self, run: str, state: str) -> None:
-        """Let the others know that *run* is in *state*."""
+        """Tell the other workers that *run* is in *state*."""
         for queue in self._told:
             queue.put_nowait((run, state))
 
     async def told(self) -> AsyncGenerator[tuple[str, str], None]:
-        """The states of runs, as home tells them: those that are known, and each change."""
+        """The states of runs from home: those of all known runs, then each change."""
         with contextlib.suppress(grpc.RpcError):
             runs: Any = self._channels[HOME].unary_stream(f"/{_SERVICE}/Runs")
             async for raw in runs(b""):
@@ -178,6 +178,6 @@ class Workers:
             raise Refused(Code.GOING_AWAY, f"worker {number} of this receiver does not answer") from error
 
     async def meet(self, context: Context, action: Action | None) -> Context:
-        """A call that another worker passes on."""
+        """The context of a call that another worker relays."""
         said = dict(context.invocation_metadata() or ())[CALLER]
         return Passed(context, *understood(said if isinstance(said, bytes) else said.encode()))

@@ -1,4 +1,4 @@
-"""Whose a site is: each site of each run belongs to one worker, who alone opens its streams."""
+"""The placement of sites: each site of each run belongs to one worker, which alone opens its streams."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from flarelog.values import frozen
 
 HOME = 0
 MAX_WORKERS = 64
-# How often a producer looks for its own worker before its call is passed on for good: times the number of workers.
-# Each connection leads to any of them, so that of two workers' sites one in 130,000 does not find its own.
+# Reconnects, times the number of workers, with which a producer searches for its worker before its call is relayed.
+# Each connection reaches a random worker, so that with two workers one site in 130,000 does not find its own.
 MOVES = 8
 _DIGITS = "0123456789"
 _DIVIDED = ("max_connections", "max_streams", "max_in_flight")
@@ -24,14 +24,14 @@ L = TypeVar("L", bound=Limits)
 
 @frozen
 class Place:
-    """What a worker is told when it is started. Raises InvalidOption."""
+    """The parameters with which a worker is started. Raises InvalidOption."""
 
     number: int  # from 0 on
     count: int
     directory: str  # of the sockets
-    incarnation: str  # hexadecimal: together they are one receiver
-    lock: int  # descriptor of the store's
-    whole_runs: bool  # all sites of a run are one worker's
+    incarnation: str  # hexadecimal; the same for all workers, which form one receiver
+    lock: int  # descriptor of the store's lock
+    whole_runs: bool  # all sites of a run belong to one worker
 
     def __post_init__(self) -> None:
         check(self.count)
@@ -44,11 +44,11 @@ class Place:
         return json.dumps(asdict(self))
 
     def owner(self, run: str, site: str) -> int:
-        """The number of the worker that *site* of *run* belongs to, the same in each process."""
+        """The number of the worker that has *site* of *run*; all processes agree on it."""
         return owner(run, "" if self.whole_runs else site, self.count)
 
     def lets_move(self, moves: int) -> bool:
-        """Whether a producer that came for the *moves*-th time, 0 if it does not come again, is to try once more."""
+        """Whether a producer in its *moves*-th attempt should reconnect once more; 0: it does not search."""
         return 0 < moves <= MOVES * self.count
 
     def mine(self, run: str, site: str) -> bool:
@@ -62,13 +62,13 @@ def check(count: int) -> None:
 
 def owner(run: str, site: str, count: int) -> int:
     """The number of the worker, of *count*, that has *site* of *run*."""
-    # Sites are few, and chance would give half of them too many to one worker; but most are numbered.
+    # With few sites a plain hash would often overload one worker. Most names end in a number, which spreads them well.
     name = site.rstrip(_DIGITS)
     digest = hashlib.blake2b(f"{run}/{name}".encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") + int(site[len(name) :] or 0)) % count
 
 
 def divided(limits: L, count: int) -> L:
-    """What one of *count* workers takes, of the limits that are of all peers together."""
+    """*limits* for one of *count* workers: the limits on all peers together are divided."""
     shares = {name: -(-getattr(limits, name) // count) for name in _DIVIDED}
     return replace(limits, **shares)

@@ -1,5 +1,5 @@
-"""Calls that land at a worker which does not have their site: passed on to the one that has it, bytes in and bytes out,
-one message at a time. Who called is believed of the workers' own sockets alone, which nobody but this user reaches.
+"""The relay of calls to the worker that has their site, message by message, without decoding. A worker trusts the
+caller's identity in a relayed call only on the workers' own sockets, which only this user can reach.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from flarelog.wire.codec.timeline import Times
 from flarelog.wire.uplink import ENDED
 
 CALLER = "flarelog-caller-bin"  # metadata
-ANSWERS_WITHIN = 3.0  # seconds in which another worker lists something, where it may be left out
-LEFT_OUT = 10.0  # seconds for which one that did not is not asked again
+ANSWERS_WITHIN = 3.0  # seconds within which another worker must answer a list that may omit it
+LEFT_OUT = 10.0  # seconds for which a worker that did not answer is skipped
 
 
 class Passed(TokenCall):
-    """The context of a call that another worker passed on: gRPC's own, but for who called from where."""
+    """The context of a relayed call: gRPC's context, with the identity and the address of the original caller."""
 
     def __init__(self, context: Context, identity: Identity, peer: str, connection: Connection | None = None) -> None:
         super().__init__(context, identity)
         self._peer = peer
-        self.connection = connection  # of the caller to the other worker
+        self.connection = connection  # between the caller and the other worker
 
     def peer(self) -> str:
         return self._peer
 
 
 def said_of(identity: Identity, peer: str, connection: Connection | None = None) -> bytes:
-    """Who calls, for another worker, and over what *connection*, where certificates are shown."""
+    """The caller encoded for another worker; *connection*: the caller's, if it has shown a certificate."""
     said: dict[str, Any] = {"identity": asdict(identity), "peer": peer}
     if connection is not None:
         shown = connection.presented
@@ -53,7 +53,7 @@ def said_of(identity: Identity, peer: str, connection: Connection | None = None)
 
 
 def understood(said: bytes) -> tuple[Identity, str, Connection | None]:
-    """What ``said_of`` was given."""
+    """The arguments of ``said_of``, decoded from its result."""
     found = json.loads(said)
     about: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in found["identity"].items()
@@ -72,21 +72,21 @@ def _connection(peer: str, shown: Any) -> Connection | None:
 
 
 class Relay:
-    """Calls that the worker at *place* passes on over *channels*, which lead to each of the others."""
+    """The calls that the worker at *place* relays over *channels*, one to each other worker."""
 
     def __init__(self, place: Place, channels: Mapping[int, grpc.aio.Channel]) -> None:
         self._place, self._channels = place, channels
-        self._silent: dict[int, float] = {}  # workers that did not answer, and until when they are left out
+        self._silent: dict[int, float] = {}  # workers that did not answer, and until when they are skipped
 
     async def push(self, number: int, first: bytes, context: Context, who: bytes, patience: float) -> None:
-        """Pass a Push, of which *first* is what was read of it, on to worker *number*, to its end. *patience*: seconds
-        that a producer may take for a reply.
+        """Relay a Push to worker *number*, to its end; *first*: the message that was read already. *patience*: seconds
+        that a reply to the producer may take.
         """
         call = calls.raw_push(self._channels[number])(metadata=((CALLER, who),))
 
         async def up() -> None:
             raw: Any = first
-            with contextlib.suppress(grpc.RpcError, *ENDED):  # the way down says what ended it
+            with contextlib.suppress(grpc.RpcError, *ENDED):  # the read loop reports the error
                 while raw is not grpc.aio.EOF:
                     await call.write(raw)
                     raw = await context.read()
@@ -98,7 +98,7 @@ class Relay:
                 async with asyncio.timeout(patience):
                     await context.write(raw)
         except TimeoutError:
-            return  # a producer that lets no reply leave must not have its streams for as long as it likes
+            return  # a producer that accepts no reply must not hold its streams for ever
         except grpc.RpcError as error:
             await _abort(context, error)
         except ENDED:
@@ -109,7 +109,7 @@ class Relay:
             await asyncio.gather(going_up, return_exceptions=True)
 
     async def read(self, number: int, request: Any, context: Context, who: bytes) -> AsyncGenerator[bytes, None]:
-        """What worker *number* answers to a Read."""
+        """The answer of worker *number* to a Read."""
         call = calls.raw_read(self._channels[number])(request, metadata=((CALLER, who),))
         async with contextlib.aclosing(_pieces(call, context)) as pieces:
             async for piece in pieces:
@@ -118,8 +118,8 @@ class Relay:
     async def list(
         self, asked: Listing, own: AsyncGenerator[tuple[Any, int], None], context: Context, who: bytes
     ) -> AsyncGenerator[Any, None]:
-        """What all workers answer to a List, in the order of the streams' names; *own* is what this one does. Where the
-        caller takes what there is, those that do not answer are left out, and named in its last metadata.
+        """The answers of all workers to a List, sorted by the streams' names; *own*: the answer of this one. If the
+        caller accepts a partial list, workers that do not answer are omitted, and named in the trailing metadata.
         """
         missing = set[int]()
         left_out = missing if calls.takes_some(context.invocation_metadata()) else None
@@ -127,7 +127,7 @@ class Relay:
         if asked.run and (asked.site or self._place.whole_runs):
             others = [number for number in others if number == self._place.owner(asked.run, asked.site)]
 
-        each = asked._replace(several=False)  # they are put in order here
+        each = asked._replace(several=False)  # one a message, to be merged here
 
         async def of(number: int) -> AsyncGenerator[tuple[tuple[str, str, str], Any], None]:
             told = self._of(number, calls.raw_list, each, context, who, left_out)
@@ -157,7 +157,7 @@ class Relay:
     async def list_runs(
         self, run: str, own: AsyncGenerator[RunInfo, None], context: Context, who: bytes
     ) -> AsyncGenerator[RunInfo, None]:
-        """What all workers hold of each run together, in the order of the runs' names; *own* is what this one does."""
+        """The totals of each run over all workers, sorted by the runs' names; *own*: those of this worker."""
 
         async def of(number: int) -> AsyncGenerator[tuple[str, RunInfo], None]:
             call = calls.raw_list_runs(self._channels[number])(run, metadata=((CALLER, who),))
@@ -191,8 +191,8 @@ class Relay:
         *,
         some: bool = False,
     ) -> AsyncGenerator[Any, None]:
-        """What all workers answer to the call that *ask* makes, one after the other; *own* is what this one does. Where
-        *some* answer is better than none, those that do not answer are left out.
+        """The answers of all workers to the call that *ask* makes, one after the other; *own*: the answer of this one.
+        *some*: omit workers that do not answer.
         """
         others = sorted(self._channels)
         if asked.site or self._place.whole_runs:
@@ -215,8 +215,8 @@ class Relay:
         who: bytes,
         left_out: set[int] | None,
     ) -> AsyncGenerator[bytes, None]:
-        """What worker *number* answers to the call that *ask* makes. One that does not answer is waited for, or joins
-        those that are *left_out*.
+        """The answer of worker *number* to the call that *ask* makes. With *left_out*, a worker that does not answer in
+        time is added to it; None: wait for the answer.
         """
         clock = asyncio.get_running_loop().time
         if left_out is not None and clock() < self._silent.get(number, 0.0):
@@ -253,7 +253,7 @@ class Relay:
 
 
 async def merged(*lists: AsyncGenerator[tuple[Any, Any], None]) -> AsyncGenerator[Any, None]:
-    """The second halves of what *lists* give, in the order of the first ones, in which each list is already."""
+    """Merge *lists* of (key, value), each sorted by key; yields the values."""
     async with contextlib.AsyncExitStack() as stack:
         for each in lists:
             stack.push_async_callback(each.aclose)
@@ -275,7 +275,7 @@ async def _pieces(call: Any, context: Context) -> AsyncGenerator[bytes, None]:
 
 
 async def _abort(context: Context, error: grpc.RpcError) -> NoReturn:
-    """End the call of *context* as the one that it was passed on to ended."""
+    """End the call of *context* with *error*, the status of the relayed call."""
     known = isinstance(error, grpc.aio.AioRpcError)
     code, details = (error.code(), error.details()) if known else (grpc.StatusCode.UNAVAILABLE, "")
     await context.abort(code, details or "another worker of this receiver does not answer")

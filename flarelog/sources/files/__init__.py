@@ -1,1 +1,1 @@
-"""Logs that are files: found, recognised, and read in the order of their births."""
+"""Logs that are files: found, identified, and read in the order of their births."""

@@ -1,8 +1,8 @@
-"""How those fare who write a file: whether they live, and whether they compute.
+"""The activity of a file's writers: whether they live, and whether they compute.
 
-To a writer belong its children, and the rest of its process group: in ``train.py | tee log`` it is not tee that works.
-What is told is what two looks at the same processes saw. A process that was seen once is not believed to be the log's
-writer: a script may open the log for each of its lines.
+A writer's children and the rest of its process group belong to it: in ``train.py | tee log`` the work is not tee's. A
+report needs two looks at the same processes. A process seen only once does not count as the log's writer: a script may
+open the log for each of its lines.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from dataclasses import dataclass, field
 
 from flarelog.model import Activity
 
-IDLE = 0.01  # cores: who uses less does nothing
-GPU_IDLE = 1.0  # percent of the time: likewise
-TELL_EVERY = 30.0  # seconds between two words of the same
+IDLE = 0.01  # cores: a process that uses less is idle
+GPU_IDLE = 1.0  # percent of the time: a GPU that is busy for less is idle
+TELL_EVERY = 30.0  # seconds between two reports of the same kind
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 Process = tuple[int, int]
-"""(pid, when it was started): a pid that is used again is another process."""
+"""(pid, start time): a reused pid is another process."""
 
 
 @dataclass(slots=True)
 class Fares:
-    """How the writers of one file fare. Times are in seconds of a clock that never goes back."""
+    """The activity of one file's writers. Times are in seconds of a monotonic clock."""
 
-    gpu: Callable[[Collection[int]], float | None] = lambda pids: None  # percent of the time that theirs computed
+    gpu: Callable[[Collection[int]], float | None] = lambda pids: None  # percent of busy time of the pids' GPUs
     told: Activity | None = None
     _told_at: float = 0.0
     _writers: frozenset[Process] = frozenset()
-    _looks: int = 0  # in a row that saw one of them
+    _looks: int = 0  # consecutive looks that saw a known writer
     _used: Mapping[Process, int] = field(default_factory=dict)  # clock ticks of CPU, at the latest look
     _looked: float | None = None
     _idle_since: float | None = None
 
     def look(self, writers: frozenset[Process], used: Mapping[Process, int], now: float) -> Activity | None:
-        """What is to be told after a look that saw *writers*, and all who belong to them, each with the clock ticks
-        that it has *used* since it was started.
+        """The activity to report after a look that saw *writers*. *used*: the clock ticks that each writer and each
+        process of theirs has used since its start.
         """
         found = self._found(writers, used, now)
         self._writers = writers or self._writers
@@ -65,11 +65,11 @@ class Fares:
         return Activity(len(used), round(cores, 3), now - self._idle_since, gpu)
 
     def _is_known(self, process: Process) -> bool:
-        """Whether *process* was seen before, or is younger than all that were: not one that joined them."""
+        """Whether *process* was seen before, or is younger than all seen before; an older one has joined them."""
         return process in self._used or process[1] >= max((started for _, started in self._used), default=0)
 
     def moved(self) -> None:
-        """The log has grown: nothing is to be told of it."""
+        """Clear the activity: the log has grown."""
         self.told = self._looked = self._idle_since = None
 
 

@@ -1,7 +1,7 @@
-"""The receiver's record, taken in: which files are whose, and where each log goes on.
+"""The adoption of the receiver's record: which file belongs to which log, and where each log continues.
 
-The record is the authority. It is taken in before anything is sent, and again whenever the receiver may hold something
-else than what it acknowledged; files that left the patterns while nobody watched are looked for in the whole root.
+The record is the authority. It is applied before anything is sent, and again whenever it may differ from the acks.
+Files that left the patterns while no sidecar ran are searched for under the whole root.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Adoption:
             for file in list(tail.files):
                 belongs = owner.get(file.identity, name)
                 sent = (known for _, known in self.ledger.known.values())
-                if file.identity not in owner and self.copies.judge(file, sent):  # met before the record was known
+                if file.identity not in owner and self.copies.judge(file, sent):  # found before the record was known
                     self.copies.note(file)
                     self._drop(tail, file)
                 elif belongs != name:
@@ -57,11 +57,11 @@ class Adoption:
                 del tails[name]
 
     def resume(self, streams: Iterable[StreamInfo], now: float, *, first: bool) -> None:
-        """Let each log that the record speaks of go on where that ends; at *first* nothing was sent yet."""
+        """Let each log in the record continue where the record ends; *first*: nothing was sent yet."""
         ledger = self.ledger
         infos = {info.stream.log: info for info in self._as_called_now(streams)}
         for tail, file in ledger.known.values():
-            if tail.log in infos:  # it may have to be sent again
+            if tail.log in infos:  # the file's bytes may have to be sent again
                 self.descriptors.rise(tail, file, file.path)
         if self._find_moved(infos.values(), now):
             infos = {info.stream.log: info for info in self._as_called_now(infos.values())}
@@ -76,16 +76,16 @@ class Adoption:
                 self._go_on(ledger.tail(name), info, rest)
 
     def _beside(self) -> set[str]:
-        """The logs that the known files may be generations of, by their names: at this moment there may be no file
-        under a log's own name, and none that the receiver holds.
+        """The logs of which the known files may be generations, by their names. At this moment no file may have the
+        log's own name, and none may be one that the receiver holds.
         """
         known = [file for _, file in self.ledger.known.values() if not bears_its_name(file, file.path)]
         paths = [file.path.rpartition("/") for file in known]
         return {f"{directory}{slash}{name}" for directory, slash, path in paths for name in originals(path)}
 
     def _compressed(self, infos: Iterable[StreamInfo], now: float) -> dict[str, Rest]:
-        """By log: what only a compressed copy has of the last generation that the receiver holds of it. That one's file
-        is gone or was truncated; the copy is no log, and none that the receiver holds.
+        """By log: the bytes that only a compressed copy has of the last generation in the record, whose file is gone or
+        was truncated. The copy is no log, and none that the receiver holds.
         """
         held = {key for info in infos for key in in_order(info)}
         known, found = self.ledger.known, dict[str, Rest]()
@@ -107,7 +107,7 @@ class Adoption:
         return found
 
     def _length_behind(self, path: str, held: set[str], whole: Held, piece: Piece, now: float) -> int:
-        """How many bytes the file at *path*, which is let go then, has behind *whole*, of which *piece* is the end."""
+        """How many bytes the file at *path* has after *whole*, which *piece* ends; drop the file if there are any."""
         with contextlib.suppress(OSError), self.descriptors.open(path, now) as file:
             length = self.copies.rest(file, whole, born_of(piece.begin.notes)) if file.identity not in held else 0
             if length:
@@ -120,7 +120,7 @@ class Adoption:
         return 0
 
     def _drop(self, tail: Tail, file: SourceFile) -> Tail:
-        """*file*, of which nothing was sent, is none of *tail*, nor of any other log."""
+        """Remove *file*, of which nothing was sent, from *tail* and from the ledger."""
         tail.files.remove(file)
         self.ledger.forget(file)
         file.close()
@@ -130,9 +130,9 @@ class Adoption:
         held = in_order(info)
         for file in tail.files:
             if file.start and held and file.identity not in held:
-                file.start = 0  # a generation that came while nobody watched, not an old file
+                file.start = 0  # a generation that came while no sidecar ran, not an old file
                 self.ledger.remembered[file.identity] = tail.log, 0
-        # What the receiver has lost is sent again in the order in which it was sent before.
+        # Bytes that the receiver has lost are sent again in the order in which they were first sent.
         before = in_order(replace(info, marks=tuple(tail.marks)))
         order = {key: place for place, key in enumerate(held | before)}
         tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
@@ -140,13 +140,13 @@ class Adoption:
             tail.resume(info, rest)
         except OSError as error:
             why = f"the source files cannot be compared with the sent bytes ({error.strerror}): start the sidecar again"
-            tail.failed = FlarelogError(why)  # for good: where it goes on is not known
+            tail.failed = FlarelogError(why)  # for good, because the offset to continue at is unknown
         except Exception as error:
             tail.failed = error
 
     def reunite(self) -> None:
-        """Give the files that were rotated while nobody watched to their logs, now that it is known what is sent of
-        those: such as were taken for logs of their own, such as are out of the patterns, and such as came too early.
+        """Give files that were rotated while no sidecar ran to their logs, now that the record says what is sent of
+        those logs: files taken for logs of their own, files outside the patterns, and files queued too early.
         """
         owner, tails = self.owner, self.ledger.tails
         owner.passed.clear()
@@ -162,7 +162,7 @@ class Adoption:
                     name = tail.log if name in tails and owner.is_twin(file, tails[name]) else name
                 elif file.path != name and owner.matches(file.path):
                     none = compare(name, file.age, since) < 0 or owner.is_twin(file, tail)
-                    if none and not owner.names_log(file.path):  # it was rotated behind a link, before what is sent
+                    if none and not owner.names_log(file.path):  # rotated behind a link, before the sent bytes
                         self._drop(tail, file)
                         continue
                     name = file.path if none else name
@@ -174,7 +174,7 @@ class Adoption:
             tail.set_in_order()
 
     def _pass_on(self, file: SourceFile, tail: Tail, name: str, start: int = 0) -> None:
-        """*file*, of which nothing was read, is none of *tail* but of the log *name*, and is read from *start* on."""
+        """Move *file*, of which nothing was read, from *tail* to the log *name*, to be read from *start* on."""
         tail.files.remove(file)
         other = self.ledger.tail(name)
         file.found_as, file.start = name, start
@@ -184,9 +184,8 @@ class Adoption:
         other.insert(file)
 
     def rename(self, tail: Tail) -> set[str]:
-        """Give the files of *tail*, of which the receiver takes nothing, to the logs whose names they have by now, and
-        with them the generations before them that have no log's name. Returns the logs whose files are not what they
-        were.
+        """Give the files of *tail*, which the receiver refuses, to the logs whose names those files have now, together
+        with older generations that have no log's name. Returns the logs whose files changed.
         """
         log, touched, name = tail.log, set[str](), ""
         linked = [file.path for file in tail.files if file.linked and file.path != log]
@@ -202,7 +201,7 @@ class Adoption:
         return touched
 
     def _as_called_now(self, infos: Iterable[StreamInfo]) -> list[StreamInfo]:
-        """*infos* with the identities that the files they speak of have by now; see identity.same."""
+        """*infos* with the current identities of their files; see identity.same."""
         infos, known = list(infos), self.ledger.known
         unknown = [in_order(info).keys() - known.keys() for info in infos]
         if not any(unknown):
@@ -229,7 +228,7 @@ class Adoption:
         return called
 
     def _find_moved(self, infos: Iterable[StreamInfo], now: float) -> bool:
-        """Whether files were found that had left the patterns: those to which bytes may have been added."""
+        """Find the files that left the patterns and may have grown; returns whether there are any."""
         ledger = self.ledger
         wanted: dict[int, list[tuple[str, str]]] = {}
         for info in infos:

@@ -1,8 +1,8 @@
-"""What a producer remembers of the files it has met, for the time when it starts again before the receiver knows them.
+"""The producer's memory of the files that it found, for a restart before the receiver knows them.
 
-It is a cache: the receiver's record is the authority, and a checkpoint that is lost, torn or another's costs no byte.
-It only keeps the log that a file belongs to, and where its reading began (``--start-at end``). Each receiver has one of
-its own: what files belong to is what its own record says.
+A checkpoint is a cache: the receiver's record is the authority, and a lost, torn or foreign checkpoint costs no byte.
+It keeps only a file's log and the offset where its reading began (``--start-at end``). Each receiver has a checkpoint
+of its own, because its own record decides which log a file belongs to.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ Starts = dict[str, tuple[str, int]]
 
 
 class Checkpoint:
-    """One file in *directory*, ``RUN.SITE.DIGEST.json``, for what *site* sends of *run* to *receiver*, replaced as a
-    whole. Earlier versions had one for all receivers, ``RUN.SITE.json``, which is read where its successor is missing.
+    """One file in *directory*, ``RUN.SITE.DIGEST.json``, for the logs that *site* sends of *run* to *receiver*,
+    replaced as a whole. Earlier versions had one for all receivers, ``RUN.SITE.json``, read where the new one is
+    missing.
 
     Raises NotAllowed when the directory cannot be made.
     """
@@ -48,12 +49,12 @@ class Checkpoint:
             raise NotAllowed(f"the state directory {directory} cannot be created: {error.strerror}") from error
 
     def load(self) -> Starts:
-        """What was saved; nothing, with a warning, when it cannot be believed."""
+        """The saved state; empty, with a warning, when it is invalid."""
         found = self._load(self.path, self._owner)
         return found if found is not None else self._load(self._earlier, self._before) or {}
 
     def _load(self, path: Path, owner: str) -> Starts | None:
-        """None where nothing is there."""
+        """The state in the file at *path*; None without a file."""
         try:
             raw = contents(path, MAX_FILE)[1]
         except OSError:
@@ -71,7 +72,7 @@ class Checkpoint:
             return {}
 
     def save(self, starts: Starts) -> None:
-        """Replace what was saved; a failure is said and costs nothing."""
+        """Replace the saved state; a failure is logged and costs nothing."""
         if starts == self._saved:
             return
         body = json.dumps({"version": VERSION, "owner": self._owner, "files": starts}).encode()
@@ -83,7 +84,7 @@ class Checkpoint:
 
 
 def _offset(value: object) -> int:
-    """Raises ValueError for what cannot be an offset in a file."""
+    """Check an offset. Raises ValueError for any other value."""
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise ValueError(f"{value!r:.40} is not an offset in a file")
     return value

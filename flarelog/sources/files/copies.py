@@ -1,8 +1,8 @@
-"""Which files are compressed copies of what is sent, and are not sent a second time.
+"""Compressed copies of sent logs, which are not sent a second time.
 
-What a copy has behind the bytes that were sent of its generation is a gap, and never taken from the copy. A log is what
-stands in its files, raw; a copy would have to be unpacked onto a disk, so that any offset can be read again. A file is
-the copy of a generation that is sent in part only if its name, its time and its bytes say so.
+Bytes that only a copy has, after the sent bytes of its generation, become a gap and are never taken from the copy. A
+log is its raw files; a copy would have to be unpacked onto a disk, so that any offset can be read again. A file counts
+as the copy of a partly sent generation only if its name, its time and its bytes agree.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
-WRITTEN = 5.0  # seconds after its last change for which a file that nobody was seen to close counts as being written
+WRITTEN = 5.0  # seconds after its last change for which a file that was not seen closed counts as being written
 _SMALLEST = 18  # bytes of a gzip member
-_MODULO = 0xFFFFFFFF  # gzip tells no more of a length
+_MODULO = 0xFFFFFFFF  # gzip stores a length modulo 2**32
 _GZIP_NAMES = (".gz", ".tgz", ".gzip")
-_COPY_NAMES = (*_GZIP_NAMES, ".tmp")  # kubelet has FILE.tmp become FILE.gz when it is whole
+_COPY_NAMES = (*_GZIP_NAMES, ".tmp")  # kubelet renames a complete FILE.tmp to FILE.gz
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]", re.DOTALL)  # magic number, method, flags (RFC 1952, section 2.3.1)
 _COMPRESSED_NAMES = (*_GZIP_NAMES, ".bz2", ".xz", ".zst", ".lz4", ".zip")
@@ -53,42 +53,42 @@ class Rest(NamedTuple):
 
 
 def _key(path: str, inode: tuple[int, int], born: int | None) -> _Key:
-    """What tells a file from others without its being opened: the path, where nobody keeps births."""
+    """The key of a file that was not opened: the path stands in for a birth time where there is none."""
     return *inode, path if born is None else born
 
 
 @dataclass(slots=True)
 class Copies:
-    """What is known of compressed copies."""
+    """The known and suspected compressed copies."""
 
     gone: set[Whole] = field(default_factory=set)  # generations whose files are gone
-    # By length, lost bytes and all: the generations that the receiver holds.
+    # By length, lost bytes included: the generations that the receiver holds.
     _held: dict[int, list[Held]] = field(default_factory=dict)
     suspected: set[str] = field(default_factory=set)  # paths of files that may be copies
-    closing: bool = False  # the last look is being taken: what cannot be told yet is told now
+    closing: bool = False  # during the last look: an undecided file is decided now
     _known: dict[_Key, tuple[int, int]] = field(default_factory=dict)  # sizes and times of change of copies
 
     def knows(self, path: str, found: Sight) -> bool:
-        """Whether what is *found* at *path* was seen to be a copy before, and is as it was: it need not be opened."""
+        """Whether the file *found* at *path* is a known copy and unchanged, so that it need not be opened."""
         return self._known.get(_key(path, found.is_of, found.born)) == (found.size, found.modified)
 
     def note(self, file: SourceFile) -> None:
-        """*file*, as it is, is a copy, which is not sent."""
+        """Record that *file*, in its present state, is a copy, which is not sent."""
         self.pass_over(file)
         log.info("%s is a compressed copy of a log, and copies are not sent", legible(file.path))
 
     def pass_over(self, file: SourceFile) -> None:
-        """*file*, as it is, is not sent."""
+        """Skip *file* as long as it is unchanged."""
         status = os.fstat(file.fd)
         self._known[_key(file.path, file.is_of, file.born)] = status.st_size, status.st_mtime_ns
 
     def hold(self, generations: Iterable[Held]) -> None:
-        """The receiver holds these *generations* of a stream."""
+        """Record that the receiver holds these *generations* of a stream."""
         for held in generations:
             self._held.setdefault(held.length + held.lost, []).append(held)
 
     def of(self, log: str) -> list[str]:
-        """The paths of files that may be copies of generations of *log*, as their names say, the oldest first."""
+        """The paths of files that may be copies of generations of *log*, by their names, the oldest first."""
         names = {path: path.removesuffix(next(filter(path.endswith, _COPY_NAMES), "")) for path in self.suspected}
         paths = [path for path, name in names.items() if name != path and (name == log or is_rotation(log, name))]
 
@@ -98,11 +98,11 @@ class Copies:
         return sorted(paths, key=functools.cmp_to_key(order))
 
     def rest(self, file: SourceFile, held: Held, born: int | None) -> int:
-        """How many bytes *file* has behind those that are *held* of a generation that was *born* then; 0 if it is no
-        copy of it: another's, older than it, or not whole.
+        """How many bytes *file* has after those *held* of a generation with the birth time *born*; 0 if it is no copy
+        of that generation, older than it, or incomplete.
         """
         status = os.fstat(file.fd)
-        if born is not None and status.st_mtime_ns < born:  # gzip gives a copy the time of its source's last change
+        if born is not None and status.st_mtime_ns < born:  # gzip gives a copy the mtime of its source
             return 0
         if status.st_size < _SMALLEST or not _GZIP.match(file.raw(0, 4)):
             return 0
@@ -110,19 +110,19 @@ class Copies:
         return max(0, found[0] - held.length) if found is not None and found[1] == held.digest else 0
 
     def judge(self, file: SourceFile, sent: Iterable[SourceFile]) -> bool | None:
-        """Whether *file* is the compressed copy of a generation, of one of the files *sent* say, that is sent as it is;
-        None while that cannot be told yet.
+        """Whether *file* is the compressed copy of a generation whose raw bytes are sent, such as one of the files
+        *sent*; None while it is too early to tell.
 
-        gzip ends with the CRC-32 and the length of what it holds, so that only what looks like a copy need be unpacked.
+        gzip ends with the CRC-32 and the length of its content, so only likely copies are unpacked.
         """
-        if file.spool:  # what a command says is sent as it is, whatever it looks like
+        if file.spool:  # a command's output is sent unchanged, whatever it looks like
             return False
         named = file.path.endswith(_COPY_NAMES)
         if not named and not _GZIP.match(file.raw(0, 4)):
             return False
         status = os.fstat(file.fd)
         size = status.st_size
-        # A copy is seen before its first byte is: only its name tells it from a new log then.
+        # A new copy is empty at first, and then only its name tells it from a new log.
         begun = named and _GZIP_MAGIC.startswith(file.raw(0, len(_GZIP_MAGIC)))
         if not (begun if size < _SMALLEST else _GZIP.match(file.raw(0, 4))):
             return False
@@ -138,7 +138,7 @@ class Copies:
         return self._is_held(file, size, length, crc)
 
     def is_opaque(self, file: SourceFile) -> bool | None:
-        """Whether *file* is compressed, so that it cannot be masked; None while too little is there to tell."""
+        """Whether *file* is compressed, so that it cannot be masked; None while it has too few bytes to tell."""
         if not file.rules or file.spool:
             return False
         begin = file.raw(0, 6)
@@ -148,7 +148,7 @@ class Copies:
 
     def _is_held(self, file: SourceFile, size: int, length: int, crc: int) -> bool:
         """Whether the receiver holds a generation of that *length*, modulo 2**32, and CRC-32, or its beginning and a
-        gap. What a digest says of a generation alone takes 0.5 ms to find out, and of most of them nobody asks.
+        gap. A generation's digest takes 0.5 ms to compute, so the length is compared first.
         """
         alike = [held for its, generations in self._held.items() if its & _MODULO == length for held in generations]
         if any(not held.lost and held.digest == crc for held in alike) and _unpacked(file, size, 0) is not None:
@@ -157,7 +157,7 @@ class Copies:
 
 
 def _holds(file: SourceFile, length: int, crc: int) -> bool:
-    """Whether *file* has that *length*, modulo 2**32, and CRC-32, be it that it was read already or is still to be."""
+    """Whether *file* has that *length*, modulo 2**32, and CRC-32, read or unread."""
     if (length, crc) in {(its_length & _MODULO, its) for its_length, its in file.wholes()}:
         return True
     size, whole = os.fstat(file.fd).st_size if file.fd >= 0 else 0, file.whole()
@@ -166,8 +166,8 @@ def _holds(file: SourceFile, length: int, crc: int) -> bool:
 
 
 def _unpacked(file: SourceFile, size: int, beginning: int) -> tuple[int, int] | None:
-    """How many bytes *file*, of *size* itself, unpacks to, and the CRC-32 of so many bytes at their *beginning*; None
-    unless it is one intact gzip member and nothing else.
+    """The unpacked length of *file*, of *size* bytes itself, and the CRC-32 of its first *beginning* unpacked bytes;
+    None unless it is one intact gzip member and nothing else.
     """
     unpacked, at, length, crc = zlib.decompressobj(wbits=31), 0, 0, EMPTY_DIGEST
     with contextlib.suppress(zlib.error):

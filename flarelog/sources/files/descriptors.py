@@ -1,7 +1,7 @@
-"""Opens files, as long as there are descriptors; the others wait until some are quiet.
+"""The opening of files within the limit of descriptors; further files wait until others are quiet.
 
-Some descriptors stay free whatever there is to open: for connections and checkpoints, and for the run itself where a
-producer is embedded in it.
+Some descriptors always stay free: for connections and checkpoints, and for the run itself where a producer is embedded
+in it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SAY_EVERY = 30.0  # seconds
 
 
 def descriptors() -> int:
-    """How many descriptors this process may have before no log is given one."""
+    """How many descriptors this process may have before logs get none."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return limit - min(SPARE, limit // 2)
 
@@ -39,12 +39,12 @@ class Descriptors:
 
     walk: Walk
     ledger: Ledger
-    rules: Rules  # what is masked in each file
-    waiting: set[str] = field(default_factory=set)  # paths of files for which there is no descriptor
+    rules: Rules  # the masking of each file
+    waiting: set[str] = field(default_factory=set)  # paths of files that wait for a descriptor
     _said: float = -math.inf
 
     def open(self, path: str, now: float) -> SourceFile:
-        """The file at *path*, with what its file system cannot tell. Raises OSError."""
+        """Open the file at *path*, with what its file system cannot tell. Raises OSError."""
         file = (RedactedFile if self.rules else SourceFile).open(self.walk.root, path, now)
         file.rules, file.called = self.rules, self.ledger.links.name(path)
         file.closed = path in self.ledger.renames.closed
@@ -56,11 +56,11 @@ class Descriptors:
         return file
 
     def scarce(self, file: SourceFile) -> bool:
-        """Whether *file* has a descriptor that is to stay free."""
+        """Whether *file* has a descriptor that must stay free."""
         return file.fd >= descriptors()
 
     def hold(self, path: str) -> None:
-        """There is no descriptor for *path*: it waits until another file has come to rest."""
+        """Let *path* wait for a descriptor until another file has come to rest."""
         self.waiting.add(path)
         file = self.ledger.paths.get(path)
         known = self.ledger.known.get(file.identity) if file is not None else None
@@ -68,7 +68,7 @@ class Descriptors:
             known[0].waiting = True
 
     def rise(self, tail: Tail, file: SourceFile, path: str) -> None:
-        """Go on with a file that was at rest and looks different."""
+        """Reopen a file at rest that looks different."""
         if file.fd >= 0:
             return
         tail.waiting = False
@@ -90,7 +90,7 @@ class Descriptors:
             file.limit, file.graced = os.fstat(file.fd).st_size, False
 
     def make_room(self, now: float) -> None:
-        """Lay quiet files to rest though they may grow, if others wait: they are opened again when they do."""
+        """Close quiet files that may still grow, if others wait; a file that grows is opened again."""
         if not self.waiting:
             return
         for tail in self.ledger.tails.values():

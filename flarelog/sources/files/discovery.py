@@ -1,8 +1,8 @@
-"""Which files under a root are logs, and what is new in them.
+"""The discovery of logs under a root, and of their new bytes.
 
-A log's name is the path under which its first generation was found. A file that is known keeps its log whatever it is
-called later, unless the receiver takes nothing of that log; whose a file is that nobody has seen, ``owner`` tells.
-Generations are begun in the order of their births, and none twice.
+A log's name is the path at which its first generation was found. A known file keeps its log across renames, unless the
+receiver refuses that log; ``owner`` finds the log of an unknown file. Generations are begun in the order of their
+births, and none twice.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
-READ_AHEAD = 100  # batches of reports that are read at once, and listings of a directory whose names move, at most
-ASK_SHARE = 0.01  # of one core that asking for writers takes
+READ_AHEAD = 100  # batches of reports read at once, and listings of a directory whose names move, at most
+ASK_SHARE = 0.01  # of one core that the search for writers takes
 
 
 @dataclass(slots=True)
 class Discovery:
-    """The logs under one root. ``look`` and ``apply`` return the logs in which there may be something new.
+    """The logs under one root. ``look`` and ``apply`` return the logs that may have something new.
 
-    What the receiver says of files never makes one be read that is none of the site's logs.
+    Nothing that the receiver says makes flarelog read a file that is none of the site's logs.
     """
 
     options: SourceOptions
     watch: Watch
-    # Takes files, and the names that they have, and tells which of them are open for writing; None: nobody can tell.
+    # Takes files with their names, and returns those open for writing; None: this process cannot tell.
     openers: Callable[[dict[Inode, str]], set[Inode]] | None = None
     troubles: Troubles = field(default_factory=Troubles)
     held_up: bool = False  # very many files wait for the receiver's record
@@ -62,9 +62,9 @@ class Discovery:
     _descriptors: Descriptors = field(init=False)
     _strangers: Strangers = field(init=False)
     _adoption: Adoption = field(init=False)
-    _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were looked into
-    _masked: dict[str, tuple[Tail, tuple[int, int]]] = field(default_factory=dict)  # what was, in files that are gone
-    _refused: set[str] = field(default_factory=set)  # logs of which the receiver takes nothing, for their names
+    _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were listed
+    _masked: dict[str, tuple[Tail, tuple[int, int]]] = field(default_factory=dict)  # the counts of files that are gone
+    _refused: set[str] = field(default_factory=set)  # logs whose names the receiver refuses
     _ask_after: float = -math.inf
     _resumed: bool = False
 
@@ -80,22 +80,22 @@ class Discovery:
 
     @property
     def tails(self) -> dict[str, Tail]:
-        """The logs by their names."""
+        """The logs by name."""
         return self._ledger.tails
 
     @property
     def remembered(self) -> dict[str, tuple[str, int]]:
-        """By identity: the file's log, and where reading it began; also what an earlier process met."""
+        """By identity: the file's log, and the offset where its reading began; an earlier process's files too."""
         return self._ledger.remembered
 
     @property
     def waiting(self) -> set[str]:
-        """The paths of files for which there is no descriptor."""
+        """The paths of files that wait for a descriptor."""
         return self._descriptors.waiting
 
     @property
     def passing(self) -> bool:
-        """Whether there are links that have just come: ``apply`` is to be called soon, though nothing changes."""
+        """Whether there are new links, so that ``apply`` is due soon even without a change."""
         return bool(self._strangers.passing.links)
 
     @property
@@ -104,13 +104,13 @@ class Discovery:
 
     @property
     def root_missing(self) -> bool:
-        """Whether there was no root at the last look."""
+        """Whether the root was missing at the last look."""
         return self._walk.root_missing
 
     # --- looking
 
     def apply(self, changes: list[Change], now: float) -> set[str]:
-        """Take in what a watch reported, and all that it has to report by now."""
+        """Apply the reported changes, and further reports that have arrived by now."""
         touched, dirty = self._note(changes)
         touched |= self._settle(dirty, now) | self._strangers.name_links(Look(), now)
         if dirty:
@@ -118,7 +118,7 @@ class Discovery:
         return touched
 
     def look(self, now: float) -> set[str]:
-        """Look at everything: what a watch does not report, and what it cannot see."""
+        """Look at everything, because a watch misses and cannot see some changes."""
         if self.held_up and self._stored.still_due(now):
             return set()
         touched = self._look_everywhere(now)
@@ -127,14 +127,14 @@ class Discovery:
         for tail in self.tails.values():
             try:
                 grown = tail.look(now)
-            except Exception as error:  # is that log's alone
+            except Exception as error:  # the error ends that log alone
                 tail.failed, grown = error, True
             if grown:
                 touched.add(tail.log)
         return touched
 
     def _ask_for_writers(self, now: float) -> None:
-        """Find out whether anybody has those rotated files open that nobody was seen to close."""
+        """Find out whether any process still writes to those rotated files that were not seen closed."""
         if self.openers is None or now < self._ask_after:
             return
         files = {
@@ -158,9 +158,9 @@ class Discovery:
         return touched | self._revisit(look)
 
     def _settle(self, dirty: set[str], now: float) -> set[str]:
-        """Look into the *dirty* directories, and into those whose names move meanwhile, until they are at rest.
+        """List the *dirty* directories, and those whose names move during that, until they are at rest.
 
-        Nobody sends anything until this returns: a file may be seen before its predecessor.
+        Nothing is sent until this returns, because a file may be seen before its predecessor.
         """
         touched: set[str] = set()
         for turn in range(READ_AHEAD):
@@ -174,7 +174,7 @@ class Discovery:
         return touched
 
     def _hear(self) -> set[str]:
-        """Read all that the watch has to report; the directories are left to be looked into, all if it lost count."""
+        """Read all pending reports of the watch; queue the directories to list, all of them after an overflow."""
         touched: set[str] = set()
         for _ in range(READ_AHEAD):  # the two halves of a rename may come with different reads
             more = self.watch.ready()
@@ -186,7 +186,7 @@ class Discovery:
         return touched
 
     def _note(self, changes: list[Change]) -> tuple[set[str], set[str]]:
-        """What *changes* say: the logs that were written to, and the directories in which names came or went."""
+        """The logs that *changes* report as written, and the directories in which names came or went."""
         touched: set[str] = set()
         dirty: set[str] = set()
         ledger, renames, links = self._ledger, self._ledger.renames, self._ledger.links
@@ -216,14 +216,14 @@ class Discovery:
             if change.what in (What.DELETED, What.MOVED_FROM):
                 self._walk.lost(path)
                 if path not in ledger.tails:
-                    links.drop(path)  # what is reported of the file that it led to is of another link
+                    links.drop(path)  # later reports about the link's old target belong to another link
             dirty.add(directory)
         return touched, dirty
 
     def _scan(self, now: float, only: set[str] | None, look: Look) -> set[str]:
-        """Look into the directories of *only*, or everywhere, and take in what has come and gone."""
+        """List the directories of *only*, or all, and apply the files that came and went."""
         left, grown = self._list(only, look)
-        # Every rename that led to what was just seen is reported by now, and later ones bring another look.
+        # Every rename that the listing shows is reported by now, and later renames bring another look.
         touched = self._hear()
         for tail, file, path in grown:
             self._descriptors.rise(tail, file, path)
@@ -234,22 +234,22 @@ class Discovery:
         for path in [path for path, found in left.items() if found.born is None and self._ledger.has_inode(found)]:
             known = self._opened_as(path)
             if known is not None:
-                self._ledger.move(known[1], path)  # where it is now decides who came before whom
+                self._ledger.move(known[1], path)  # a file's present path decides the order of generations
                 look.aside[known[1]] = path
                 del left[path]
         look.strangers |= self._owner.rotated_out(left, look)
         if not look.last:
-            # Where nobody keeps births, names alone tell an order, and only those of one listing.
+            # Without birth times only names tell an order, and only the names of one listing.
             moving = {p for p, s in look.strangers.items() if s.born is None and directory_of(p) in self._unread}
             look.strangers = {path: found for path, found in look.strangers.items() if path not in moving}
         touched |= self._strangers.meet_all(look, now)
         if only is None:
-            # What is not there any more does not wait.
+            # A file that has gone no longer waits.
             self.waiting.intersection_update(look.strangers.keys() | {path for _, _, path in grown})
             closed, paths = self._ledger.renames.closed, self._ledger.paths
             closed -= {path for path in closed if path not in look.born and path not in paths}
             if len(self._owner.passed) > 2 * len(left) + SPARE:
-                self._owner.passed.clear()  # most of them are gone: those that are not are judged anew
+                self._owner.passed.clear()  # most of the paths are gone; the rest is judged again
         touched |= self._place_all(look, everywhere=only is None)
         for log in self._refused & self.tails.keys():
             touched |= self._adoption.rename(self.tails[log])
@@ -259,7 +259,7 @@ class Discovery:
         return touched
 
     def _list(self, only: set[str] | None, look: Look) -> tuple[dict[str, Sight], list[tuple[Tail, SourceFile, str]]]:
-        """Take in what is listed: what is none of a log by its name, and files at rest that look different."""
+        """List directories: the files that match no log's name, and the files at rest that look different."""
         left: dict[str, Sight] = {}
         grown: list[tuple[Tail, SourceFile, str]] = []
         ledger, origins, matches = self._ledger, self._ledger.renames.origins, self._owner.matches
@@ -293,19 +293,19 @@ class Discovery:
         return left, grown
 
     def _closed_to(self, link: str) -> None:
-        """*link* leads where this user may not go."""
+        """Report a *link* to a file that this user may not read."""
         if self._owner.names_log(link) and self._owner.may_be_followed(link):
             full = os.path.join(self.options.root, link)
             self.troubles.tell(link, f"{legible(full)} cannot be read: {os.strerror(errno.EACCES)}")
 
     def _place_all(self, look: Look, *, everywhere: bool) -> set[str]:
-        """Note where each known file stands as *look* has shown it; returns the logs of which one has gone."""
+        """Record the path of each known file in *look*; returns the logs of files that have gone."""
         touched: set[str] = set()
         ledger = self._ledger
         for tail, file in ledger.known.values():
             paths = look.seen.get(file)
             if paths is not None:
-                # Where all is as it was, nothing is to be done: there may be very many files.
+                # An unchanged file costs nothing more: there may be very many files.
                 if not file.linked or file.path not in paths or ledger.paths.get(file.path) is not file:
                     ledger.move(file, file.path if file.path in paths else paths[0])
                     file.linked = True
@@ -322,7 +322,7 @@ class Discovery:
         return touched
 
     def _whereabouts(self, file: SourceFile) -> str:
-        """Where *file* is by now, as far as its descriptor tells; where it was, if it has no name any more."""
+        """The present path of *file*, as far as its descriptor tells; its last path if it has no name any more."""
         with contextlib.suppress(OSError):
             if file.fd >= 0 and os.fstat(file.fd).st_nlink:
                 at = os.readlink(f"/proc/self/fd/{file.fd}")
@@ -330,14 +330,14 @@ class Discovery:
         return file.path
 
     def _opened_as(self, path: str) -> Known | None:
-        """The known file at *path*, as its descriptor tells."""
+        """The known file at *path*, identified by its descriptor."""
         with contextlib.suppress(OSError), SourceFile.open(self.options.root, path, 0.0) as file:
             return self._ledger.known.get(file.identity)
         return None
 
     def _revisit(self, look: Look) -> set[str]:
-        """Look at the files at rest that *look* has not shown under the root: forget those that are gone, and go on
-        with those that were written to all the same, as the old target of a link may be.
+        """Check the files at rest that *look* did not find: forget those that are gone, and continue those that were
+        written to, such as the old target of a link.
         """
         touched: set[str] = set()
         for key, (tail, file) in list(self._ledger.known.items()):
@@ -351,7 +351,7 @@ class Discovery:
                         touched.add(tail.log)
                     continue
             if self.waiting:
-                continue  # what waits for a descriptor may be one of those that are not seen anywhere
+                continue  # a file that waits for a descriptor may be one of the missing files
             self._ledger.forget(file)
             if isinstance(file, RedactedFile):
                 self._masked[key] = tail, (file.matches, file.hidden)
@@ -360,27 +360,27 @@ class Discovery:
         return touched
 
     def meet_waiting(self, now: float) -> set[str]:
-        """While draining: open what waits, as far as there are descriptors; returns the logs."""
+        """While draining: open waiting files as descriptors allow; returns their logs."""
         return self._strangers.meet_waiting(now)
 
     # --- the receiver's record
 
     def await_record(self, soon: bool) -> None:
-        """Whether the receiver's record is to come *soon*: very many files that are new are not opened before."""
+        """Say whether the receiver's record comes *soon*; until then very many new files stay closed."""
         self._stored.due = soon
 
     def learn(self, streams: list[StreamInfo], now: float) -> None:
-        """Take in the receiver's record, all of it; once, before anything is sent."""
+        """Apply the receiver's whole record; once, before anything is sent."""
         self._store(streams)
         self.look(now)
         self._adoption.adopt(streams)
         self.resume(streams, now)
 
     def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
-        """Bring the logs in line with what the receiver holds of them, before anything is sent."""
+        """Bring the logs in line with the receiver's record of them, before anything is sent."""
         streams = list(streams)
         if self._resumed and self._store(streams):
-            self._look_everywhere(now)  # what the receiver has lost of files that were let be is sent again
+            self._look_everywhere(now)  # the receiver has lost bytes of skipped files, which are sent again
         self._adoption.resume(streams, now, first=not self._resumed)
         if not self._resumed:
             self._resumed = True
@@ -388,18 +388,18 @@ class Discovery:
             self._look_everywhere(now)
 
     def _store(self, streams: list[StreamInfo]) -> bool:
-        """Whether a file was let be, as the receiver had it, that is not to be any more."""
+        """Store the record; returns whether a file that was skipped, because the receiver had it, must be read now."""
         return self._stored.learn([] if self._descriptors.rules else streams)
 
     def refuse(self, log: str) -> None:
-        """The receiver takes nothing of *log*: with other names, its files belong to other logs."""
+        """Handle the receiver's refusal of *log*: under other names its files belong to other logs."""
         if log in self.tails and not self.tails[log].marks:
             self._refused.add(log)
 
     # --- the end
 
     def drain(self, now: float) -> set[str]:
-        """Take one last look; from now on read what there is, no more."""
+        """Look one last time; from now on read only the available bytes."""
         self._copies.closing = True
         touched = self._look_everywhere(now)
         self._ledger.draining = True
@@ -408,7 +408,7 @@ class Discovery:
         return touched | set(self.tails)
 
     def starts(self) -> dict[str, tuple[str, int]]:
-        """Identity: (log, where its reading began), of each file that is held; what a checkpoint keeps."""
+        """Identity: (log, offset where its reading began), for each known file; the content of a checkpoint."""
         if self.held_up:
             return dict(self.remembered)
         held = (*self._ledger.known, *self._stored.identities())
@@ -416,15 +416,15 @@ class Discovery:
         return {key: start for key, start in found.items() if start[0] not in self._refused} if self._refused else found
 
     def masked(self, log: Tail) -> Redaction | None:
-        """What was masked in the files of *log*, as far as this process saw it, or can tell from the receiver's record
-        and the files that are still there; None where nothing is to be.
+        """The masking in the files of *log*, as far as this process saw it, or can tell from the receiver's record and
+        the remaining files; None without rules.
         """
         if not self._descriptors.rules:
             return None
         known = self._ledger.known
         files = [file for tail, file in known.values() if tail is log]
         counts = [(file.matches, file.hidden) for file in files if isinstance(file, RedactedFile)]
-        # A file that came back counts as it is now.
+        # A file that came back counts with its present figures.
         counts += [counted for key, (tail, counted) in self._masked.items() if tail is log and key not in known]
         return Redaction(sum(matches for matches, _ in counts), sum(hidden for _, hidden in counts))
 

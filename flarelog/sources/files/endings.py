@@ -1,4 +1,4 @@
-"""How the commands ended whose output a log is: each is told once, behind the last byte of its output."""
+"""The ends of the commands whose output a log is: each is told once, after the last byte of its output."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from flarelog.sources.spool import ending
 
 @dataclass(slots=True)
 class Endings:
-    """Of one log. *taken*: the receiver takes such marks; what it does not take is ``withheld``, a sentence."""
+    """The ends in one log. *taken*: the receiver takes such marks; otherwise ``withheld`` is the end as a sentence."""
 
     taken: bool = False
     withheld: str = ""
-    _read: tuple[str, str, int, int] = ("", "", 0, 0)  # file, command, size and time of what was read last
-    _found: Exit | None = None  # there
+    _read: tuple[str, str, int, int] = ("", "", 0, 0)  # file, command, size and mtime of the record read last
+    _found: Exit | None = None  # the end in that record
 
-    said: Exit | None = None  # by somebody who saw the process end whose log this is
+    said: Exit | None = None  # from an observer of the process whose log this is
 
     def due(self, file: SourceFile | None, marks: Sequence[Mark], end: int) -> Exit | None:
-        """What is to be said, in a log of *marks* that ends at *end*, of the command that *file* is the output of, or
-        else of the process that somebody saw end.
+        """The end to tell of the command whose output *file* is, otherwise of the observed process, in a log of *marks*
+        that ends at *end*; None: nothing to tell.
         """
         return self._due(self._written_down(file) or self.said, marks, end)
 
     def earlier(self, file: SourceFile, token: str, marks: Sequence[Mark], end: int) -> Exit | None:
-        """The same of the command *token*, whose output was in the spool of *file*."""
+        """The end to tell of the earlier command *token*, whose output was in the spool of *file*."""
         return self._due(ending(file.beside, token), marks, end)
 
     def _due(self, found: Exit | None, marks: Sequence[Mark], end: int) -> Exit | None:
@@ -56,7 +56,7 @@ class Endings:
 
 
 def ended_at(marks: Iterable[Mark], begin: Generation) -> int | None:
-    """The offset at which the command had said all whose output the generation of *begin* is; None where *marks* do not
+    """The offset at which the output of the command of the generation *begin* was complete; None where *marks* do not
     tell.
     """
     of = spooled(begin.notes)
@@ -66,5 +66,5 @@ def ended_at(marks: Iterable[Mark], begin: Generation) -> int | None:
 
 
 def of_one(one: SourceFile, other: SourceFile) -> bool:
-    """Whether both are parts of one command's output."""
+    """Whether both files are parts of one command's output."""
     return bool(one.command) and one.command == other.command

@@ -1,7 +1,7 @@
-"""One incarnation of a source file: which bytes of it were read, and whether they are still there.
+"""One generation of a source file: which bytes of it were read, and whether they are still there.
 
-A file that is read on must still hold what was read: the bytes before the position are compared before each read and
-after it, and where they differ, or the file is shorter, it is told from what is known of it how much of it stays.
+A file that is read on must still hold the bytes that were read: the bytes before the position are compared before and
+after each read. Where they differ, or the file is shorter, ``unchanged`` tells how much of the read part remains.
 """
 
 from __future__ import annotations
@@ -32,56 +32,56 @@ _PAGE = 4096
 
 @dataclass(eq=False, slots=True)
 class SourceFile:
-    """One incarnation of a source file: held open, or at rest (``fd`` is -1) when all of it is stored and nobody
-    writes to it.
+    """One generation of a source file: open, or at rest (``fd`` is -1) when all of it is stored and no process writes
+    to it.
     """
 
     fd: int
     identity: str
-    path: str  # relative to the root, where it was last seen
-    found_as: str = ""  # where it was first seen
+    path: str  # relative to the root, as last seen
+    found_as: str = ""  # the file's path when first seen
     is_of: tuple[int, int] = (0, 0)  # device and inode
-    called: str = ""  # its path; behind a link, what that would be beside its log
-    rest: tuple[int, int] = (0, 0)  # (size, mtime in ns) when it was laid to rest
-    start: int = 0  # where reading it begins
+    called: str = ""  # the path; behind a link, the same as if the file stood beside its log
+    rest: tuple[int, int] = (0, 0)  # (size, mtime in ns) when the file was laid to rest
+    start: int = 0  # the offset where reading begins
     position: int = 0  # of the next byte to read
-    length: int = 0  # its size when it was looked at last
-    seen: int = 0  # up to where it was seen to continue what was read
-    cut: int = 0  # bytes behind the position that were seen and are known to be gone: to become a gap
-    cut_from: int = 0  # its size before the first of those went
+    length: int = 0  # the file's size at the last look
+    seen: int = 0  # the offset up to which bytes were seen, read or not
+    cut: int = 0  # bytes after the position that were seen and are gone: a gap to be
+    cut_from: int = 0  # the file's size before the first cut
     marker: bytes = b""  # the bytes before the position
-    settled: tuple[int, int] = (0, 0)  # CRC-32 of what was read before the marker, and where that begins
-    former: tuple[tuple[int, int], ...] = ()  # (length, CRC-32) of what it held before it was truncated, the last few
-    opening: bytes = b""  # while it is not begun: its first bytes, as they were seen last
-    head: tuple[int, int] = (0, 0)  # bytes covered and CRC-32 of its beginning, when it was begun
-    born: int | None = None  # when it was created, in ns since the epoch; None where that is not kept
-    lacks: tuple[str, ...] = ()  # what its file system cannot tell, in the words of Generation.notes
-    attributes: str = ""  # what is known of who writes it, in the words of Attributes
-    activity: Activity | None = None  # how they fare while it is silent
+    settled: tuple[int, int] = (0, 0)  # CRC-32 of the bytes read before the marker, and the first offset of those
+    former: tuple[tuple[int, int], ...] = ()  # (length, CRC-32) of the content before each of the last few truncations
+    opening: bytes = b""  # until the file is begun: the first bytes, as last seen
+    head: tuple[int, int] = (0, 0)  # bytes covered and CRC-32 of the file's beginning, when it was begun
+    born: int | None = None  # the file's birth time, in ns since the epoch; None: unknown
+    lacks: tuple[str, ...] = ()  # the missing abilities of the file system, in the words of Generation.notes
+    attributes: str = ""  # the known facts about the writer, in the words of Attributes
+    activity: Activity | None = None  # of the writers while the file is silent
     spool: str = ""  # the note of a generation that is a part of a command's output
-    beside: str = ""  # where it is written down, of such a one, what it is a part of
-    linked: bool = True  # the path still leads to it
-    renamed: float = math.inf  # its place among all files that were seen to be renamed away
-    closed: bool = False  # a writer has closed it, and nobody was seen to write to it since
-    begun: bool = False  # it has a Generation mark
-    hole_end: int = 0  # of the hole that was told of last
-    before: int = 0  # how far it reached, as was seen or read, before it was truncated
-    quiet_since: float = 0.0  # when a byte was last seen to be added
-    looked_at: float = -math.inf  # when it was looked at for late bytes
-    appeared: float = 0.0  # when it was created, or first seen where that is not kept
-    limit: int | None = None  # while draining: where to stop
-    graced: bool = False  # while draining: the one read behind the limit was granted
-    rules: Rules = UNREDACTED  # what is masked of it
-    around: Around | None = None  # what stands beside it, of a part of a command's output that is masked
-    told: bool = False  # it was said that it had been sent with others
+    beside: str = ""  # the path of the spool's record, for such a part
+    linked: bool = True  # the path still leads to the file
+    renamed: float = math.inf  # the sequence number of the last observed rename
+    closed: bool = False  # a writer has closed the file, and no write was seen since
+    begun: bool = False  # the file has a Generation mark
+    hole_end: int = 0  # the end of the last reported hole
+    before: int = 0  # the offset up to which the file was seen or read before a truncation
+    quiet_since: float = 0.0  # when the file was last seen to grow
+    looked_at: float = -math.inf  # the last look for late bytes
+    appeared: float = 0.0  # the birth time, or the time of discovery where that is unknown
+    limit: int | None = None  # while draining: the offset to stop at
+    graced: bool = False  # while draining: the one read past the limit was made
+    rules: Rules = UNREDACTED  # of masking
+    around: Around | None = None  # the bytes around a part of a command's output, for masking
+    told: bool = False  # a message said that the file was sent with other rules
 
     @classmethod
     def open(cls, directory: str, path: str, now: float) -> SourceFile:
-        """Open what *path* leads to. Raises OSError."""
+        """Open the file that *path* leads to. Raises OSError."""
         fd = os.open(os.path.join(directory, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             found = opened(fd)
-            if not found.regular:  # it was replaced since it was found
+            if not found.regular:  # the file was replaced after the listing
                 raise FileNotFoundError(errno.ENOENT, "no regular file")
             file = cls(fd, identity_of(fd, found), path, path, found.is_of, length=found.size, seen=found.size)
             file.opening, file.born = _opening(fd), found.born
@@ -90,7 +90,7 @@ class SourceFile:
         except BaseException:
             os.close(fd)
             raise
-        # What was before it was opened is known by its time stamps.
+        # The time stamps tell the file's past before the open.
         clock = time.time()
         file.quiet_since = now - max(0.0, clock - found.modified / 1e9)
         file.appeared = now - max(0.0, clock - file.born / 1e9) if file.born is not None else now
@@ -98,17 +98,17 @@ class SourceFile:
 
     @property
     def age(self) -> Age:
-        """What decides its place among the generations of its log."""
+        """The file's place among the generations of its log."""
         return Age(self.born, self.called or self.path, self.renamed)
 
     @property
     def command(self) -> str:
-        """Of whose output it is a part; empty where it is none."""
+        """The command whose output the file is a part of; empty where it is none."""
         part = spooled(self.spool)
         return part.token if part is not None else ""
 
     def sight(self) -> Sight:
-        """What a look at it would show."""
+        """The sight that a look at the path would find."""
         found = os.fstat(self.fd) if self.fd >= 0 else None
         size, modified = (found.st_size, found.st_mtime_ns) if found is not None else self.rest
         return Sight(self.is_of, True, size, modified, self.born)
@@ -120,7 +120,7 @@ class SourceFile:
         self.close()
 
     def begins_like(self, other: SourceFile) -> bool:
-        """Whether its bytes begin with all those of *other*."""
+        """Whether the file begins with all bytes of *other*."""
         at = 0
         while data := other.raw(at, at + _READ):
             if self.raw(at, at + len(data)) != data:
@@ -136,7 +136,7 @@ class SourceFile:
         self.settled = 0, begin
 
     def begin_anew(self, position: int, size: int) -> None:
-        """It holds other bytes now, *size* of them: read it from *position* on, as another generation."""
+        """Read the file again from *position* on, as another generation: it holds other bytes now, *size* of them."""
         before = self.whole()
         if before is not None and before[0]:
             self.former = (*self.former, before)[-_FORMER:]
@@ -146,11 +146,11 @@ class SourceFile:
         self.seen, self.opening = size, _opening(self.fd)
 
     def size(self, now: float) -> int:
-        """How much of it may be shown, as large as it is now."""
+        """How many bytes of the file's present size may be shown."""
         return self.shown(self.sized(now))
 
     def sized(self, now: float) -> int:
-        """How large it is now, whatever of it may be shown."""
+        """The file's present size, shown or not."""
         size = os.fstat(self.fd).st_size
         if size != self.length:
             self.length, self.quiet_since = size, now
@@ -160,7 +160,7 @@ class SourceFile:
         return size
 
     def shown(self, size: int) -> int:
-        """How much of it may be shown while it has *size* bytes."""
+        """How many bytes may be shown while the file has *size* bytes."""
         return size
 
     def _lose(self, begin: int, end: int) -> None:
@@ -170,9 +170,9 @@ class SourceFile:
             self.before = max(self.before, end)
 
     def rewritten(self, now: float) -> bool:
-        """Whether it holds other bytes than those that were read, or seen before any was read, or fewer of them.
+        """Whether the bytes that were read, or seen before a first read, were replaced or cut.
 
-        What was seen behind the first that differs is gone.
+        Bytes seen after the first difference count as lost.
         """
         size = self.sized(now)
         before, self.seen = self.seen, size
@@ -186,18 +186,18 @@ class SourceFile:
             if same == min(len(opening), len(self.opening)):
                 return False
         self._lose(same, before)
-        self.seen = os.fstat(self.fd).st_size  # again: it may have been truncated after the size was asked for
+        self.seen = os.fstat(self.fd).st_size  # again: the file may have been truncated after the first stat
         return True
 
     def intact(self) -> bool:
-        """Whether the bytes before the position are still those that were read."""
+        """Whether the bytes before the position are unchanged."""
         length = len(self.marker)
         return os.pread(self.fd, length, self.position - length) == self.marker
 
     def added(self, room: int, now: float) -> bytes:
-        """The next bytes, *room* at most, where it plainly goes on and few came; nothing: look at it more closely.
+        """The next bytes, at most *room*, in the common case of a small append; empty: take the full path.
 
-        It is what ``rewritten``, ``hole``, ``read``, ``intact`` and ``advance`` do of a line, in half of the time.
+        This path does ``rewritten``, ``hole``, ``read``, ``intact`` and ``advance`` for a line in half of the time.
         """
         size, marker = os.fstat(self.fd).st_size, self.marker
         count = min(size - self.position, room)
@@ -217,16 +217,16 @@ class SourceFile:
         return os.pread(self.fd, length, offset)
 
     def raw(self, begin: int, end: int) -> bytes:
-        """Its bytes as they are, whatever is shown of them."""
+        """The file's raw bytes, before masking."""
         return os.pread(self.fd, end - begin, begin)
 
     def look_around(self, held: Held = none_held) -> None:
-        """Find out what stands beside it, of a part of a command's output, if that is not known."""
+        """Load the bytes around a part of a command's output, once."""
         if self.spool and self.around is None:
             self.around = Around.of(self.beside, self.is_of[1], held)
 
     def decided(self, rules: Rules, position: int, size: int) -> int:
-        """Up to where of its *size* bytes it is decided what *rules* show, those up to *position* being shown."""
+        """The offset up to which the masking of *size* bytes by *rules* is decided; *position*: the shown bytes."""
         if self.around is None:
             return rules.decided(self.raw, position, size)
         base, end = self.around.part.base, self.around.end(size)
@@ -235,8 +235,8 @@ class SourceFile:
     def show(
         self, rules: Rules, offset: int, length: int, end: int, *, ended: bool, last: Last | None = None
     ) -> tuple[bytes, int, int]:
-        """What *rules* show of the *length* bytes at *offset*, as ``Rules.show``. *end*: its size, or, *ended*, where
-        it counts as ended, whatever stands behind. *last* takes what was fetched last, and from where.
+        """The *length* bytes at *offset* as *rules* show them, like ``Rules.show``. *end*: its size, or, *ended*, the
+        offset where it counts as ended, whatever follows. *last* takes the last raw bytes, with their offset.
         """
         around = self.around
         base = around.part.base if around is not None else 0
@@ -253,37 +253,37 @@ class SourceFile:
         return rules.show(noted, base + offset, length, whole, around.torn if around is not None else -1)
 
     def awaits(self) -> bool:
-        """Whether it is the output's next part that will tell how its last line is shown."""
+        """Whether the masking of the last line depends on the output's next part."""
         return False
 
     def complete(self) -> bool:
-        """Whether it is known that nobody adds to it: a part of a command's output behind which another was begun."""
+        """Whether the file is a part of a command's output that another part follows, so that it no longer grows."""
         return False
 
     def masked(self, matches: int, count: int) -> None:
-        """So much of what was read was masked."""
+        """Count the masking in the bytes that were read."""
 
     def begins(self) -> None:
-        """It gets a Generation mark, at the position."""
+        """Begin the file's generation, at the position."""
         self.head, self.opening = self.fingerprint(HEAD), b""
 
     def fingerprint(self, length: int) -> tuple[int, int]:
-        """(bytes covered, CRC-32) of what is shown of its first *length* bytes."""
+        """(bytes covered, CRC-32) of the shown form of the first *length* bytes."""
         return head(self.fd, length)
 
     def holds_back(self) -> bool:
-        """Whether it has bytes behind the position that are not shown yet because more may be added to them."""
+        """Whether bytes after the position are held back because more may be appended to them."""
         return False
 
     def finish(self) -> None:
-        """Nobody writes to it any more: show what was held back."""
+        """Show the bytes held back: the file has no writer any more."""
 
     def hole(self) -> int:
-        """How many bytes from the position on nobody wrote; 0 where they were written, or were told of before.
+        """The length of the hole at the position; 0 where bytes were written, or where the hole was reported before.
 
-        A file system knows of holes by the page; the NULs around one, up to the ends of their pages, count as well. At
-        a file's beginning, where a truncation leaves them, so do the NULs of a hole that is smaller than a page. A
-        command's output has no holes: what it said is written whole.
+        A file system knows holes by the page; the NULs around one, up to the ends of their pages, count as well. At
+        offset 0, where a truncation leaves them, the NULs of a smaller hole count too. A part of a command's output has
+        no holes, because the spooler writes all bytes.
         """
         begin = self.position
         if self.spool or self.hole_end > begin or os.pread(self.fd, 1, begin) != b"\0":
@@ -292,16 +292,16 @@ class SourceFile:
         if end % _PAGE == 0:
             try:
                 data = os.lseek(self.fd, end, os.SEEK_DATA)
-            except OSError as error:  # nothing but a hole up to the end; or a file system that does not know
+            except OSError as error:  # a hole up to the end; or the file system does not know
                 data = os.fstat(self.fd).st_size if error.errno == errno.ENXIO else end
         if data > end:
             return self._behind_nuls(data) - begin
         return end if begin == 0 else 0
 
-    breaks = hole  # true where what comes next needs a Generation mark of its own
+    breaks = hole  # true where the next bytes need a Generation mark of their own
 
     def _behind_nuls(self, at: int) -> int:
-        """The offset of the first byte from *at* on, within its page, that is not NUL."""
+        """The offset of the first non-NUL byte from *at* on, within the page of *at*."""
         page = os.pread(self.fd, _PAGE - at % _PAGE, at)
         return at + len(page) - len(page.lstrip(b"\0"))
 
@@ -316,24 +316,24 @@ class SourceFile:
             self.settled, self.marker = (extend(crc, both[:-MARKER]), begin), both[-MARKER:]
 
     def whole(self) -> tuple[int, int] | None:
-        """(length, CRC-32) of everything up to the position; None if its beginning was not read here."""
+        """(length, CRC-32) of all bytes up to the position; None if this process did not read the beginning."""
         crc, begin = self.settled
         return None if begin or self.start else (self.position, extend(crc, self.marker))
 
     def wholes(self) -> tuple[tuple[int, int], ...]:
-        """The same, of what it held before it was truncated as well."""
+        """(length, CRC-32) of the present bytes and of those before each truncation."""
         whole = self.whole()
         return self.former if whole is None else (*self.former, whole)
 
     def digest(self, size: int) -> int:
-        """CRC-32 of its first *size* bytes, as they are now; -1 if they are not there."""
+        """CRC-32 of the first *size* bytes as they are now; -1 if there are fewer."""
         return self._crc(0, size)
 
     def unchanged(self, size: int) -> int:
-        """Up to which offset the file, of *size* bytes by now, is still as it was read; 0 if it seems to be begun anew.
+        """The offset up to which the file, of *size* bytes now, is as it was read; 0 if it seems to have begun anew.
 
-        Where a line was cut off its end, and perhaps another written in its place, the rest need not be sent again.
-        Less than half of it being the same, a new beginning is likelier, and sending too much is the smaller harm.
+        Where a line was cut off its end, and perhaps another written in its place, the rest need not be sent again. If
+        less than half of it is the same, a new beginning is likelier, and sending too much is the smaller harm.
         """
         crc, begin = self.settled
         end = self.position - len(self.marker)
@@ -341,18 +341,18 @@ class SourceFile:
             return 0
         now = os.pread(self.fd, min(len(self.marker), size - end), end)
         same = _common(self.marker, now)
-        # What was read before this process began is vouched for by a marker's worth of bytes behind it.
+        # Bytes read before this process began need a marker's worth of equal bytes after them as a witness.
         unproven = end + same < begin + MARKER or self.head[0] > end or self.fingerprint(self.head[0]) != self.head
         if begin and unproven:
             return 0
-        if end + same < size:  # something else follows: from the beginning of its line on
+        if end + same < size:  # other bytes follow: cut back to the beginning of the changed line
             if size < self.position:
                 return 0
             same = self.marker.rfind(b"\n", 0, same) + 1
         return end + same if 2 * (end + same) >= self.position else 0
 
     def _crc(self, begin: int, end: int) -> int:
-        """CRC-32 of the file's bytes from *begin* to *end*; -1 if they are not there."""
+        """CRC-32 of the file's bytes from *begin* to *end*; -1 if there are fewer."""
         crc = 0
         while begin < end:
             data = os.pread(self.fd, min(_READ, end - begin), begin)
@@ -362,8 +362,8 @@ class SourceFile:
         return crc
 
     def lay_down(self) -> bool:
-        """Close it, and note how it looked; False if it is not as it was read."""
-        status = os.fstat(self.fd)  # before the bytes are compared: what is written from now on will be seen
+        """Close the file, and keep its size and mtime; False if its bytes are not those that were read."""
+        status = os.fstat(self.fd)  # before the comparison, so that a later write is noticed
         if status.st_size != self.position or not self.intact():
             return False
         self.rest = status.st_size, status.st_mtime_ns
@@ -371,7 +371,7 @@ class SourceFile:
         return True
 
     def rise(self, directory: str) -> bool:
-        """Open it again because it looks different; False if it is another file by now. Raises OSError."""
+        """Reopen the file because it looks different; False if the path leads to another file now. Raises OSError."""
         again = SourceFile.open(directory, self.path, self.quiet_since)
         if again.identity != self.identity:
             again.close()
@@ -392,7 +392,7 @@ def _opening(fd: int) -> bytes:
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """The length of the longest prefix that both have."""
+    """The length of the longest common prefix."""
     length = min(len(one), len(other))
     if one[:length] == other[:length]:
         return length

@@ -1,6 +1,6 @@
-"""The files under a root as a finder: looked at when something is reported, and every so often in any case.
+"""The finder of the files under a root: it looks after each report, and at intervals in any case.
 
-A look that fails is said once, and the next one may do better: what is being sent goes on.
+A failed look is reported once, and the next one may succeed: the sending continues.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from flarelog.text import legible
 log = logging.getLogger(__name__)
 
 ROOT_POLL = 0.05  # seconds, while there is no root: its first log may be rotated before the next look
-LOOK_SHARE = 0.01  # of one core that looking at all files may take; what changes is reported without it
+LOOK_SHARE = 0.01  # of one core for looks at all files; changes are reported without them
 
 
 class Files:
-    """A finder of the files that are *wanted*. *ranks*: look which ranks write them."""
+    """A finder of the *wanted* files. *ranks*: detect the ranks that write them."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Files:
         return len(self.discovery.waiting)
 
     async def watch(self, changed: Callable[[set[str]], float | None]) -> None:
-        """Wait for changes under the root, and tell in which logs there may be some."""
+        """Wait for changes under the root, and report the logs that may have changed."""
         async with asyncio.TaskGroup() as both:
             both.create_task(self._watch(changed))
             if self._ranks:
@@ -124,7 +124,7 @@ class Files:
         for info in streams:
             path = os.path.join(self._wanted.root, info.stream.log)
             mine = self._wanted.matches(info.stream.log) and info.stream.log not in self.logs
-            if mine and is_left(info) and not os.path.lexists(path):  # it may also be another sidecar's, which is down
+            if mine and is_left(info) and not os.path.lexists(path):  # or another sidecar's, which is down
                 why = "the receiver holds %d bytes of it and no end, no sidecar sends it, and there is no file %s"
                 log.warning(f"%s is not sent: {why}", info.stream.log, info.committed, legible(path))
 
@@ -132,7 +132,7 @@ class Files:
         self.discovery.resume(streams, now)
 
     def drain(self, now: float) -> set[str]:
-        """Look once more; when called again, open what waited for a descriptor, as far as there are some."""
+        """Look once more; a repeated call opens waiting files as descriptors allow."""
         discovery = self.discovery
         touched = discovery.meet_waiting(now) if discovery.draining else discovery.drain(now)
         for tail in self.logs.values():

@@ -1,4 +1,4 @@
-"""How many bytes of commands' outputs are missing between what a log has of them and the segment that comes next."""
+"""The count of the bytes of commands' outputs that are missing between a log and the segment that follows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from flarelog.sources.spool import Command
 def missing(
     marks: Sequence[Mark], end: int, notes: str, position: int, commands: Sequence[Command] = ()
 ) -> list[tuple[str, int]]:
-    """(command, bytes) before the byte at *position* of the file that *notes* tell of, in a log of *marks* that ends at
-    *end*; bytes of which a gap tells already do not count.
+    """(command, bytes) missing before the byte at *position* of the file with *notes*, in a log of *marks* that ends at
+    *end*; bytes of earlier gaps do not count.
 
-    *commands* are those of the spool. Of those whose segments are gone, all that the log does not have is missing; the
-    last command is that of *notes*.
+    *commands* are those of the spool. Of a command whose segments are gone, all bytes that the log lacks are missing.
+    The last command is the one in *notes*.
     """
     comes = spooled(notes)
     if comes is None:
@@ -30,7 +30,7 @@ def missing(
             reached = one.base + mark.source_offset + behind - mark.offset
             had[one.token], last, told = max(had.get(one.token, 0), reached), one.token, 0
     tokens = [one.token for one in commands]
-    # What was missing before the command that was read last was told before it.
+    # Earlier gaps tell the bytes missing before the command that was read last.
     since = tokens.index(last) if last in tokens else 0
     until = tokens.index(comes.token) if comes.token in tokens else 0
     wanted = [(one.token, one.length) for one in commands[since:until] if one.length >= 0 or one.token == last]

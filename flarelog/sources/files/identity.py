@@ -1,9 +1,9 @@
-"""Which file a descriptor stands for; never by name, never by content alone.
+"""The identity of the file behind a descriptor; never its name, never its content alone.
 
 An identity is ``DEVICE:INODE:WITNESS``. The witness is the file's handle, from name_to_handle_at(2), which needs no
-privilege: it holds the inode's generation, so that an inode number that is used again gives another handle. Where a
-file system has no handles it is the birth time, ``born-NANOSECONDS``, and where there is none either it is empty, and
-the head fingerprint has to tell. What a file system cannot tell is not hidden: see ``lacks``.
+privilege: the handle holds the inode's generation, so that a reused inode number gives another handle. A file system
+without handles gives the birth time, ``born-NANOSECONDS``; without birth times either, the witness is empty, and the
+head fingerprint has to tell. ``lacks`` reports what a file system cannot tell.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_HANDLE = 128
 _AT_FDCWD = -100
 _STATX_BTIME = 0x800
 _STATX = 0x7FF | _STATX_BTIME
-_STATX_FIELDS = struct.Struct("=I24xH2xQQ32xqI4x16xqI4x8xII")  # those that are asked for, as in statx(2)
+_STATX_FIELDS = struct.Struct("=I24xH2xQQ32xqI4x16xqI4x8xII")  # the requested fields, as in statx(2)
 _StatxBuffer = ctypes.c_char * 256
 _BORN = "born-"
 # statfs(2)'s numbers of NFS, SMB, SMB2, CIFS, 9P, FUSE, Ceph, Lustre, GPFS and AFS
@@ -41,7 +41,7 @@ def identity(fd: int) -> str:
 
 
 def identity_of(fd: int, found: Sight) -> str:
-    """The same, of one that was *found* so."""
+    """The identity of the file that *fd* is open on, with the sight *found*. Raises OSError."""
     witness = _handle(fd)
     if not witness and found.born is not None:
         witness = f"{_BORN}{found.born}"
@@ -59,20 +59,20 @@ def inode(of: str) -> tuple[int, int]:
 
 
 def witness(of: str) -> str:
-    """What tells the file from others that had its inode number, as far as anything does."""
+    """The witness of an identity, which tells the file from earlier ones with its inode number; may be empty."""
     return of.split(":", 2)[-1]
 
 
 def earlier(of: str) -> str:
-    """The identity as versions recorded it that did not know of birth times."""
+    """The identity as recorded by versions that knew no birth times."""
     return of.partition(_BORN)[0]
 
 
 def same(recorded: str, found: str) -> bool:
-    """Whether a file that was *recorded* is the one that was *found*.
+    """Whether the identities *recorded* and *found* are of one file.
 
-    It may have been recorded without a birth time, or under another number of its device: many file systems get a new
-    one whenever they are mounted, and handle and birth time are witnesses enough without it.
+    A file may have been recorded without a birth time, or under another device number: many file systems get a new
+    number at each mount, and handle and birth time are witnesses enough without it.
     """
     if recorded in (found, earlier(found)):
         return True
@@ -80,7 +80,7 @@ def same(recorded: str, found: str) -> bool:
 
 
 def lacks(fd: int, of: str) -> list[str]:
-    """What the file system of *fd*, whose identity is *of*, cannot tell, in the words of the wire contract."""
+    """The missing abilities of the file system of *fd*, with the identity *of*, in the words of the wire contract."""
     found = []
     if not witness(of) or witness(of).startswith(_BORN):
         found.append("no-handle")
@@ -92,22 +92,22 @@ def lacks(fd: int, of: str) -> list[str]:
 
 
 class Sight(NamedTuple):
-    """What stood under a name when it was looked at. Names move: only a descriptor confirms it."""
+    """A file as a look at its name found it. Names move: only a descriptor confirms a sight."""
 
     is_of: tuple[int, int]  # device and inode
     regular: bool  # a file, and not a directory, a socket or the like
     size: int  # bytes
     modified: int  # ns since the epoch
-    born: int | None  # ns since the epoch; None where that is not kept
+    born: int | None  # ns since the epoch; None: unknown
 
 
 def sight(path: str) -> Sight:
-    """What stands at *path*, through links. Raises OSError."""
+    """The file at *path*, through links. Raises OSError."""
     return _statx(_AT_FDCWD, os.fsencode(path), 0) or _stat(path)
 
 
 def opened(fd: int) -> Sight:
-    """What *fd* is open on. Raises OSError."""
+    """The file that *fd* is open on. Raises OSError."""
     return _statx(fd, b"", _AT_EMPTY_PATH) or _stat(fd)
 
 
@@ -118,7 +118,7 @@ def _stat(of: str | int) -> Sight:
 
 
 def _statx(directory: int, path: bytes, flags: int) -> Sight | None:
-    """None where it cannot be asked so."""
+    """The file as statx(2) describes it; None where the call fails."""
     call = getattr(libc, "statx", None)
     if call is None:
         return None
@@ -136,7 +136,7 @@ def _statx(directory: int, path: bytes, flags: int) -> Sight | None:
 
 
 def remote(fd: int) -> bool:
-    """Whether other machines may write to the file: they are seen by no watch."""
+    """Whether other machines may write to the file, which no watch reports."""
     call = getattr(libc, "fstatfs", None)
     buffer = ctypes.create_string_buffer(256)
     return call is not None and call(fd, buffer) == 0 and struct.unpack_from("l", buffer)[0] & 0xFFFFFFFF in _REMOTE

@@ -1,7 +1,7 @@
-"""Which files are known: each under its identity, with its log, and where it stands.
+"""The ledger of known files: each under its identity, with its log and its path.
 
-An identity that was begun, by this process or in the receiver's record, is never begun again: to whom it belonged is
-kept though the file has gone.
+An identity that was begun, by this process or in the receiver's record, is never begun again: its log is remembered
+after the file has gone.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ class Ledger:
     tails: dict[str, Tail] = field(default_factory=dict)  # by log
     known: dict[str, Known] = field(default_factory=dict)  # by identity
     paths: dict[str, SourceFile] = field(default_factory=dict)
-    # By identity: the file's log, and where reading it began; also what an earlier process met.
+    # By identity: the file's log, and the offset where its reading began; an earlier process's files too.
     remembered: dict[str, tuple[str, int]] = field(default_factory=dict)
-    # By identity: the log of a generation that the receiver holds and that was not found, and what it holds of it.
+    # By identity: the log of a generation that the receiver holds and that was not found, and its last piece.
     absent: dict[str, tuple[str, Piece]] = field(default_factory=dict)
     draining: bool = False
     zone: str = ""  # of the site's clock
     _inodes: dict[tuple[int, int], str] = field(default_factory=dict)  # by device and inode: identities of known files
-    _logs: dict[str, str] = field(default_factory=dict)  # by identity: the log, of files that have gone as well
-    # By the number of the inode: identities of what is absent, and how many bytes of the file the receiver holds.
+    _logs: dict[str, str] = field(default_factory=dict)  # by identity: the log, also of files that have gone
+    # By inode number: identities of absent generations, and how many bytes of the file the receiver holds.
     _absent_inodes: dict[int, tuple[str, int]] = field(default_factory=dict)
-    _met_inodes: dict[int, str] | None = None  # the same, of what is remembered
-    # By directory: the logs of which a generation was rotated into it, though they are not there themselves.
+    _met_inodes: dict[int, str] | None = None  # by inode number: remembered identities
+    # By directory: logs of other directories, of which a generation was rotated into it.
     _strayed: dict[str, set[str]] = field(default_factory=dict)
 
     def tail(self, log: str) -> Tail:
-        """The log of that name, which is made where there is none."""
+        """The log of that name, created if needed."""
         if log not in self.tails:
             self.tails[log] = Tail(log, draining=self.draining, zone=self.zone)
         return self.tails[log]
 
     def know(self, tail: Tail, file: SourceFile) -> None:
-        """*file* belongs to *tail*."""
+        """Record that *file* belongs to *tail*."""
         self.known[file.identity] = tail, file
         self._inodes[file.is_of] = file.identity
         self._logs[file.identity] = tail.log
@@ -65,17 +65,17 @@ class Ledger:
             del self.paths[file.path]
 
     def has_inode(self, found: Sight) -> bool:
-        """Whether a known file has the inode of what is *found*."""
+        """Whether a known file has the inode of *found*."""
         return found.is_of in self._inodes
 
     def part(self, device: int, record: str, segment: Segment) -> int:
-        """The descriptor of *segment*, a file of the spool of which *record* tells; -1 if it is not open here."""
+        """The descriptor of *segment*, a file of the spool with *record*; -1 if this process has not opened it."""
         _, file = self.known.get(self._inodes.get((device, segment.inode), ""), (None, None))
-        # An inode is soon another file's.
+        # An inode number may be another file's by now.
         return file.fd if file is not None and (file.beside, file.spool) == (record, segment.note) else -1
 
     def recognised(self, path: str, found: Sight) -> Known | None:
-        """The known file of which *found*, at *path*, is the sight; None if only its descriptor would tell."""
+        """The known file that was *found* at *path*; None if only its descriptor would tell."""
         known = self.known.get(self._inodes.get(found.is_of, ""))
         if known is None:
             return None
@@ -86,14 +86,14 @@ class Ledger:
         return known if self.paths.get(path) is file and file.linked and unchanged else None
 
     def begun(self, identity: str) -> Tail | None:
-        """The log of which the generation *identity* was begun."""
+        """The log in which the generation *identity* was begun."""
         tail = self.tails.get(self._logs.get(identity, ""))
         return tail if tail is not None and identity in tail.begun else None
 
     # --- where files stand
 
     def move(self, file: SourceFile, path: str) -> None:
-        """*file* is at *path* by now."""
+        """Record that *file* is at *path* now."""
         if self.paths.get(file.path) is file:
             del self.paths[file.path]
         file.path, file.called = path, self.links.name(path) if self.links.ends else path
@@ -105,7 +105,7 @@ class Ledger:
             self._strayed.setdefault(directory, set()).add(known[0].log)
 
     def renamed(self, file: SourceFile, path: str) -> None:
-        """Note the place of *file*, which is at *path*, among all that were seen to be renamed."""
+        """Record the sequence number of the rename of *file* to *path*."""
         place = self.renames.place(path)
         if place is not None:
             file.renamed = place
@@ -117,7 +117,7 @@ class Ledger:
     # --- what the receiver, and an earlier process, said of files that were not found
 
     def miss(self, held: dict[str, dict[str, Piece]]) -> None:
-        """Take note of what the receiver holds now of some logs, by name and identity, and nobody has found."""
+        """Record the receiver's pieces of some logs, by name and identity, whose files were not found."""
         self.absent = {key: absent for key, absent in self.absent.items() if absent[0] not in held}
         self._absent_inodes = {number: at for number, at in self._absent_inodes.items() if at[0] in self.absent}
         for log, pieces in held.items():
@@ -128,25 +128,25 @@ class Ledger:
                     self._absent_inodes[inode(key)[1]] = key, piece.source_end
 
     def grown_since(self, found: Sight) -> str | None:
-        """The identity that the receiver has of a file of which it holds less than is *found* there by now."""
+        """The recorded identity of the file *found*, if the receiver holds less of it than its present size."""
         key, end = self._absent_inodes.get(found.is_of[1], ("", 0))
         return key if key in self.absent and found.size > end else None
 
     def holds_all(self, found: Sight) -> bool:
-        """Whether the receiver holds all of what is *found*, as far as one can tell who cannot open it."""
+        """Whether the receiver holds all of the file *found*, as far as its sight tells without opening it."""
         key, end = self._absent_inodes.get(found.is_of[1], ("", 0))
         if key not in self.absent or inode(key) != found.is_of or found.size > end:
             return False
         born = born_of(self.absent[key][1].begin.notes)
-        return None in (born, found.born) or born == found.born  # a new file may have the inode of one that is gone
+        return None in (born, found.born) or born == found.born  # a new file may have a reused inode
 
     def met_before(self, found: Sight) -> str | None:
-        """The identity of what is *found*, if an earlier process has met it as a log, and this one has not."""
+        """The identity of the file *found*, if an earlier process met it as a log, and this one has not."""
         key = self._remembered_inodes().get(found.is_of[1], "")
-        return key if key not in self.known and key in self.remembered else None  # what went away is not remembered
+        return key if key not in self.known and key in self.remembered else None  # a file that went away is forgotten
 
     def missed(self, found: Sight) -> bool:
-        """Whether what is *found* may be one of those."""
+        """Whether the file *found* may be absent or remembered."""
         return found.is_of[1] in self._absent_inodes or found.is_of[1] in self._remembered_inodes()
 
     def _remembered_inodes(self) -> dict[int, str]:

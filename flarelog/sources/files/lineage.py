@@ -1,9 +1,9 @@
-"""The order of a log's generations, and which log a rotated name speaks of.
+"""The order of a log's generations, and the log that a rotated name speaks of.
 
 Generations stand in the order of their births. Two of them may be born in the same tick of the file system's clock, and
 some file systems keep no births. Names decide then: the file under the log's own name is the newest; of counted names
-(log.txt.2) the higher number is older, of dated ones (log.txt-20261122) the earlier date; a file that was seen to be
-renamed earlier is older. Names say so only as one listing saw them.
+(log.txt.2) the higher number is older, of dated ones (log.txt-20261122) the earlier date; of two observed renames the
+earlier one is of the older file. Names tell an order only within one listing.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import re
 from flarelog.model import BORN
 from flarelog.values import frozen
 
-# With a sign before it: rank-10.log is not what became of rank-1.log.
+# With a separator before it: rank-10.log is no rotation of rank-1.log.
 _ADDED = re.compile(r"[._-](?:\d[\d._:TZ-]*|old|bak|backup|orig|prev|previous|last)", re.IGNORECASE)
-_LONGEST, _SIGNS = 40, 12  # characters of what is added, and signs of a name behind which it is looked for, at most
+_LONGEST, _SIGNS = 40, 12  # the most characters added, and the most separators after which an addition is looked for
 _DATE = 6  # digits
 _BIRTH = re.compile(rf"(?<![^,]){BORN}:([0-9]{{1,19}})(?![^,])")
 _COUNTER = re.compile(r"[._-](\d{1,5})[._-]?")
@@ -26,16 +26,16 @@ _COUNTER = re.compile(r"[._-](\d{1,5})[._-]?")
 
 @frozen
 class Age:
-    """What is known of when one generation of a log came to be, and of what it is called by now."""
+    """The known age of one generation of a log, and its present name."""
 
     born: int | None = None  # ns since the epoch
-    path: str = ""  # by now; empty: it is not known
-    renamed: float = math.inf  # its place among all files that were seen to be renamed
+    path: str = ""  # at present; empty: unknown
+    renamed: float = math.inf  # the sequence number of its observed rename
     modified: int = 0  # ns since the epoch
 
 
 def compare(log: str, one: Age, other: Age) -> int:
-    """Below 0 if *one* is the older of two generations of *log*, above 0 if it is the newer, 0 if nobody can tell."""
+    """Below 0 if *one* is the older of two generations of *log*, above 0 if it is the newer, 0 if unknown."""
     if one.born is not None and other.born is not None and one.born != other.born:
         return -1 if one.born < other.born else 1
     if (one.path == log) != (other.path == log):
@@ -51,12 +51,12 @@ def compare(log: str, one: Age, other: Age) -> int:
 
 
 def _place(log: str, age: Age) -> float:
-    """Its place among all that were renamed: one that has another name than its log's was, though nobody saw it."""
+    """The sequence number of the file's rename; a rename that only its name tells counts as the first."""
     return age.renamed if age.renamed < math.inf or age.path == log else -math.inf
 
 
 def born_of(notes: str) -> int | None:
-    """The birth that a generation's *notes* tell."""
+    """The birth time in a generation's *notes*."""
     said = _BIRTH.search(notes)
     return int(said[1]) if said is not None else None
 
@@ -87,11 +87,11 @@ def _turn(log: str, path: str) -> int | str | None:
 
 
 def added_to(name: str, rotated: str) -> str | None:
-    """What a rotation has added to *name* to make *rotated* of it: a number, a time or a word like ``old``."""
+    """The text that a rotation has added to *name* to get *rotated*: a number, a time or a word like ``old``."""
     more = len(rotated) - len(name)
     if more <= 0:
         return None
-    # What the two begin with may reach into what was added: of app.1.log it is ".1" or "1.".
+    # The common beginning may reach into the addition: in app.1.log that is ".1" or "1.".
     found = (
         rotated[at : at + more]
         for at in range(1, len(name) + 1)
@@ -101,12 +101,12 @@ def added_to(name: str, rotated: str) -> str | None:
 
 
 def is_rotation(log: str, path: str) -> bool:
-    """Whether the name *path* says that it was *log*: in the same directory, and with what a rotation adds alone."""
+    """Whether *path* is a rotated name of *log*: in the same directory, with a rotation's addition only."""
     return os.path.dirname(log) == os.path.dirname(path) and names_of(log, path)
 
 
 def names_of(log: str, path: str) -> bool:
-    """The same, in whatever directory."""
+    """Whether *path* is a rotated name of *log*, in any directory."""
     return added_to(os.path.basename(log), os.path.basename(path)) is not None
 
 
@@ -117,8 +117,8 @@ def is_numbered(log: str, path: str) -> bool:
 
 @functools.lru_cache(maxsize=1 << 14)
 def is_surely_rotation(log: str, path: str) -> bool:
-    """Whether the name *path* says nothing else but that it was *log*: train-1.log may well be another log than
-    train.log, and train.log.1 is none.
+    """Whether the name *path* can only be a rotation of *log*: train-1.log may well be another log than train.log, but
+    train.log.1 cannot.
     """
     name, rotated = os.path.basename(log), os.path.basename(path)
     added = added_to(name, rotated)
@@ -127,9 +127,9 @@ def is_surely_rotation(log: str, path: str) -> bool:
 
 @functools.lru_cache(maxsize=1 << 14)
 def originals(name: str) -> tuple[str, ...]:
-    """The names that a file may have had which is called *name* after a rotation, the longest first."""
+    """The names that a file may have had before a rotation called it *name*, the longest first."""
     found: dict[str, None] = {}
-    # Names are a writer's choice: one that is all signs and digits must not take long.
+    # A writer chooses the names: one of only separators and digits must not take long.
     for at in [at for at, sign in enumerate(name) if at and sign in "._-"][-_SIGNS:]:
         longest = _ADDED.match(name, at, at + _LONGEST)
         for end in range(longest.end(), at + 1, -1) if longest is not None else ():

@@ -1,7 +1,7 @@
-"""What stands behind the symbolic links that name logs: the directories in which what they lead to is rotated.
+"""The symbolic links that name logs, and the directories of their targets, in which those are rotated.
 
-``log.txt -> pods/0.log`` is rotated in ``pods``: ``pods/0.log.1`` is a generation of log.txt then, as ``log.txt.1``
-would be. Each link of a chain counts, and nothing else in those directories is anybody's log.
+``log.txt -> pods/0.log`` is rotated in ``pods``: ``pods/0.log.1`` is then a generation of log.txt, as ``log.txt.1``
+would be. Each link of a chain counts; other files in those directories belong to no log.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from flarelog.sources.files.lineage import added_to, is_surely_rotation
 
 _HOPS = 40  # links that a system follows
-_BEFORE = 8  # names to which a link led before, at most
+_BEFORE = 8  # former targets of a link, at most
 
 
 def outside(path: str) -> bool:
@@ -25,21 +25,21 @@ class Links:
     """The links under *root* that name logs. All paths are relative to it."""
 
     root: str
-    # By link: the inode that it leads to, and the names on the way there, as (directory, name).
+    # By link: the inode of the target, and the names on the way there, as (directory, name).
     _ways: dict[str, tuple[tuple[int, int], list[tuple[str, str]]]] = field(default_factory=dict)
     # By directory and name: the links that lead there.
     ends: dict[str, dict[str, set[str]]] = field(default_factory=dict)
-    _fresh: set[str] = field(default_factory=set)  # directories into which a link leads that was not listed yet
+    _fresh: set[str] = field(default_factory=set)  # target directories that were not listed yet
 
     def leads_to(self, link: str, is_of: tuple[int, int]) -> bool:
-        """Whether it is known that *link* leads to the file *is_of*."""
+        """Whether *link* is known to lead to the file *is_of*."""
         way = self._ways.get(link)
         return way is not None and way[0] == is_of
 
     def follow(self, link: str, is_of: tuple[int, int], *, names: bool) -> None:
-        """*link* leads to the file *is_of*, and *names* its log."""
+        """Record that *link* leads to the file *is_of*; *names*: the link names the file's log."""
         way = self._way(link) if names else []
-        # Where it led before, files may have been rotated that nobody has seen yet.
+        # Unseen rotations may have happened at the link's former target.
         way += [place for place in self.drop(link) if names and place not in way][:_BEFORE]
         self._ways[link] = is_of, way
         for directory, name in way:
@@ -72,14 +72,12 @@ class Links:
         return way
 
     def forget_gone(self) -> None:
-        """Forget the links that are none any more."""
+        """Forget the paths that are no links any more."""
         for link in [link for link in self._ways if not os.path.islink(os.path.join(self.root, link))]:
             self.drop(link)
 
     def unlisted(self, scanned: set[str], *, everywhere: bool) -> list[str]:
-        """The directories behind links, or only those into which one leads since this was asked last, that are not
-        among those *scanned*.
-        """
+        """The target directories not in *scanned*; unless *everywhere*, only those new since the last call."""
         found = self.ends.keys() - scanned if everywhere else self._fresh - scanned
         self._fresh.clear()
         return sorted(found)
@@ -95,7 +93,7 @@ class Links:
         return min(ends.get(os.path.basename(path), ()), default=path) if ends else path
 
     def called(self, path: str) -> dict[str, str]:
-        """By link, as the log of which the file at *path* may be a generation: what it would be called beside that."""
+        """By each link whose log the file at *path* may be a generation of: the file's path as if beside the link."""
         ends = self.ends.get(os.path.dirname(path) or ".") if self.ends else None
         rotated = os.path.basename(path)
         return {
@@ -106,5 +104,5 @@ class Links:
         }
 
     def name(self, path: str) -> str:
-        """What the file at *path* is called beside its log."""
+        """The path of the file at *path* as if the file stood beside its log."""
         return next(iter(self.called(path).values()), path) if self.ends else path

@@ -1,6 +1,6 @@
-"""Which files processes have open for writing: what /proc tells, without the files being touched.
+"""The files that processes have open for writing, from /proc, without touching the files.
 
-That nobody has a file open is known only to one who sees every process: root, outside of containers.
+Only a process that sees all others can tell that a file is open nowhere: root, outside of containers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Inode = tuple[int, int]
 
 
 def sees_all() -> bool:
-    """Whether this process may look at every process that there is."""
+    """Whether this process may look at every other process."""
     try:
         return os.geteuid() == 0 and os.stat(f"{PROC}/self/ns/pid").st_ino == _FIRST_NAMESPACE
     except OSError:
@@ -24,8 +24,8 @@ def sees_all() -> bool:
 
 
 def written(files: dict[Inode, str], proc: str = PROC) -> set[Inode]:
-    """Those of *files*, whose values are their names in their directories, that a process has open for writing, of the
-    processes that this one may look at. Blocks for some milliseconds.
+    """The subset of *files*, given with their base names, that a process has open for writing, among the processes that
+    this one may look at. Blocks for some milliseconds.
     """
     names = set(files.values())
     return {inode for pid in pids(proc) for inode in writes(f"{proc}/{pid}", names) if inode in files}
@@ -39,12 +39,12 @@ def pids(proc: str = PROC) -> list[int]:
 
 
 def writes(process: str, names: set[str]) -> Iterable[Inode]:
-    """The files that *process* has open for writing. Only those that bear one of *names* are looked at more closely: a
-    file system that does not answer must not hold this up.
+    """The files that *process* has open for writing, among those with one of *names*: a stat of other files could hang
+    on a dead file system.
     """
     try:
         descriptors = os.listdir(f"{process}/fd")
-    except OSError:  # it has ended, or is somebody else's
+    except OSError:  # the process has ended, or is another user's
         return
     for descriptor in descriptors:
         path = f"{process}/fd/{descriptor}"

@@ -1,8 +1,8 @@
-"""The log that a file belongs to which nobody has seen.
+"""The owner of an unknown file: the log that it belongs to.
 
-A file belongs to the log whose name it bears, or bore when it was created; one that bears a rotated name belongs to the
-log of that name if it was born after what is sent of it, and before the file that has the log's name now. What was
-begun of a log is never overtaken, and what the receiver says makes no file be read that is none of the site's logs.
+A file belongs to the log whose name it has, or had when it was created. A file with a rotated name belongs to the log
+of that name if it was born after the sent bytes of that log, and before the file that has the log's name now. No file
+goes before a generation that was begun, and the receiver cannot make flarelog read another file than the site's logs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from flarelog.sources.files.walk import Look
 from flarelog.sources.spool import is_newest
 from flarelog.text import legible
 
-OVERLAP = 1_000_000_000  # ns for which a file is written to after its successor was born, without being doubted
-ASKED = 1 << 14  # paths of which it is kept whether they match the patterns, at most
+OVERLAP = 1_000_000_000  # ns for which a file may plausibly be written to after its successor's birth
+ASKED = 1 << 14  # paths whose match is cached, at most
 
 
 def bears_its_name(file: SourceFile, path: str) -> bool:
@@ -48,8 +48,8 @@ class Owner:
     _asked: dict[str, bool] = field(default_factory=dict)  # by path: whether it matches the patterns
 
     def matches(self, path: str) -> bool:
-        """Whether the patterns say that what stands at *path* is a log, or that it would be one beside the link behind
-        which it was rotated.
+        """Whether the file at *path* is a log by the patterns, or would be one beside the link behind which it was
+        rotated.
         """
         if self._asked.get(path) or self.names_log(path) or not self.ledger.links.ends:
             return self._asked[path]
@@ -57,11 +57,11 @@ class Owner:
         return any(self._lets_go(path) and self.options.matches(name) for name in called)
 
     def _lets_go(self, path: str) -> bool:
-        """Whether the file at *path* may be sent by way of a link."""
+        """Whether the file at *path* may be sent through a link."""
         return outside(path) or (self.options.permits(path) and not self.options.excludes(path))
 
     def names_log(self, path: str) -> bool:
-        """Whether *path* may be the name of a log: each is asked about very often."""
+        """Whether *path* may be the name of a log; cached, because each look asks for many paths."""
         known = self._asked.get(path)
         if known is None:
             if len(self._asked) >= ASKED:
@@ -70,36 +70,36 @@ class Owner:
         return known
 
     def wanted(self, path: str) -> bool:
-        """Whether what stands at *path* may be a log, or a generation of one."""
+        """Whether the file at *path* may be a log, or a generation of one."""
         if self.matches(path) or path in self.ledger.renames.origins:
             return True
         return next(iter(self._originals(path)), None) is not None
 
     def target(self, link: str) -> str:
-        """The path of the file that *link* leads to, if it is sent under its own name; else the link's."""
+        """The path of the file that *link* leads to, if it is sent under its own name; otherwise the link's."""
         target = self._behind(link)
         return target if target is not None and self.names_log(target) else link
 
     def _behind(self, link: str) -> str | None:
-        """The path of what *link* leads to, if that is below the root."""
+        """The path of the link's target, if that is below the root."""
         root = os.path.realpath(self.options.root)
         target = os.path.relpath(os.path.realpath(os.path.join(root, link)), root)
         return None if outside(target) else target
 
     def follow(self, link: str, is_of: tuple[int, int]) -> None:
-        """Take note that *link* leads to the file *is_of*: what was rotated there belongs to the log of its name."""
+        """Record that *link* leads to the file *is_of*, so that rotations of the target belong to the link's log."""
         links = self.ledger.links
         if not links.leads_to(link, is_of):
             links.follow(link, is_of, names=self.names_log(link) and self.target(link) == link)
 
     def may_be_followed(self, link: str) -> bool:
-        """Whether the site lets go of the file that *link* leads to: a link must not send what it has left out."""
+        """Whether the site permits the target of *link*: a link must not send an excluded file."""
         target = self._behind(link) if self.options.sites or self.options.exclude else None
         return target is None or self._lets_go(target)
 
     def of(self, file: SourceFile, path: str, found: Sight, look: Look) -> tuple[str, int] | None:
-        """The log of *file*, which is not known, and where reading it begins, -1 where that is to be found out; None
-        if it is not to be sent.
+        """The log of the unknown *file*, and the offset where its reading begins, -1 if that is still open; None if the
+        file is not sent.
         """
         ledger = self.ledger
         sent = ledger.begun(file.identity)
@@ -121,7 +121,7 @@ class Owner:
         tail = ledger.tails.get(name)
         since = self.since(tail) if tail is not None and tail.newest is not None else None
         if since is not None and path != name and compare(name, file.age, since) < 0:
-            # What was begun after it cannot be overtaken.
+            # No file goes before a generation that was begun.
             if not self.names_log(path):
                 why = "is not sent: it is older than the bytes already sent of"
                 self.trouble(path, f"{legible(path)} {why} {name}")
@@ -130,7 +130,7 @@ class Owner:
         return (name, start) if name != path or self.names_log(path) else None
 
     def rotated_out(self, left: dict[str, Sight], look: Look) -> dict[str, Sight]:
-        """Which of the files that are *left*, whose names are none of a log, belong to one all the same."""
+        """The files among *left*, which have no log's name, that belong to a log all the same."""
         found: dict[str, Sight] = {}
         for path, seen in left.items():
             passed = seen.born is not None and (*seen.is_of, seen.born) in self.passed
@@ -147,17 +147,17 @@ class Owner:
         return found
 
     def _has_grown_since(self, path: str, seen: Sight) -> bool:
-        """Whether the file at *path* is one that the receiver holds less of than it has by now."""
+        """Whether the file at *path* is a recorded one of which the receiver holds less than its present size."""
         key = self.ledger.grown_since(seen)
         return key is not None and self.may_be(path, self.ledger.absent[key][0], key)
 
     def _was_met(self, path: str, seen: Sight) -> bool:
-        """Whether the file at *path* is one that an earlier process has met as a log, and of which nothing was sent."""
+        """Whether an earlier process met the file at *path* as a log, and nothing of it was sent."""
         key = self.ledger.met_before(seen)
         return key is not None and self.may_be(path, self.ledger.remembered[key][0], key)
 
     def may_be(self, path: str, log: str, key: str) -> bool:
-        """Whether the file at *path* may be taken for *key*, a generation of *log*, because the receiver says so."""
+        """Whether the file at *path* may be taken for *key*, a generation of *log*, on the receiver's word."""
         was = self.ledger.remembered.get(key) or self.ledger.remembered.get(earlier(key))
         return self._continues(path, log, was is not None, was[0] if was is not None else "")
 
@@ -168,12 +168,12 @@ class Owner:
         return not outside(path) and self.options.continues(path, log, met, was)
 
     def _originals(self, path: str, look: Look | None = None) -> Iterable[tuple[str, str]]:
-        """The logs that the file at *path* may be a generation of, as its name says, and what it is called beside them;
-        also such as *look* shows.
+        """The logs that the file at *path* may be a generation of, by its name, and its name beside each; with *look*,
+        also logs that only *look* shows.
         """
         directory, slash, name = path.rpartition("/")
         tails, born = self.ledger.tails, look.born if look is not None else ()
-        for original in originals(name):  # asked of each old file at each look: there may be very many
+        for original in originals(name):  # called for each old file at each look, and there may be very many
             if (log_path := f"{directory}{slash}{original}") in tails or log_path in born:
                 yield log_path, path
         if self.ledger.links.ends:
@@ -183,8 +183,8 @@ class Owner:
         yield from ((log_path, path) for log_path in self.ledger.rotated_to(path))
 
     def family(self, look: Look) -> set[str]:
-        """The paths that *look* shows which bear the name of a log that is known or was rotated, or a name that it was
-        rotated to.
+        """The paths in *look* with the name of a log that is known or was rotated, or with a rotation of such a
+        name.
         """
         found = {name for name, _ in self.ledger.remembered.values()} | self.ledger.tails.keys()
         for path in look.born:
@@ -193,8 +193,8 @@ class Owner:
         return found
 
     def by_name(self, path: str, found: Sight, look: Look) -> str | None:
-        """The log of which the unknown file at *path* is a generation that was rotated before anyone saw it: its name
-        says so, and it was born after what is known of the log, and before the file that has the log's name now.
+        """The log of which the unknown file at *path* is a generation rotated before it was seen: its name says so, and
+        it was born after the known part of the log, and before the file that has the log's name now.
         """
         place = self.ledger.renames.place(path)
         matches, judged = self.matches(path), False
@@ -203,7 +203,7 @@ class Owner:
             if not is_surely_rotation(name, called):
                 continue
             age = Age(found.born, called, math.inf if place is None else place, found.modified)
-            # Whoever copies a log that stays where it is makes a file that is younger, and no generation.
+            # A copy of a log that stays in place is younger than the log, and no generation.
             now = self._now(name, look)
             until = Age(now.born, name, modified=now.modified) if now is not None else None
             if until is not None and compare(name, age, until) >= 0:
@@ -221,7 +221,7 @@ class Owner:
         return None
 
     def _now(self, name: str, look: Look) -> Sight | None:
-        """What stands at *name* since all of *look* was seen: a log may be rotated more than once in one listing."""
+        """The file at *name* after all of *look* was seen: a log may be rotated more than once during one listing."""
         if name not in look.now:
             try:
                 found = sight(os.path.join(self.options.root, name))
@@ -231,8 +231,8 @@ class Owner:
         return look.now[name]
 
     def _came_before(self, name: str, path: str, found: Sight, look: Look) -> bool:
-        """Whether the file at *path* is an older generation of the log *name*, of which nothing was sent yet: nobody
-        wrote to it any more when the next one was born. Without births the name has to do.
+        """Whether the file at *path* is an older generation of the log *name*, of which nothing was sent yet: its last
+        write was at most OVERLAP after the birth of the next one. Without birth times the name decides.
         """
         if found.born is None:
             return True
@@ -243,7 +243,7 @@ class Owner:
         return found.born < following and found.modified <= following + OVERLAP
 
     def since(self, tail: Tail) -> Age | None:
-        """The age that a generation of *tail* is above which nobody has seen; None while that cannot be said."""
+        """The age of the newest known generation of *tail*, above which files are new; None while unknown."""
         newest = tail.newest
         if newest is None:
             return tail.files[0].age if tail.files else None
@@ -253,16 +253,16 @@ class Owner:
         return Age(newest.born) if newest.born is not None else None
 
     def _created_as(self, path: str, look: Look) -> str | None:
-        """The log as which the file at *path* was created, and from which it was renamed since."""
+        """The log as which the file at *path* was created before it was renamed."""
         origin = self.ledger.renames.origins.get(path, (path, 0))[0]
         if origin == path or not self.names_log(origin):
             return None
         return origin if origin in self.ledger.tails or origin in look.strangers or is_rotation(origin, path) else None
 
     def is_twin(self, file: SourceFile, tail: Tail) -> bool:
-        """Whether *file* seems to be a copy of the generation of *tail* that was born before it: bytes were added to
-        that later, or a word was added to its name (log.txt.bak), and *file* holds what it begins with. Somebody has
-        copied it, and nothing was rotated then.
+        """Whether *file* seems to be a copy of the generation of *tail* born before it, not its successor: that
+        generation begins with the bytes of *file* and was written to later. A copy whose name has an added word
+        (log.txt.bak) needs no later write.
         """
         if file.born is None or file.length == 0 or tail.newest is None:
             return False

@@ -1,7 +1,7 @@
-"""Links that have just come, and may have a passing name: ``ln -sf`` makes a link under one, and renames it.
+"""New links, whose names may be temporary: ``ln -sf`` makes a link under a temporary name, and renames it.
 
-What such a link leads to is open meanwhile, so that no byte of it is lost; which log it is of is known when the name is
-a log's, or has stayed for a while.
+The target of a new link is open meanwhile, so that none of its bytes are lost. Its log is known once the link has a
+log's name, or has kept its name for a while.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.watch import Change, What
 
 STAYS = 0.5  # seconds after which a link's name is its log's
-MOST = 64  # links at the same time: who makes more of them renames none
+MOST = 64  # links at the same time: a writer of more links renames none
 
 
 @dataclass(eq=False, slots=True)
 class Newcomer:
     """A link under a name that is no log's."""
 
-    file: SourceFile  # what it leads to
+    file: SourceFile  # the link's target
     path: str  # of the link, as far as its renames were reported
     since: float
-    cookie: int = 0  # of a move from that path of which it was not reported where to
+    cookie: int = 0  # of a move from that path whose destination was not reported yet
 
 
 @dataclass(slots=True)
 class Passing:
-    """The links under *root* that have just come, in that order."""
+    """The new links under *root*, in the order of their discovery."""
 
     root: str
     links: list[Newcomer] = field(default_factory=list)
 
     def add(self, file: SourceFile, path: str, now: float) -> bool:
-        """Take in a link at *path* which leads to *file*. False: there are too many."""
+        """Add a link at *path* to *file*. False: there are too many."""
         if len(self.links) >= MOST:
             return False
         self.links.append(Newcomer(file, path, now))
         return True
 
     def has(self, path: str, is_of: tuple[int, int] | None = None) -> bool:
-        """Whether the link at *path*, which leads to the file *is_of*, or to any, is one of them."""
+        """Whether the link at *path*, to the file *is_of* or to any file, is one of the new links."""
         return any(one.path == path and is_of in (None, one.file.is_of) for one in self.links)
 
     def note(self, change: Change, path: str) -> None:
-        """Take in what is reported of *path*."""
+        """Apply a reported change of *path*."""
         for one in self.links:
             if change.what is What.MOVED_FROM and one.path == path:
                 one.cookie = change.cookie
@@ -56,8 +56,8 @@ class Passing:
                 one.path, one.cookie = path, 0
 
     def take(self, one: Newcomer, seen: Mapping[str, Sight]) -> str:
-        """Forget *one*; returns its path by now: if its name leads elsewhere or has gone, that of another link to the
-        file, if there is one among them, or among what was *seen*.
+        """Forget *one*; returns its path by now. If its name is gone or leads elsewhere, that is the path of another
+        link to the file, among the new links or those *seen*.
         """
         self.links.remove(one)
         is_of = one.file.is_of

@@ -1,4 +1,4 @@
-"""Which names are those of logs."""
+"""The patterns of the names of logs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from flarelog.sources.redaction.mask import Rules
 from flarelog.sources.spool import log_of
 from flarelog.values import frozen
 
-HIDDEN = (".*", ".*/**", "**/.*/**")  # files, and whatever is in directories, of which nobody expects that they leave
+HIDDEN = (".*", ".*/**", "**/.*/**")  # hidden files, and files in hidden directories: no user expects them to be sent
 NOT_LOGS = (
     *("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.tar", "*.tgz"),
     *("*.pt", "*.pth", "*.ckpt", "*.safetensors", "*.onnx", "*.h5", "*.bin", "*.pkl", "*.pickle"),
     *("*.npy", "*.npz", "*.parquet", "*.arrow", "events.out.tfevents.*", "*.py", "*.pyc", "*.so"),
     *("*.swp", "*~", "*.tmp", *HIDDEN, "*.crt", "*.key", "*.pem"),
 )
-"""What is left out when no include pattern says otherwise: names that say that a file is something else than a log."""
+"""Patterns excluded when no include pattern is given: names of files that are no logs."""
 expect(NOT_LOGS)
 
 
 def below(root: str, directory: str | None) -> str:
-    """The path of *directory* from *root* on; empty where it is not below."""
+    """The path of *directory* relative to *root*; empty where it is not below."""
     path = os.path.relpath(os.path.realpath(directory), os.path.realpath(root)) if directory else "."
     return "" if path.split("/")[0] in (".", "..") else path
 
@@ -39,9 +39,9 @@ def below(root: str, directory: str | None) -> str:
 class SourceOptions:
     """Which files are sent. Raises InvalidOption.
 
-    The patterns are globs, compared with a file's path under *root*; see ``flarelog.globs``. Without *include*
-    everything is sent but NOT_LOGS. An older segment of a spool is what its log is: ``NAME.00000007`` goes where NAME
-    does, and what leaves out one of the two leaves it out.
+    The patterns are globs, compared with a file's path under *root*; see ``flarelog.globs``. Without *include* all
+    files are sent except NOT_LOGS. An older segment of a spool follows its log: a pattern that includes NAME includes
+    ``NAME.00000007``, and a pattern that excludes either one excludes the segment.
     """
 
     root: str
@@ -70,8 +70,8 @@ class SourceOptions:
         "Time zone of times in these logs that name none, such as Europe/Berlin.  [default: this machine's]",
         metavar="ZONE",
     )
-    sites: tuple[Consent, ...] = ()  # what the site's administrators let go: all of them must
-    goes: bool = False  # the root is one of many that come and go: that it is missing is nothing to be told
+    sites: tuple[Consent, ...] = ()  # the policies of the site's administrators, each of which must permit a file
+    goes: bool = False  # the root is one of many that come and go: its absence is not reported
 
     @property
     def directory(self) -> str:
@@ -98,19 +98,19 @@ class SourceOptions:
         return asked and self.permits(path)
 
     def permits(self, path: str) -> bool:
-        """Whether the site lets go of the file at *path*, whoever asks for it."""
+        """Whether the site's policies permit the file at *path*."""
         if not self.sites:
             return True
         log = log_of(self.root, path)
         return all(site.permits(log) and (log == path or not any_of(site.exclude, path)) for site in self.sites)
 
     def excludes(self, path: str) -> bool:
-        """Whether the file at *path* is never sent, whatever it was called before."""
+        """Whether the file at *path* is never sent, whatever its earlier names."""
         patterns = (*self.exclude, *(pattern for site in self.sites for pattern in site.exclude))
         return any_of(patterns, path) or any_of(patterns, log_of(self.root, path))
 
     def without(self, directory: str | None) -> SourceOptions:
-        """The same without what is below *directory*, where that lies below the root: flarelog's own files."""
+        """These options without the files below *directory*, flarelog's own, if it is below the root."""
         own = below(self.root, directory)
         if not own:
             return self
@@ -118,25 +118,25 @@ class SourceOptions:
         return replace(self, exclude=(*self.exclude, f"{literal}/**"))
 
     def rules(self) -> Rules:
-        """What is masked: what anybody wants to be."""
+        """The rules of masking: the union of all requests."""
         rules = Rules(self.redact)
         for site in self.sites:
             rules |= site.rules
         return rules
 
     def continues(self, path: str, log: str, met: bool, was: str = "") -> bool:
-        """Whether the file at *path*, which a receiver says was *log*, may be sent as such. It may say so of any file:
-        outside the patterns it is to be one that this sidecar itself has *met*, or one whose name says that it is
-        *log*, rotated. Under a name that the site does not let go it is to be one that this sidecar itself has met as
-        that log: *was* is the log as which this process, or its checkpoint, knows the file.
+        """Whether the file at *path* may be sent as *log*, which the receiver says it was. The receiver may say so of
+        any file: outside the patterns it must be one that this sidecar has *met*, or one whose name is a rotation of
+        *log*. Under a name that the site does not permit, this sidecar must have met it as that log: *was* is the
+        file's log in this process or its checkpoint.
         """
         if self.excludes(path) or not self.matches(log) or not (self.permits(path) or was == log):
             return False
         return self.matches(path) or met or names_of(log, path)
 
     def follows(self, path: str, origin: str) -> bool:
-        """Whether a file that was *origin*, a log, is sent as such when it was renamed to *path* before anyone looked:
-        rotated out of the include patterns it is, under a name that is left out it is not.
+        """Whether a file created as the log *origin* is sent as such after an unseen rename to *path*: yes if the
+        rename took it out of the include patterns, no if the new name is excluded.
         """
         limited = self.include or any(site.include for site in self.sites)
         return bool(limited) and self.matches(origin) and not self.excludes(path)

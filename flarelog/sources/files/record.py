@@ -1,7 +1,6 @@
-"""What the receiver's record of a stream says of the files that it came from.
+"""The receiver's record of a stream, as far as it speaks of source files.
 
-The record is the authority: which file goes on where is decided by its marks and digests, and by the bytes that a file
-holds now.
+The record is the authority: its marks and digests, and the present bytes of a file, decide which file continues where.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ log = logging.getLogger(__name__)
 _READ = 1 << 20
 
 Stretch = tuple[int, int, int]
-"""(length, the stream's digest before it, the one behind it)"""
+"""(length, the stream's digest before the stretch, the digest after it)"""
 
 
 @dataclass(slots=True)
@@ -35,11 +34,11 @@ class Held:
     identity: str
     pieces: list[Stretch] = field(default_factory=list)
     length: int = 0  # of the pieces together
-    lost: int = 0  # bytes behind them that a gap tells of
+    lost: int = 0  # bytes after the pieces that a gap tells of
 
     @property
     def digest(self) -> int:
-        """CRC-32 of its bytes."""
+        """CRC-32 of the generation's bytes."""
         crc = EMPTY_DIGEST
         for length, before, behind in self.pieces:
             crc = suffix_digest(crc, suffix_digest(before, behind, length), length)
@@ -53,8 +52,8 @@ class Piece:
     begin: Generation
     end: int
     digest: int  # of the stream, at end
-    closed: str | None  # the reason of its end, if it has one
-    closed_at: int = 0  # when that was sent first, in milliseconds since 1970 by the producer's clock; 0: unknown
+    closed: str | None  # the reason of the generation's end, if it has ended
+    closed_at: int = 0  # when its end was first sent, in milliseconds since 1970 by the producer's clock; 0: unknown
 
     @property
     def source_end(self) -> int:
@@ -62,7 +61,7 @@ class Piece:
 
 
 def take_back(file: SourceFile, piece: Piece) -> None:
-    """Go on with *file*, of which the receiver holds *piece*, and which was not to be found before."""
+    """Continue *file*, which was missing before, after the receiver's *piece* of it."""
     settled = settled_on(file, piece)
     if settled is not None:
         file.start_at(piece.source_end)
@@ -70,7 +69,7 @@ def take_back(file: SourceFile, piece: Piece) -> None:
 
 
 def shipped(info: StreamInfo) -> dict[str, Piece]:
-    """By identity, in the order of the stream."""
+    """The last piece of each generation, by identity, in the order of the stream."""
     found: dict[str, Piece] = {}
     current: Generation | None = None
     for mark in (*info.marks, None):
@@ -88,18 +87,18 @@ def shipped(info: StreamInfo) -> dict[str, Piece]:
 
 @frozen
 class Settled:
-    """What a file was read for that still holds the bytes of a piece."""
+    """The reading state of a file that still holds the bytes of a piece."""
 
-    crc: int  # CRC-32 of its bytes up to the marker
-    begin: int  # where those begin
-    goes_on: bool = True  # what is shown from here on is shown by the same rules, and the piece ends with a whole line
+    crc: int  # CRC-32 of the file's bytes up to the marker
+    begin: int  # the first offset that the CRC covers
+    goes_on: bool = True  # the same rules mask the next bytes, and the piece ends with a whole line
     matches: int = 0  # masked in the piece
     bytes: int = 0
 
 
 def settled_on(file: SourceFile, piece: Piece) -> Settled | None:
-    """None unless *file* still holds the bytes of *piece*: the digest of the stretch is computed anew from the file, as
-    it was shown then.
+    """The state to continue *file* after *piece*; None unless the file still holds the bytes of *piece*. The digest is
+    computed anew from the file, masked as the piece was.
     """
     size, end = os.fstat(file.fd).st_size, piece.source_end
     if piece.closed == "truncated" or size < end:
@@ -109,7 +108,7 @@ def settled_on(file: SourceFile, piece: Piece) -> Settled | None:
         _tell(file, "was sent with a redaction that cannot be repeated; it is sent again from its beginning, %s")
         return None
     found = None
-    # A line that was not finished when a sidecar drained was shown as if it ended there.
+    # A drain masks an unfinished line as if it ended there.
     if rules:
         file.look_around()
     if not rules or end <= file.decided(rules, 0, size):
@@ -119,7 +118,7 @@ def settled_on(file: SourceFile, piece: Piece) -> Settled | None:
         found = replace(found, goes_on=False) if found is not None else None
     part = spooled(file.spool)
     if found is None and rules and part is not None and part == spooled(piece.begin.notes):
-        # Nobody writes a part of a spool anew. What stood around it may be gone: it would be shown in another way now.
+        # A part of a spool never changes. The bytes around it may be gone, so that its masking would differ now.
         found = _settled_on(file, piece, rules, size, stays=True)
         found = replace(found, goes_on=False) if found is not None else None
     if found is not None and rules != file.rules:
@@ -139,8 +138,8 @@ def _tell(file: SourceFile, what: str) -> None:
 def _settled_on(
     file: SourceFile, piece: Piece, rules: Rules, ends: int, *, ended: bool = False, stays: bool = False
 ) -> Settled | None:
-    """The same, for what is shown by *rules* of a file that *ends* there, whatever stands behind where it *ended*.
-    *stays*: it is known to hold those bytes.
+    """The state after *piece*, masked by *rules*, of a file that *ends* there; *ended*: whatever follows. *stays*: the
+    file is known to hold those bytes.
     """
     digest, at = piece.begin.digest, piece.begin.source_offset
     crc, before_marker = 0, max(0, piece.source_end - MARKER)
@@ -160,12 +159,12 @@ def _settled_on(
 
 
 def wholes(info: StreamInfo) -> list[Held]:
-    """What the receiver holds of each generation from its first byte on without a hole, in their order."""
+    """The generations that the receiver holds from their first byte on without a hole, in order."""
     marks = [mark for mark in info.marks if not isinstance(mark, Attributes | Exit)]
     bounds = [(mark.offset, mark.digest) for mark in marks[1:]] + [(info.committed, info.digest)]
     found: list[Held] = []
     latest: dict[str, Held] = {}
-    current: Held | None = None  # the one that a gap is of
+    current: Held | None = None  # the generation of a following gap
     for mark, (end, digest) in zip(marks, bounds, strict=False):
         if isinstance(mark, Gap) and current is not None:
             current.lost += mark.length
@@ -181,7 +180,7 @@ def wholes(info: StreamInfo) -> list[Held]:
             current = held
             if end > mark.offset:
                 held.pieces.append((end - mark.offset, mark.digest, digest))
-                held.length, held.lost = held.length + end - mark.offset, 0  # it goes on where it ended
+                held.length, held.lost = held.length + end - mark.offset, 0  # the generation continues where it ended
     return found
 
 
@@ -191,7 +190,7 @@ def in_order(info: StreamInfo) -> dict[str, None]:
 
 
 def may_have_grown(info: StreamInfo) -> list[str]:
-    """The identities of the stream's last generation, and of those that have no end."""
+    """The identities of the stream's last generation, and of those without an end."""
     ended: set[str] = set()
     current = ""
     for mark in info.marks:
@@ -204,7 +203,7 @@ def may_have_grown(info: StreamInfo) -> list[str]:
 
 
 def is_left(info: StreamInfo) -> bool:
-    """Whether nobody sends a stream whose last generation was a file, and has no end."""
+    """Whether a stream has no sender, and its last generation was a file and has no end."""
     last = next(reversed(shipped(info).values()), None)
     if info.sealed or info.state is None or info.state.linked is not False or last is None or last.closed is not None:
         return False

@@ -1,6 +1,6 @@
-"""What a watch reported of names: which file was created under which, and where it was renamed to.
+"""The renames that a watch reported: the name under which a file was created, and its later names.
 
-A file that was renamed before anyone looked is known by what it was called when it was created.
+A file that was renamed before its discovery is known by the name that it was created under.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from dataclasses import dataclass, field
 
 from flarelog.sources.files.watch import Change, What
 
-MOVING = 1024  # files that were moved away, and of which it may yet be reported where to, at most
+MOVING = 1024  # moves whose destination was not reported yet, at most
 
 
 @dataclass(slots=True)
 class Renames:
-    """The renames that were reported, in their order."""
+    """The reported renames, in order."""
 
     count: int = 0
-    # Of a renamed file: the name that it was created under, and its place among all that were renamed.
+    # By path of a renamed file: the name that it was created under, and the sequence number of its rename.
     origins: dict[str, tuple[str, int]] = field(default_factory=dict)
-    # Paths of files that a writer has closed, and that nobody was seen to write to since.
+    # Paths of files that a writer has closed, without a write seen since.
     closed: set[str] = field(default_factory=set)
-    # By a move's cookie: the origin of what was moved away, and whether it was closed, until it is reported where to,
-    # if that is below the root.
+    # By a move's cookie: the origin of the moved file, and whether it was closed, until its destination is reported, if
+    # that is below the root.
     _moving: dict[int, tuple[tuple[str, int], bool]] = field(default_factory=dict)
 
     def note(self, change: Change, path: str) -> None:
-        """Take in what is reported of *path*."""
+        """Apply a reported change of *path*."""
         was_closed = path in self.closed
         if change.what is What.CLOSED:
             self.closed.add(path)
@@ -47,12 +47,12 @@ class Renames:
                 self.closed.add(path)
 
     def shifted(self, directory: str) -> None:
-        """Numbered names in *directory* were renamed, nobody knows which: what is known of them is not any more."""
+        """Forget the renames of numbered names in *directory*: some were renamed, and it is unknown which."""
         for path in [path for path in self.origins if path.startswith(directory) and path[-1:].isdigit()]:
             if "/" not in path[len(directory) :]:
                 del self.origins[path]
 
     def place(self, path: str) -> float | None:
-        """The place of the file at *path* among all that were renamed; None if it was not seen to be."""
+        """The sequence number of the rename of the file at *path*; None if no rename was seen."""
         origin = self.origins.get(path)
         return origin[1] if origin is not None else None

@@ -1,4 +1,4 @@
-"""Which directories below a root are runs, by a pattern of their paths, and whether anything in one has changed."""
+"""The directories below a root that are runs, by a pattern of their paths, and whether any of them has changed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ KIND, RUN, BELOW = "path:", "{run}", "**"
 
 
 class Holder(NamedTuple):
-    """The directory that a run's name belongs to. Another one of the same name is another run, whose logs would be
-    taken for later ones of this one.
+    """The directory that a run's name belongs to. Another directory of the same name is another run, whose logs would
+    be taken for later ones of this run.
     """
 
     path: Path
-    identity: tuple[tuple[int, int], int | None] | None  # device and inode, birth; None: it went away
+    identity: tuple[tuple[int, int], int | None] | None  # device and inode, birth; None: the directory went away
 
     @classmethod
     def at(cls, path: Path) -> Holder:
@@ -40,7 +40,7 @@ class Holder(NamedTuple):
         return cls(path, (seen.is_of, seen.born))
 
     def is_now(self, other: Holder) -> bool:
-        """Whether it has been moved, and is *other* now."""
+        """Whether the directory was moved, and is *other* now."""
         return self.identity is not None and self.identity == other.identity
 
     def sentence(self, run: str) -> str:
@@ -76,8 +76,8 @@ class RunPattern:
     def find(
         self, root: str, own: Path | None = None, holders: dict[str, Holder] | None = None
     ) -> tuple[dict[str, Path], list[str]]:
-        """(the directory of each run that is there, a sentence for each directory that cannot be a run). *own*: a
-        directory that is passed over; *holders*: the directories that were runs before, to which it adds.
+        """(the directory of each present run, a sentence for each directory that cannot be a run). *own*: a directory
+        to skip; *holders*: the directories of earlier runs, which this call updates.
         """
         found: dict[str, Path] = {}
         troubles: list[str] = []
@@ -89,11 +89,11 @@ class RunPattern:
             except (InvalidName, PermissionError) as error:
                 troubles.append(_not_sent(path, error))
                 continue
-            except OSError:  # it went away: its sidecar ends
+            except OSError:  # the directory went away: its sidecar ends
                 pass
             holder = Holder.at(path)
             held = holders.setdefault(name, holder)
-            if held.path != path and holder.identity is None:  # it has just moved away
+            if held.path != path and holder.identity is None:  # the directory has just moved away
                 continue
             if held.path != path and not held.is_now(holder):
                 troubles.append(f"directory {path} is not sent: {held.sentence(name)}")
@@ -118,24 +118,24 @@ class RunPattern:
                     yield from self._walk(directory / entry.name, own, depth + 1, name, troubles)
         except PermissionError as error:
             troubles.append(_not_sent(directory, error))
-        except OSError:  # it went away
+        except OSError:  # the directory went away
             pass
 
 
 class Directories:
-    """The runs below the root that *wanted* names, each with the options of *wanted* for its own directory.
+    """The runs below the root of *wanted*, each with the options of *wanted* for its own directory.
 
-    A run that appears later is sent from its beginning: what it wrote before a look saw it is not skipped. *own* is a
-    directory of flarelog's, wherever it lies: neither it nor what is in it is a run, or of one.
+    A run that appears later is sent from its beginning: bytes written before its discovery are not skipped. *own* is a
+    directory of flarelog's, anywhere: neither it nor anything in it is a run or part of one.
     """
 
     def __init__(self, pattern: RunPattern, wanted: SourceOptions, own: str | None = None) -> None:
         self._pattern, self._wanted = pattern, wanted
-        # As a path that begins with the root, as those of runs do.
+        # As a path that begins with the root, like those of runs.
         path = below(wanted.root, own)
         self._own = Path(wanted.root) / path if path else None
         self._holders: dict[str, Holder] = {}
-        self._earliest: set[str] | None = None  # the runs that the first look found, and that are still there
+        self._earliest: set[str] | None = None  # the runs that the first look found, without those that have gone
 
     @property
     def root(self) -> str:
@@ -165,7 +165,7 @@ class Directories:
 
 
 def _directories(root: str) -> int:
-    """How many directories are in *root*, without those that are hidden."""
+    """How many directories are in *root*, hidden ones excluded."""
     with contextlib.suppress(OSError):
         return sum(entry.is_dir(follow_symlinks=False) and entry.name[0] != "." for entry in listed(root))
     return 0
@@ -181,7 +181,7 @@ def _expression(part: str) -> re.Pattern[str]:
 
 
 def contents(directory: Path, matches: Callable[[str], bool]) -> Contents:
-    """What the files below *directory* whose paths in it *matches* takes are now; such as cannot be looked at count."""
+    """A snapshot of the files below *directory* whose relative paths *matches* takes; unreadable ones count."""
     files = size = newest = 0
 
     def unseen(error: OSError) -> None:
@@ -195,7 +195,7 @@ def contents(directory: Path, matches: Callable[[str], bool]) -> Contents:
                 continue
             try:
                 status = os.stat(os.path.join(at, name))
-            except OSError as error:  # it went away, leads nowhere, or is closed
+            except OSError as error:  # the file went away, is a broken link, or is not readable
                 unseen(error)
                 continue
             files, size, newest = files + 1, size + status.st_size, max(newest, status.st_mtime_ns)

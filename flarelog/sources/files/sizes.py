@@ -1,4 +1,4 @@
-"""What the files under a root are at one moment: two such looks tell whether anything was written in between."""
+"""A snapshot of the files under a root: two equal ones tell that nothing was written in between."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flarelog.sources.files.patterns import SourceOptions
 
 
 def sizes(source: SourceOptions) -> dict[str, tuple[int, int, int]]:
-    """(device, inode, bytes) of each file that *source* would send, by its path; without those that cannot be seen."""
+    """(device, inode, bytes) of each file that *source* would send, by its path; without unreadable ones."""
     found = {}
     for directory, _, names in os.walk(source.root):
         for name in names:

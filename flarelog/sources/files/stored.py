@@ -1,7 +1,7 @@
-"""Which files the receiver holds whole: they are not even opened.
+"""The files that the receiver holds whole; they are not even opened.
 
-A file is let be that has the inode, the birth and the length of a generation whose end is in the receiver's record, and
-that was not changed since that end was sent. Every other file is opened, and compared with the record byte for byte.
+A file is skipped if it has the inode, the birth time and the length of a generation whose end is in the receiver's
+record, and was not changed since that end was sent. Every other file is opened, and compared with the record.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from flarelog.sources.files.identity import Sight, inode
 from flarelog.sources.files.lineage import born_of
 from flarelog.sources.files.record import shipped
 
-CROWD = 200  # new files at the first look: before more of them are opened, the receiver's record is waited for
-PATIENCE = 5.0  # seconds for which it is, at most
-GRAIN = 20_000_000  # ns by which the time that a file system gives to a change may be too early
-_WHOLE = ("rotated", "removed")  # why a generation ended that was sent to its end
+CROWD = 200  # new files at the first look: more than that wait for the receiver's record
+PATIENCE = 5.0  # seconds that such files wait at most
+GRAIN = 20_000_000  # ns by which a file system's mtime may lag
+_WHOLE = ("rotated", "removed")  # the reasons with which a generation was sent to its end
 
 _Key = tuple[int, int]
-"""(inode, birth in ns since the epoch): the number of a device may be another one by now"""
+"""(inode, birth in ns since the epoch): the device number may have changed since."""
 
 
 class _Whole(NamedTuple):
@@ -31,25 +31,25 @@ class _Whole(NamedTuple):
     log: str
     identity: str
     size: int
-    until: int  # ns since the epoch: what was changed later may have been changed after its end was sent
+    until: int  # ns since the epoch: a later change may have come after the end was sent
 
 
 @dataclass(slots=True)
 class Stored:
-    """What the receiver holds whole, as its record said last."""
+    """The generations that the receiver holds whole, by its latest record."""
 
     due: bool = False  # the first record is still to come
-    over: set[_Key] = field(default_factory=set)  # of files that were seen and let be
+    over: set[_Key] = field(default_factory=set)  # of files that were seen and skipped
     _wholes: dict[_Key, _Whole] = field(default_factory=dict)
-    _until: float = math.inf  # how long files wait for the record
+    _until: float = math.inf  # the deadline of the wait for the record
 
     def learn(self, infos: Iterable[StreamInfo]) -> bool:
-        """Take in the record of some streams; returns whether a file was let be that is not to be any more."""
+        """Apply the record of some streams; returns whether a file that was skipped must be read now."""
         self.due = False
         by_log = {info.stream.log: info for info in infos}
         self._wholes = {key: whole for key, whole in self._wholes.items() if whole.log not in by_log}
         for log, info in by_log.items():
-            # The last generation is opened in any case: it is what goes on.
+            # The last generation is always opened, because it may grow.
             for identity, piece in list(shipped(info).items())[:-1]:
                 notes = piece.begin.notes
                 born = born_of(notes)
@@ -61,7 +61,7 @@ class Stored:
         return bool(lost)
 
     def holds(self, found: Sight) -> bool:
-        """Whether the file that is *found* is one that need not be opened."""
+        """Whether the file *found* need not be opened."""
         if found.born is None:
             return False
         whole = self._wholes.get((found.is_of[1], found.born))
@@ -71,17 +71,17 @@ class Stored:
         return True
 
     def awaited(self, crowd: int, now: float) -> bool:
-        """Whether so many files as *crowd* wait for the record, which may tell of most that they need not be opened."""
+        """Whether *crowd* new files should wait for the record, which may save opening most of them."""
         if not self.due or crowd <= CROWD:
             return False
         self._until = min(self._until, now + PATIENCE)
         return self.still_due(now)
 
     def still_due(self, now: float) -> bool:
-        """Whether the record may come in time."""
+        """Whether the record may still come in time."""
         self.due = self.due and now < self._until
         return self.due
 
     def identities(self) -> list[str]:
-        """Of the files that were let be."""
+        """The identities of the skipped files."""
         return [self._wholes[key].identity for key in self.over]

@@ -1,7 +1,7 @@
-"""Files that nobody knows yet: opened, and given to their logs.
+"""Unknown files: opened, and given to their logs.
 
-What was found under a name is confirmed by its descriptor before anything is made of it. The oldest come first, and
-what goes wrong with one file is that file's alone.
+The descriptor confirms the sight of a name before the file is used. The oldest files come first, and an error with one
+file affects that file alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from flarelog.text import legible
 
 @dataclass(slots=True)
 class Strangers:
-    """Opens files, and takes them into *ledger*."""
+    """Opens files, and adds them to *ledger*."""
 
     options: SourceOptions
     ledger: Ledger
@@ -38,16 +38,16 @@ class Strangers:
     copies: Copies
     descriptors: Descriptors
     troubles: Troubles
-    unread: set[str]  # takes the directories whose names changed since they were looked into
-    started: bool = False  # what is met from now on has come since the start
+    unread: set[str]  # takes the directories whose names changed since they were listed
+    started: bool = False  # files found from now on have come since the start
     passing: Passing = field(init=False)
-    _strange: dict[str, tuple[int, int]] = field(default_factory=dict)  # files that are not looked at any more
+    _strange: dict[str, tuple[int, int]] = field(default_factory=dict)  # files that are skipped after an error
 
     def __post_init__(self) -> None:
         self.passing = Passing(self.options.root)
 
     def meet_all(self, look: Look, now: float) -> set[str]:
-        """Open the strangers, the oldest first, and find or make their logs."""
+        """Open the unknown files of *look*, the oldest first, and find or make their logs."""
         touched = self.name_links(look, now)
         renames = self.ledger.renames
         linked_twice = len({found.is_of for found in look.strangers.values()}) < len(look.strangers)
@@ -57,7 +57,7 @@ class Strangers:
             born = look.strangers[path].born
             place = renames.place(path)
             return (
-                not self.ledger.has_inode(look.strangers[path]),  # where they are now decides who came before whom
+                not self.ledger.has_inode(look.strangers[path]),  # present paths decide the order of generations
                 math.inf if born is None else born,
                 renames.count + 1 if place is None else place,
                 path in look.links,
@@ -74,7 +74,7 @@ class Strangers:
                 continue
             try:
                 known = self._meet(path, look.strangers[met], look, now)
-            except Exception as error:  # is that file's alone
+            except Exception as error:  # the error concerns that file alone
                 self._fails(path, look.strangers[met].is_of, error)
                 continue
             if known is not None:
@@ -86,8 +86,8 @@ class Strangers:
     def _meet(self, path: str, found: Sight, look: Look, now: float) -> Known | None:
         """Open the file at *path*, and find or make its log.
 
-        None when it cannot be opened, is not to be sent, or is no longer the one that was *found*: a rename came in
-        between, and the directory is looked into again.
+        None when it cannot be opened, is not to be sent, or is no longer the file that was *found*: a rename came in
+        between, and the directory will be listed again.
         """
         full = os.path.join(self.options.root, path)
         if self.copies.knows(path, found):
@@ -116,10 +116,10 @@ class Strangers:
         return self._admit(file, path, found, look, now)
 
     def _admit(self, file: SourceFile, path: str, found: Sight, look: Look, now: float) -> Known | None:
-        """Find or make the log of *file*, which was *found* at *path*. None, and it is closed or kept, as ``_meet``."""
+        """Find or make the log of *file*, *found* at *path*. None as in ``_meet``; *file* is then closed or kept."""
         full, ledger = os.path.join(self.options.root, path), self.ledger
         scarce = self.descriptors.scarce(file)
-        if file.identity in ledger.known:  # linked twice, reached by a link, or where nobody keeps births
+        if file.identity in ledger.known:  # a hard link, a symbolic link, or a file system without birth times
             file.close()
             tail, file = ledger.known[file.identity]
             if found.born is None:
@@ -159,15 +159,15 @@ class Strangers:
         return self._take_in(file, *owned, now)
 
     def _may_pass(self, link: str) -> bool:
-        """Whether the name of *link*, which has come now, may be a passing one."""
+        """Whether the name of *link*, which is new, may be temporary."""
         return self.started and not self.copies.closing and link not in self.ledger.tails
 
     def name_links(self, look: Look, now: float) -> set[str]:
-        """Give those links to their logs whose names are known to stay, or to be a log's; returns the logs."""
+        """Give links to their logs once their names have stayed, or are a log's; returns the logs."""
         touched: set[str] = set()
         for one in list(self.passing.links):
             file, stands = one.file, look.strangers.get(one.path)
-            replaced = stands is not None and stands.is_of != file.is_of  # what it led to before is sent first
+            replaced = stands is not None and stands.is_of != file.is_of  # the bytes of the old target are sent first
             if self._may_pass(one.path) and not replaced and now - one.since < STAYS:
                 continue
             path = self.passing.take(one, look.strangers)
@@ -177,7 +177,7 @@ class Strangers:
             file.path, file.called = path, self.ledger.links.name(path)
             try:
                 known = self._admit(file, path, file.sight(), Look(), now)
-            except Exception as error:  # is that file's alone
+            except Exception as error:  # the error concerns that file alone
                 self._fails(path, file.is_of, error)
                 continue
             if known is not None:
@@ -189,7 +189,7 @@ class Strangers:
         self.troubles.tell(path, f"{legible(path)}{CANNOT_BE_SENT}{error!r}", error)
 
     def _take_in(self, file: SourceFile, name: str, start: int, now: float) -> Known:
-        """Give *file*, which is not known, to the log *name*, from *start* on."""
+        """Give the unknown *file* to the log *name*, from *start* on."""
         path, size, ledger = file.path, file.length, self.ledger
         tail = ledger.tail(name)
         if start < 0 and not self.started and self._is_old(file):
@@ -213,20 +213,20 @@ class Strangers:
         return tail, file
 
     def _is_old(self, file: SourceFile) -> bool:
-        """Whether what *file* holds at the start is not to be sent."""
+        """Whether the bytes that *file* has at the start are not to be sent."""
         limit = self.options.ignore_older
         stale = limit is not None and time.time() - os.fstat(file.fd).st_mtime > limit
         return self.options.start_at == "end" or stale
 
     def meet_waiting(self, now: float) -> set[str]:
-        """While draining: open what waits, as far as there are descriptors; returns the logs."""
+        """While draining: open waiting files as descriptors allow; returns their logs."""
         met: set[str] = set()
         for path in sorted(self.descriptors.waiting):
             try:
                 found = sight(os.path.join(self.options.root, path))
             except OSError:
                 found = None
-            if found is None or not found.regular:  # it has gone, or something else has its name by now
+            if found is None or not found.regular:  # the file is gone, or its name is another thing's
                 self.descriptors.waiting.discard(path)
                 continue
             known = self._meet(path, found, Look(), now)

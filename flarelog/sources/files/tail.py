@@ -1,9 +1,9 @@
-"""One log: the incarnations of its file, one behind the other, read as one stream.
+"""One log: the generations of its file, in order, read as one stream.
 
-Laws that hold here: bytes are read from 0, raw; a rotated file's tail goes before the new file's head, and its
-descriptor is kept until its bytes are acknowledged and it is quiet; a truncation is seen by size or, when
-the file has grown past the position, by the bytes before the position having changed; what is known to be lost
-becomes a gap. No bytes are kept here: whatever must be sent again is read again.
+The laws: bytes are read from 0, raw. A rotated file's tail goes before the new file's head, and its descriptor is kept
+until its bytes are acknowledged and it is quiet. A truncation is seen by size or, when the file has grown past the
+position, by a change of the bytes before the position. A known loss becomes a gap. A tail buffers nothing: bytes to
+send again are read again.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from flarelog.sources.files.record import settled_on, shipped
 from flarelog.sources.spool import Command, commands
 from flarelog.values import frozen
 
-ROTATION_GRACE = 1.0  # seconds that a rotated file that nobody has closed may hold up its successor
-QUIET = 2.0  # seconds without a new byte after which a file may lend its descriptor to others
-RELEASE_AFTER = 5.0  # seconds of quiet after which a rotated file that nobody was seen to close is let go
-REMOVED_AFTER = 600.0  # the same of one that was removed: what is written to it once it is let go is lost
-MANY = 8  # files of a log: with more of them, those that are done are let go before another is begun
-LOOK_AT = 0.2  # seconds between two looks at one that is begun
-HELD_BACK = 60.0  # seconds of quiet after which an unfinished line of such a file is shown: its rest may be a secret's
-HOLE = 64 << 20  # bytes that nobody wrote which are sent as NULs, at most; more in one piece are a gap
+ROTATION_GRACE = 1.0  # seconds that a rotated file, not seen closed, may hold up its successor
+QUIET = 2.0  # seconds without a new byte after which a file may give up its descriptor
+RELEASE_AFTER = 5.0  # seconds of quiet after which a rotated file, not seen closed, is released
+REMOVED_AFTER = 600.0  # the same for a removed file: later writes to a released file are lost
+MANY = 8  # files of a log; with more, finished files are released before another is begun
+LOOK_AT = 0.2  # seconds between two looks at a begun file
+HELD_BACK = 60.0  # seconds of quiet after which a rotated file's unfinished line is shown: its rest may be a secret's
+HOLE = 64 << 20  # bytes of a hole that are sent as NULs, at most; a larger hole is a gap
 
 
 @frozen
@@ -44,7 +44,7 @@ class _Segment:
     offset: int
     file: SourceFile
     source_offset: int
-    gone: bool = False  # the file was truncated since: what was read of it cannot be read again
+    gone: bool = False  # the file was truncated since: its bytes cannot be read again
 
 
 class Newest(NamedTuple):
@@ -56,28 +56,28 @@ class Newest(NamedTuple):
 
 @dataclass(slots=True)
 class Tail:
-    """One log. ``files`` are its incarnations that are held, oldest first; the last is the newest."""
+    """One log. ``files`` are its known generations, oldest first; the last is the newest."""
 
     log: str
     files: list[SourceFile] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)  # all of the stream; their digests are filled in when they are sent
-    end: int = 0  # the stream offset behind the last byte read
+    end: int = 0  # the stream offset after the last byte read
     draining: bool = False
-    zone: str = ""  # of the site's clock; empty: nothing is told of it
+    zone: str = ""  # of the site's clock; empty: not reported
     waiting: bool = False  # a file at rest has grown, and there is no descriptor for it
-    # The identities of all generations that were begun, in their order: none of them is begun again.
+    # The identities of all begun generations, in order: none of them is begun again.
     begun: dict[str, None] = field(default_factory=dict)
     newest: Newest | None = None
     endings: Endings = field(default_factory=Endings)
-    failed: Exception | None = None  # what a look at all logs met in this one: its own reader is to deal with it
+    failed: Exception | None = None  # an error of a look at all logs, for this log's own reader
     _current: SourceFile | None = None
     _segments: list[_Segment] = field(default_factory=list)
     _acked: int = 0
-    _attributes: str = ""  # that were told of the current file
-    _zone: str | None = None  # that the marks tell; None: they were cut off, or others have come
-    _spooled: SourceFile | None = None  # the last that is a part of a command's output
-    _kept: int = 0  # files that were begun and could not be let go when it was tried last
-    _since_release: int = 0  # files that were begun since
+    _attributes: str = ""  # reported for the current file
+    _zone: str | None = None  # in the marks; None: the marks were cut off or replaced
+    _spooled: SourceFile | None = None  # the last part of a command's output
+    _kept: int = 0  # begun files that the last release kept
+    _since_release: int = 0  # files begun since the last release
     _held_since: float | None = None  # since when a newer file waits for the current one
 
     @property
@@ -87,10 +87,10 @@ class Tail:
     # --- reading
 
     def next(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
-        """What stands at *offset* of the stream, *marks* marks having been sent: a mark, at most *room* bytes, or
-        nothing yet.
+        """The item at *offset* of the stream, after *marks* marks: a mark, at most *room* bytes, or None while nothing
+        is available.
 
-        Raises OSError when the source cannot be read, and whatever else a look at this log raised.
+        Raises OSError when the source cannot be read, and any error of an earlier look at this log.
         """
         if self.failed is not None:
             failed, self.failed = self.failed, None
@@ -114,7 +114,7 @@ class Tail:
 
     def _again(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
         """Bytes that were read before and are not acknowledged."""
-        if not self._segments:  # the receiver's record spoke of bytes that no file here is known to hold
+        if not self._segments:  # the record tells of bytes that no known file holds
             return self._lost(offset, marks, 0)
         at = max(n for n, segment in enumerate(self._segments) if n == 0 or segment.offset <= offset)
         segment = self._segments[at]
@@ -128,17 +128,17 @@ class Tail:
         return data
 
     def _lost(self, offset: int, marks: int, at: int) -> Mark:
-        """The bytes behind *offset*, in the segment numbered *at*, can not be read again: they become a gap there.
+        """Make a gap of the bytes at *offset*, in the segment numbered *at*, which cannot be read again.
 
-        What was read behind them is read anew, as far as it still can be.
+        Later bytes are read again, as far as possible.
         """
         bounds = [offset, *(segment.offset for segment in self._segments[at + 1 :]), self.end]
-        # What was to be said of losses behind the offset still is.
+        # The losses in the removed marks still count.
         lost = sum(mark.length for mark in self.marks[marks:] if isinstance(mark, Gap))
-        back: dict[SourceFile, int] = {}  # where to read on
+        back: dict[SourceFile, int] = {}  # the offset to read on from
         for segment, begin, end in zip(self._segments[at:], bounds, bounds[1:], strict=False):
             file, source = segment.file, segment.source_offset + begin - segment.offset
-            # Of a file that was truncated, what it still has of what was read may be sent again.
+            # The kept part of a truncated file may be sent again.
             there = min(file.start, source + end - begin) if segment.gone else source + end - begin
             if file.fd < 0 or there <= source:
                 lost += end - begin
@@ -153,12 +153,12 @@ class Tail:
         del self.marks[marks:], self._segments[at + 1 :]
         self.end, self._current, self._zone = offset, None, None
         why = f"{lost} bytes were sent but not stored, and the file was truncated before they could be sent again"
-        # Without its end, what is stored of the generation would be compared with what the file holds now.
+        # Without an end, the stored bytes of the generation would be compared with the file's present bytes.
         self.marks += [Gap(offset, EMPTY_DIGEST, lost, why), Ended(offset, EMPTY_DIGEST, "truncated")]
         return self.marks[marks]
 
     def _read_on(self, room: int, now: float, ready: int | None) -> bytes:
-        """The next bytes; *ready*: how many there are, if that was just looked at."""
+        """The next bytes; *ready*: how many there are, if a look has just told."""
         file = self._current
         if file is None:
             return b""
@@ -166,7 +166,7 @@ class Tail:
         if length <= 0:
             return b""
         data = file.read(file.position, min(room, length))
-        # Only now is it known that these bytes follow those before them: a truncation may have come in between.
+        # Checked after the read, because a truncation may have come in between.
         if not file.intact():
             return b""
         file.advance(data)
@@ -177,15 +177,15 @@ class Tail:
         return self._of(file, file.size(now))
 
     def _of(self, file: SourceFile, size: int) -> int:
-        """How many bytes of *file* may be read, *size* being how much of it may be shown."""
+        """How many bytes of *file* may be read, if *size* of them may be shown."""
         if file.limit is None:
             return size - file.position
         if file.position >= file.limit and not file.graced:
-            file.graced, file.limit = True, size  # the grace read: what came while the rest was drained
+            file.graced, file.limit = True, size  # the grace read: bytes added during the drain
         return min(size, file.limit) - file.position
 
     def _sent(self, identity: str, born: int | None) -> None:
-        """Take note of a generation that was begun here, or that the receiver holds."""
+        """Record a generation that was begun here, or that the receiver holds."""
         self.begun[identity] = None
         if born is not None and (self.newest is None or self.newest.born is None or born >= self.newest.born):
             self.newest = Newest(identity, born)
@@ -195,8 +195,8 @@ class Tail:
     # --- what comes next
 
     def _look(self, now: float) -> int | None:
-        """Bring marks and the current file up to date with what the file system shows; how many bytes of it may be
-        read, where that is all there is to tell.
+        """Update marks and current file from the file system; returns how many bytes can be read, if there is nothing
+        else to report.
         """
         file = self._current
         if file is not None:
@@ -204,7 +204,7 @@ class Tail:
             if truncated:
                 self._begin(file, now)
             self._tell(file)
-            # If it goes on as it was, its size was seen just now.
+            # An unchanged file has just told its size.
             ready = self._available(file, now) if truncated else self._of(file, file.shown(file.length))
             if ready > 0:
                 if file.breaks():
@@ -231,7 +231,7 @@ class Tail:
         return None
 
     def _following(self, now: float) -> SourceFile | None:
-        """The file to read from when the current one is read to its end: an older one that has grown, else the next."""
+        """The file to read after the end of the current one: an older one that has grown, otherwise the next."""
         many = len(self.files) > MANY
         for file in self.files:
             if file is self._current:
@@ -246,7 +246,7 @@ class Tail:
         return None
 
     def _lets_go(self, file: SourceFile, now: float) -> bool:
-        """Whether *file* was rotated or removed with bytes held back, which nobody can continue any more."""
+        """Show the held back bytes of a rotated or removed *file* without a writer; returns whether it did."""
         rotated = not file.linked or file is not self.files[-1]
         if not rotated or not file.holds_back():
             return False
@@ -256,22 +256,22 @@ class Tail:
         return True
 
     def _gives_way(self, file: SourceFile, following: SourceFile, now: float) -> bool:
-        """Whether *following* may begin: nobody writes to the rotated *file*, or it has held it up long enough."""
+        """Whether *following* may begin: the rotated *file* has no writer, or has held it up long enough."""
         if self._held_since is None:
             self._held_since = now
         held = now - min(self._held_since, following.appeared)
         return self.draining or file.closed or held >= ROTATION_GRACE
 
     def _finished_with(self, file: SourceFile, now: float) -> bool:
-        """Whether it is likely that nobody adds to *file* any more. What comes all the same still arrives."""
+        """Whether *file* probably no longer grows. Later bytes still arrive."""
         return file.closed or now - file.quiet_since >= RELEASE_AFTER
 
     def _begin(self, file: SourceFile, now: float) -> None:
         self._since_release += 1
-        if len(self.files) > MANY and self._since_release > self._kept:  # all in all they are looked at a few times
+        if len(self.files) > MANY and self._since_release > self._kept:  # amortized: a few looks at each file
             self.release(now)
         if not file.begun and file.rewritten(now):
-            # It was truncated before a byte of it was read: while the receiver was still to come, say.
+            # The file was truncated before its first byte was read, for example while the receiver was down.
             file.begin_anew(0, file.seen)
         self._gap(file)
         for token, lost in missing(self.marks, self.end, file.spool, file.position, self._commands(file)):
@@ -285,8 +285,8 @@ class Tail:
         self._spooled = file if file.spool else self._spooled
         hole = min(file.hole(), file.size(now) - file.position)
         if hole > HOLE:
-            # A writer that goes on at its place in a truncated file leaves a hole where its earlier bytes were. Those
-            # were sent, or told to be lost, as far as they were seen.
+            # A writer that continues at its old offset in a truncated file leaves a hole in place of its earlier bytes.
+            # The seen bytes were sent or reported as lost.
             unknown = hole - max(0, file.before - file.position) if file.position == 0 else hole
             why = "a hole in the file is not sent; it reads as NULs"
             if unknown > 0:
@@ -302,7 +302,7 @@ class Tail:
             notes.append(birth_note(file.born))
         head = file.head
         at, path, identity = file.position, file.found_as, file.identity
-        # Before the generation: older readers would take it for all that is known of who writes it.
+        # Before the generation: older readers would take it for all known attributes of the writer.
         self._tell_zone()
         self.marks.append(Generation(self.end, EMPTY_DIGEST, path, at, identity, *head, ",".join(notes)))
         self._sent(file.identity, file.born)
@@ -312,18 +312,18 @@ class Tail:
         self._tell(file)
 
     def _commands(self, file: SourceFile) -> list[Command]:
-        """Those whose output is, or was, in the spool of *file*: another one than that which was read last may come."""
+        """The commands of the spool of *file*; empty while it continues the command that was read last."""
         same = self._spooled is not None and of_one(self._spooled, file)
         return commands(file.beside) if file.spool and not same else []
 
     def _tell(self, file: SourceFile) -> None:
-        """Say what is known of who writes *file*, the current one, if that was not said yet."""
+        """Report the attributes of the writer of *file*, the current one, once."""
         if file.attributes != self._attributes:
             self.marks.append(Attributes(self.end, EMPTY_DIGEST, file.attributes))
             self._attributes = file.attributes
 
     def _tell_zone(self) -> None:
-        """Say in which zone the site's clock is, if that was not said yet."""
+        """Report the zone of the site's clock, once."""
         if self._zone is None:
             self._zone = next((name for _, name in told(reversed(self.marks))), "")
         if self.zone and self.zone != self._zone:
@@ -332,23 +332,21 @@ class Tail:
 
     @property
     def _may_end(self) -> bool:
-        """Whether it is known of the log's writer that it ended, or will be."""
+        """Whether the end of the log's writer is known, or will be."""
         return self._spooled is not None or (self.draining and self.endings.said is not None)
 
     def _tell_ending(self, file: SourceFile | None, now: float) -> None:
-        """Say how the command ended that *file* is the output of, or the process whose log this is, if all of that was
-        read.
-        """
+        """Report how the command of *file*, or the process whose log this is, ended, once all its output was read."""
         how, last = self.endings.due(file, self.marks, self.end), file or self._current
         if how is not None and (last is None or last is not self._current or self._available(last, now) <= 0):
             self.marks.append(how)
 
     def _owes(self) -> bool:
-        """Whether a command's end is still to be told."""
+        """Whether a command's end is still to be reported."""
         return self._may_end and self.endings.due(self._spooled, self.marks, self.end) is not None
 
     def _gap(self, file: SourceFile) -> None:
-        """Say what was cut off *file*, if that was not said yet."""
+        """Report the bytes cut off *file*, once."""
         if file.cut:
             why = f"at least {file.cut} bytes were truncated before they were read"
             self.marks.append(Gap(self.end, EMPTY_DIGEST, file.cut, why))
@@ -359,7 +357,7 @@ class Tail:
         self._current = None
 
     def _truncated(self, file: SourceFile, now: float) -> bool:
-        """Whether *file* was truncated, or rewritten, since it was read; it is then to be begun anew."""
+        """Whether *file* was truncated or rewritten since it was read; such a file is begun anew."""
         rewritten = file.rewritten(now)
         if file is self._current:
             self._gap(file)
@@ -375,7 +373,7 @@ class Tail:
         return True
 
     def look(self, now: float) -> bool:
-        """Take note of what was truncated, so that nothing is read before and behind it as one, and let go what may be;
+        """Detect truncations, so that no read joins bytes from before and after one, and release finished files;
         returns whether there may be something to send.
         """
         for file in self.files:
@@ -385,7 +383,7 @@ class Tail:
                 file.begin_anew(0, file.seen)
         if len(self.files) > 1 or (self.files and not self.files[0].linked):
             self.release(now)
-        # Of very many logs that are quiet, this is what each look costs.
+        # This is the whole cost of a look at a quiet log, and there may be very many.
         return (
             len(self.files) > 1
             or self._owes()
@@ -396,24 +394,24 @@ class Tail:
         )
 
     def insert(self, file: SourceFile) -> None:
-        """Hold *file*: before the first that is not begun and younger; what has been begun cannot be overtaken."""
+        """Add *file* before the first younger one that is not begun; no file goes before a begun one."""
         if file.begun:
             self.files.insert(0, file)
             return
-        at = len(self.files)  # most are the youngest
+        at = len(self.files)  # most files are the youngest
         while at and not self.files[at - 1].begun and compare(self.log, file.age, self.files[at - 1].age) < 0:
             at -= 1
         self.files.insert(at, file)
 
     def set_in_order(self) -> None:
-        """Those that are not begun come in the order of their births, behind the others."""
+        """Sort the files that are not begun by birth, after the begun ones."""
         held = [file for file in self.files if file.begun or file.identity in self.begun]
         waiting = [file for file in self.files if not file.begun and file.identity not in self.begun]
         waiting.sort(key=functools.cmp_to_key(lambda one, other: compare(self.log, one.age, other.age)))
         self.files = held + waiting
 
     def take_back(self, file: SourceFile) -> None:
-        """Go on with *file*, a generation that was sent by this process, and that had gone meanwhile."""
+        """Continue *file*, a generation that this process sent and that had gone in between."""
         info = StreamInfo(StreamId("run", "site", self.log), 0, self.end, EMPTY_DIGEST, False, tuple(self.marks))
         piece = shipped(info)[file.identity]
         file.start_at(min(piece.source_end, file.length))
@@ -422,14 +420,14 @@ class Tail:
     # --- what is held
 
     def acknowledged(self, offset: int) -> None:
-        """The receiver holds everything before *offset*."""
+        """Release segments: the receiver holds every byte before *offset*."""
         self._acked = offset
         while len(self._segments) > 1 and self._segments[1].offset <= offset:
             del self._segments[0]
 
     def release(self, now: float) -> None:
-        """Lay rotated files to rest whose bytes are acknowledged and to which no writer can add any: of those before
-        the first that is not begun, so that a log of very many does not look at all of them at each.
+        """Close rotated files whose bytes are acknowledged and that no writer can extend. The search stops at the first
+        file that is not begun, so that a log of very many files stays cheap.
         """
         unstored = {segment.file for segment in self._segments} if self._acked < self.end else set()
         before = len(self.files)
@@ -440,7 +438,7 @@ class Tail:
         self._kept, self._since_release = end - (before - len(self.files)), 0
 
     def rest(self, now: float) -> None:
-        """Descriptors are short: lay to rest what is stored and quiet, though a writer may add to it."""
+        """Close a quiet file whose bytes are stored, though it may grow, because descriptors are short."""
         if self._acked < self.end or len(self.files) != 1:
             return
         file = self.files[0]
@@ -459,20 +457,18 @@ class Tail:
     def _may_go(self, file: SourceFile, now: float) -> bool:
         if file is self._current or (file.linked and file is self.files[-1]) or file.size(now) != file.position:
             return False
-        # What is written to a file without a name when its descriptor is let go is lost.
+        # Bytes written to an unlinked file after its descriptor is closed are lost.
         removed = not file.linked and os.fstat(file.fd).st_nlink == 0
         return file.closed or now - file.quiet_since >= (REMOVED_AFTER if removed else RELEASE_AFTER)
 
     def covers(self, offset: int, marks: int) -> bool:
-        """Whether what stands behind *offset* and *marks* can be sent from here, without asking the receiver what it
-        holds.
-        """
+        """Whether a tail can send from *offset* and *marks* on without the receiver's record."""
         if offset == self.end and marks <= len(self.marks):
             return True
         return bool(self._segments) and self._segments[0].offset <= offset <= self.end and marks <= len(self.marks)
 
     def drain(self, now: float) -> None:
-        """From now on read what there is, no more."""
+        """Read only the available bytes from now on."""
         self.draining = True
         for file in self.files:
             if file.limit is None:
@@ -485,7 +481,7 @@ class Tail:
         )
 
     def lay_down(self) -> None:
-        """Everything is sent and sealed: let the descriptors go."""
+        """Close all descriptors: everything is sent and sealed."""
         for file in self.files:
             file.lay_down()
         self.close()
@@ -499,12 +495,12 @@ class Tail:
 
     @property
     def current(self) -> SourceFile | None:
-        """The file whose bytes come next."""
+        """The file of the next bytes."""
         return self._current
 
     @property
     def urgent(self) -> bool:
-        """Whether time alone will bring something on soon: a rotated file holds up its successor."""
+        """Whether time alone will bring progress soon: a rotated file holds up its successor."""
         return self._held_since is not None
 
     @property
@@ -514,7 +510,7 @@ class Tail:
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing but a change of its file will bring something on."""
+        """Whether only a change of the log's file will bring progress."""
         return not self.draining and len(self.files) == 1 and self.files[0].linked and self.files[0].begun
 
     def close(self) -> None:
@@ -525,17 +521,17 @@ class Tail:
         self._current = None
 
     def unread(self) -> int:
-        """Bytes that are in its open files and were not read yet."""
+        """The number of unread bytes in the open files."""
         return sum(max(0, os.fstat(file.fd).st_size - file.position) for file in self.files if file.fd >= 0)
 
     # --- taking up where the receiver's record ends
 
     def resume(self, info: StreamInfo, rest: Rest | None = None) -> None:
-        """Go on from what the receiver holds, with the files that have been found.
+        """Continue from the receiver's record, with the files that were found.
 
-        A file whose bytes are not those that the receiver holds of its identity counts as truncated meanwhile. What the
-        receiver held once and has lost is read again; where its source is gone, it is a gap. So is the *rest* of the
-        last generation, of which only a compressed copy is left.
+        A file with other bytes than the receiver holds of its identity counts as truncated. Bytes that the receiver
+        held and has lost are read again; without their source they are a gap. So is the *rest* of the last generation,
+        of which only a compressed copy is left.
         """
         lost, first = self._lost_by(info), not self.marks
         self.marks, self.end, self._acked = list(info.marks), info.committed, info.committed
@@ -574,20 +570,20 @@ class Tail:
                 if file.spool and piece is last:
                     self._spooled = file
                 continue
-            if first:  # what was cut off before the record was known may be held by the receiver
+            if first:  # the receiver may hold bytes cut off before the record was known
                 file.rewritten(file.quiet_since)
                 file.cut = min(file.cut, max(0, file.cut_from - piece.source_end)) if rest is None else 0
-            file.start = 0  # what start_at skipped is not in it any more
+            file.start = 0  # the skipped bytes are no longer in the file
             file.start_at(0)
             if piece is last and piece.closed is None:
                 self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))
         if last is not None and not last.closed and last.begin.identity not in {file.identity for file in self.files}:
-            # Whether bytes were added to it after the last look, nobody can know, but of a command that ended.
+            # Later bytes would be unknown, except after the end of a command.
             whole = ended_at(info.marks, last.begin) == self.end
             self.marks.append(Ended(self.end, EMPTY_DIGEST, "removed" if whole else "unseen"))
 
     def _lost_by(self, info: StreamInfo) -> int:
-        """How many bytes the receiver held, holds no longer, and cannot be sent again."""
+        """How many bytes the receiver held and has lost, and cannot be sent again."""
         held = {file.identity for file in self.files if file.intact()}
         unsaid = sum(mark.length for mark in self.marks[len(info.marks) :] if isinstance(mark, Gap))
         return unsaid + sum(
@@ -598,7 +594,7 @@ class Tail:
 
 
 def _told(marks: Iterable[Mark]) -> str:
-    """The attributes that the last generation has by now."""
+    """The current attributes of the last generation."""
     words = ""
     for mark in marks:
         if isinstance(mark, Generation):

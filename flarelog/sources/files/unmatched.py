@@ -1,4 +1,4 @@
-"""Why none of the files under a root is sent, or not this one: the patterns that leave them out, in one sentence."""
+"""The reason why no file under a root, or not this one, is sent: the patterns that exclude it, in one sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def unmatched(source: SourceOptions, *, empty: bool = False) -> str:
 
 
 def sentence(source: SourceOptions, paths: Iterable[str], *, empty: bool = False) -> str:
-    """As ``unmatched``, of the files at *paths* under the root."""
+    """The sentence of ``unmatched`` for the files at *paths* under the root."""
     count, named, asked = 0, False, 0
     for path in paths:
         count += 1
@@ -39,13 +39,13 @@ def sentence(source: SourceOptions, paths: Iterable[str], *, empty: bool = False
 
 
 def left_out(source: SourceOptions) -> list[str]:
-    """The files below the root that the site does not let go, by their paths; hidden ones are nobody's logs."""
+    """The paths of files below the root that the site's policy excludes, without hidden ones."""
     paths = [path for path in files(source.root) if not any(part.startswith(".") for part in path.split(os.sep))]
     return [path for path in paths if not source.permits(path)]
 
 
 def why_left_out(source: SourceOptions, log: str) -> str:
-    """Why the file of *log*, which is there, is not sent; empty where there is none, or it is to be sent."""
+    """Why the file of *log* is not sent; empty where there is no file, or it is to be sent."""
     path = os.path.join(source.root, log)
     if {"", ".", ".."} & set(log.split("/")) or source.matches(log) or not os.path.isfile(path):
         return ""
@@ -65,7 +65,7 @@ def _quoted(patterns: Iterable[str]) -> str:
 
 
 def files(root: str | os.PathLike[str]) -> Iterator[str]:
-    """The paths, below *root*, of the files there."""
+    """The paths, relative to *root*, of the files below it."""
     for directory, _, names in os.walk(root):
         for name in names:
             path = os.path.join(directory, name)

@@ -1,7 +1,7 @@
-"""The directories under a root, listed.
+"""The listing of the directories under a root.
 
-A listing is no snapshot: names move while it is read. What it shows is a sight, which only a descriptor confirms; and
-a directory whose names may have moved meanwhile is to be listed again.
+A listing is no snapshot: names move while it is read. An entry is a sight, which only a descriptor confirms. A
+directory whose names may have moved during the listing is listed again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
 _OF_WHAT_IS_THERE = CANNOT_BE_READ, CANNOT_BE_SENT, CANNOT_BE_LISTED
 Entry = tuple[str, Sight | SourceFile, bool]
-"""(path, what stands there, or the known and open file that does, whether a link leads to it)"""
+"""(path, the sight, or the known open file, whether a link leads there)"""
 
 
 def directory_of(path: str) -> str:
@@ -34,7 +34,7 @@ def directory_of(path: str) -> str:
 
 
 def listed(directory: str) -> list[os.DirEntry[str]]:
-    """What is in *directory*. Raises OSError, also where its names may be read and none of them be opened."""
+    """The entries of *directory*. Raises OSError, also where the names are readable but no file can be opened."""
     with os.scandir(directory) as entries:
         found = list(entries)
     os.stat(f"{directory}/.")
@@ -42,10 +42,10 @@ def listed(directory: str) -> list[os.DirEntry[str]]:
 
 
 class Troubles(dict[str, str]):
-    """By path: a sentence, for each file that cannot be sent, and each directory that cannot be looked into."""
+    """By path: a sentence for each file that cannot be sent, and each directory that cannot be listed."""
 
     def tell(self, path: str, sentence: str, bug: Exception | None = None) -> None:
-        """Say it once."""
+        """Log the trouble once."""
         if path not in self:
             self[path] = sentence
             if bug is None:
@@ -54,14 +54,12 @@ class Troubles(dict[str, str]):
                 log.error("%s; the other files continue", sentence, exc_info=bug)
 
     def over(self, path: str) -> None:
-        """*path* is none any more."""
+        """End the trouble of *path*."""
         if (sentence := self.pop(path, None)) is not None:
             log.info("%s; that is over", sentence, extra=each("are sent after all", path, ends="cannot be sent"))
 
     def forget_gone(self, root: str, scanned: Collection[str] | None) -> None:
-        """What cannot be read, or sent, is no trouble any more once it is gone. *scanned*: of these directories; None:
-        of all.
-        """
+        """Forget the troubles of files that are gone, in the directories of *scanned*; None: in all."""
         for path, sentence in list(self.items()):
             if (scanned is None or directory_of(path) in scanned) and any(
                 kind in sentence for kind in _OF_WHAT_IS_THERE
@@ -81,20 +79,20 @@ class Troubles(dict[str, str]):
 
 @dataclass(slots=True)
 class Look:
-    """What one look at the directories has shown."""
+    """The result of one look at the directories."""
 
-    last: bool = False  # whether another look may not follow, though names move
+    last: bool = False  # no other look follows, though names may move
     scanned: set[str] = field(default_factory=set)  # directories
-    born: dict[str, int | None] = field(default_factory=dict)  # by path: births of what may be a log
-    strangers: dict[str, Sight] = field(default_factory=dict)  # of them those that nobody knows
-    links: set[str] = field(default_factory=set)  # of them those that are links
+    born: dict[str, int | None] = field(default_factory=dict)  # by path: births of files that may be logs
+    strangers: dict[str, Sight] = field(default_factory=dict)  # those of them that are unknown
+    links: set[str] = field(default_factory=set)  # those of them that are links
     seen: dict[SourceFile, list[str]] = field(default_factory=dict)  # known files, and their paths
-    aside: dict[SourceFile, str] = field(default_factory=dict)  # known files under names that are none of a log
-    now: dict[str, Sight | None] = field(default_factory=dict)  # by name: what has it since all that was seen
+    aside: dict[SourceFile, str] = field(default_factory=dict)  # known files under names that are no log's
+    now: dict[str, Sight | None] = field(default_factory=dict)  # by name: the file there after all of the look
     _births: dict[str, list[int]] = field(default_factory=dict)
 
     def births(self, log: str) -> list[int]:
-        """When those files were born that bear the name of *log*, or one that it is rotated to; the earliest first."""
+        """The sorted birth times of the files named *log* or a rotation of it."""
         if log not in self._births:
             self._births[log] = sorted(
                 born for path, born in self.born.items() if born is not None and (path == log or is_rotation(log, path))
@@ -104,7 +102,7 @@ class Look:
 
 @dataclass(slots=True)
 class Walk:
-    """Lists directories, and has those that it has seen watched."""
+    """Lists directories, and has each of them watched."""
 
     root: str
     watch: Watch
@@ -113,12 +111,12 @@ class Walk:
     goes: bool = False  # the root is one of many that come and go
     root_missing: bool = False
     directories: set[str] = field(default_factory=set)  # known, relative to the root
-    unwatched: set[str] = field(default_factory=set)  # of them those whose changes nobody reports
+    unwatched: set[str] = field(default_factory=set)  # directories without reports of changes
     relative: dict[str, str] = field(default_factory=dict)  # by the name under which a directory is watched
-    _listed: dict[str, int] = field(default_factory=dict)  # of those that nobody reports: a digest of the last listing
+    _listed: dict[str, int] = field(default_factory=dict)  # of unwatched directories: a digest of the last listing
 
     def lost(self, path: str) -> None:
-        """*path* has gone or moved away; should it have been a directory, its watch is gone."""
+        """Forget *path*, which has gone or moved away; a directory there has lost its watch."""
         if path in self.directories:
             self.directories = {d for d in self.directories if d != path and not d.startswith(f"{path}/")}
 
@@ -131,13 +129,11 @@ class Walk:
         known: Mapping[str, SourceFile],
         closed: Callable[[str], object] = lambda path: None,
     ) -> Iterator[Entry]:
-        """The regular files that are *wanted*, or *known*, by their paths, in the directories of *only*, and below new
-        ones; None: everywhere. With them come the directories of the links that lead there, and those behind links that
-        lead elsewhere by now.
+        """The regular files, *wanted* or *known*, in the directories of *only* and below new ones; None: everywhere.
+        The directories of links that lead there are listed too, and those behind links that now lead elsewhere.
 
-        *scanned* takes the directories that were listed, and *moved* those of them whose names are not as they were at
-        the listing before, and of whose changes nobody reports. *closed* is told the paths of links that lead where
-        this user may not go.
+        *scanned* takes the listed directories, and *moved* those without reports whose names changed since the last
+        listing. *closed* takes the paths of links to files that this user may not read.
         """
         led = (self.links.leading_to(directory) for directory in only or ())
         pending = ["."] if only is None else sorted(only.union(*led))
@@ -149,7 +145,7 @@ class Walk:
             full = os.path.normpath(os.path.join(os.path.realpath(self.root) if beyond else self.root, directory))
             if only is None or directory not in self.directories:
                 self.relative[full] = directory
-                # Before the look, so that nothing falls between.
+                # The watch comes before the listing, so that no change falls in between.
                 watched = self.watch.add(full)
                 (self.unwatched.discard if watched else self.unwatched.add)(directory)
             scanned.add(directory)
@@ -176,7 +172,7 @@ class Walk:
                         continue
                     file = known.get(path)
                     if file is not None and file.fd >= 0:
-                        # Nobody else has its inode while it is open: nothing more is asked of very many files.
+                        # An open file keeps its inode, so a stat is enough; there may be very many files.
                         status = entry.stat()
                         if (status.st_dev, status.st_ino) == file.is_of:
                             if silent:
@@ -190,7 +186,7 @@ class Walk:
                     closed(path)
                     continue
                 except OSError:
-                    continue  # gone again, or a link to nowhere
+                    continue  # gone again, or a broken link
                 if seen.regular:
                     if silent:
                         names.append((path, seen.is_of, seen.born))

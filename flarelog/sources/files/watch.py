@@ -1,7 +1,7 @@
-"""What changed in some directories: a small seam with inotify behind it, or nothing but time.
+"""The watch of directories: a small interface over inotify, or over nothing but time.
 
-A watch reports names, never contents; whoever gets a report looks for himself. ``None`` means: something may have
-changed anywhere.
+A watch reports names, never contents; the caller looks at the files. ``None`` means that anything may have changed
+anywhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 log = logging.getLogger(__name__)
 
-MOST = 32  # descriptors of inotify in one process, which sends many runs; what more runs write is polled
+MOST = 32  # inotify descriptors of one process, which sends many runs; further runs are polled
 
 
 class What(enum.Enum):
@@ -33,10 +33,10 @@ class What(enum.Enum):
     MOVED_FROM = 0x40
     MOVED_TO = 0x80
     DELETED = 0x200
-    SHIFTED = 0  # many numbered names were renamed: which ones is not said, and the directory tells
+    SHIFTED = 0  # many numbered names were renamed; the directory has to be listed to tell which
 
 
-class Change(NamedTuple):  # a writer that shifts a thousand old names makes two thousand of them at once
+class Change(NamedTuple):  # a tuple, because a rotation of a thousand old names makes two thousand at once
     """*what* happened to *name* in *directory*; the two ends of one move share a *cookie*."""
 
     what: What
@@ -46,29 +46,27 @@ class Change(NamedTuple):  # a writer that shifts a thousand old names makes two
 
 
 class Watch(Protocol):
-    """Awaits changes in the directories that were added."""
+    """Awaits changes in the added directories."""
 
-    slow_poll: float  # seconds after which to look even though nothing was reported
-    tells: bool  # whether it reports the changes of the directories that ``add`` did not refuse
+    slow_poll: float  # seconds after which to look even without a report
+    tells: bool  # whether it reports the changes of directories that ``add`` took
 
     def add(self, directory: str) -> bool:
-        """Watch the names in *directory*, not those below; adding it again is harmless. False if its changes will not
-        be reported.
-        """
+        """Watch the names in *directory*, not below it; idempotent. False if its changes will not be reported."""
 
     async def changes(self, timeout: float, gather: float = 0.0) -> list[Change] | None:
-        """What changed since the last call, in order; empty when nothing did for *timeout* seconds; None when
-        anything may have. *gather*: seconds for which what is written may wait for more of it; names do not.
+        """The changes since the last call, in order; empty after *timeout* seconds without any; None when anything may
+        have changed. *gather*: seconds for which writes may be batched; changes of names are not delayed.
         """
 
     def ready(self) -> list[Change] | None:
-        """What has been reported meanwhile, without waiting."""
+        """The pending changes, without waiting."""
 
     def close(self) -> None: ...
 
 
 class PollWatch:
-    """Reports nothing, often: for systems without inotify, and for those that have run out of it."""
+    """Reports nothing: for systems without inotify, or out of inotify watches, which are polled often."""
 
     slow_poll = 0.25
     tells = False
@@ -95,24 +93,24 @@ _OVERFLOW, _IGNORED = 0x4000, 0x8000
 _EVENT = struct.Struct("iIII")
 _MOVED_TO = What.MOVED_TO.value
 _IS_DIRECTORY = 0x40000000
-_MANY = 8192  # bytes of reports at once, above which the renames of numbered names are not told one by one
+_MANY = 8192  # bytes of a read, above which renames of numbered names are not reported one by one
 _DIGITS = frozenset(b"0123456789")
 _NAMES = sys.getfilesystemencoding()
 
 
 class InotifyWatch:
-    """Linux: one descriptor for all directories. Raises OSError when there is none to be had."""
+    """Linux: one descriptor for all directories. Raises OSError when there is none available."""
 
     slow_poll = 1.0
     tells = True
 
     def __init__(self) -> None:
         self._fd = _inotify()
-        self._bell: int | None = None  # hears of names alone, while what is written waits for more; -1: there is none
+        self._bell: int | None = None  # a second inotify for names alone, while writes are batched; -1: none available
         self._directories: dict[int, str] = {}
         self._complained = False
         self._waiting: asyncio.Future[list[Change] | None] | None = None
-        self._heard: tuple[asyncio.AbstractEventLoop, int] | None = None  # who hears which descriptor
+        self._heard: tuple[asyncio.AbstractEventLoop, int] | None = None  # the loop that watches, and the descriptor
 
     def add(self, directory: str) -> bool:
         number = _add(self._fd, directory, _MASK)
@@ -142,7 +140,7 @@ class InotifyWatch:
             timer.cancel()
 
     def _hear(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
-        # A line waits for all that is done here: the descriptor stays with the loop, and is read where it is seen.
+        # The reader stays registered between calls, because every line's latency includes this code.
         if self._heard != (loop, fd):
             self._hear_nothing()
             loop.add_reader(fd, self._readable, fd)
@@ -167,7 +165,7 @@ class InotifyWatch:
             waiting.set_result(self.ready())
 
     def _ring(self) -> int:
-        """A descriptor that is readable when a name has come or gone; -1: there is none to be had."""
+        """A descriptor that is readable when a name has come or gone; -1: none available."""
         if self._bell is None:
             self._bell = -1
             if len(_open) < MOST // 2:  # with a bell a watch takes two of MOST
@@ -182,7 +180,7 @@ class InotifyWatch:
             self._silence()
 
     def _silence(self) -> None:
-        """Have no bell, and so gather nothing: it would not hear of every name."""
+        """Close the bell and stop batching, because the bell would miss names."""
         if self._bell is not None and self._bell >= 0:
             if self._heard is not None and self._heard[1] == self._bell:
                 self._hear_nothing()
@@ -196,9 +194,9 @@ class InotifyWatch:
             return []
         found: list[Change] = []
         at, end, unpack, directories = 0, len(raw), _EVENT.unpack_from, self._directories
-        # A writer that shifts a thousand old names (log.txt.7 to .8) makes two thousand reports at each rotation.
+        # A rotation that shifts a thousand old names (log.txt.7 to .8) makes two thousand reports.
         shifts = end > _MANY
-        shifted, told = set[int](), set[int]()  # cookies of such renames, and the directories of which it was said
+        shifted, told = set[int](), set[int]()  # cookies of such renames, and the directories already reported
         while at < end:
             number, mask, cookie, size = unpack(raw, at)
             begin = at + 16
@@ -254,7 +252,7 @@ _complained = False
 
 
 def best_watch() -> Watch:
-    """inotify where there is one, else polling. A user has 128 of them, which others want as well."""
+    """inotify where available, otherwise polling. A user has 128 inotify instances, shared with other programs."""
     global _complained
     if sys.platform == "linux" and len(_open) < MOST:
         try:

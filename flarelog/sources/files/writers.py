@@ -1,10 +1,10 @@
-"""Which processes write a file, which ranks their environments name, and how they fare: read, and never guessed.
+"""The writers of a file: the ranks in their environments, and their activity; read, and never guessed.
 
-A launcher such as torchrun gives each process RANK, LOCAL_RANK, GROUP_RANK and WORLD_SIZE. These numbers, and nothing
-else, are taken of the processes that have a file open for writing or, where those are none of a gang, of their
-children: a launcher writes what its workers say. RANK alone is not believed, some schedulers number machines with it;
-and nothing is known before all workers of a launcher are there: they may share the file. Linux alone shows it, of
-processes that this one may look at: those of the same user, or all with CAP_SYS_PTRACE.
+A launcher such as torchrun gives each process RANK, LOCAL_RANK, GROUP_RANK and WORLD_SIZE. Only these numbers are read,
+from the processes that have a file open for writing or, where those belong to no gang, from their children, because a
+launcher writes the output of its workers. RANK alone does not count, because some schedulers number machines with it.
+No rank is reported before all workers of a launcher are there, because they may share the file. This works on Linux
+only, for the processes that this one may look at: the same user's, or all with CAP_SYS_PTRACE.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from flarelog.values import frozen
 
 T = TypeVar("T")
 
-TICK = 0.25  # seconds between two looks at which files are to be asked for
-FIRST, LONGEST = 0.25, 60.0  # seconds until a file whose writers are not known is asked for again, doubling
-STILL = 5.0  # seconds between two looks at whether those that were found still live
+TICK = 0.25  # seconds between two checks for files that are due
+FIRST, LONGEST = 0.25, 60.0  # seconds until the next search for unknown writers of a file, doubling
+STILL = 5.0  # seconds between two checks whether known writers still live
 SILENT, FARES = (
     5.0,
     15.0,
-)  # seconds without a byte after which it is looked how writers fare, and between two such looks
-SHARE = 0.003  # of one core that looking takes
+)  # seconds of silence before the first look at the writers' activity, and between two such looks
+SHARE = 0.003  # of one core that the search takes
 _ENVIRON = 1 << 20  # bytes of an environment that are read
 _GENERATIONS = 4  # of children whose environments are read
-_MOST = 64  # ranks that one file is said to have: a mark holds 1024 characters
+_MOST = 64  # ranks of one file, at most: a mark holds 1024 characters
 
 _NAMES = {b"RANK": "rank", b"LOCAL_RANK": "local-rank", b"GROUP_RANK": "group-rank", b"WORLD_SIZE": "world-size"}
 _LOCAL_SIZE = b"LOCAL_WORLD_SIZE"
@@ -50,19 +50,19 @@ _NUMBER = re.compile(rb"[0-9]{1,7}")
 
 @frozen
 class Written:
-    """What is known of a file's writers. *words*: as in ``Attributes``."""
+    """The known writers of a file. *words*: as in ``Attributes``."""
 
     words: str
-    gang: frozenset[Process]  # those that the words are of
+    gang: frozenset[Process]  # the processes that the words describe
     writers: frozenset[Process]
-    used: Mapping[Process, int]  # clock ticks of CPU, of all who belong to the writers
+    used: Mapping[Process, int]  # clock ticks of CPU, of the writers and their processes
 
 
 def who_writes(
     files: dict[Inode, str], proc: str = PROC, commands: Mapping[Inode, Process] | None = None
 ) -> dict[Inode, Written]:
-    """What is known of the writers of *files*, whose values are their names in their directories; nothing of those that
-    nobody is known to write. *commands*: whose output a file is, if another process writes it down. Blocks.
+    """The known writers of *files*, given with their base names; a file without known writers is absent. *commands*:
+    the command whose output a file is, if another process writes the file. Blocks.
     """
     writers: dict[Inode, list[int]] = {}
     names = set(files.values())
@@ -84,16 +84,14 @@ def who_writes(
 
 
 def have_writers(files: dict[Inode, str], proc: str = PROC) -> bool:
-    """Whether any other process that may be looked at has one of *files* open for writing, their names being the
-    values.
-    """
+    """Whether any other visible process has one of *files*, given with their base names, open for writing."""
     names = set(files.values())
     others = (pid for pid in pids(proc) if pid != os.getpid())
     return any(inode in files for pid in others for inode in writes(f"{proc}/{pid}", names))
 
 
 def words_of(environments: Iterable[dict[bytes, int]]) -> str:
-    """What *environments*, of all processes that write to one file, say together; empty if that is nothing."""
+    """The words for the *environments* of all writers of one file; empty without a rank."""
     gang = list(environments)
     common = {
         name: gang[0][variable]
@@ -104,14 +102,14 @@ def words_of(environments: Iterable[dict[bytes, int]]) -> str:
     if "rank" not in common:
         locals_ = {one[b"LOCAL_RANK"]: one[b"RANK"] for one in gang}
         if len(set(locals_.values())) != len({one[b"RANK"] for one in gang}) or not 0 < len(locals_) <= _MOST:
-            return ""  # two machines' workers, say
+            return ""  # for example, workers of two machines
         ranks = "+".join(f"{local}={rank}" for local, rank in sorted(locals_.items()))
         words = [f"ranks:{ranks}", *words]
     return ",".join(words)
 
 
 def _environment(process: str) -> dict[bytes, int]:
-    """The numbers that are looked for, and nothing else of it."""
+    """The numbers of a gang in the environment of *process*, and nothing else of it."""
     try:
         with open(f"{process}/environ", "rb") as file:
             raw = file.read(_ENVIRON)
@@ -126,7 +124,7 @@ def _environment(process: str) -> dict[bytes, int]:
 
 
 class _Status(NamedTuple):
-    """What the system says of a process."""
+    """The /proc status of a process."""
 
     parent: int
     group: int
@@ -135,10 +133,10 @@ class _Status(NamedTuple):
 
 
 def _status(process: str) -> _Status | None:
-    """None if it is not there, or has ended and nobody has asked for its status yet."""
+    """The status; None if the process is gone or a zombie."""
     try:
         with open(f"{process}/stat", "rb") as file:
-            fields = file.read(4096).rpartition(b")")[2].split()  # its name may hold anything
+            fields = file.read(4096).rpartition(b")")[2].split()  # the process's name may hold anything
         if fields[0] in (b"Z", b"X"):
             return None
         return _Status(int(fields[1]), int(fields[2]), int(fields[11]) + int(fields[12]), int(fields[19]))
@@ -147,7 +145,7 @@ def _status(process: str) -> _Status | None:
 
 
 class _Processes:
-    """All that there are, looked at as far as is needed."""
+    """All processes, read lazily."""
 
     def __init__(self, proc: str) -> None:
         self._proc = proc
@@ -163,14 +161,14 @@ class _Processes:
         return self._statuses[pid]
 
     def _gives(self, pid: int) -> dict[bytes, int]:
-        """The environment of *pid*, if it is one of a gang, else nothing."""
+        """The environment of *pid*, if it is in a gang; otherwise empty."""
         if pid not in self._environments:
             found = _environment(f"{self._proc}/{pid}")
             self._environments[pid] = found if b"RANK" in found and b"LOCAL_RANK" in found else {}
         return self._environments[pid]
 
     def gang(self, pids: Iterable[int]) -> dict[Process, dict[bytes, int]]:
-        """Those of *pids* that are of a gang, with their environments."""
+        """The members of a gang among *pids*, with their environments."""
         found = {}
         for pid in pids:
             status = self._status(pid)
@@ -179,8 +177,8 @@ class _Processes:
         return found
 
     def used(self, by: Iterable[int]) -> dict[Process, int]:
-        """The CPU of the processes *by*, of their children, and of their process groups: but for this one's, unless it
-        writes itself, as a program does that has flarelog in it.
+        """The CPU time of the processes *by*, their children and their process groups. This process counts only if it
+        is one of *by*, as in a program with flarelog embedded.
         """
         all_ = {*by, *self.descendants(by)}
         groups = {status.group for pid in by if (status := self._status(pid)) is not None} - {0}
@@ -192,7 +190,7 @@ class _Processes:
         """Whether all workers are there of each launcher that has some in *gang*."""
         for pid, _ in gang:
             environment, parent = self._gives(pid), self._parent(pid)
-            while self._gives(parent):  # what a worker has started itself has the same environment
+            while self._gives(parent):  # a worker's own children inherit its environment
                 parent = self._parent(parent)
             locals_ = {self._gives(child).get(b"LOCAL_RANK") for child in self._of(parent)} - {None}
             if len(locals_) < environment.get(_LOCAL_SIZE, 0):
@@ -208,7 +206,7 @@ class _Processes:
         return found
 
     def left_by(self, leader: int) -> list[int]:
-        """Those of the process group of *leader*, which has ended. A pid is not given anew while it is a group's."""
+        """The process group of *leader*, which has ended. A pid is not reused while it is a group's."""
         if self._status(leader) is not None:
             return []
         self._of(leader)
@@ -230,45 +228,45 @@ class _Processes:
 
 
 def alive(processes: Iterable[Process], proc: str = PROC) -> bool:
-    """Whether any of them still lives."""
+    """Whether any of them is still alive."""
     found = ((_status(f"{proc}/{pid}"), started) for pid, started in processes)
     return any(status is not None and status.started == started for status, started in found)
 
 
 @dataclass(slots=True)
 class _Asked:
-    """A file whose writers are asked for."""
+    """The state of the search for one file's writers."""
 
     due: float
-    asked: int = 0  # times in a row that nobody was known to write it
+    asked: int = 0  # consecutive searches without a known writer
     gang: frozenset[Process] = frozenset()
     fares: Fares = field(default_factory=lambda: Fares(GPUS.use_by))
-    looked: float = -math.inf  # when it was looked how they fare
+    looked: float = -math.inf  # the time of the last look at the writers' activity
 
 
 @dataclass(slots=True)
 class Writers:
-    """Asks for the writers of all files that are current, off the loop, and tells the tails what is known of them."""
+    """Searches for the writers of all current files, off the loop, and updates the files."""
 
     discovery: Discovery
-    wake: Callable[[set[str]], float | None]  # takes the names of logs of which more is known
+    wake: Callable[[set[str]], float | None]  # takes the names of logs with news
     _asked: dict[str, _Asked] = field(default_factory=dict)  # by identity
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Search until cancelled."""
         if not os.path.isdir(f"{PROC}/self/fdinfo"):
             return
         _asking.add(id(self))
         try:
             while True:
                 await asyncio.sleep(max(TICK, len(_asking) * await self._ask() / SHARE))
-        except RuntimeError:  # a program that is ending gives no thread any more
+        except RuntimeError:  # at interpreter shutdown no thread can be started
             return
         finally:
             _asking.discard(id(self))
 
     async def _ask(self) -> float:
-        """Find out what is due now; returns the seconds of CPU that it took."""
+        """Search for the writers of the due files; returns the seconds of CPU that it took."""
         began = time.thread_time()
         due = self._due(time.monotonic())
         used = time.thread_time() - began
@@ -297,14 +295,14 @@ class Writers:
             self.wake(told)
 
     def _due(self, now: float) -> dict[Inode, tuple[str, SourceFile]]:
-        """The files that are to be asked for now, and the names of their logs."""
+        """The files that are due, and the names of their logs."""
         found: dict[Inode, tuple[str, SourceFile]] = {}
         tails = self.discovery.tails.values()
         current = {tail.current.identity: (tail.log, tail.current) for tail in tails if tail.current}
         self._asked = {identity: asked for identity, asked in self._asked.items() if identity in current}
         for identity, (log, file) in current.items():
             asked = self._asked.setdefault(identity, _Asked(now))
-            # Both are asked on their own account: a rank at first often, and how they fare only of what is silent.
+            # Ranks and activity have schedules of their own: ranks often at first, activity only of silent files.
             if file.fd >= 0 and (self._asks_ranks(asked, now) | self._asks_fares(asked, file, now)):
                 status = os.fstat(file.fd)
                 found[status.st_dev, status.st_ino] = log, file
@@ -334,7 +332,7 @@ class Writers:
 
 
 _asking: set[int] = set()
-"""Those in this process that ask: what looking takes of a core is for all of them."""
+"""The searches of this process, which share one budget of CPU time."""
 _NOBODY = Written("", frozenset(), frozenset(), {})
 
 
@@ -343,7 +341,7 @@ def _is_silent(file: SourceFile, now: float) -> bool:
 
 
 async def _aside(work: Callable[[], T]) -> T:
-    """Do *work* in a thread that ends with it: an embedding program is left as it was."""
+    """Do *work* in a thread that ends with it, so that an embedding program is left unchanged."""
     threads = ThreadPoolExecutor(1, "flarelog-writers")
     try:
         return await asyncio.get_running_loop().run_in_executor(threads, work)
@@ -352,8 +350,8 @@ async def _aside(work: Callable[[], T]) -> T:
 
 
 def _timed(names: dict[Inode, str], beside: dict[Inode, tuple[str, str]]) -> tuple[dict[Inode, Written], float]:
-    """What is found, and the seconds of CPU that it took. *beside*: where the command is written down whose output a
-    file is, and the note of its generation.
+    """The writers found, and the seconds of CPU that it took. *beside*: the record of a spool and the note of the
+    generation, for a file that is a command's output.
     """
     began = time.thread_time()
     said = {inode: spool.command(path, note) for inode, (path, note) in beside.items()}

@@ -1,10 +1,10 @@
 """A command's output, its signals and its end: ``flarelog run``.
 
-The command writes into pipes of 1 MiB. A small process, the spooler, moves what is in them into files, the spool; an
-ordinary sidecar sends those, and copiers write them on to flarelog's own stdout and stderr. The process that was
-started, the guard, looks after all of them and passes signals and the exit status on.
+The command writes into pipes of 1 MiB. A small process, the spooler, moves the pipes' bytes into files, the spool. An
+ordinary sidecar sends those files, and copiers write them on to flarelog's own stdout and stderr. The process that the
+user started, the guard, starts and restarts the others, and passes signals and the exit status on.
 
-**Nothing slows, blocks or fails the command.** A pipe's read end is held by guard and spooler: a spooler that is killed
-costs no byte, and the guard starts another. Copiers and sidecar read files: a blocked terminal and an absent receiver
-hold up nothing but the copy. What cannot be spooled is passed over and counted, and becomes a gap.
+**Nothing slows, blocks or fails the command.** Guard and spooler both hold a pipe's read end: a killed spooler costs no
+byte, and the guard starts another. Copiers and sidecar read files: a blocked terminal or an absent receiver delays
+nothing but the copy. Bytes that cannot be spooled are skipped and counted, and become a gap.
 """

@@ -1,7 +1,7 @@
-"""What torchrun keeps of each rank is bounded as the spool is: a file that has become too large is emptied.
+"""A bound on the files that torchrun keeps of each rank, as the spool has one: a file over it is truncated to 0.
 
-torchrun writes these files itself, so that no spooler can turn to a new one. It goes on at its old place in an emptied
-file; the sidecar takes the hole before that for what it is, and what it had not read by then for a gap.
+torchrun writes these files itself, so no spooler can switch to a new one. It continues at its old offset in a truncated
+file; the sidecar takes the hole before that offset as such, and reports the bytes it had not read as a gap.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from collections.abc import Iterator, Mapping
 from flarelog.sources.process.environment import RANKS
 
 EVERY = 1.0  # seconds
-LEAST = (64 << 20) + 4096  # bytes: a hole that is smaller is sent as the NULs that it reads as
+LEAST = (64 << 20) + 4096  # bytes: a smaller hole is sent as the NULs that it reads as
 MOST_FILES = 10_000
 
 
 class Bounding:
-    """Of the files below *directory*, each of which may take *most* bytes. *now*: seconds of any clock."""
+    """A bound of *most* bytes on each file below *directory*. *now*: seconds of any clock."""
 
     def __init__(self, directory: str, most: int, now: float) -> None:
         self._directory, self._most = directory, max(most, LEAST)
         self.due = now + EVERY
 
     def look(self, now: float) -> None:
-        """Empty what has become too large. Raises nothing."""
+        """Truncate every file over the bound. Raises nothing."""
         self.due = now + EVERY
         for path in _files(self._directory):
             with contextlib.suppress(OSError):
@@ -50,8 +50,8 @@ def _files(directory: str) -> Iterator[str]:
 
 
 def bounding(env: Mapping[str, str], root: str | None, most: int, now: float) -> Bounding | None:
-    """Of the command with the environment *env*, whose logs are in *root*; None where torchrun's files are somebody
-    else's.
+    """The bound for the command with the environment *env*, whose logs are in *root*; None where torchrun writes its
+    files elsewhere.
     """
     directory = env.get("PET_LOG_DIR", "")
     own = root is not None and os.path.basename(directory) == RANKS and directory.startswith(f"{root}{os.sep}")

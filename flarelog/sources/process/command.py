@@ -1,7 +1,7 @@
-"""The command: how it is started, and how its end is passed on.
+"""The command: its start, and the passing on of its end.
 
-It gets the signals as they were, a process group of its own unless stdin is a terminal, and the descriptors that it
-would have without flarelog but for its outputs.
+The command gets the signals unchanged, a process group of its own unless stdin is a terminal, and the descriptors that
+it would have without flarelog, except for its outputs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from flarelog.values import frozen
 
 NOT_FOUND, NOT_STARTED = 127, 126
 _SIZE_OF_TERMINAL = "HHHH"
-ROWS, COLUMNS = 24, 80  # of a terminal whose size nobody says
+ROWS, COLUMNS = 24, 80  # of a terminal of unknown size
 
 
 @frozen
@@ -34,7 +34,7 @@ class Started:
 
     @property
     def code(self) -> int:
-        """What a shell ends with where a command cannot be started."""
+        """The exit code of a shell where a command cannot be started."""
         missing = self.trouble is not None and self.trouble.errno == errno.ENOENT
         return NOT_FOUND if missing else NOT_STARTED
 
@@ -42,8 +42,8 @@ class Started:
 def start(
     command: Sequence[str], env: Mapping[str, str], out: int, err: int, mask: set[int], terminal: bool, typed: bool
 ) -> Started:
-    """Start *command* with *out* and *err* as its outputs, and the signals of *mask* blocked; *terminal*: its own.
-    *typed*: it is its stdin too.
+    """Start *command* with *out* and *err* as its outputs and the signals of *mask* blocked. *terminal*: *out* becomes
+    its controlling terminal; *typed*: and its stdin.
     """
     told, tell = os.pipe2(os.O_CLOEXEC)
     own_group = terminal or not _is_terminal(0)
@@ -58,7 +58,7 @@ def start(
             os._exit(NOT_STARTED)
     os.close(tell)
     if own_group and not terminal:
-        with contextlib.suppress(OSError):  # it has done so itself, or has begun already
+        with contextlib.suppress(OSError):  # the child has done so itself, or has called exec already
             os.setpgid(pid, pid)
     said = b""
     with contextlib.suppress(OSError):
@@ -72,8 +72,8 @@ def start(
 
 
 def advice(trouble: OSError, env: Mapping[str, str]) -> str:
-    """What to do about *trouble*, as the end of its sentence: a shell runs a script without a first line as it does its
-    own words, and the kernel does not.
+    """The advice for *trouble*, as the end of its sentence: a shell runs a script without a ``#!`` line itself, and the
+    kernel refuses it.
     """
     if trouble.errno != errno.ENOEXEC:
         return ""
@@ -105,7 +105,7 @@ def _become(
         fcntl.ioctl(out, termios.TIOCSCTTY, 0)
     elif own_group:
         os.setpgid(0, 0)
-    # The two may be each other's numbers.
+    # Each descriptor may have the number that the other needs.
     out, err = (fcntl.fcntl(fd, fcntl.F_DUPFD, 3) for fd in (out, err))
     if typed:
         os.dup2(out, 0)
@@ -113,18 +113,18 @@ def _become(
     os.dup2(err, 2)
     os.close(out)
     os.close(err)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores both
         signal.signal(number, signal.SIG_DFL)
     if not hears_of_children:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    if callable(signal.getsignal(signal.SIGINT)):  # Python's: a Ctrl-C that waits would be an exception, and no signal
+    if callable(signal.getsignal(signal.SIGINT)):  # Python's handler would turn a pending Ctrl-C into an exception
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     os.execvpe(command[0], list(command), dict(env))  # noqa: S606  it is what is asked for
 
 
 def hear_of_children() -> bool:
-    """See to it that the status of a process that has ended is kept for this one; returns whether it was so before."""
+    """Make the kernel keep the status of ended children for this process; returns whether it did so before."""
     return signal.signal(signal.SIGCHLD, signal.SIG_DFL) != signal.SIG_IGN
 
 
@@ -136,8 +136,8 @@ def _is_terminal(fd: int) -> bool:
 
 
 def open_terminal(env: Mapping[str, str], *, alike: bool) -> tuple[int, int]:
-    """(master, slave) of a terminal that passes bytes as they are written, as large as flarelog's own; where it has
-    none, as *env* says. *alike*: it is set up as stdin.
+    """(master, slave) of a new terminal without output processing, as large as flarelog's own; without one, as large as
+    *env* says. *alike*: it gets the settings of stdin.
     """
     master, slave = os.openpty()
     set_up = termios.tcgetattr(slave)
@@ -158,7 +158,7 @@ def _number(said: str, otherwise: int) -> int:
 
 
 def resize(master: int) -> bool:
-    """Let the command's terminal be as large as flarelog's own; returns whether it has one."""
+    """Give the command's terminal the size of flarelog's own; returns whether flarelog has a terminal."""
     for fd in (1, 2, 0):
         with contextlib.suppress(OSError):
             size = fcntl.ioctl(fd, termios.TIOCGWINSZ, struct.pack(_SIZE_OF_TERMINAL, 0, 0, 0, 0))
@@ -171,7 +171,7 @@ def resize(master: int) -> bool:
 def end_as(status: int) -> int:
     """End as a process with the wait *status* did: die of its signal, or return its code.
 
-    PID 1 can die of none, and returns 128 and the signal's number.
+    PID 1 cannot die of a signal, and returns 128 plus the signal's number.
     """
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:

@@ -1,7 +1,7 @@
-"""The copier: a process that writes one stream's spool on to flarelog's own stdout or stderr.
+"""The copier: a process that copies one stream's spool to flarelog's own stdout or stderr.
 
-It reads files, so whatever holds it up holds up nothing else. It keeps the segment that it reads open; what the spool
-gave up before it got there is missing in the copy, and a sentence says so.
+The copier reads files, so a blocked copy blocks nothing else. It keeps the segment that it reads open. Bytes of
+segments dropped before the copier read them are missing in the copy, and a sentence there says so.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FULL = 0.1  # seconds between two tries to write to a disk that is full
 
 
 class Reading:
-    """What of one spool comes next."""
+    """A reader of one spool."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream, self.shared = stream, stream.shared
@@ -30,14 +30,14 @@ class Reading:
         self.skipped = 0
 
     def piece(self) -> bytes:
-        """Bytes behind what was copied; nothing while there are none."""
+        """The next bytes to copy; empty while there are none."""
         while True:
-            newest = self.shared.segment  # before the file is read: an older one gets no more
+            newest = self.shared.segment  # before the file is read, because an older segment no longer grows
             if self.here is not None:
                 data = os.pread(self.fd, PIECE, self.shared.copied - self.here.base)
                 if data or self.here.number == newest:
                     return data
-                # Once more: it may have got something before the next was begun.
+                # Read again: the segment may have grown before the next one was begun.
                 data = os.pread(self.fd, PIECE, self.shared.copied - self.here.base)
                 if data:
                     return data
@@ -72,10 +72,10 @@ class Reading:
 
 
 def copy(stream: Stream) -> None:
-    """Write all that is spooled to the stream's descriptor, until it has ended or nobody reads it any more."""
+    """Copy the spool to the stream's descriptor, until the stream has ended or its reader is gone."""
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     reading, shared = Reading(stream), stream.shared
-    within = False  # a line
+    within = False  # whether the copy ends within a line
     while not shared.gone:
         done = shared.done  # before the last look
         data = reading.piece()
@@ -96,12 +96,12 @@ def copy(stream: Stream) -> None:
 
 
 def _write(stream: Stream, data: bytes) -> int:
-    """Returns how much of *data* could not be written, because a disk is full or nobody reads any more."""
+    """Write *data*; returns how many bytes could not be written, because the disk is full or the reader is gone."""
     view = memoryview(data)
     while view:
         try:
             view = view[os.write(stream.out, view) :]
-        except BlockingIOError:  # somebody else has made it so
+        except BlockingIOError:  # another process has made the descriptor non-blocking
             waiting = select.poll()
             waiting.register(stream.out, select.POLLOUT)
             waiting.poll(1000)

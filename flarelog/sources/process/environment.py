@@ -1,4 +1,4 @@
-"""What a command finds in its environment: only what was unset is set."""
+"""The environment of a command: flarelog sets only variables that are unset."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import os
 from collections.abc import Mapping
 
 OUTER = "FLARELOG_RUN_ROOT"
-"""Where a command that runs below another one puts its logs: the other one's sidecar sends them. The machine stands
-before it, because a launcher takes its environment to others.
+"""The variable with the directory for the logs of a command below another one, whose sidecar sends them. The machine's
+id comes before the path, because a launcher passes its environment to other machines.
 """
 RANKS = "ranks"  # the directory of what torchrun keeps of each rank
 
 
 def machine() -> str:
-    """What this machine is called until it is started again; empty where nobody says so."""
+    """The id of this machine's boot; empty where it is unknown."""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()
     return ""
 
 
 def outer(env: Mapping[str, str]) -> str | None:
-    """The root of the command below which this one runs on this machine."""
+    """The root of the outer command's logs, if the outer command runs on this machine; otherwise None."""
     where, _, root = env.get(OUTER, "").partition(":")
     return root if root and where == machine() and os.path.isdir(root) else None
 
@@ -29,7 +29,7 @@ def outer(env: Mapping[str, str]) -> str | None:
 def of_command(
     env: Mapping[str, str], root: str | None, log: str, *, diagnostics: bool, told: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The environment of a command with logs in *root*; None: nowhere. *told*: what a flarelog below it is to know."""
+    """The environment of a command with logs in *root*; None: no logs. *told*: variables for a flarelog below it."""
     found = dict(env)
     found.setdefault("PYTHONUNBUFFERED", "1")
     found.setdefault("PYTHONFAULTHANDLER", "1")

@@ -1,8 +1,8 @@
-"""What is known of a command's end: its wait status, what it used, and whether the kernel killed it for want of memory.
+"""The evidence of a command's end: its wait status, its resource usage, and whether the OOM killer killed it.
 
-The cgroup's counter of OOM kills is read when the command begins, once a second, and when it has ended. A counter that
-rose says that some process of the cgroup was killed; only shortly before a SIGKILL it speaks of the command. Messages
-of the kernel name a process: those of facility 0 alone, because programs may write all others.
+The cgroup's counter of OOM kills is read when the command begins, once a second, and when it has ended. A rise says
+that some process of the cgroup was killed; it speaks of the command only shortly before a SIGKILL. Messages of the
+kernel name a process; only those of facility 0 count, because programs may write all others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flarelog.exit_marks import CERTAIN, LIKELY, NONE, OTHERS, Exit
 from flarelog.sources.process.environment import machine
 
 EVERY = 1.0  # seconds between two looks at the counter
-SHORTLY = 1.5  # seconds before the end in which a counter that rose speaks of the command: a look, and its delay
+SHORTLY = 1.5  # seconds before the end in which a rise speaks of the command: the time between two looks, and a delay
 _INITIAL_PIDS = 0xEFFFFFFC  # the inode of the first PID namespace, whose numbers the kernel's messages have
 _KILLED = re.compile(rb"[Kk]illed process (\d+)[ ,(]")
 _MESSAGE = 8192  # bytes of a record of /dev/kmsg, at most
@@ -35,7 +35,7 @@ class Counter:
 
     @classmethod
     def of(cls, pid: str = "self", root: str = "/") -> Counter:
-        """That of the process *pid*; without a path where there is none to be read."""
+        """The counter of the process *pid*; without a path where no counter can be read."""
         for cgroup, path in _candidates(pid, root):
             found = cls(cgroup, path)
             if found.read() >= 0:
@@ -43,7 +43,7 @@ class Counter:
         return cls()
 
     def read(self) -> int:
-        """How many processes were killed; -1 where that is not known."""
+        """How many processes were killed; -1: unknown."""
         with contextlib.suppress(OSError, ValueError), open(self.path) as file:
             for line in file:
                 name, _, value = line.partition(" ")
@@ -53,7 +53,7 @@ class Counter:
 
 
 def _candidates(pid: str, root: str) -> Iterator[tuple[str, str]]:
-    """(cgroup, file) for both versions; in a container the cgroup that is mounted is the process's own."""
+    """(cgroup, file) for both versions; in a container the mounted cgroup is the process's own."""
     lines: list[str] = []
     with contextlib.suppress(OSError), open(os.path.join(root, "proc", pid, "cgroup")) as file:
         lines = file.read().splitlines()
@@ -71,7 +71,7 @@ def _candidates(pid: str, root: str) -> Iterator[tuple[str, str]]:
 
 
 class Evidence:
-    """Of one command. *now* is in seconds of a clock that never goes back."""
+    """The evidence of one command. *now* is in seconds of a monotonic clock."""
 
     def __init__(self, now: float) -> None:
         self.started = round(time.time() * 1000)
@@ -82,17 +82,17 @@ class Evidence:
 
     @property
     def counts(self) -> bool:
-        """Whether there is a counter to look at."""
+        """Whether there is a counter to read."""
         return bool(self._counter.path)
 
     def look(self, now: float) -> None:
-        """Read the counter, so that it is known when it rose."""
+        """Read the counter, so that the time of a rise is known."""
         self.due = now + EVERY if self._counter.path else float("inf")
         if self._counter.path:
             self._last, self._looked = self._counter.read(), now
 
     def end(self, process: str, pid: int, status: int, used: resource.struct_rusage | None, now: float) -> Exit:
-        """How it ended, *pid* with the wait *status* and *used*, None where nobody knows, by all that can be seen."""
+        """How *pid* ended, with the wait *status* and its usage, *used*, None where unknown, by all the evidence."""
         after = self._counter.read()
         died_of = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         rose_now = after > self._last >= 0 and now - self._looked <= SHORTLY
@@ -124,7 +124,7 @@ class Evidence:
 
 
 def judged(died_of: int, before: int, after: int, *, rose_now: bool, named: bool) -> str:
-    """What the evidence allows to be said of memory. *named*: by the kernel, as one that it killed."""
+    """The verdict of the evidence on memory. *named*: a message of the kernel says that it killed the command."""
     if named:
         return CERTAIN
     if before < 0 or after < 0:
@@ -135,16 +135,16 @@ def judged(died_of: int, before: int, after: int, *, rose_now: bool, named: bool
 
 
 def _named(pid: int, since: float) -> bool:
-    """Whether the kernel has said, *since* then, that it killed *pid*; False where its messages cannot be read."""
+    """Whether the kernel has logged since *since* that it killed *pid*; False where its messages cannot be read."""
     with contextlib.suppress(OSError):
         if os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PIDS:
-            return False  # the kernel knows it under another number
+            return False  # the kernel knows the process under another number
         messages = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             while True:
                 try:
                     record = os.read(messages, _MESSAGE)
-                except BrokenPipeError:  # it was overwritten meanwhile
+                except BrokenPipeError:  # the record was overwritten before it was read
                     continue
                 if names(record, pid, since):
                     return True
@@ -154,7 +154,7 @@ def _named(pid: int, since: float) -> bool:
 
 
 def names(record: bytes, pid: int, since: float) -> bool:
-    """Whether a *record* of ``/dev/kmsg`` is the kernel's own, made *since* then, and says that it killed *pid*."""
+    """Whether a *record* of ``/dev/kmsg`` is the kernel's own, made since *since*, and says that it killed *pid*."""
     head, _, message = record.partition(b";")
     try:
         priority, _, stamp = head.split(b",")[:3]

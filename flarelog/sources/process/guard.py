@@ -1,8 +1,8 @@
-"""The guard: the process that was started. It starts the command, and looks after spooler, copiers and sidecar.
+"""The guard: the process that the user started. It starts the command, and supervises spooler, copiers and sidecar.
 
-It has one thread and one loop, which waits for signals: those of the command's end, and those that are to be passed on.
-Each goes to the command once; one that a terminal sent has reached a command of the same process group already, but for
-those by which the leader of its session hears that it is gone.
+The guard has one thread and one loop, which waits for signals: SIGCHLD, and the signals that it passes on. Each goes to
+the command once. A signal from the terminal has already reached a command of the same process group, except for SIGHUP
+and SIGCONT, which the kernel sends to the session's leader when the terminal hangs up.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ PASSED_ON = (
 AWAITED = {*PASSED_ON, signal.SIGCHLD}
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
-OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP)  # to all processes of their session
-TICK = 0.25  # seconds between two looks, while something is awaited that no signal tells of
-GRACE = 1.0  # seconds that the sidecar has yet when nothing more is to be waited for
-AGAIN = 0.1  # seconds before a spooler is started again that failed by itself
+OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP)  # sent to whole process groups
+TICK = 0.25  # seconds between two looks, while the awaited event raises no signal
+GRACE = 1.0  # seconds for the sidecar to end once a signal has cut the waiting short
+AGAIN = 0.1  # seconds before a failed spooler is started again
 _FAILED = 70
 
 
 @frozen
 class Plan:
-    """What is to be run, and what becomes of its output."""
+    """The command to run, and the fate of its output."""
 
     command: Sequence[str]
     env: Mapping[str, str]
     options: RunOptions
-    root: str | None  # of the logs; None: what the command says is not kept
+    root: str | None  # of the logs; None: the command's output is not kept
     logs: Mapping[str, str] = field(default_factory=dict)  # by output (stdout, stderr or both): its log's name
     token: str = ""
     sending: Sending | None = None
-    wanted: bool = True  # somebody was named who gets what is kept
+    wanted: bool = True  # there is a receiver for the output
 
 
 class Guard:
-    """Runs one command. ``run`` returns its wait status; of one that cannot be started that which a shell has then."""
+    """The guard of one command. ``run`` returns its wait status, or a shell's where the command cannot be started."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -70,8 +70,8 @@ class Guard:
         self._mask: set[int] = set()
         self._streams: list[Stream] = []
         self._sending = plan.sending  # None where nothing is kept
-        self._ends: dict[str, int] = {}  # by output: what the command writes into
-        self._written: dict[int, tuple[int, int]] = {}  # by pipe: device and inode of that end
+        self._ends: dict[str, int] = {}  # by output: the command's write end
+        self._written: dict[int, tuple[int, int]] = {}  # by pipe: device and inode of its write end
         self._pid = 0
         self._own_group = False
         self._status: int | None = None
@@ -79,12 +79,12 @@ class Guard:
         self._bounding: Bounding | None = None
         self._exit: Exit | None = None
         self._spooler = 0
-        self._failures = 0  # of the spooler, by itself
-        self._keys: Keys | None = None  # where somebody can type
+        self._failures = 0  # how often the spooler exited with an error
+        self._keys: Keys | None = None  # where a user can type
         self._leash = -1
-        self._giver = 0  # of the keys
+        self._giver = 0  # the process that passes the keys on
         self._copiers: dict[int, Stream] = {}
-        self._hurried = False  # the command has ended, and a signal says that nothing more is to be waited for
+        self._hurried = False  # the command has ended, and a signal tells the guard to stop waiting
         self._stopping = False
 
     def run(self) -> int:
@@ -121,7 +121,7 @@ class Guard:
         return self._status
 
     def _not_started(self, why: str, code: int, err: int, evidence: Evidence) -> None:
-        """The command is one that said *why* and ended with *code*: who reads its logs is to know of it."""
+        """Record the failed start as a command that said *why* and ended with *code*, for the readers of its logs."""
         self._status = code << 8
         self._exit = evidence.end(self.plan.token, 0, self._status, None, time.monotonic())
         spooled = self.plan.wanted and err in self._ends.values()
@@ -135,7 +135,7 @@ class Guard:
     # --- what is there before the command
 
     def _open(self) -> None:
-        """Make pipes and spool; where that fails, the command gets the outputs that are there."""
+        """Make pipes and spool; on failure the command gets the existing outputs."""
         try:
             for output, log in self.plan.logs.items() if self.plan.root is not None else ():
                 self._streams.append(self._stream(output, log))
@@ -193,7 +193,7 @@ class Guard:
         self._copiers[self._fork(work, keep=(stream.out,))] = stream
 
     def _start_keys(self) -> None:
-        """Give on what is typed, by a process beside this one: the terminal asks who is in its session and in front."""
+        """Pass the keys on in a child in this process group, because only the foreground group reads a terminal."""
         if (keys := self._keys) is None:
             return
         try:
@@ -211,7 +211,7 @@ class Guard:
         os.close(told)
 
     def _end_keys(self) -> None:
-        """The terminal is as it was."""
+        """Restore the terminal's settings."""
         if self._keys is None:
             return
         if self._giver:
@@ -227,14 +227,14 @@ class Guard:
             self._leash = -1
 
     def _fork(self, work: Callable[[], None], keep: Sequence[int], *, beside: bool = False) -> int:
-        """A process of this program's that does *work*, with those of 0, 1 and 2 in *keep*; in a session of its own, or
-        else *beside* this one, and without its signals.
+        """Fork a process that does *work* and keeps those of 0, 1 and 2 in *keep*. It gets a session of its own, or
+        stays *beside* this one with the signals blocked.
         """
         while True:
             try:
                 pid = os.fork()
                 break
-            except OSError:  # too many processes, or no memory: what is in the pipes waits
+            except OSError:  # too many processes, or no memory; the output waits in the pipes
                 time.sleep(AGAIN)
         if pid:
             return pid
@@ -257,10 +257,10 @@ class Guard:
 
     @staticmethod
     def _leave() -> None:
-        """Begin a session, and hear signals."""
+        """Begin a session, and unblock signals."""
         os.setsid()
-        # What a terminal sent before it was the command's, or told that this program has ended: to ignore a signal
-        # forgets one that waits.
+        # A pending signal of the terminal was meant for the command, or told that this program has ended; ignoring a
+        # signal discards a pending one.
         for number in OF_TERMINALS:
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
@@ -301,7 +301,7 @@ class Guard:
                 self._sending.ended(pid, status, time.monotonic())
 
     def _stop_too(self, number: int) -> None:
-        """Stop as the command did, where it was told to through this process, or by the terminal of both."""
+        """Stop with the command, if the stop came through this process or from the terminal of both."""
         if number in STOPS and os.getpid() != 1 and (self._stopping or not self._own_group):
             self._stopping = False
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -309,7 +309,7 @@ class Guard:
     # --- the loop
 
     def _watch(self, over: Callable[[], bool], until: float = math.inf) -> None:
-        """Do what signals tell until *over*, or the time is *until*."""
+        """Handle signals and due work until *over*, or until the time is *until*."""
         while not over():
             now = time.monotonic()
             if now >= until or self._hurried:
@@ -340,11 +340,11 @@ class Guard:
             self._hurried = self._hurried or number in ENDING
             return
         if number == signal.SIGWINCH and self.plan.options.pty and self._streams:
-            commands.resize(self._streams[0].pipe)  # which tells the command
+            commands.resize(self._streams[0].pipe)  # the kernel sends the command SIGWINCH
             return
         if from_terminal and not self._own_group and not self._alone(number):
             return
-        if number == signal.SIGCONT:  # the shell may have set the terminal up anew
+        if number == signal.SIGCONT:  # the shell may have changed the terminal's settings
             self._end_keys()
             self._start_keys()
         self._stopping = number == signal.SIGTSTP
@@ -356,21 +356,21 @@ class Guard:
 
     @staticmethod
     def _alone(number: int) -> bool:
-        """Whether the terminal sent *number* to this process and not to its group: where it goes away, the kernel sends
-        SIGHUP and SIGCONT to the leader of its session.
+        """Whether the terminal sent *number* to this process alone, not to its group: when a terminal hangs up, the
+        kernel sends SIGHUP and SIGCONT to the session's leader.
         """
         return number in (signal.SIGHUP, signal.SIGCONT) and os.getsid(0) == os.getpid()
 
-    # --- behind the command's end
+    # --- after the command's end
 
     def _wind_up(self) -> None:
-        """Wait for what the command left behind, for the copy, and for the sidecar; each within its bounds."""
+        """Wait for the command's remaining processes, for the copy, and for the sidecar, each within its bound."""
         linger = self.plan.options.linger
         self._watch(lambda: not self._spooler, time.monotonic() + linger)
         left = bool(self._spooler) and bool(self._streams)
         if left:
             self._name_holders()
-            if os.getpid() == 1:  # all of them end with this process
+            if os.getpid() == 1:  # all processes of the container end with PID 1
                 for stream in self._streams:
                     stream.shared.over = 1
                 os.kill(self._spooler, signal.SIGTERM)
@@ -384,7 +384,7 @@ class Guard:
                 sending.finish()
                 self._watch(lambda: sending.over)
                 if self._hurried:
-                    self._hurried = False  # one more signal, and that is over too
+                    self._hurried = False  # one more signal ends this wait too
                     self._watch(lambda: sending.over, time.monotonic() + GRACE)
                 sending.stop()
             sending.conclude(left=left)
@@ -393,14 +393,14 @@ class Guard:
             say(f"{name}: {count:,} bytes could not be spooled and are lost")
 
     def _write_down(self) -> None:
-        """How the command ended, beside each of its logs."""
+        """Record beside each log how the command ended."""
         for stream in self._streams:
             with contextlib.suppress(OSError):
                 if self._exit is not None:
                     stream.segments.end(self._exit)
 
     def _name_command(self) -> None:
-        """Write down beside each of its logs which process the command is: its sidecar tells how it fares."""
+        """Record beside each log which process the command is, because its sidecar reports on that process."""
         with contextlib.suppress(OSError, ValueError, IndexError):
             with open(f"/proc/{self._pid}/stat", "rb") as told:
                 started = int(told.read(4096).rpartition(b")")[2].split()[19])
@@ -417,14 +417,14 @@ class Guard:
 
 
 def _open_outputs() -> None:
-    """Descriptors that this process was started without get no pipe's number."""
+    """Open 0, 1 and 2 where they were closed, so that no pipe gets such a number."""
     while (fd := os.open(os.devnull, os.O_RDWR)) < 3:
         pass
     os.close(fd)
 
 
 def say(sentence: str) -> None:
-    """Say *sentence* on stderr if it takes it at once: a terminal that is blocked holds nothing up."""
+    """Write *sentence* to stderr, or drop it if stderr would block."""
     waiting = select.poll()
     waiting.register(2, select.POLLOUT)
     with contextlib.suppress(OSError):
@@ -433,5 +433,5 @@ def say(sentence: str) -> None:
 
 
 def python() -> list[str]:
-    """How this program is started again."""
+    """The command line that starts this program again."""
     return [sys.executable, "-P", "-m", "flarelog"]

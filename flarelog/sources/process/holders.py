@@ -1,4 +1,4 @@
-"""Who still holds a pipe or a terminal open, as ``/proc`` tells."""
+"""The processes that still hold a pipe or a terminal open, as ``/proc`` tells."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 
 from flarelog.text import legible
 
-MOST = 5  # that are named
+MOST = 5  # processes that a message names
 
 
 def holders(ends: set[tuple[int, int]]) -> list[str]:
-    """Sentences' parts, ``PID (COMMAND)``, for the processes that hold one of *ends* (device, inode) open: a pipe for
-    writing, a terminal for whatever they like.
+    """``PID (COMMAND)`` for each process that holds one of *ends* (device, inode) open: a pipe for writing, a terminal
+    in any mode.
     """
     found: list[str] = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -26,7 +26,7 @@ def holders(ends: set[tuple[int, int]]) -> list[str]:
 def _holds(pid: str, number: str, ends: set[tuple[int, int]]) -> bool:
     path = f"/proc/{pid}/fd/{number}"
     with contextlib.suppress(OSError, ValueError):
-        # Only these are asked for more: a file of a server that is gone would not answer.
+        # Only pipes and terminals: a stat of a file on a dead server would hang.
         is_pipe = (name := os.readlink(path)).startswith("pipe:")
         if is_pipe or name.startswith("/dev/pts/"):
             found = os.stat(path)

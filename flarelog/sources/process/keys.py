@@ -1,7 +1,7 @@
-"""What is typed at flarelog's own terminal goes to the command's, key by key.
+"""The passing on of keys, from flarelog's own terminal to the command's.
 
-The command's terminal echoes what is typed, and makes signals of keys, so flarelog's own does neither meanwhile. It is
-as it was whenever flarelog stops or ends. In the background no key is taken, and the terminal is left alone.
+The command's terminal echoes the keys and makes signals of some, so flarelog's own does neither meanwhile. Its settings
+are restored whenever flarelog stops or ends. In the background no key is read, and the terminal is left alone.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import signal
 import termios
 
 MOST = 4096  # bytes at once
-TICK = 0.25  # seconds between two looks in the background, where nobody tells that it is over
-_SET_UP = 64  # bytes, of the kernel's termios or more
+TICK = 0.25  # seconds between two looks in the background, because no signal tells of a return to the foreground
+_SET_UP = 64  # bytes, at least the size of the kernel's termios
 _TYPED = (
     termios.BRKINT | termios.ICRNL | termios.IGNCR | termios.INLCR | termios.INPCK | termios.ISTRIP | termios.IXON
     | termios.PARMRK
@@ -25,7 +25,7 @@ _OF_LINES = termios.ECHO | termios.ECHONL | termios.ICANON | termios.IEXTEN | te
 
 
 def can_be_typed() -> bool:
-    """Whether stdin is the terminal of this session: of another one's, somebody else takes the keys."""
+    """Whether stdin is the terminal of this session: another session reads the keys of its own terminal."""
     with contextlib.suppress(OSError):
         os.tcgetpgrp(0)
         return True
@@ -33,27 +33,27 @@ def can_be_typed() -> bool:
 
 
 def in_front() -> bool:
-    """Whether the terminal's keys are for this process."""
+    """Whether this process is in the terminal's foreground."""
     with contextlib.suppress(OSError):
         return os.tcgetpgrp(0) == os.getpgrp()
     return False
 
 
 class Keys:
-    """What is typed, and how the terminal was before. The process that gives the keys on may be killed: the latter is
-    in memory that is shared with it.
+    """The keys, and the saved settings of the terminal. The settings are in shared memory, because the process that
+    passes the keys on may be killed.
     """
 
     def __init__(self) -> None:
-        self._before = mmap.mmap(-1, mmap.PAGESIZE)  # 1 where the terminal is changed, and how it was
+        self._before = mmap.mmap(-1, mmap.PAGESIZE)  # 1 where the settings are changed, and the saved settings
 
     def give_on(self, leash: int, master: int) -> None:
-        """Give on what is typed to the terminal of which *master* is the other end, until *leash* ends."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTIN, signal.SIGTTOU})  # an error says the same
+        """Pass the keys on to the terminal with the other end *master*, until *leash* closes."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTIN, signal.SIGTTOU})  # a read fails with EIO instead
         taken_over, typed = False, b""
         while True:
             if not in_front():
-                self._before[0] = taken_over = False  # whoever is in front sets it up
+                self._before[0] = taken_over = False  # the process in the foreground owns the settings
                 if _ended(leash, TICK):
                     break
                 continue
@@ -74,7 +74,7 @@ class Keys:
                 continue
             with contextlib.suppress(OSError):
                 typed = os.read(0, MOST)
-            if not typed and _ended(leash, TICK):  # it went to the background, or is gone
+            if not typed and _ended(leash, TICK):  # this process is in the background, or the terminal is gone
                 break
         self.let_be()
 
@@ -91,7 +91,7 @@ class Keys:
             termios.tcsetattr(0, termios.TCSANOW, raw)
 
     def let_be(self) -> None:
-        """The terminal is as it was, if it is still this process's: in the background it is somebody else's."""
+        """Restore the terminal's settings, if this process is in the foreground: otherwise another owns them."""
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
         with contextlib.suppress(OSError):
             if self._before[0] and in_front():
@@ -106,10 +106,10 @@ def _ended(leash: int, seconds: float) -> bool:
 
 
 def _type(master: int, typed: bytes) -> bytes:
-    """Returns what the command's terminal does not take yet."""
+    """Write *typed* to *master*; returns the bytes that the terminal does not take yet."""
     try:
         return typed[os.write(master, typed) :]
     except BlockingIOError:
         return typed
-    except OSError:  # nobody has it open
+    except OSError:  # no process has the terminal open
         return b""

@@ -1,7 +1,7 @@
-"""What a command's logs are called, and where its spool is.
+"""The names of a command's logs, and the place of its spool.
 
-``{RANK}`` in a name is the variable's value, whichever variable it is. A name that another command holds gets a number:
-two commands of one name are two logs.
+``{RANK}`` in a name is the value of a variable, any variable. A name that another command holds gets a number: two
+commands of one name are two logs.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from flarelog.replace import make_directory
 from flarelog.text import quoted
 from flarelog.values import frozen
 
-MANY = 1000  # commands of one name at once
-_MOST = 64 << 10  # bytes of a lock that are read
+MANY = 1000  # commands of one name at the same time
+_MOST = 64 << 10  # bytes of a lock file that are read
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def filled(name: str, env: Mapping[str, str]) -> str:
-    """*name* with the values of the variables in braces; one that is not set is ``none``."""
+    """*name* with the values of the variables in braces; an unset one becomes ``none``."""
     return _BRACES.sub(lambda found: _UNFIT.sub("_", env.get(found[1], "")).strip(".") or "none", name)
 
 
@@ -38,7 +38,7 @@ def default_site(env: Mapping[str, str]) -> str:
 
 
 def default_run(command: str, env: Mapping[str, str], now: float) -> str:
-    """The job's id where a scheduler gave one; else the command's name and the time."""
+    """The job's id if a scheduler set one; otherwise the command's name and the time."""
     job = env.get("SLURM_JOB_ID")
     if job:
         return _fit(f"slurm-{job}")
@@ -50,7 +50,7 @@ def _fit(name: str) -> str:
 
 
 def own_directory(env: Mapping[str, str]) -> str:
-    """A directory of this user's for spools, which outlives a reboot where it can. Raises OSError."""
+    """A directory of this user's for spools, which survives a reboot where possible. Raises OSError."""
     name = f"flarelog-{os.getuid()}"
     trouble: OSError | None = None
     for base in ("/var/tmp", env.get("TMPDIR") or "/tmp"):  # noqa: S108  it is this user's alone, or not taken
@@ -71,17 +71,17 @@ def own_directory(env: Mapping[str, str]) -> str:
 
 @frozen
 class Place:
-    """Where one command's logs are. The lock is held until the descriptor is closed everywhere."""
+    """The place of one command's logs. The lock is held until every copy of its descriptor is closed."""
 
     root: str
-    log: str  # as asked for, or with a number
+    log: str  # as requested, or with a number
     held: str  # the lock's path
     lock: int
 
 
 def hold(base: str, log: str, *, apart: bool, logs: Callable[[str], Collection[str]]) -> Place:
-    """A place in *base* that no other command holds; *apart*: in a directory of its own. The lock is where the logs
-    are: a command within this one asks there. *logs*: what the command writes under a name.
+    """Lock a place in *base* that no other command holds. *apart*: in a directory of its own; *logs*: the logs that the
+    command writes under a name. The lock is beside the logs, because a nested command looks there.
 
     Raises OSError, InvalidName.
     """
@@ -95,7 +95,7 @@ def hold(base: str, log: str, *, apart: bool, logs: Callable[[str], Collection[s
         make_directory(root, 0o700)
         try:
             lock = _lock(held)
-        except FileNotFoundError:  # a command that ended removed the directory meanwhile
+        except FileNotFoundError:  # a command that ended removed the directory in the meantime
             make_directory(root, 0o700)
             lock = _lock(held)
         if lock is None:
@@ -103,7 +103,7 @@ def hold(base: str, log: str, *, apart: bool, logs: Callable[[str], Collection[s
         place = Place(root, named, held, lock)
         if not named or _fits(os.path.join(root, named), named in logs(named)):
             claim = _Claim(tuple(logs(named)), apart)
-            _write(lock, claim)  # before the others are looked at: of two at once, one sees the other at least
+            _write(lock, claim)  # before the other locks are read: of two concurrent commands, one sees the other
             if not any(_in_the_way(path, claim.logs) for path in _locks_beside(place, apart=apart)):
                 return place
         if apart:
@@ -113,13 +113,13 @@ def hold(base: str, log: str, *, apart: bool, logs: Callable[[str], Collection[s
 
 
 def _fits(path: str, single: bool) -> bool:
-    """Whether nothing is at *path*, or what an earlier command of the same form left."""
+    """Whether *path* is free, or left by an earlier command with the same number of logs."""
     return not os.path.lexists(path) or os.path.isdir(path) != single
 
 
 @frozen
 class _Claim:
-    """What stands in a lock: the logs that its holder writes, and whether their directory is the holder's own."""
+    """The content of a lock file: its holder's logs, and whether their directory is the holder's own."""
 
     logs: tuple[str, ...]
     apart: bool
@@ -130,13 +130,13 @@ def _lock_name(key: str) -> str:
 
 
 def _write(lock: int, claim: _Claim) -> None:
-    with contextlib.suppress(OSError):  # on a full disk a lock is still one of its name
+    with contextlib.suppress(OSError):  # on a full disk the lock still guards its own name
         os.ftruncate(lock, 0)
         os.pwrite(lock, json.dumps({"logs": claim.logs, "apart": claim.apart}).encode(), 0)
 
 
 def _claim(path: str) -> _Claim:
-    """What the lock at *path* says; one of an older version says nothing."""
+    """The content of the lock at *path*; empty for an older version's."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError), _opened(path) as file:
         said = json.loads(file.read(_MOST))
         return _Claim(tuple(map(str, said["logs"])), bool(said["apart"]))
@@ -144,12 +144,12 @@ def _claim(path: str) -> _Claim:
 
 
 def _opened(path: str) -> BinaryIO:
-    """Without waiting: a directory that the user named may hold anything. Raises OSError."""
+    """Open *path* without blocking, because a user's directory may hold a FIFO. Raises OSError."""
     return open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
 
 
 def _locks_beside(place: Place, *, apart: bool) -> Iterator[str]:
-    """The locks of the other commands of the same run and site, as far as they are known here."""
+    """The locks of the other commands of the same run and site, in the directories known here."""
     root = os.path.abspath(place.root)
     own = os.path.join(root, os.path.basename(place.held))
     roots = [root]
@@ -157,7 +157,7 @@ def _locks_beside(place: Place, *, apart: bool) -> Iterator[str]:
         above = os.path.dirname(root)
         roots = [os.path.join(above, name) for name in os.listdir(above)]
     for directory in roots:
-        with contextlib.suppress(OSError):  # a file, or it is gone
+        with contextlib.suppress(OSError):  # a file, or a directory that is gone
             for name in os.listdir(directory):
                 path = os.path.join(directory, name)
                 if name.startswith(".") and name.endswith(".lock") and path != own:
@@ -165,28 +165,28 @@ def _locks_beside(place: Place, *, apart: bool) -> Iterator[str]:
 
 
 def _in_the_way(path: str, logs: Collection[str]) -> bool:
-    """Whether the holder of the lock at *path* writes one of *logs*, or what cannot be beside one of them."""
+    """Whether the holder of the lock at *path* writes one of *logs*, or a path that conflicts with one."""
     others = _claim(path).logs
     return any(_meet(log, other) for log in logs for other in others) and _is_held(path)
 
 
 def _meet(log: str, other: str) -> bool:
-    # Not where the other is higher up than the log's own directory: no number behind the name helps there.
+    # A file *other* above the directory of *log* is left out: a number after the name would not help.
     return log == other or other.startswith(f"{log}/") or os.path.dirname(log) == other
 
 
 def _is_held(path: str) -> bool:
     with contextlib.suppress(OSError), _opened(path) as file:
         return locks.take(file.fileno(), shared=True) is False
-    return False  # it is gone
+    return False  # the lock file is gone
 
 
 def discard(place: Place) -> None:
-    """Remove the empty directories of a command that had a place of its own, and those of its site and run; not what
-    the user named.
+    """Remove the empty directories of a command that had a place of its own, and the empty ones of its site and run;
+    keep the directory that the user named.
     """
     with contextlib.suppress(OSError):
-        with contextlib.suppress(FileNotFoundError):  # it went with its directory
+        with contextlib.suppress(FileNotFoundError):  # the lock file went with its directory
             os.unlink(place.held)
         for directory, _, _ in os.walk(place.root, topdown=False):
             os.rmdir(directory)
@@ -196,7 +196,7 @@ def discard(place: Place) -> None:
 
 
 def _lock(path: str) -> int | None:
-    """A descriptor of the file at *path*, locked; None where somebody has it. Raises OSError."""
+    """A descriptor of the file at *path*, locked; None where another process holds the lock. Raises OSError."""
     while True:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         if locks.take(lock) is False:
@@ -205,11 +205,11 @@ def _lock(path: str) -> int | None:
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), os.stat(path)):
                 return lock
-        os.close(lock)  # the one who held it removed it meanwhile
+        os.close(lock)  # the previous holder removed the file in the meantime
 
 
 def checked(run: str, site: str, log: str, *, alone: bool = False) -> None:
-    """*alone*: *log* is a file, and no directory of two. Raises InvalidName."""
+    """Check the names. *alone*: *log* is a file, not a directory of two. Raises InvalidName."""
     run_name(run)
     site_name(site)
     if log:

@@ -1,4 +1,4 @@
-"""What of a command is kept and how: each option once, with its default and what is to be known of it."""
+"""The options of a command's output: each once, with its default and its help."""
 
 from __future__ import annotations
 

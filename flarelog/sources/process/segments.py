@@ -1,9 +1,9 @@
-"""The files of one log's spool, from the side of its writer.
+"""The files of one log's spool, from the side of the writer.
 
-``NAME`` is written; it is closed and renamed to ``NAME.00000007`` when it is full, and the oldest go when all of them
-together have more bytes than are granted. Of those that go the last bytes are kept: what is masked behind them depends
-on them. Bytes are moved from the pipe by the kernel (splice): a spooler that is killed leaves in the pipe what it did
-not write.
+The writer appends to ``NAME``. A full segment is closed and renamed to ``NAME.00000007``, and the oldest segments are
+dropped when all of them exceed the granted bytes. The last bytes of a dropped segment are kept, because the masking of
+the next one depends on them. The kernel moves the bytes out of the pipe (splice): a killed spooler leaves unwritten
+bytes in the pipe.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from flarelog.sources.spool import (
     segments,
 )
 
-SHARE = 8  # a segment's part of all bytes that are granted
+SHARE = 8  # a segment is this fraction of the granted bytes
 LARGEST = 64 << 20  # bytes of a segment
 SMALLEST = 4096
 MOVED = 1 << 20  # bytes at once
-COPIED = 1 << 16  # bytes at once, where they are read and written
-FREE = 1 << 20  # bytes that a file system has, before a spool that was full is written again
+COPIED = 1 << 16  # bytes at once, without splice
+FREE = 1 << 20  # free bytes of a file system before a spool that was full is written again
 
 _UNSPLICED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class Segments:
-    """One log's spool; *path* is the newest segment's, *most* the bytes of all."""
+    """One log's spool; *path*: the newest segment; *most*: bytes of all segments."""
 
     def __init__(self, path: str, most: int, token: str, shared: Shared) -> None:
         self.path, self.most, self.token, self.shared = path, most, token, shared
@@ -50,17 +50,17 @@ class Segments:
         self._null = -1
         self._splices = True
         self._known: dict[int, Segment] = {}  # by number
-        self._lead = ("", -1, b"")  # the command, up to where of its output, and what was kept last
+        self._lead = ("", -1, b"")  # the command, where the kept bytes end in its output, and those bytes
 
     def begin(self) -> None:
-        """Begin the first segment of a command's output, behind what an earlier one left. Raises OSError."""
+        """Begin the first segment of a command's output, after an earlier command's segments. Raises OSError."""
         make_directory(os.path.dirname(self.path), 0o700)
         self._known = {one.number: one for one in segments(beside(self.path))}
         known = [*(number for number, _ in self._renamed()), *self._known]
-        self._next(max(known, default=-1) + 2)  # the one between is that of what is there
+        self._next(max(known, default=-1) + 2)  # the number in between goes to the existing newest segment
 
     def adopt(self) -> None:
-        """Go on where a spooler was killed. Raises OSError."""
+        """Continue where a spooler was killed. Raises OSError."""
         self._known = {one.number: one for one in segments(beside(self.path))}
         mine = [one for one in self._known.values() if one.token == self.token]
         last = mine[-1] if mine else None
@@ -69,16 +69,16 @@ class Segments:
             if last is not None and os.fstat(fd).st_ino == last.inode:
                 self.fd, self._size = fd, os.lseek(fd, 0, os.SEEK_END)
                 self.shared.segment = last.number
-                # It may have been killed between a splice and the count of it.
+                # The spooler may have been killed between a splice and its count.
                 self.shared.taken = max(self.shared.taken, last.base + self._size)
                 return
             os.close(fd)
         self._next((last.number if last is not None else self.shared.segment) + 1)
 
     def take(self, pipe: int) -> int:
-        """Move what is in *pipe* into the spool; returns how much, 0 at its end.
+        """Move the bytes of *pipe* into the spool; returns how many, 0 at its end.
 
-        What cannot be spooled is passed over. Raises BlockingIOError when nothing is there.
+        Bytes that cannot be spooled are skipped. Raises BlockingIOError when the pipe is empty.
         """
         if self.shared.trouble or (self._size >= self._room and not self._turn()):
             return self._pass_over(pipe)
@@ -101,7 +101,7 @@ class Segments:
         return len(data)
 
     def _write(self, data: memoryview) -> None:
-        """What splice cannot move, a terminal's output say."""
+        """Write *data* where splice does not work, as for a terminal's output."""
         while data:
             try:
                 count = os.write(self.fd, data)
@@ -126,15 +126,15 @@ class Segments:
         return count
 
     def runs(self, pid: int, started: int) -> None:
-        """Write down which process the command is. Raises OSError."""
+        """Record which process the command is. Raises OSError."""
         self._write_down(command_line(self.token, pid, started))
 
     def end(self, how: Exit) -> None:
-        """Write down how the command ended. Raises OSError."""
+        """Record how the command ended. Raises OSError."""
         self._write_down(ending_line(how))
 
     def discard(self) -> None:
-        """Nothing is spooled: take back what was begun, unless it stands behind another one's output."""
+        """Remove the empty spool that was begun, unless it follows an earlier command's output."""
         with contextlib.suppress(OSError):
             if not self._renamed() and not (os.path.lexists(self.path) and os.stat(self.path).st_size):
                 for path in (self.path, beside(self.path), lead_path(beside(self.path))):
@@ -142,7 +142,7 @@ class Segments:
                         os.unlink(path)
 
     def finish(self) -> None:
-        """Nothing more comes. An empty segment behind what could not be spooled tells how much that was."""
+        """End the spool. An empty segment after skipped bytes tells how many they were."""
         if self.shared.trouble:
             with contextlib.suppress(OSError):
                 self._next(self.shared.segment + 1)
@@ -160,7 +160,7 @@ class Segments:
         self.close()
 
     def retry(self) -> None:
-        """Try again to spool, in a segment of its own: what was passed over is missing before it."""
+        """Try to spool again, in a new segment, whose base tells how many bytes were skipped before it."""
         with contextlib.suppress(OSError):
             found = os.statvfs(os.path.dirname(self.path))
             if found.f_bavail * found.f_frsize >= FREE:
@@ -168,7 +168,7 @@ class Segments:
                 self.shared.trouble = 0
 
     def _turn(self) -> bool:
-        """Begin the next segment, and let the oldest go."""
+        """Begin the next segment, and drop the oldest; False on failure."""
         try:
             self._next(self.shared.segment + 1)
         except OSError as error:
@@ -199,7 +199,7 @@ class Segments:
     def _write_down(self, said: bytes) -> None:
         fd = os.open(beside(self.path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            line = b"\n" + said  # what was cut off before ends here
+            line = b"\n" + said  # a torn line ends here
             if os.write(fd, line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         finally:
@@ -210,7 +210,7 @@ class Segments:
         return os.path.join(directory, f".{name}{added}")
 
     def _renamed(self) -> list[tuple[int, str]]:
-        """The numbers and paths of the segments that were renamed, the oldest first."""
+        """The numbers and paths of the renamed segments, the oldest first."""
         directory, name = os.path.split(self.path)
         pattern = re.compile(re.escape(name) + r"\.(\d{8})")
         with os.scandir(directory) as entries:
@@ -238,14 +238,14 @@ class Segments:
         """The segment at *path*, which was renamed to *number*."""
         with contextlib.suppress(FileNotFoundError):
             inode = os.stat(path).st_ino
-            for known in (number, number - 1):  # the last one of a command got the next number
+            for known in (number, number - 1):  # the last segment of a command got the next number
                 if (one := self._known.get(known)) is not None and one.inode == inode:
                     return one
         return None
 
     def _tell_gone(self, gone: Segment, size: int) -> bool:
-        """Write down that *gone*, of *size* bytes, is let go, where no later segment of its command tells of it; False
-        where that failed.
+        """Record the drop of *gone*, of *size* bytes, unless a later segment of its command tells of it; False on
+        failure.
         """
         following = self._known.get(gone.number + 1)
         if following is not None and following.token == gone.token:
@@ -256,7 +256,7 @@ class Segments:
         return False
 
     def _keep_lead(self, gone: Segment, path: str, size: int) -> None:
-        """Keep the last bytes up to the end of the segment *gone*; where that fails, more is masked behind it."""
+        """Keep the last bytes up to the end of the segment *gone*; on failure, more is masked after it."""
         token, end, before = self._lead
         if (token, end) != (gone.token, gone.base):
             before = lead(beside(self.path), gone.token, gone.base)
@@ -269,7 +269,7 @@ class Segments:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(new)
             fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with open(fd, "wb") as file:  # no command waits until it is on the disk
+            with open(fd, "wb") as file:  # without fsync, because the command's output waits meanwhile
                 file.write(lead_line(gone.token, gone.base + size) + data)
             os.rename(new, kept)
 
@@ -280,4 +280,4 @@ def _read(pipe: int, most: int) -> bytes:
     except OSError as error:
         if error.errno != errno.EIO:
             raise
-        return b""  # nobody has the terminal open any more
+        return b""  # no process has the terminal open any more

@@ -1,8 +1,8 @@
-"""The sidecar of a spool: a process that is started beside the command, and again when it was killed.
+"""The sidecar of a spool: a process beside the command, restarted when it was killed.
 
-It drains when its stdin ends, which guard and spooler hold: so it does when both are gone, however they ended. Its last
-line on stdout names the files that the site's policy leaves out. Those are kept, whatever became of the others; and
-where no line told it, nothing is removed.
+The sidecar drains when its stdin closes, which guard and spooler hold: it drains once both are gone, however they
+ended. Its last line on stdout names the files that the site's policy leaves out. Those files are always kept; without
+that line nothing is removed.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from flarelog.sources.process.names import Place, discard
 from flarelog.sources.spool import beside, lead_path, log_of
 from flarelog.text import legible
 
-_FIRST, _LONGEST = 0.5, 30.0  # seconds before it is started again
+_FIRST, _LONGEST = 0.5, 30.0  # seconds before a restart
 _TRIES = 3  # once the command has ended
-_WORD = 0.5  # seconds that the last words wait for a line that the sidecar is saying
-_NAMED = 3  # logs that are named where some were left out
+_WORD = 0.5  # seconds that the last messages wait for a line that the sidecar is writing
+_NAMED = 3  # omitted logs that a message names
 _FINAL = (USAGE, NOT_ALLOWED, CONFIGURATION)
 
 
 class Sending:
-    """The sidecar with the arguments *argv*, over the spool at *place*; *later* sends the rest by hand."""
+    """The sidecar with the arguments *argv*, over the spool at *place*; *later*: the command that sends the rest."""
 
     def __init__(
         self, argv: Sequence[str], env: Mapping[str, str], place: Place, later: str, say: Callable[[str], None]
     ) -> None:
-        self.due = math.inf  # when it is to be started again
-        self.over = False  # it has ended, and is not started again
+        self.due = math.inf  # the time of the sidecar's next start
+        self.over = False  # the sidecar has ended, and is not restarted
         self._argv, self._env, self._place, self._later, self._say = list(argv), env, place, later, say
         self._root = place.root
         self._leash, self._hold = os.pipe2(os.O_CLOEXEC)
@@ -50,7 +50,7 @@ class Sending:
         self._refused = False
 
     def start(self, mask: set[int]) -> None:
-        """Start the sidecar. What it says goes to stderr."""
+        """Start the sidecar. Its messages go to stderr."""
         self.due, self._began_again = math.inf, time.monotonic()
         if self._said >= 0:
             os.close(self._said)
@@ -70,7 +70,7 @@ class Sending:
             self._retry()
 
     def ended(self, pid: int, status: int, now: float) -> None:
-        """A process ended that may have been the sidecar."""
+        """Handle the end of a process, which may be the sidecar."""
         if pid != self._pid:
             return
         self._pid = 0
@@ -96,30 +96,30 @@ class Sending:
         self._wait = min(2 * self._wait, _LONGEST)
 
     def finish(self) -> None:
-        """Nothing more is spooled: the sidecar drains."""
+        """Let the sidecar drain: nothing more is spooled."""
         self._finishing = True
         self.let_go()
         if not self._pid and self.due < math.inf:
             self.due, self._wait = 0.0, _FIRST
 
     def stop(self) -> None:
-        """What is not sent by now is left. Whoever sends it later is alone, nothing is said behind the last words."""
+        """Kill the sidecar, so that a later sender is alone and no message follows the last ones. Unsent bytes stay."""
         if self._pid:
             os.kill(self._pid, signal.SIGKILL)
 
     def let_go(self) -> None:
-        """Hold the sidecar no longer."""
+        """Close this process's end of the sidecar's stdin."""
         if self._hold >= 0:
             os.close(self._hold)
             self._hold = -1
 
     def conclude(self, *, left: bool) -> None:
-        """Remove what is stored; of the rest, say where it is. *left*: the spool is still written to."""
+        """Remove what is stored, and say where the rest is. *left*: processes still write to the spool."""
         self._have_the_word()
         kept = self._left_out()
         later = f"sends it: {self._later}"
         if kept == []:
-            # What is lost already keeps nobody from removing the rest once it is stored.
+            # Bytes already lost are no reason to keep the rest once it is stored.
             later = f"sends and removes it: {self._later} --accept-gaps && {removal(self._root)}"
         if left:
             self._say(
@@ -142,21 +142,21 @@ class Sending:
             self._say(f"the site's policy leaves out {named}: {self._root} keeps what was not sent")
 
     def _have_the_word(self) -> None:
-        """The sidecar, which asks for the word before each line, says nothing from now on."""
+        """Silence the sidecar, which takes a lock before each line."""
         until = time.monotonic() + _WORD
         while self._said >= 0 and not has_the_word(self._said) and time.monotonic() < until:
             time.sleep(0.005)
 
     def _left_out(self) -> list[str] | None:
-        """The files below the root that the site's policy leaves out; None where the sidecar has not said it."""
+        """The files below the root that the site's policy leaves out; None where the sidecar has not named them."""
         with contextlib.suppress(OSError, ValueError, IndexError):
             said = os.pread(self._said, os.fstat(self._said).st_size, 0)
             return list(map(str, json.loads(said.split(b"\n")[-2])))
         return None
 
     def _remove(self, kept: Sequence[str]) -> None:
-        """Remove the spool but the files *kept*, and what is written down beside them."""
-        import shutil  # the command began long ago
+        """Remove the spool except for the files *kept* and the records beside them."""
+        import shutil  # imported late, to keep the command's start fast
 
         if not kept:
             shutil.rmtree(self._root, ignore_errors=True)
@@ -175,8 +175,8 @@ class Sending:
 
 
 def removal(root: str) -> str:
-    """What a shell removes the spool *root* with, and the directories of its site and run where nothing else is in
-    them, as ``discard`` does.
+    """The shell command that removes the spool *root*, and the directories of its site and run where they are empty, as
+    ``discard`` does.
     """
     of_site = os.path.dirname(root)
     empty = ["rmdir", "--ignore-fail-on-non-empty", of_site, os.path.dirname(of_site)]
@@ -184,7 +184,7 @@ def removal(root: str) -> str:
 
 
 def _paper() -> int:
-    """What the sidecar can write on without waiting; on the null device where there is no memory for it."""
+    """A file that the sidecar can write without blocking; the null device when out of memory."""
     try:
         return os.memfd_create("said", os.MFD_CLOEXEC)
     except OSError:

@@ -1,6 +1,6 @@
-"""What guard, spooler and copier know of a stream together: a page of memory that outlives each of them.
+"""The shared state of guard, spooler and copier for a stream: a page of memory that outlives each of them.
 
-Each number has one writer. What is counted here is for people and for the copy; no byte's place depends on it.
+Each number has one writer. The counts here serve messages and the copy; no byte's offset depends on them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Shared:
     """Numbers of one stream, in memory that forks share. The spooler writes the first five, the copier the next two."""
 
     taken = _Number(0)  # bytes that left the pipe
-    lost = _Number(1)  # of them, those that were not spooled
-    segment = _Number(2)  # the newest one's number
+    lost = _Number(1)  # bytes that left the pipe and were not spooled
+    segment = _Number(2)  # the newest segment's number
     done = _Number(3)  # 1 when the pipe has ended
-    trouble = _Number(4)  # the errno for which bytes are being lost, 0 while none are
-    copied = _Number(5)  # bytes of the output that were written on, or passed over
-    gone = _Number(6)  # 1 when nobody reads the copy
+    trouble = _Number(4)  # the errno of the failure that is losing bytes, 0 without one
+    copied = _Number(5)  # bytes of the output that were copied or skipped
+    gone = _Number(6)  # 1 when the copy's reader is gone
     over = _Number(7)  # 1 when the guard lets the spooler end before the pipe has
 
     def __init__(self) -> None:

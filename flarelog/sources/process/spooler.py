@@ -1,7 +1,7 @@
-"""The spooler: a process that moves what a command says from its pipes into its spool, and does nothing else.
+"""The spooler: a process that moves a command's output from its pipes into its spool, and does nothing else.
 
-It waits for a few milliseconds behind small pieces, so that a command that writes line by line wakes it a few hundred
-times a second and no more. Whatever goes wrong here, the pipes are emptied.
+The spooler pauses for a few milliseconds after a small piece, so that a command that writes line by line wakes it a few
+hundred times a second at most. Whatever fails here, the pipes are emptied.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flarelog.sources.process.segments import Segments
 from flarelog.sources.process.shared import Shared
 from flarelog.values import frozen
 
-PAUSE = 0.003  # seconds behind a piece that is not SMALL
+PAUSE = 0.003  # seconds after a piece smaller than SMALL
 SMALL = 1 << 17  # bytes
 RETRY_EVERY = 0.5  # seconds, while a spool cannot be written
 
@@ -26,21 +26,21 @@ RETRY_EVERY = 0.5  # seconds, while a spool cannot be written
 class Stream:
     """One of the command's outputs."""
 
-    name: str  # of its log
-    pipe: int  # its read end, which does not block
+    name: str  # the name of the output's log
+    pipe: int  # the pipe's read end, non-blocking
     segments: Segments
     shared: Shared
     bell: int  # an eventfd that the copier waits for
-    out: int  # the descriptor to which it is copied
+    out: int  # the descriptor of the copy
 
 
 def spool(streams: list[Stream]) -> None:
-    """Move all that comes, until every pipe has ended. SIGTERM: move what is there, and end, if the guard sent it.
+    """Move all bytes until every pipe has ended. On SIGTERM from the guard, move the available bytes and end.
 
-    Whoever stops a job sends SIGTERM to all its processes, and the command may have more to say.
+    A scheduler that stops a job sends SIGTERM to all its processes, and the command may write more before it ends.
     """
     told = False
-    telling = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # Python goes on waiting behind a signal's handler
+    telling = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # wakes the poll, which goes on after a signal's handler
 
     def tell(*_: object) -> None:
         if any(stream.shared.over for stream in streams):
@@ -105,7 +105,7 @@ def _ring(stream: Stream) -> None:
 
 
 def only_empty(streams: list[Stream]) -> None:
-    """What is done where spooling itself is wrong: what the command says is passed over, and counted."""
+    """Read and count the bytes without keeping them, for a spooler that keeps failing."""
     by_pipe = {stream.pipe: stream for stream in streams if not stream.shared.done}
     waiting = select.poll()
     for pipe in by_pipe:

@@ -1,1 +1,1 @@
-"""What may not leave a site: found in its bytes, and masked."""
+"""Redaction: secrets are found in the bytes, and masked."""

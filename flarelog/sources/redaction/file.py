@@ -1,7 +1,7 @@
-"""A source file of which some bytes are masked before anything above sees them.
+"""A source file that is masked before any other code sees its bytes.
 
-``size`` is how much of it may be shown, ``read`` gives what is shown, and the fingerprint is one of shown bytes. What
-only this process compares (the marker, the CRC of what was read) is of the bytes as they are, and leaves it never.
+``size`` is how much may be shown, ``read`` gives the shown bytes, and the fingerprint is one of shown bytes. The marker
+and the CRC of the read bytes are of raw bytes, and never leave this process.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from flarelog.sources.files.file import Last, SourceFile
 
 @dataclass(eq=False, slots=True)
 class RedactedFile(SourceFile):
-    """A line that is not finished is held back until it is; or until it is known that nobody goes on with it, or a
-    sidecar drains. It is then cut: shown as if the file ended there, and what comes later is another Generation.
+    """An unfinished line is held back until it is finished, or is known to stay as it is, or a sidecar drains. It is
+    then cut: masked as if the file ended there, and later bytes are another Generation.
     """
 
-    cuts: tuple[int, ...] = ()  # offsets where a line was cut, growing
-    matches: int = 0  # that were masked in what was read, and
-    hidden: int = 0  # so many bytes
-    _counted: int = 0  # up to here
-    _begun_at: int = -1  # its last Generation mark
-    _finished: int = -1  # its size when nobody wrote to it any more
-    _decided: tuple[int, int, int] = (-1, -1, 0)  # for this end and position it is decided up to there
-    _last: Last = field(default_factory=list)  # what was fetched last, and from where
-    _masked: tuple[int, int] = (0, 0)  # matches and bytes in what was read last
+    cuts: tuple[int, ...] = ()  # offsets where a line was cut, ascending
+    matches: int = 0  # masked in the bytes that were read
+    hidden: int = 0  # bytes in those matches
+    _counted: int = 0  # the offset up to which the two above count
+    _begun_at: int = -1  # the offset of the file's last Generation mark
+    _finished: int = -1  # the file's size when its last writer was gone
+    _decided: tuple[int, int, int] = (-1, -1, 0)  # (end, position, the offset decided for those two)
+    _last: Last = field(default_factory=list)  # the last fetched raw bytes, with their offset
+    _masked: tuple[int, int] = (0, 0)  # matches and bytes in the last read
 
     def shown(self, size: int) -> int:
         position = self.position
@@ -52,8 +52,8 @@ class RedactedFile(SourceFile):
         return next((cut for cut in self.cuts if cut > offset), None)
 
     def _end(self, cut: int | None) -> tuple[int, bool]:
-        """(where it ends, or was *cut*; whether nothing behind that counts). Behind a whole part of a command's output,
-        what was known there when it was cut does.
+        """(the end of the file, or *cut*; whether the bytes after it are ignored). After a complete part of a command's
+        output, the bytes known at the cut count.
         """
         size = os.fstat(self.fd).st_size
         return (size, False) if cut is None else (cut, cut < size)
@@ -74,10 +74,10 @@ class RedactedFile(SourceFile):
         self._finished = os.fstat(self.fd).st_size
 
     def added(self, room: int, now: float) -> bytes:
-        return b""  # how much of it may be shown takes a closer look
+        return b""  # the shown size needs the full path
 
     def read(self, offset: int, length: int) -> bytes:
-        """What is shown of it; nothing behind a cut at once with what is before it."""
+        """The shown bytes; a read never crosses a cut."""
         cut = self._cut_behind(offset)
         if cut is not None:
             length = min(length, cut - offset)
@@ -89,9 +89,9 @@ class RedactedFile(SourceFile):
         return data
 
     def advance(self, data: bytes) -> None:
-        """*data* is what was read last."""
+        """Advance over *data*, the last read."""
         begin, raw = self._last.pop() if self._last else (0, b"")
-        if self.position >= self._counted:  # what is read again was counted
+        if self.position >= self._counted:  # a second read is not counted again
             self.masked(*self._masked)
         at = self.position - begin
         SourceFile.advance(self, raw[at : at + len(data)])
@@ -114,7 +114,7 @@ class RedactedFile(SourceFile):
         return len(data), extend(0, data)
 
     def breaks(self) -> int:
-        """Whether a line was cut at the position, or a hole is there."""
+        """Whether a line was cut at the position, or a hole begins there."""
         cut = self.position in self.cuts and self.position != self._begun_at
         return cut or self.hole()
 

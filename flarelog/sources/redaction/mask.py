@@ -1,13 +1,13 @@
-"""What a site does not want to leave it: each match of a pattern is shown as asterisks, as many as it had bytes.
+"""The masking of a site's secrets: each match of a pattern is shown as asterisks, as many as it had bytes.
 
-Laws that hold here: what is shown of a byte is a function of the file's bytes alone, whatever is read at once, and
-from wherever; every offset and every line end stays; what is not yet decided is not shown. Nothing is read or kept
-here: *fetch*(begin, end) gives the file's bytes.
+The laws: the shown form of a byte is a function of the file's bytes alone, however they are read; every offset and
+every line end stays; an undecided byte is not shown. This module reads and keeps nothing: *fetch*(begin, end) gives the
+file's bytes.
 
-A line ends behind LF or CR: a progress bar may go on for hours without an LF. It is matched by itself. One that is
-longer than WINDOW is cut at each multiple of WINDOW in the file that has no line end in the WINDOW bytes before it,
-and each piece is matched with OVERLAP bytes of the line on both sides. So no more than twice WINDOW is ever looked
-back at. A private key is the one secret of many lines: what follows its first one is masked up to its last one, or for
+A line ends with LF or CR, because a progress bar may go on for hours without an LF. Each line is matched by itself. A
+line longer than WINDOW is cut at each multiple of WINDOW in the file that has no line end in the WINDOW bytes before
+it, and each piece is matched with OVERLAP bytes of the line on both sides. The look back is at most twice WINDOW. A
+private key is the one secret of many lines: the lines after its first one are masked up to its last one, or for
 KEY_BLOCK bytes.
 """
 
@@ -30,17 +30,17 @@ NAMES = ("tokens", "passwords", "keys", "email")
 Fetch = Callable[[int, int], bytes]
 
 WINDOW = 64 << 10  # bytes of a line that are matched at once
-OVERLAP = 4 << 10  # bytes beside a window that are looked at as well: the longest secret that a window's end cuts
-KEY_BLOCK = 16 << 10  # bytes behind the first line of a private key that are masked when no last line comes
-RULES = 4  # the version of what is masked: another one shows other bytes
+OVERLAP = 4 << 10  # bytes matched on both sides of a window: the longest secret that a window's end cuts
+KEY_BLOCK = 16 << 10  # bytes masked after the first line of a private key without a last line
+RULES = 4  # the version of the rules: another version masks differently
 
-_LOOK = 4 << 10  # bytes around what is asked for that are read first: most lines are shorter
-MARGIN = 128  # bytes that the first line of a private key has at most
+_LOOK = 4 << 10  # bytes around a request that are read first: most lines are shorter
+MARGIN = 128  # bytes of the longest first line of a private key
 
-# The hyphens behind the one may be those before the other, so that they are looked at and not consumed.
+# A lookahead, because the hyphens after one header may be those before the next.
 _KEY_BEGIN = re.compile(rb"-{4,5} ?BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?(?=( ?-{4,5}))")
 _KEY_END = re.compile(rb"-{4,5} ?END [A-Z0-9 ]{0,32}PRIVATE KEY")
-# A line of a key: base64 (the last line may be short), a word before the first of them, or nothing.
+# A line of a key: base64 (the last line may be short), a header word before the first of them, or nothing.
 _KEY_BODY = re.compile(
     rb"[A-Za-z0-9+/=]{24}|\A[ \t]*[A-Za-z0-9+/=]*[ \t]*[\r\n]*\Z|Proc-Type:|DEK-Info:|Version:|Comment:"
 )
@@ -49,7 +49,7 @@ _SHOWN = re.compile(rb"[^\r\n]")
 
 @frozen
 class Rules:
-    """What is masked: *names* of NAMES, and a site's *own* regular expressions, of bytes. Raises InvalidOption."""
+    """The rules: *names* of NAMES, and a site's *own* regular expressions, of bytes. Raises InvalidOption."""
 
     names: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
@@ -72,12 +72,12 @@ class Rules:
 
     @property
     def note(self) -> str:
-        """What a generation's notes say of these rules, so that later it can be told what its bytes were made by."""
+        """The word for these rules in a generation's notes, which tells later how its bytes were masked."""
         own = [f"own-{extend(0, chr(10).join(self.own).encode()):08x}"] if self.own else []
         return f"{REDACTED}:{RULES}:{'+'.join((*self.names, *own))}"
 
     def once(self, notes: str) -> Rules | None:
-        """The rules that a generation with these *notes* was made by; None if they cannot be told any more."""
+        """The rules that masked a generation with these *notes*; None if they are unknown."""
         said = next((word for word in notes.split(",") if word.partition(":")[0] == REDACTED), "")
         if not said:
             return Rules()
@@ -90,8 +90,8 @@ class Rules:
     # --- what is shown
 
     def decided(self, fetch: Fetch, position: int, size: int) -> int:
-        """Up to where a file of *size* bytes, shown up to *position*, can be shown: whatever is added to it, those
-        bytes will be the same.
+        """The offset up to which a file of *size* bytes, shown up to *position*, can be shown: later bytes do not
+        change the masking before it.
         """
         window = max(0, size - OVERLAP) // WINDOW * WINDOW
         begin = max(0, window - WINDOW) if window > position else position
@@ -102,12 +102,12 @@ class Rules:
         return max(position, end)
 
     def show(self, fetch: Fetch, offset: int, length: int, end: int, torn: int = -1) -> tuple[bytes, int, int]:
-        """(what is shown of the *length* bytes at *offset*, how many matches begin there, how many bytes are masked).
+        """(the shown form of the *length* bytes at *offset*, how many matches begin there, how many bytes are masked).
 
-        *end*: where the file ends, or counts as ended. A line that is unfinished there is shown as if it ended, but
-        for its last word, which may be the beginning of a secret; where there are own patterns, nothing is shown of it.
-        Empty when the file has become shorter meanwhile. *torn*: where the text begins whose beginning is not known:
-        what may be the rest of a secret is masked there.
+        *end*: where the file ends, or counts as ended. A line unfinished there is shown as if it ended, except for its
+        last word, which may be the beginning of a secret; with own patterns, nothing of it is shown. Empty when the
+        file has become shorter meanwhile. *torn*: where the text continues after unknown bytes; a possible rest of a
+        secret is masked there.
         """
         last = min(offset + length, end)
         if last <= offset:
@@ -138,12 +138,12 @@ class Rules:
         return bytes(out), matches, masked
 
     def _spans(self, text: _Text, last: int) -> Iterator[tuple[int, int]]:
-        """What is to be masked in the pieces of *text* up to the one with the byte before *last*."""
+        """The spans to mask in the pieces of *text* up to the one with the byte before *last*."""
         end = text.piece(last - 1)[1]
         unusual = sorted(set(text.unusual(end)))
         at = text.begin
         for begin in (*unusual, end):
-            if at < begin:  # whole lines are looked at all at once: they do not matter to each other
+            if at < begin:  # whole lines are independent, and are matched all at once
                 whole = text.raw[at - text.left : begin - text.left]
                 found = chain(_secrets(whole, self.names), *(own.find(whole) for own in self._own))
                 yield from ((at + one, at + other) for one, other in found)
@@ -161,26 +161,26 @@ class Rules:
                     yield one, other
 
     def _keys(self, text: _Text) -> Iterator[tuple[int, int]]:
-        """What stands between the first and the last line of a private key."""
+        """The spans between the first and the last line of a private key."""
         if "keys" not in self.names:
             return
         begins, ends = set[int](), set[int]()
         at = -1
         while (at := text.raw.find(b"VATE KEY", at + 1)) >= 0:
             around = max(0, at - MARGIN), at + MARGIN
-            # Of others that are near, this part of the text may show a part only.
+            # Neighbours may be cut off by these bounds, and are matched on their own turn.
             begins.update(m.end(1) for m in _KEY_BEGIN.finditer(text.raw, *around) if m.start() <= at < m.end())
             ends.update(m.start() for m in _KEY_END.finditer(text.raw, *around) if m.start() <= at < m.end())
         stops = [*sorted(ends), len(text.raw)]
         for begin in begins:
             stop = min(stops[bisect_left(stops, begin)], begin + KEY_BLOCK)
-            shown = _SHOWN.search(text.raw, begin, stop)  # where nothing but line ends follows yet, nothing is masked
+            shown = _SHOWN.search(text.raw, begin, stop)  # nothing is masked while only line ends follow
             if shown is not None:
                 yield text.left + shown.start(), text.left + stop
 
     def _rest(self, head: bytes) -> int:
-        """How many bytes of *head*, with which a text goes on of which nobody knows what was before, may be the rest of
-        a secret: a line's, and those of a key behind it.
+        """How many bytes of *head*, which follows unknown bytes, may be the rest of a secret: of a line's, and of a key
+        after it.
         """
         at = min(_line_behind(head, 0), OVERLAP)
         while "keys" in self.names and at < len(head):
@@ -208,7 +208,7 @@ class _Text:
         return self.left + len(self.raw)
 
     def piece(self, at: int) -> tuple[int, int]:
-        """Where the piece with the byte at *at* begins and ends."""
+        """The bounds of the piece with the byte at *at*."""
         window = at // WINDOW * WINDOW
         line = _line_end(self.raw, max(self.begin, window - WINDOW) - self.left, at - self.left)
         begin = self.left + line if line else self.begin if self.begin > window - WINDOW else window
@@ -216,7 +216,7 @@ class _Text:
         return begin, self._next_line(at, min(end, self.right)) or min(end, self.right)
 
     def _next_line(self, at: int, high: int) -> int:
-        """Where the first line begins whose end before it lies between *at* and *high*; 0 if there is none."""
+        """The beginning of the first line after a line end between *at* and *high*; 0 if there is none."""
         first, end = at - self.left, high - self.left
         found = self.raw.find(b"\n", first, end)
         carriage = self.raw.find(b"\r", first, end if found < 0 else found)
@@ -224,21 +224,21 @@ class _Text:
         return self.left + found + 1 if found >= 0 else 0
 
     def knows(self, at: int) -> bool:
-        """Whether everything is here that what is shown of the piece with the byte at *at* depends on."""
+        """Whether all bytes are here that the masking of the piece with the byte at *at* depends on."""
         _, end = self.piece(at)
         return (
             self.ended or self.ends_line(end) or bool(self._next_line(end, self.right)) or end + OVERLAP <= self.right
         )
 
     def ends_line(self, at: int) -> bool:
-        """Whether the byte before *at* ends a line, or none is there."""
+        """Whether the byte before *at* ends a line, or *at* is 0."""
         return at == 0 or self.raw[at - 1 - self.left] in b"\r\n"
 
     def is_line(self, begin: int, end: int) -> bool:
         return self.ends_line(begin) and self.ends_line(end)
 
     def unusual(self, end: int) -> Iterator[int]:
-        """Where the pieces begin, up to *end*, that are not a whole line."""
+        """The beginnings, up to *end*, of the pieces that are not a whole line."""
         windows = range(-(-self.begin // WINDOW) * WINDOW, end, WINDOW)
         for at in {self.begin, *windows, *(window - 1 for window in windows if window > self.begin), end - 1}:
             begin, behind = self.piece(at)
@@ -246,7 +246,7 @@ class _Text:
                 yield begin
 
     def around(self, begin: int, end: int) -> tuple[int, int, bool]:
-        """(from where, up to where a piece is matched; whether its line is unfinished there)."""
+        """(bounds within which a piece is matched, two values; whether its line is unfinished there)."""
         first = begin if self.ends_line(begin) else begin - OVERLAP
         if self.ends_line(end):
             return first, end - 1, False
@@ -256,19 +256,19 @@ class _Text:
 
 
 def _line_end(raw: bytes, begin: int, end: int) -> int:
-    """The place behind the last end of a line in that range; 0 if there is none."""
+    """The offset after the last line end in that range; 0 if there is none."""
     found = raw.rfind(b"\n", begin, end)
     return max(found, raw.rfind(b"\r", max(found, begin), end)) + 1
 
 
 def _line_behind(raw: bytes, at: int) -> int:
-    """Where the line ends that begins at *at*."""
+    """The end of the line that begins at *at*."""
     ends = [end + 1 for end in (raw.find(b"\n", at), raw.find(b"\r", at)) if end >= 0]
     return min(ends, default=len(raw))
 
 
 def _piece_begin(fetch: Fetch, offset: int) -> int:
-    """Where the piece begins in which the byte at *offset* lies."""
+    """The beginning of the piece with the byte at *offset*."""
     window = offset // WINDOW * WINDOW
     for begin in (max(0, offset - _LOOK), max(0, window - WINDOW)):
         end = _line_end(raw := fetch(begin, offset), 0, len(raw))
@@ -278,7 +278,7 @@ def _piece_begin(fetch: Fetch, offset: int) -> int:
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same bytes, in order and each once. Those that only touch stay apart: at a window's end they always do."""
+    """The spans in order, overlapping ones merged. Touching spans stay apart: a window's end makes such spans."""
     out: list[tuple[int, int]] = []
     for begin, end in sorted(spans):
         if out and begin < out[-1][1]:
@@ -289,8 +289,8 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _secrets(text: bytes, names: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """Where in *text* what *names* say is."""
-    # Its expressions take 70 ms to compile, for which a sidecar that masks nothing is not to wait.
+    """The spans of the secrets of *names* in *text*."""
+    # The import compiles expressions for 70 ms, which a sidecar without masking must not pay.
     from flarelog.sources.redaction.secret import find
 
     return find(text, names)

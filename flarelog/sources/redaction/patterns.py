@@ -1,8 +1,8 @@
-"""A site's own patterns run in google-re2, whose time grows with the length of a text alone, whatever the pattern: a
-search that has begun cannot be given up, and holds the program that flarelog is embedded in.
+"""A site's own patterns run in google-re2, whose time is linear in the text's length for every pattern: a running
+search cannot be cancelled, and blocks the program that flarelog is embedded in.
 
-A search that begins again behind each match could still look at the same text many times. So a line is looked at in
-pieces, and one in which a pattern has matched very often is masked from there on.
+A search that restarts after each match could still scan the same text many times. So a line is matched in pieces, and a
+piece with very many matches of a pattern is masked from there on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flarelog.values import frozen
 WINDOW, OVERLAP = (
     4 << 10,
     1 << 10,
-)  # bytes of a line that are looked at at once, and beside that: the longest match there
+)  # bytes of a line that are matched at once, and on both sides of that: the longest match there
 MOST = 1024  # matches of a pattern in one such piece
 
 
@@ -28,14 +28,14 @@ class OwnPattern:
 
     text: str
     _compiled: Any = field(init=False, repr=False, compare=False)
-    _anchored: bool = field(init=False, repr=False, compare=False)  # its matches may know where the line begins or ends
+    _anchored: bool = field(init=False, repr=False, compare=False)  # matches may depend on a line's bounds
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_compiled", compiled(self.text, "a site's own patterns", of_bytes=True))
         object.__setattr__(self, "_anchored", any(sign in self.text for sign in ("^", "$", "\\A", "\\z", "\\Z")))
 
     def find(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """What it matches in *text*, whole lines, each by itself; the same bytes may be in several."""
+        """The spans of the pattern's matches in *text*, whole lines, each by itself; spans may overlap."""
         at = 0
         while at < len(text):
             end = min(at + WINDOW, len(text))
@@ -43,7 +43,7 @@ class OwnPattern:
             block = text[at:end]
             first = 0
             while first < len(block):
-                if not self._anchored:  # where a line has a match, so have the lines in a row
+                if not self._anchored:  # a line with a match also has one in the joined lines
                     match = self._compiled.search(block, first)
                     if match is None:
                         break
@@ -55,7 +55,7 @@ class OwnPattern:
             at = end
 
     def spans(self, line: bytes) -> Iterator[tuple[int, int]]:
-        """What it matches in *line*, in order; the same bytes may be in several."""
+        """The spans of the pattern's matches in *line*, in order; spans may overlap."""
         for begin in range(0, len(line), WINDOW):
             low = max(0, begin - OVERLAP)
             piece = line[low : begin + WINDOW + OVERLAP]
@@ -69,7 +69,7 @@ class OwnPattern:
 
 
 def _line(text: bytes, at: int) -> tuple[int, int]:
-    """Where the line begins and ends in which the byte at *at* is."""
+    """The bounds of the line with the byte at *at*."""
     begin = max(text.rfind(b"\n", 0, at), text.rfind(b"\r", 0, at)) + 1
     end = _END.search(text, at)
     return begin, len(text) if end is None else end.start()

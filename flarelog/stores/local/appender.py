@@ -1,8 +1,8 @@
-"""The one writer of one stream in a local store: appending, committing, and recovering what a crash left.
+"""The one writer of one stream in a local store: it appends, commits, and recovers after a crash.
 
-What is committed is what the journal says; what was written behind it lies in the file already, but counts for
-nothing. One commit is under way at a time, and what is appended meanwhile goes with the next. After a commit that
-failed nobody knows what is durable: the appender ends, and the next one recovers.
+The journal says how many bytes are committed; later bytes of the file do not count. One commit runs at a time, and
+appends that come meanwhile go into the next one. After a failed commit the durable length is unknown: the appender
+ends, and the next appender recovers.
 """
 
 from __future__ import annotations
@@ -31,38 +31,34 @@ from flarelog.stores.local.lines import now
 
 log = logging.getLogger(__name__)
 
-_MARKS_A_COMMIT = 256  # while their lines are made, nobody else is served
+_MARKS_A_COMMIT = 256  # encoding their lines blocks the event loop
 _MARK_BYTES_A_COMMIT = 256 << 10
-COMPACT_AFTER = 8192  # records, of which a length takes about 50 bytes
+COMPACT_AFTER = 8192  # records; a length record takes about 50 bytes
 
 
 class Home(Protocol):
-    """What an appender needs of its store."""
+    """The part of a store that an appender uses."""
 
     layout: Layout
 
     def footprint_of(self, stream: StreamId) -> Footprint:
-        """What the logs of the stream's site take."""
+        """The footprint of the logs of the stream's site."""
 
     def epochs(self, stream: StreamId) -> Epochs:
         """The producers of the stream's site. Raises Full, Unavailable."""
 
     async def commit(self, write: Callable[[], None], sync: Callable[[], None]) -> None:
-        """Do both in a thread, with others: all *write*, then all *sync*. Raises what one of them does."""
+        """Run both in a thread, batched with other commits: all *write*, then all *sync*. Raises their errors."""
 
     def changed(self, stream: StreamId) -> None:
-        """More of it is committed, or it is sealed."""
+        """Report that *stream* has more committed bytes or marks, or is sealed."""
 
     def closed(self, appender: LocalAppender) -> None:
-        """It writes nothing more."""
+        """Report that *appender* is closed."""
 
 
 class LocalAppender:
-    """The one writer of one stream in a LocalStore.
-
-    ``journal`` holds what is committed. What was written after it lies in the file already but counts for nothing
-    until a commit.
-    """
+    """The one writer of one stream in a LocalStore. ``journal`` says how much of the stream is committed."""
 
     max_chunk = MAX_CHUNK
 
@@ -74,19 +70,19 @@ class LocalAppender:
         self._name = stream.log.rpartition("/")[2]
         self._journal_name = f".{self._name}.journal"
         self._data_fd = self._journal_fd = -1
-        self._fresh = False  # its files were made, and their directory may not be synced yet
-        self._dirty = True  # bytes may not be durable
+        self._fresh = False  # the files are new, and their directory may not be synced yet
+        self._dirty = True  # the file may have bytes that are not durable
         self._journal_size = 0
         self._journal_kept = 0  # bytes of the journal whose commit succeeded
         self._compact_at = COMPACT_AFTER
         self._written = 0
         self._written_digest = EMPTY_DIGEST
         self._new_marks: list[Mark] = []
-        self._committing: asyncio.Task[None] | None = None  # one at a time; the descriptors are its own until it ends
-        self._gone: StoreError | None = None  # why nothing may be appended any more
-        self.footprint = home.footprint_of(stream)  # its site's, this log included
+        self._committing: asyncio.Task[None] | None = None  # one at a time; it owns the descriptors until it ends
+        self._gone: StoreError | None = None  # why the appender accepts nothing more
+        self.footprint = home.footprint_of(stream)  # of the stream's site, this log included
 
-    # --- what is held
+    # --- the state
 
     @property
     def committed(self) -> int:
@@ -114,11 +110,11 @@ class LocalAppender:
 
     @property
     def told(self) -> StreamInfo:
-        """What is known of the stream."""
+        """The StreamInfo of the stream."""
         return self.journal.told(self.stream)
 
     def read(self, size: int, offset: int) -> bytes:
-        """So many bytes from *offset*, or fewer; none where it is closed."""
+        """Up to *size* bytes at *offset*; none after the appender is closed."""
         return os.pread(self._data_fd, size, offset) if self._data_fd >= 0 else b""
 
     @property
@@ -128,7 +124,7 @@ class LocalAppender:
     # --- opening
 
     def open(self) -> None:
-        """Open or create both files, and recover."""
+        """Open or create both files, and recover after a crash."""
         try:
             with self._home.layout.directory(self.stream, self.footprint) as directory:
                 self._open_in(directory)
@@ -148,7 +144,7 @@ class LocalAppender:
         if there and fresh and directory.size(name):
             path = directory.path / name
             raise Unavailable(f"{path} exists without a journal, so flarelog did not write it: move it away")
-        # Both names are durable before a byte is written, so that no crash leaves bytes that nobody vouches for.
+        # Both names are durable before a byte is written, so a crash never leaves bytes without a journal.
         self._journal_fd = directory.open(journal, flags)
         at = now()
         if fresh:
@@ -156,19 +152,19 @@ class LocalAppender:
             self._write_journal(journals.stream_line(self.stream, at))
         self._data_fd = directory.open(name, flags)
         if fresh and not there:
-            self.journal = Journal(self.stream, begun=at, records=1)  # as it would be read
+            self.journal = Journal(self.stream, begun=at, records=1)  # as replay would return it
             self._journal_kept = self._journal_size
         else:
             self._recover(directory)
-        self._fresh = fresh or self.journal.records <= 1  # as one that came no further than here
+        self._fresh = fresh or self.journal.records <= 1  # an earlier open may have crashed before its sync
 
     @property
     def path(self) -> str:
-        """Of the bytes."""
+        """The path of the file with the bytes."""
         return self._home.layout.files(self.stream)[1]
 
     def settle(self) -> None:
-        """What ``open`` made is durable; no byte is written before. Raises as it does."""
+        """Sync the directory if ``open`` created files in it, before any byte is written. Raises as ``open`` does."""
         if self._fresh and self._disk:
             try:
                 with self._home.layout.directory(self.stream) as directory:
@@ -203,12 +199,12 @@ class LocalAppender:
             self._compact(directory)
 
     def _set_aside(self, directory: Directory, raw: bytes) -> None:
-        """The journal is unusable: keep it and the bytes for people, and begin the stream anew."""
+        """Keep the unusable journal and the bytes under other names for people, and start the stream again from 0."""
         number, size = 1, os.fstat(self._data_fd).st_size
         while directory.has(aside := f".{self._name}.quarantine.{number}"):
             number += 1
         if size or raw.strip(b"\0"):
-            # The bytes go first: a crash in between leaves a journal without bytes, which is set aside in its turn.
+            # The bytes are renamed first: a crash in between leaves the unusable journal, which is set aside next time.
             os.close(self._data_fd)
             self._data_fd = -1
             directory.rename(self._name, aside)
@@ -229,18 +225,18 @@ class LocalAppender:
         holder = self.claimed_by(producer, epoch)
         known, empty = holder == self.journal.holder, self.journal.records <= 1
         line = b"" if known else journals.holder_line(holder.epoch, producer, now())
-        if empty:  # nothing of it is vouched for before its first commit, which makes this line durable as well
+        if empty:  # an empty stream needs no sync: its first commit makes this line durable as well
             self.journal.records += 1
             self._commit_now(line, _nothing)
         else:
-            # With nothing to record it is a sync all the same: what recovery found may lie in the page cache alone.
+            # Commit even without a line: the bytes that recovery found may be in the page cache alone.
             await self._record(line)
         self.journal.holder = holder
 
     # --- appending
 
     async def append(self, offset: int, data: Buffer) -> int:
-        """Write what is new of *data* to the log's file, at *offset*; the next commit makes it durable."""
+        """Write the new part of *data* to the log's file, at *offset*; the next commit makes it durable."""
         self._check()
         if offset > self._written:
             raise Hole(f"{self.stream} ends at offset {self._written}, not {offset}", committed=self.committed)
@@ -272,14 +268,14 @@ class LocalAppender:
             return self.committed
         length, marks = self._written, len(self.journal.marks) + len(self._new_marks)
         while self.committed < length or len(self.journal.marks) < marks:
-            if self._committing is None:  # what is appended meanwhile goes with the next
+            if self._committing is None:  # later appends go into the next commit
                 await self._commit(*self._batch()[:2])
             else:
                 await asyncio.shield(self._committing)
         return self.committed
 
     def _commit_all(self) -> None:
-        """Commit what was appended, to the page cache."""
+        """Commit all appends and marks to the page cache."""
         while self.behind:
             self._commit_now(*self._batch()[:2])
 
@@ -299,8 +295,8 @@ class LocalAppender:
         self._home.changed(self.stream)
 
     def _demand_files(self) -> None:
-        """Raises Unavailable where another program has removed or cut off a file of the stream: the next appender finds
-        what is left.
+        """Raises Unavailable if another program has removed or truncated a file of the stream: the next appender
+        recovers the rest.
         """
         files = (self._data_fd, self._name, self._written), (self._journal_fd, self._journal_name, self._journal_size)
         for fd, name, size in files:
@@ -343,12 +339,12 @@ class LocalAppender:
     # --- committing
 
     def _batch(self) -> tuple[bytes, Callable[[], None], bool]:
-        """The journal's next lines, what to do once they are durable, and whether that is all there is."""
+        """The journal's next lines, a function to call once they are durable, and whether no marks are left."""
         written, digest, marks, at = self._written, self._written_digest, list[Mark](), now()
         if self._new_marks:
             sizes = accumulate(size_of(mark) for mark in self._new_marks[:_MARKS_A_COMMIT])
             marks = self._new_marks[: max(1, sum(size <= _MARK_BYTES_A_COMMIT for size in sizes))]
-        if len(self._new_marks) > len(marks):  # no byte is committed before the marks that stand in front of it
+        if len(self._new_marks) > len(marks):  # bytes are committed after the marks in front of them
             left = self._new_marks[len(marks)]
             written, digest = left.offset, left.digest
         first = len(self.journal.marks)
@@ -371,7 +367,7 @@ class LocalAppender:
         self._home.changed(self.stream)
 
     async def _record(self, line: bytes) -> None:
-        """Make one journal line durable, behind whatever is being committed."""
+        """Make one journal line durable, after the running commit."""
         while self._committing is not None:
             await asyncio.shield(self._committing)
         self.journal.records += 1
@@ -383,14 +379,14 @@ class LocalAppender:
             self._commit_now(lines, done)
             return
         self._committing = asyncio.create_task(self._write(lines, done, seals))
-        # Whoever waits for it may be cancelled; what it raises is then told by the next call.
+        # If the waiting caller is cancelled, nobody awaits the task; the next call raises the task's error (_gone).
         self._committing.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.shield(self._committing)
 
     async def _write(self, lines: bytes, done: Callable[[], None], seals: bool) -> None:
-        """Make *lines*, and the bytes that they vouch for, durable, then call *done*."""
+        """Make *lines* and the bytes that they cover durable, then call *done*."""
         try:
-            data, self._dirty = self._dirty, False  # what is appended from now on goes with the next commit
+            data, self._dirty = self._dirty, False  # appends from now on go into the next commit
             if seals:
                 await self._home.commit(partial(self._write_behind, lines, data), partial(self._sync, False))
             else:
@@ -403,7 +399,7 @@ class LocalAppender:
         done()
 
     def _commit_now(self, lines: bytes, done: Callable[[], None]) -> None:
-        """As ``_write`` where durability is the memory's: a write to the page cache is not worth a thread."""
+        """Write *lines* in the event loop, then call *done*: a write to the page cache is not worth a thread."""
         try:
             self._write_journal(lines)
         except (OSError, Unavailable) as error:
@@ -412,9 +408,9 @@ class LocalAppender:
         done()
 
     def _broken(self, error: OSError | Unavailable) -> NoReturn:
-        """After a commit that failed nobody knows what is durable: this appender ends, and the next one recovers."""
+        """End this appender after a failed commit, since the durable length is unknown; the next appender recovers."""
         with contextlib.suppress(OSError):
-            # It must not believe the lines of that commit: the page cache may hold what the disk does not.
+            # The next appender must not trust the lines of the failed commit: they may be in the page cache alone.
             os.ftruncate(self._journal_fd, self._journal_kept)
             self.footprint.add(journal_bytes=self._journal_kept - self._journal_size)
         what = f"{self.stream} could not be committed behind offset {self.committed}"
@@ -436,19 +432,19 @@ class LocalAppender:
         self.footprint.add(journal_bytes=done)
 
     def _write_behind(self, lines: bytes, data: bool) -> None:
-        """As ``_write_journal``, of a seal: who lists a sealed stream does not look at its bytes."""
+        """Write a seal's *lines* after syncing the bytes, since a listing trusts a sealed stream without a check."""
         if data:
             os.fdatasync(self._data_fd)
         self._write_journal(lines)
 
     def _sync(self, data: bool) -> None:
-        # In which order the two become durable does not matter: recovery compares the range with its digest.
+        # The order of the two syncs does not matter: recovery compares the range with its digest.
         if data:
             os.fdatasync(self._data_fd)
         os.fdatasync(self._journal_fd)
 
     def _compact(self, directory: Directory) -> None:
-        """Replace the journal by one that says the same in fewer lines."""
+        """Replace the journal by an equivalent one with fewer lines."""
         raw = self.journal.compacted(os.pread(self._journal_fd, self._journal_kept, 0))
         name = f"{self._journal_name}.new"
         fd = directory.open_new(name)
@@ -467,9 +463,9 @@ class LocalAppender:
         os.close(self._journal_fd)
         self.footprint.add(journal_bytes=len(raw) - self._journal_size)
         self._journal_fd, self._journal_size, self._journal_kept = fd, len(raw), len(raw)
-        self._compact_at = COMPACT_AFTER + 2 * self.journal.records  # one that stays long is rewritten more rarely
+        self._compact_at = COMPACT_AFTER + 2 * self.journal.records  # a journal that stays long is compacted less often
         self._sync_directory(directory)
 
 
 def _nothing() -> None:
-    """Nothing is to be done once it is durable."""
+    """Do nothing once the lines are durable."""

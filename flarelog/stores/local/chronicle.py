@@ -1,10 +1,10 @@
-"""What became of a site's streams in a run, and when: a small record beside its logs, for people, years later.
+"""The events of a site's streams in a run: a small record beside the site's logs, for people, years later.
 
-    ROOT/RUN/.SITE.events     lines as a journal's; nothing in it says anything of bytes
+    ROOT/RUN/.SITE.events     lines in the journal's format; the record says nothing about bytes
 
-A line tells of all streams to which the same happened in the same moment, so that a link that is cut costs one line and
-not thousands. The record is never longer than LIMIT: then its middle is forgotten, and a line says how much that was.
-It is written without waiting for the disk: a kill costs the last second of it, a torn line costs itself.
+One line names all streams with the same event at the same moment, so that a lost connection costs one line and not
+thousands. A record that would exceed LIMIT loses its middle, and a line says how much was dropped. Writes do not wait
+for the disk: a kill costs the last second of the record, and a torn line costs only itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from flarelog.stores.local import lines
 from flarelog.stores.moments import FORGOTTEN, Happening
 
 LIMIT = 256 << 10  # bytes of a record
-KEPT = 64 << 10  # bytes, of its begin and of its end, when the middle is forgotten
+KEPT = 64 << 10  # bytes kept at the start and at the end of a record whose middle is dropped
 
 
 def name_of(site: str) -> str:
@@ -42,7 +42,7 @@ def line(happening: Happening) -> bytes:
 
 
 def happenings(raw: bytes) -> Iterator[Happening]:
-    """Those that *raw* tells of, in the order in which they were written; what makes no sense is left out."""
+    """The happenings in *raw*, in the order in which they were written; invalid lines are skipped."""
     for record in lines.records(raw):
         if record is None or record.get("t") != "event":
             continue
@@ -60,12 +60,12 @@ def happenings(raw: bytes) -> Iterator[Happening]:
 
 
 def write(root: Path, run: str, site: str, found: Iterable[Happening]) -> None:
-    """Add *found* to the record. Raises OSError: FileNotFoundError where the run is gone; Unavailable for a link."""
+    """Append *found* to the record. Raises OSError: FileNotFoundError if the run is gone; Unavailable for a link."""
     add(root, run, name_of(site), b"".join(map(line, found)), LIMIT, shortened)
 
 
 def add(root: Path, run: str, name: str, lines: bytes, limit: int, shortened: Callable[[bytes], bytes]) -> None:
-    """Add *lines* to the file *name* in *run*, which is *shortened* where it would have more than *limit* bytes. Raises
+    """Append *lines* to the file *name* in *run*; a file that would exceed *limit* bytes is *shortened* first. Raises
     as ``write``.
     """
     with Directory(root, (run,)) as directory:
@@ -88,8 +88,8 @@ def _all(fd: int, lines: bytes) -> None:
 
 
 def shortened(raw: bytes) -> bytes:
-    """*raw* without its middle, and what is to be known of that."""
-    before = raw.find(b'"what":"%s"' % FORGOTTEN.encode())  # what was forgotten then is told with this
+    """*raw* with its middle replaced by one line that counts the dropped lines."""
+    before = raw.find(b'"what":"%s"' % FORGOTTEN.encode())  # the new line includes the count of an earlier one
     begin = raw.rfind(b"\n", 0, min(KEPT, before) if before >= 0 else KEPT) + 1
     end = max(begin, raw.find(b"\n", len(raw) - KEPT) + 1)
     lost, first = 0, 0

@@ -1,5 +1,5 @@
-"""How a command ended, as a journal's line has it: beside a mark of Attributes without words, which is what an older
-version reads. A line that makes no sense raises KeyError, TypeError or ValueError.
+"""The exit of a command in a journal's line: an extra field beside an empty Attributes mark, which older versions
+read. An invalid line raises KeyError, TypeError or ValueError.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from flarelog.exit_marks import OOMS, Exit
 from flarelog.text import legible
 
 _TEXTS = ("process", "boot_id", "cgroup", "oom")
-_BESIDE = ("offset", "digest", "clock", "at")  # which every mark has
+_BESIDE = ("offset", "digest", "clock", "at")  # fields of every mark
 _OWN = {each.name: each.default for each in fields(Exit) if each.name not in _BESIDE}
 _LARGEST = (1 << 63) - 1
 
 
 def said(mark: Exit) -> dict[str, object]:
-    """What is not as it is by default."""
+    """The fields of *mark* that differ from their defaults."""
     return {name: found for name, default in _OWN.items() if (found := getattr(mark, name)) != default}
 
 
 def exit_of(offset: int, digest: int, found: Any, clock: int, at: int) -> Exit:
-    """The mark that *found*, what ``said`` returned once, speaks of; what a later version has added is passed over."""
+    """The Exit mark from *found*, an earlier result of ``said``; fields of later versions are ignored."""
     known = {name: value for name, value in dict(found).items() if name in _OWN}
     for name, value in known.items():
         if name in _TEXTS:

@@ -1,6 +1,6 @@
-"""Who follows a stream: woken when it grows here, and looking now and then where another process writes it.
+"""Followers of streams: this process wakes them when a stream grows here, and they poll streams of other processes.
 
-A follower of a stream that is removed is told so, and sees nothing of one that comes under the same name.
+A follower of a removed stream gets NotFound, and reads nothing of a new stream with the same name.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from flarelog.stores.local.journal import Growing
 from flarelog.stores.local.layout import Layout
 from flarelog.stores.local.listing import Listing
 
-_POLL = 0.2  # seconds between two looks at a journal that another process writes
-_FOR_GOOD = (FileNotFoundError, NotADirectoryError, PermissionError)  # what another try does not mend
+_POLL = 0.2  # seconds between two polls of a journal that another process writes
+_FOR_GOOD = (FileNotFoundError, NotADirectoryError, PermissionError)  # a retry does not help
 
 
 class Followers:
-    """For one event loop. *opened*: the streams that are open here."""
+    """The followers in one event loop. *opened*: the streams that this process has open."""
 
     def __init__(self, layout: Layout, listing: Listing, opened: Mapping[StreamId, LocalAppender]) -> None:
         self._layout, self._listing, self._opened = layout, listing, opened
         self._wakes: dict[StreamId, set[asyncio.Event]] = {}
-        self._ended: set[asyncio.Event] = set()  # of those who follow what is no longer there
+        self._ended: set[asyncio.Event] = set()  # of followers whose stream was removed
 
     def wake(self, stream: StreamId) -> None:
-        """It has grown, or was sealed, or is no longer open here."""
+        """Wake the followers of *stream*: it has grown, was sealed, or is no longer open here."""
         for wake in self._wakes.get(stream, ()):
             wake.set()
 
     def end(self, run: str, site: str = "") -> None:
-        """*run*, or *site* in it, was removed."""
+        """End the followers of *run*, or of *site* in it, which was removed."""
         for stream in [one for one in self._wakes if one.run == run and site in ("", one.site)]:
             self._listing.growing[stream] = Growing()
             self._ended |= self._wakes[stream]
@@ -47,7 +47,7 @@ class Followers:
     async def growth(
         self, stream: StreamId, start: int = 0, follow: bool = False
     ) -> AsyncGenerator[tuple[Bytes, StreamInfo], None]:
-        """What is committed, told again each time that it grows; as ``Reader.growth``."""
+        """The committed bytes of *stream*, again each time that they grow; as ``Reader.growth``."""
         wake = asyncio.Event()
         self._wakes.setdefault(stream, set()).add(wake)
         self._listing.growing.setdefault(stream, Growing())
@@ -92,7 +92,7 @@ class Followers:
                 os.close(fd)
 
     def _is_file_of(self, stream: StreamId, fd: int) -> bool:
-        """Whether *fd* is the file of *stream* as it is now: another process may have removed what it was opened as."""
+        """Whether *fd* is still the file of *stream*: another process may have removed or replaced the file."""
         try:
             return os.path.samestat(os.fstat(fd), os.lstat(self._layout.path(stream)))
         except OSError:
@@ -100,5 +100,5 @@ class Followers:
 
 
 def _nothing(size: int, offset: int) -> bytes:
-    """Of a stream without a byte."""
+    """Read a stream that has no bytes yet."""
     return b""

@@ -1,7 +1,7 @@
-"""What the logs of a site take of a local store beside their bytes: looked up once, then counted by those who make it.
+"""The overhead of a site's logs in a local store, beside their bytes: scanned once, then counted as it grows.
 
-It is looked up before the first log of a site is opened, so that nobody makes anything meanwhile; what fails to be made
-is not counted, because each directory and each journal is counted by the call that made it.
+The scan runs before the first log of a site is opened, so no file is created meanwhile. The call that creates a
+directory or a journal counts it, so a failed creation is not counted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PREFIX, _SUFFIX = ".", ".journal"
 
 
 class Counted(Footprint):
-    """One to which several threads may add."""
+    """A Footprint that several threads may update."""
 
     def __init__(self, logs: int = 0, directories: int = 0, journal_bytes: int = 0) -> None:
         super().__init__(logs, directories, journal_bytes)
@@ -29,9 +29,9 @@ class Counted(Footprint):
 
 
 def found(site: Path) -> Counted:
-    """What lies below *site*, the directory of a site in a run. Raises OSError."""
+    """The footprint of all files below *site*, the directory of a site in a run. Raises OSError."""
     logs = directories = size = 0
-    left = [os.fspath(site)] if not site.is_symlink() and not site.parent.is_symlink() else []  # opening will say so
+    left = [os.fspath(site)] if not site.is_symlink() and not site.parent.is_symlink() else []  # an open refuses it
     while left:
         try:
             with os.scandir(left.pop()) as entries:
@@ -43,12 +43,12 @@ def found(site: Path) -> Counted:
                         logs += 1
                         size += entry.stat(follow_symlinks=False).st_size
         except (FileNotFoundError, NotADirectoryError, PermissionError):
-            continue  # it was removed meanwhile, or is none of flarelog's
+            continue  # the entry was just removed, or is not flarelog's
     return Counted(logs, directories, size)
 
 
 def missing(stream: StreamId, journal: str) -> Footprint:
-    """What opening *stream*, whose *journal* is to be at that path, makes. Raises OSError."""
+    """The footprint that opening *stream* will add; *journal*: the path of its journal. Raises OSError."""
     if os.path.lexists(journal):
         return Footprint()
     directory, directories = journal, 0

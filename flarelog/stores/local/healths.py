@@ -1,9 +1,9 @@
-"""How the machine of a site fared in a run: a small record beside its logs, a line for each minute.
+"""The health of a site's machine during a run: a small record beside the site's logs, a line for each minute.
 
-    ROOT/RUN/.SITE.health     lines as a journal's; nothing in it says anything of bytes
+    ROOT/RUN/.SITE.health     lines in the journal's format; the record says nothing about bytes
 
-The record is never longer than LIMIT: then the points of each stretch of it become one, the worst of them. That is
-about half a day by minutes, and a week by quarters of an hour.
+When the record would exceed LIMIT, the points of each stretch of time are merged into their worst. LIMIT is about half
+a day of minutes, or a week of quarters of an hour.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from flarelog.stores.fares import Point, thinned
 from flarelog.stores.local import chronicle, lines
 
 LIMIT = 256 << 10  # bytes of a record
-MOST = 400  # points that are left when it has become too long
-LONGEST = 300  # characters of why a log cannot be read
+MOST = 400  # points that are kept when the record has become too long
+LONGEST = 300  # characters of the reason why a log is unreadable
 _FIGURES = {each.name for each in fields(Health)} - {"unread"}
 
 
@@ -34,7 +34,7 @@ def line(point: Point) -> bytes:
 
 
 def points(raw: bytes) -> Iterator[Point]:
-    """Those that *raw* tells of; what makes no sense is left out."""
+    """The points in *raw*; invalid lines are skipped."""
     for record in lines.records(raw):
         if record is None or record.get("t") != "health":
             continue
@@ -47,14 +47,14 @@ def points(raw: bytes) -> Iterator[Point]:
 
 
 def _figure(said: object) -> float:
-    """Raises ValueError where it is no number that makes sense."""
+    """*said* as a figure. Raises ValueError unless it is a number in range."""
     if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said <= MAX_OFFSET:
         raise ValueError("this is no figure")
     return said
 
 
 def write(root: Path, run: str, site: str, found: Iterable[Point]) -> None:
-    """Add *found* to the record. Raises as ``chronicle.write``."""
+    """Append *found* to the record. Raises as ``chronicle.write``."""
     chronicle.add(root, run, name_of(site), b"".join(map(line, found)), LIMIT, shortened)
 
 

@@ -1,12 +1,12 @@
-"""A stream's journal: checksummed lines (lines.py has their form), appended beside the bytes.
+"""A stream's journal: checksummed lines (lines.py has their format), appended beside the bytes.
 
-A torn or damaged line is dropped, and the lines behind it are still good: every length record vouches for the whole
-prefix of the stream by its digest, so none depends on the one before it. Marks are numbered; in the place of one whose
-line is lost stands a gap of unknown length, so that everyone sees that something is missing.
+A torn or damaged line is dropped, and the lines behind it stay valid: each length record covers the whole prefix of
+the stream by its digest, so no record depends on an earlier one. Marks are numbered; a gap of unknown length replaces
+a mark whose line is lost, so that readers see the loss.
 
-Each line has the time at which it was written, "at", in milliseconds since 1970. Nothing but a timeline depends on it,
-and the lines of older versions have none. Of the lengths a compacted journal keeps, besides what vouches for the bytes,
-so many that the times at which bytes came, and did not come, can still be told.
+Each line has the time at which it was written, "at", in milliseconds since 1970. Only timelines depend on it, and
+lines of older versions have none. A compacted journal keeps the length records that cover the bytes, and enough others
+for a timeline to show when bytes came and when they did not.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from flarelog.text import legible
 
 VERSION = 1
 SPACING = 1 << 20
-"""Bytes between the length records that a compacted journal keeps: as finely as that, a damage can be located."""
+"""Bytes between the length records that a compacted journal keeps: the resolution at which damage is located."""
 
 STRETCHES = 128
-"""Of the time that a compacted journal tells of: of each the first length and the last are kept."""
+"""Parts of a stream's life; a compacted journal keeps the first and the last length record of each."""
 
 _READ = 1 << 20
-_WITNESS = 256  # bytes before a place that tell whether what lies before it is the same
+_WITNESS = 256  # bytes before a position, which show whether the file was rewritten
 _HOLDER = b'{"t":"holder",'
 _HELD = re.compile(rb'\{"t":"holder","e":(\d+),"p":"([0-9a-f]*)"[^\n]*\n')
 _GROWN = re.compile(rb'\{"t":"length","n":(\d+),"d":(\d+),"m":\d+,"at":(\d+)\}\n')
@@ -50,15 +50,15 @@ _SAID = {kind: [each.name for each in fields(kind) if each.name not in _TIMES] f
 
 @dataclass(slots=True)
 class Journal:
-    """What a journal says, after all its good lines."""
+    """The state of a journal after its valid lines."""
 
     stream: StreamId | None = None
     lengths: list[tuple[int, int]] = field(default_factory=list)  # (durable length, digest), growing
     marks: list[Mark] = field(default_factory=list)
     holder: Holder = field(default_factory=Holder)
     sealed: bool = False
-    redacted: Redaction | None = None  # as the latest receipt said
-    begun: int = 0  # times, as those of StreamInfo
+    redacted: Redaction | None = None  # from the latest receipt
+    begun: int = 0  # this and the next two are times, as in StreamInfo
     grown: int = 0
     ended: int = 0
     records: int = 0
@@ -73,15 +73,15 @@ class Journal:
         return self.lengths[-1][1] if self.lengths else EMPTY_DIGEST
 
     def told(self, stream: StreamId) -> StreamInfo:
-        """What is known of *stream*, whose journal it is."""
+        """The StreamInfo of *stream*, which has this journal."""
         return StreamInfo(
             stream, 0, self.committed, self.digest, self.sealed, tuple(self.marks),
             self.redacted if self.sealed else None, begun=self.begun, grown=self.grown, ended=self.ended,
         )  # fmt: skip
 
     def apply(self, record: dict[str, Any]) -> None:
-        """Take in one record; unknown kinds are ignored. Raises KeyError, TypeError or ValueError for one that makes
-        no sense: what is believed here is compared, added up and sent to readers later.
+        """Apply one record; unknown kinds are ignored. Raises KeyError, TypeError or ValueError for an invalid record,
+        because its values are later compared, added up and sent to readers.
         """
         self.records += 1
         at = number(record.get("at", 0))
@@ -118,8 +118,8 @@ class Journal:
             self.marks.append(Gap(self.committed, self.digest, 0, LOST))
 
     def add_length(self, length: int, digest: int, at: int = 0) -> None:
-        """Of the length records one in SPACING bytes is kept, and the last two."""
-        while self.lengths and self.lengths[-1][0] >= length:  # a later record is the truer one
+        """Add a length record, and keep one record in SPACING bytes and the last two."""
+        while self.lengths and self.lengths[-1][0] >= length:  # a later record supersedes longer ones
             self.lengths.pop()
         if len(self.lengths) > 2 and self.lengths[-2][0] - self.lengths[-3][0] < SPACING:
             del self.lengths[-2]
@@ -127,7 +127,7 @@ class Journal:
         self.sealed, self.grown = False, at or self.grown
 
     def roll_back(self, length: int) -> None:
-        """Forget everything behind *length*."""
+        """Drop all lengths and marks behind *length*."""
         while self.lengths and self.lengths[-1][0] > length:
             self.lengths.pop()
             self.sealed = False
@@ -135,16 +135,16 @@ class Journal:
             self.marks.pop()
 
     def believe(self, data_fd: int) -> None:
-        """Forget what is not in the file of the bytes: a crash may have kept a line and lost what it vouches for.
+        """Drop records whose bytes are not in the data file: a crash may have kept a line and lost its bytes.
 
-        The last range is read again and compared with its digest; then, if need be, the one before it. Raises OSError.
+        Compares the last range with its digest; if they differ, drops it and compares the one before. Raises OSError.
         """
         size = os.fstat(data_fd).st_size
         while self.lengths and not self._holds(data_fd, size):
             self.roll_back(self.lengths[-2][0] if len(self.lengths) > 1 else 0)
 
     def _holds(self, data_fd: int, size: int) -> bool:
-        """Whether the last range is in the file."""
+        """Whether the file has the last range, and its digest matches."""
         begin, digest = self.lengths[-2] if len(self.lengths) > 1 else (0, EMPTY_DIGEST)
         end, expected = self.lengths[-1]
         if end > size:
@@ -157,8 +157,8 @@ class Journal:
         return digest == expected
 
     def compacted(self, raw: bytes = b"") -> bytes:
-        """The same journal in the lines that still matter; *raw*, its lines so far, tells the times of those that have
-        theirs in no other place.
+        """The lines of an equivalent, shorter journal; *raw*, the present lines, has the times of holders and lengths,
+        which this object does not keep.
         """
         held = {(int(one[1]), one[2]): raw[one.start() - 9 : one.end()] for one in _HELD.finditer(raw) if is_good(one)}
         times = {(length, digest): at for at, length, digest in growth(raw, self.committed)}
@@ -181,30 +181,30 @@ class Journal:
 
 
 def _redaction(value: Any) -> Redaction | None:
-    """Raises ValueError or TypeError."""
+    """*value* as a Redaction; None stays None. Raises ValueError or TypeError."""
     return None if value is None else Redaction(*(number(each) for each in value))
 
 
 def _mark(kind: str, said: dict[str, Any]) -> Mark:
-    """Raises KeyError, TypeError or ValueError."""
+    """The mark of *kind* with the fields *said*. Raises KeyError, TypeError or ValueError."""
     for name, value in said.items():
         if name in _TEXTS:
-            said[name] = legible(text(value))  # as an earlier version took it from its peer
+            said[name] = legible(text(value))  # an earlier version stored the peer's text as it came
         else:
             number(value, _LARGEST.get(name, MAX_OFFSET))
     return _KINDS[kind](**said)
 
 
 def growth(raw: bytes, most: int = MAX_OFFSET) -> list[tuple[int, int, int]]:
-    """When the stream of the journal *raw* grew: (time in milliseconds since 1970, durable length, digest), in the
-    order of the lengths, none above *most*. Lines without a time tell nothing; times are as the receiver's clock was.
+    """The growth of the stream with the journal *raw*: (time in milliseconds since 1970, durable length, digest),
+    sorted by length, none above *most*. Lines without a time are skipped; the times are those of the receiver's clock.
     """
     found: list[tuple[int, int, int]] = []
     for one in _GROWN.finditer(raw):
         if not is_good(one):
             continue
         length = int(one[1])
-        while found and found[-1][1] >= length:  # it grew again, behind what a crash had cost it
+        while found and found[-1][1] >= length:  # a crash lost bytes, and the stream grew again
             found.pop()
         if length <= most:
             found.append((int(one[3]), length, int(one[2])))
@@ -222,13 +222,13 @@ def stream_line(stream: StreamId, at: int = 0) -> bytes:
 
 def length_line(length: int, digest: int, marks: int, at: int = 0) -> bytes:
     """A journal's line that vouches for the first *length* bytes of the stream by their digest."""
-    body = b'{"t":"length","n":%d,"d":%d,"m":%d' % (length, digest, marks)  # the one line that is written often
+    body = b'{"t":"length","n":%d,"d":%d,"m":%d' % (length, digest, marks)  # without json, because it is written often
     body += b',"at":%d}' % at if at else b"}"
     return b"%08x %s\n" % (extend(0, body), body)
 
 
 def mark_line(index: int, mark: Mark) -> bytes:
-    """The times of *mark* stand beside it, where older versions do not look."""
+    """A journal's line for *mark*, number *index*; its times are separate fields, which older versions ignore."""
     if isinstance(mark, Exit):
         shell = Attributes(mark.offset, mark.digest, "")
         said = {name: getattr(shell, name) for name in _SAID[Attributes]}
@@ -250,7 +250,7 @@ def seal_line(length: int, digest: int, redacted: Redaction | None = None, at: i
 
 
 def holder_of(raw: bytes) -> Holder:
-    """Who has the stream of the journal *raw*; the other lines, nearly all of a long one, are not read."""
+    """The holder in the journal *raw*; other lines, nearly all of a long journal, are not parsed."""
     lines = []
     at = raw.find(_HOLDER)
     while at >= 0:
@@ -261,14 +261,14 @@ def holder_of(raw: bytes) -> Holder:
 
 
 def replay(raw: bytes) -> Journal:
-    """The journal that *raw* holds, whatever is wrong with it."""
+    """The journal from the bytes *raw*; never raises, however damaged they are."""
     journal = Journal()
     _take(journal, raw)
     return _settled(journal)
 
 
 def damage(raw: bytes) -> int:
-    """How many lines of the journal *raw* are damaged; the last may be half written, and is none of them."""
+    """The number of damaged lines in the journal *raw*; an unfinished last line does not count."""
     journal = Journal()
     _take(journal, raw[: raw.rfind(b"\n") + 1])
     return journal.damaged
@@ -286,17 +286,17 @@ def _take(journal: Journal, raw: bytes) -> None:
 
 
 def _settled(journal: Journal) -> Journal:
-    """*journal*, when there is no more of it."""
+    """*journal* after its last line, without marks behind the committed length."""
     marks = len(journal.marks)
-    journal.roll_back(journal.committed)  # a mark that came through a crash, while the bytes before it did not
+    journal.roll_back(journal.committed)  # a mark may survive a crash that lost the bytes before it
     journal.damaged += marks - len(journal.marks)
     return journal
 
 
 class Growing:
-    """A journal that somebody writes, read on where it was read to: what was appended is taken in, and nothing twice.
+    """An incremental reader of a journal that another process writes: each read parses only the appended lines.
 
-    Where it is another file, or was rewritten, it is read anew: the bytes before the place are compared.
+    A replaced or rewritten file is read from its start: the reader compares the bytes before its position.
     """
 
     def __init__(self) -> None:
@@ -308,11 +308,11 @@ class Growing:
 
     @property
     def begun(self) -> bool:
-        """Whether what is read next is only what was appended."""
+        """Whether the next read continues at a position, and not at the start of the file."""
         return self._position > 0
 
     def read(self, fd: int) -> Journal:
-        """What the file *fd* holds, as ``replay`` of all of it tells. Raises OSError."""
+        """The journal in the file *fd*, equal to ``replay`` of the whole file. Raises OSError."""
         status = os.fstat(fd)
         file, before = (status.st_dev, status.st_ino), self._position - len(self._witness)
         if file != self._file or os.pread(fd, len(self._witness), before) != self._witness:
@@ -323,7 +323,7 @@ class Growing:
             parts.append(part)
             at += len(part)
         raw = b"".join(parts)
-        whole = raw.rfind(b"\n") + 1  # the line behind it may be half written
+        whole = raw.rfind(b"\n") + 1  # the last line may be unfinished
         _take(self._journal, raw[:whole])
         self._position += whole
         self._witness = (self._witness + raw[max(0, whole - _WITNESS) : whole])[-_WITNESS:]

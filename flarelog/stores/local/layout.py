@@ -1,16 +1,16 @@
-"""Where the files of a local store lie, and how they are reached: names become paths here and nowhere else.
+"""The file layout of a local store: only this module maps names to paths.
 
     ROOT/RUN/SITE/LOG               the bytes of the stream and nothing else
-    ROOT/RUN/SITE/.LOG.journal      what of them is durable, and the marks (see journal.py)
+    ROOT/RUN/SITE/.LOG.journal      the durable length and the marks (see journal.py)
     ROOT/RUN/.run.journal           the run's state (see runs.py)
-    ROOT/RUN/.SITE.events           what became of the site's streams, and when (see chronicle.py)
-    ROOT/RUN/.SITE.findings         what went wrong in them, as the receiver found it (see troubles.py)
-    ROOT/RUN/.SITE.health           how the site's machine fared, by the minute (see healths.py)
-    ROOT/RUN/.SITE.unstored         the site's logs of which nothing was ever stored (see unstored.py)
+    ROOT/RUN/.SITE.events           the events of the site's streams (see chronicle.py)
+    ROOT/RUN/.SITE.findings         the receiver's findings in the site's logs (see troubles.py)
+    ROOT/RUN/.SITE.health           the health of the site's machine, by the minute (see healths.py)
+    ROOT/RUN/.SITE.unstored         the site's logs that have no stored byte (see unstored.py)
     ROOT/.lock                      held by the receiver that writes here (see lock.py)
 
-Names were validated when the StreamId was made. A link in the store, or something else that flarelog did not put there,
-is left out and said once: it must not hide all the rest.
+StreamId has validated the names. A link, or another entry that flarelog did not create, is skipped and reported once:
+it must not hide the rest of the store.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _OWN = re.compile(r"\..+\.(?:journal(?:\.\w+)?|quarantine\.\d+(?:\.old-journal)?)")
-"""What a site's directory has beside its logs: their journals, and what was set aside with a warning."""
+"""Files beside the logs in a site's directory: journals, and the files that were set aside with a warning."""
 
 
 class Layout:
-    """The files below *root*. *durable*: a directory that is made is durable before it is used."""
+    """The files below *root*. *durable*: sync a new directory before it is used."""
 
     def __init__(self, root: str | os.PathLike[str], *, durable: bool = True) -> None:
         self.root, self.durable = Path(root), durable
-        self.left_out: set[str] = set()  # a sentence for each link and the like that is not shown
+        self.left_out: set[str] = set()  # a sentence for each skipped link or other foreign entry
         self._folds: bool | None = None
 
     def path(self, stream: StreamId) -> Path:
@@ -54,7 +54,7 @@ class Layout:
         return Path(self.files(stream)[0])
 
     def files(self, stream: StreamId) -> tuple[str, str]:
-        """The paths of the journal and of the bytes: as text, since thousands of logs may be opened at once."""
+        """The paths of the journal and of the bytes; strings, because Path is slow when thousands of logs open."""
         below, slash, name = stream.log.rpartition("/")
         directory = f"{self.root}/{stream.run}/{stream.site}/{below}{slash}"
         return f"{directory}.{name}.journal", f"{directory}{name}"
@@ -66,9 +66,9 @@ class Layout:
         return found
 
     def directory(self, stream: StreamId, counted: Footprint | None = None) -> Directory:
-        """The directory of the stream's files; what is missing of it is made if it is *counted* there.
+        """The directory of the stream's files; with *counted*, missing directories are created and counted there.
 
-        Raises OSError, and Unavailable where a link leads to it.
+        Raises OSError, and Unavailable where its path has a link.
         """
         parts = (stream.run, stream.site, *stream.log.split("/")[:-1])
         if counted is None:
@@ -79,10 +79,10 @@ class Layout:
 
         return self.at(*parts, make=True, made=made)
 
-    # --- what is there
+    # --- listing
 
     def streams(self, run: str, site: str, behind: str = "") -> Sequence[StreamId]:
-        """The streams of *site* in *run* that have a journal, and a name behind *behind*, in the order of names."""
+        """The streams of *site* in *run* with a journal and a name behind *behind*, sorted by name."""
         base = f"{self.root}/{run}/{site}"
         names, found = [], []
         for directory, below, files in os.walk(base, onerror=unless_gone):
@@ -92,19 +92,19 @@ class Layout:
             before = f"{os.path.relpath(directory, base)}/" if directory != base else ""
             names += [
                 f"{before}{file[1 : -len('.journal')]}"
-                for file in (*files, *below)  # a directory in a journal's place is told as one
+                for file in (*files, *below)  # opening a directory in a journal's place reports it
                 if file.startswith(".") and file.endswith(".journal")
             ]
         for name in sorted(name for name in names if name > behind):
             try:
                 found.append(StreamId(run, site, name))
             except InvalidName as error:
-                if name.count("/") >= MAX_PARTS:  # an earlier version took it
+                if name.count("/") >= MAX_PARTS:  # earlier versions accepted deeper names
                     self.leave_out(Unavailable(f"{run}/{site}/{name} is hidden: {error}; move it up"))
         return found
 
     def names(self, *parts: str, only: str | None = None) -> Sequence[str]:
-        """The names of the directories below *parts*; with *only*, that one, if it is there."""
+        """The names of the directories below *parts*; with *only*, that name alone, if it exists."""
         parent = self.root.joinpath(*parts)
         try:
             if only is not None:
@@ -123,7 +123,7 @@ class Layout:
         return [name for name, _, is_directory in found if is_directory]
 
     def strangers(self, run: str) -> Sequence[str]:
-        """A sentence for each file in *run* that is a link, lies in no site, or has no journal that vouches for it."""
+        """A sentence for each file in *run* that is a link, is in no site's directory, or has no journal."""
         found = self._beside_sites(run)
         for site in self.names(run):
             for directory, _, files in os.walk(f"{self.root}/{run}/{site}", onerror=unless_gone):
@@ -147,16 +147,18 @@ class Layout:
         ]
 
     def raw(self, parts: Sequence[str], name: str) -> bytes:
-        """What the file *name* in the directory *parts* holds; nothing where it cannot be read."""
+        """The content of the file *name* in the directory *parts*; empty if it is unreadable."""
         return self.look(partial(self.at, *parts), lambda directory: directory.read(name)) or b""
 
     def journal(self, stream: StreamId) -> bytes:
-        """What the journal of *stream* holds; nothing where it cannot be read."""
+        """The content of the journal of *stream*; empty if it is unreadable."""
         parts = (stream.run, stream.site, *stream.log.split("/"))
         return self.raw(parts[:-1], f".{parts[-1]}.journal")
 
     def look(self, where: Callable[[], Directory], read: Callable[[Directory], T]) -> T | None:
-        """What *read* finds there; None when nothing is there, or something that flarelog did not put there."""
+        """The result of *read* in the directory *where*; None if it is missing, or an entry that flarelog did not
+        create.
+        """
         try:
             with where() as directory:
                 return read(directory)
@@ -167,14 +169,14 @@ class Layout:
         return None
 
     def leave_out(self, error: Unavailable) -> None:
-        """Say once why something is not shown."""
+        """Log once why an entry is skipped."""
         if str(error) not in self.left_out:
             self.left_out.add(str(error))
             log.warning("%s; until then it is left out", error)
 
 
 def _unvouched(path: str, journal: str) -> Iterator[str]:
-    """A sentence where there is no file *journal* for the log *path*."""
+    """A sentence if the log *path* has no file *journal*."""
     try:
         size = os.lstat(path).st_size
         regular = stat.S_ISREG(os.lstat(journal).st_mode)

@@ -1,8 +1,8 @@
-"""The lines of a store's records: each has a checksum of its own.
+"""The lines of a store's records, each with its own checksum.
 
-    CRC-32 of the rest, 8 hexadecimal digits, a blank, JSON, LF
+    CRC-32 of the JSON in 8 hexadecimal digits, a blank, JSON, LF
 
-A torn or damaged line is dropped, and the lines behind it are still good.
+A torn or damaged line is dropped, and the lines behind it stay valid.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LENGTH = re.compile(
     rb'\{"t":"length","n":(0|[1-9]\d{,18}),"d":(0|[1-9]\d{,9}),"m":(0|[1-9]\d{,18}),"at":(0|[1-9]\d{,18})\}'
 )
 _JSON = json.JSONDecoder()
-_ENCODE = json.JSONEncoder(separators=(",", ":")).encode  # made once: a log's opening and end take five lines
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode  # created once: opening and sealing a log encode five lines
 
 
 def line(record: dict[str, Any]) -> bytes:
@@ -32,11 +32,11 @@ def line(record: dict[str, Any]) -> bytes:
 def records(raw: bytes) -> Iterable[dict[str, Any] | None]:
     """The records of *raw* in order; None for each line that is torn or damaged."""
     begin = rested = 0
-    while (end := raw.find(b"\n", begin)) >= 0:  # one by one: all the lines would be the journal once more in memory
+    while (end := raw.find(b"\n", begin)) >= 0:  # one at a time: a split would copy the whole journal in memory
         line, begin = raw[begin:end], end + 1
         if begin - rested > _REST_AFTER:
-            # Digests of long lines give the interpreter away, and take it back before whoever waits has woken: he never
-            # gets to demand it, and a loop would wait until the whole journal is read.
+            # CRC-32 of a long line releases the GIL and takes it back before a waiting thread has woken. Without this
+            # sleep the event loop would wait until the whole journal is read.
             rested = begin
             time.sleep(_REST)
         try:
@@ -49,8 +49,8 @@ def records(raw: bytes) -> Iterable[dict[str, Any] | None]:
 
 
 def _record(body: bytes) -> Any:
-    """What a good line says. Raises ValueError, RecursionError."""
-    if length := _LENGTH.fullmatch(body):  # nearly all lines of a long journal: a fifth of the time that JSON takes
+    """The JSON value of a valid line. Raises ValueError, RecursionError."""
+    if length := _LENGTH.fullmatch(body):  # nearly all lines of a long journal; five times as fast as JSON
         n, digest, marks, at = map(int, length.groups())
         return {"t": "length", "n": n, "d": digest, "m": marks, "at": at}
     text = body.decode()
@@ -59,24 +59,24 @@ def _record(body: bytes) -> Any:
 
 
 def is_good(body: re.Match[bytes]) -> bool:
-    """Whether *body* of a line has the checksum that stands before it."""
+    """Whether *body*, the match of a line without its checksum, agrees with the checksum before it."""
     begin = body.start()
     checksum = body.string[max(0, begin - 9) : begin]
     return checksum == b"%08x " % extend(0, memoryview(body.string)[begin : body.end() - 1])
 
 
 def number(value: Any, most: int = MAX_OFFSET) -> int:
-    """Raises ValueError."""
+    """*value*, an integer from 0 to *most*. Raises ValueError."""
     if type(value) is not int or not 0 <= value <= most:
         raise ValueError(f"{value!r:.40} is no number from 0 to {most}")
     return value
 
 
 def text(value: Any) -> str:
-    """Raises ValueError."""
+    """*value*, a string that can be encoded. Raises ValueError."""
     if not isinstance(value, str):
-        raise ValueError(f"{value!r:.40} is no text")  # noqa: TRY004  # one kind of error for what makes no sense
-    value.encode()  # half of a surrogate pair would end the call that sends it
+        raise ValueError(f"{value!r:.40} is no text")  # noqa: TRY004  # one kind of error for an invalid value
+    value.encode()  # a lone surrogate would end the call that sends it
     return value
 
 

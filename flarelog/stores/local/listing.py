@@ -1,8 +1,8 @@
-"""What a local store knows of its streams: of an open one its appender tells, of any other its journal.
+"""The state of a local store's streams: from the appender of an open stream, otherwise from its journal.
 
-A journal is replayed once as long as neither file of the stream changes, and one that is followed while another process
-writes it is read on where it was read to. What lies behind a committed length is not shown, nor what a journal vouches
-for that is not in the file.
+A replayed journal is cached until a file of the stream changes. The journal of a followed stream, which another process
+writes, is read incrementally. Listings omit bytes behind the committed length, and journal records whose bytes are not
+in the file.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from flarelog.stores.local.journal import Growing, Journal
 from flarelog.stores.local.layout import Layout
 from flarelog.text import legible, several
 
-LONG = 32 << 10  # bytes of a journal whose replay takes longer than others should wait for it
-_BREATH = 0.002  # seconds of listing after which others have a turn
-_TOGETHER = 20  # sites whose streams are found in one turn of a thread: such a turn costs more than a site of few logs
-_GROWING_MARKS = 1000  # of a stream that is followed: the journal of one with more is read anew whenever it has changed
-_LISTED = 10_000  # streams of which it is remembered what their journals say
-_LISTED_MARKS = 100_000  # of all of them
-_SETTLED = 100_000_000  # nanoseconds after which a file's times and size tell every change of it
+LONG = 32 << 10  # bytes of a journal; a longer one is replayed in a thread, because it would block the event loop
+_BREATH = 0.002  # seconds of listing between two yields to the event loop
+_TOGETHER = 20  # sites a thread job: starting a job costs more than listing a site of few logs
+_GROWING_MARKS = 1000  # marks of a followed stream; a journal with more is read from its start after each change
+_LISTED = 10_000  # streams in the cache
+_LISTED_MARKS = 100_000  # marks in the cache
+_SETTLED = 100_000_000  # nanoseconds since the last write after which a file's times and size show every change
 
 
 class Listing:
-    """For one event loop. *opened*: the streams that are open here; *threads*: for what takes long."""
+    """The listing of one event loop. *opened*: the streams that this process has open; ``threads`` do slow work."""
 
     def __init__(
         self, layout: Layout, opened: Mapping[StreamId, LocalAppender], mine: Callable[[str, str], bool] | None = None
     ) -> None:
         self._layout, self._opened, self.mine = layout, opened, mine or (lambda run, site: True)
         self.threads: Executor | None = None
-        self.growing: dict[StreamId, Growing] = {}  # of those that are followed
+        self.growing: dict[StreamId, Growing] = {}  # of followed streams
         self._infos: OrderedDict[StreamId, tuple[object, StreamInfo]] = OrderedDict()  # with the state of the files
         self._infos_marks = 0
         self._looking: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
@@ -56,7 +56,7 @@ class Listing:
         """As ``Reader.list``."""
         due = time.monotonic() + _BREATH
         layout = self._layout
-        one_run, one_site = [*prefix.split("/")[:-1][:2], None, None][:2]  # whose names are whole
+        one_run, one_site = [*prefix.split("/")[:-1][:2], None, None][:2]  # if *prefix* has their whole names
         for run in await aside(partial(layout.names, only=one_run), self.threads):
             if not f"{run}/".startswith(prefix[: len(run) + 1]) or run < after[0]:
                 continue
@@ -80,7 +80,7 @@ class Listing:
                         yield info
                         told = stream.site
                     if time.monotonic() > due:
-                        await asyncio.sleep(0)  # a store may hold many
+                        await asyncio.sleep(0)  # a store may have many streams
                         due = time.monotonic() + _BREATH
 
     def _streams(self, run: str, sites: Iterable[str], after: tuple[str, str, str]) -> Sequence[StreamId]:
@@ -90,12 +90,12 @@ class Listing:
         return found
 
     async def held(self, stream: StreamId) -> StreamInfo | None:
-        """What is known of *stream*; of one that is not open what its files said when they were last as they are."""
+        """The state of *stream*, cached until its files change; None if there is no such stream."""
         if stream in self._opened:
             return self._info(stream)
         if (known := self._known(stream, self._state_of(stream)[0])) is not None:
             return known
-        async with self._looking.setdefault(stream, asyncio.Lock()):  # whoever comes meanwhile is told the same
+        async with self._looking.setdefault(stream, asyncio.Lock()):  # concurrent callers share one look
             state, size = self._state_of(stream)
             if (known := self._known(stream, state)) is not None:
                 return known
@@ -103,7 +103,7 @@ class Listing:
             begun = stream in self.growing and self.growing[stream].begun
             look = partial(self._info, stream)
             info = await aside(look, self.threads) if size > LONG and not begun else look()
-            if info is not None and state is not None:  # of files that have changed since, another state is found next
+            if info is not None and state is not None:  # if the files have changed since, the next state differs
                 self._infos[stream] = state, info
                 self._infos_marks += len(info.marks)
                 while len(self._infos) > _LISTED or self._infos_marks > _LISTED_MARKS:
@@ -111,7 +111,7 @@ class Listing:
             return info
 
     def _known(self, stream: StreamId, state: object) -> StreamInfo | None:
-        """What is remembered of it where its files are still in *state*."""
+        """The cached state of *stream* if its files are still in *state*, otherwise None."""
         known = self._infos.get(stream)
         if known is None or known[0] != state:
             return None
@@ -119,7 +119,7 @@ class Listing:
         return known[1]
 
     def forget(self, run: str, site: str = "") -> None:
-        """*run*, or *site* in it, was removed."""
+        """Drop the cache of *run*, or of *site* in it, which was removed."""
         for stream in [one for one in self._infos if one.run == run and site in ("", one.site)]:
             self._forget(stream)
 
@@ -129,7 +129,7 @@ class Listing:
             self._infos_marks -= len(known[1].marks)
 
     def _state_of(self, stream: StreamId) -> tuple[tuple[int, ...] | None, int]:
-        """What changes whenever the stream's files do, None when it cannot be told; and the size of the journal."""
+        """A value that changes with the stream's files, None if they are missing or fresh; and the journal's size."""
         try:
             journal, data = map(os.lstat, self._layout.files(stream))
         except OSError:
@@ -147,7 +147,7 @@ class Listing:
         return journal.told(stream) if journal is not None else None
 
     def _recorded(self, stream: StreamId) -> Journal | None:
-        """What the journal says, as far as the bytes are there; None when there is none."""
+        """The journal of *stream*, without records whose bytes are missing; None if there is no journal."""
         growing = self.growing.get(stream)
 
         def recorded(directory: Directory) -> Journal:
@@ -161,7 +161,7 @@ class Listing:
                 self.growing[stream] = Growing()
             if not journal.sealed:
                 _believe(directory, log, journal)
-            if journal.committed and not journal.grown:  # its lines are of a version that wrote no times
+            if journal.committed and not journal.grown:  # an older version wrote its lines, without times
                 journal.grown = directory.changed(log)
             return journal
 
@@ -196,7 +196,7 @@ class Listing:
 
 
 def _believe(directory: Directory, name: str, journal: Journal) -> None:
-    """After a power cut nobody may have opened the stream yet: what is not there is not to be shown."""
+    """Drop records of *journal* whose bytes are missing: after a power cut, no appender may have recovered them yet."""
     try:
         fd = directory.open(name, os.O_RDONLY)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The lock of a local store: one receiver writes it, and the kernel lets go of the lock when that receiver dies."""
+"""The lock of a local store: one receiver writes it, and the kernel releases the lock when that receiver dies."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from flarelog.errors import NotAllowed, StoreLocked, Unavailable
 from flarelog.replace import make_directory
 from flarelog.stores.directory import LOCK, Directory
 
-_ENDING = 10.0  # seconds that the workers of a receiver which was killed may take to end
-_AGAIN = 0.2  # seconds until the next attempt
+_ENDING = 10.0  # seconds that the workers of a killed receiver may take to end
+_AGAIN = 0.2  # seconds between two attempts
 
 
 async def taken(root: Path) -> int:
-    """The descriptor of the lock; a little later where the receiver that had it is gone, and its workers, which have it
-    too, are ending. Raises NotAllowed, StoreLocked.
+    """Take the lock and return its descriptor. Retries for a while if the receiver that had it is dead, because its
+    workers share the lock until they end. Raises NotAllowed, StoreLocked.
     """
     end = time.monotonic() + _ENDING
     while True:
@@ -33,7 +33,7 @@ async def taken(root: Path) -> int:
 
 
 def is_taken(root: Path) -> bool:
-    """Whether a receiver has the lock, or nobody can tell. Seldom asked: one that starts just then does not get it."""
+    """Whether a receiver has the lock, or the answer is unknown. A receiver that starts during the check fails."""
     try:
         with Directory(root) as directory:
             lock = directory.open(LOCK, os.O_RDONLY)
@@ -48,7 +48,7 @@ def is_taken(root: Path) -> bool:
 
 
 def let_go(lock: int) -> None:
-    """Closing alone would not let go of it where a forked child has a copy of the descriptor."""
+    """Release the lock; closing alone would not, if a forked child has a copy of the descriptor."""
     fcntl.flock(lock, fcntl.LOCK_UN)
     os.close(lock)
 
@@ -75,7 +75,7 @@ def _take(root: Path) -> int:
             f"another receiver (process {holder}) uses the store {str(root)!r}: stop it, or name another directory",
             holder=int(holder) if holder.isascii() and holder.isdecimal() else 0,
         )
-    with contextlib.suppress(OSError):  # a full disk is no reason not to serve what is held
+    with contextlib.suppress(OSError):  # a receiver with a full disk still serves readers
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     return lock

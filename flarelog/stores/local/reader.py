@@ -1,4 +1,4 @@
-"""A local store as a reader has it: lists, bytes, marks and times, without a lock and beside whoever writes there."""
+"""The read side of a local store: lists, bytes, marks and times, without a lock, while a receiver may write it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from flarelog.stores.moments import POINTS, Moment
 
 T = TypeVar("T")
 
-_LOOKED_AT = 50  # runs whose extent is looked up in one go: in between the loop has the interpreter to itself
+_LOOKED_AT = 50  # runs whose extents one thread job computes: between two jobs the event loop has the GIL
 
 
 class LocalReader:
-    """A directory of streams, to read: it needs no lock, and another process may be writing there."""
+    """A directory of streams for reading: it takes no lock, and another process may write there."""
 
     def __init__(
         self,

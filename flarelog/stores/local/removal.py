@@ -1,7 +1,7 @@
-"""How a run, or a site of one, leaves the directory of a local store: whole, or not at all.
+"""Removal of a run, or of one site, from the directory of a local store, as a whole or not at all.
 
-It gets another name first, which no run can have, and is gone from that moment on; its files go afterwards, however
-long that takes, and whatever a crash leaves of them goes at the next start. No link is followed.
+The directory is first renamed to a name that no run can have; from then on the run is gone. Its files are deleted
+afterwards, which may take long; the next start deletes the rest after a crash. No link is followed.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from flarelog.stores.directory import Directory
 from flarelog.stores.local import chronicle, healths, troubles, unstored
 from flarelog.stores.local.troubles import SUFFIX as FINDINGS
 
-_RECORDS = (chronicle.name_of, healths.name_of, troubles.name_of, unstored.name_of)  # of a site, beside its logs
-_NO_LOGS = (".journal", *(name_of("").removeprefix(".") for name_of in _RECORDS))  # the ends of their names
+_RECORDS = (chronicle.name_of, healths.name_of, troubles.name_of, unstored.name_of)  # a site's records beside its logs
+_NO_LOGS = (".journal", *(name_of("").removeprefix(".") for name_of in _RECORDS))  # suffixes of files that are no logs
 
 REMOVED = ".removed."  # no run's name begins with a dot
 
 
 def extent(directory: Path) -> Extent:
-    """Of all that lies in *directory*, which takes time. What goes or comes meanwhile counts as changed just now."""
+    """The extent of *directory*; slow. Files that come or go meanwhile count as changed now."""
     files = log_bytes = all_bytes = 0
     changed = 0.0
     for place, _, names in os.walk(directory):
-        # Who looks at what is there changes nothing of it.
+        # Findings come from reading the logs, so writing them does not count as a change of the run.
         looked_at = any(name.startswith(".") and FINDINGS in name for name in names)
         for name in names if looked_at else (".", *names):
             try:
@@ -49,22 +49,24 @@ def extent(directory: Path) -> Extent:
 
 
 def move_away(root: Path, run: str, site: str = "") -> None:
-    """Let *run*, or *site* in it, be gone. Raises NotFound, OSError; Unavailable where a link has the name."""
+    """Rename *run*, or *site* in it, so that it is gone. Raises OSError, FileNotFoundError if it is missing;
+    Unavailable for a link.
+    """
     with Directory(root) as top, Directory(root, (run,) if site else ()) as holding:
         name = site or run
         if not holding.is_directory(name):
-            holding.size(name)  # a link is told as one
+            holding.size(name)  # raises Unavailable for a link
             raise FileNotFoundError(name)
         if site:
             for name_of in _RECORDS:
                 with contextlib.suppress(FileNotFoundError):
                     holding.remove(name_of(site))
-        # The names of a run and a site may take all the room that a name has: they are not told here.
+        # The new name omits those of the run and the site, which may be as long as a file's name can be.
         os.rename(name, f"{REMOVED}{os.urandom(8).hex()}", src_dir_fd=holding.fd, dst_dir_fd=top.fd)
 
 
 def leftovers(root: Path) -> list[Path]:
-    """What was moved away, just now or before a crash, in parts: the sites of each before itself."""
+    """The paths of removed runs and sites, also from before a crash; the sites of a run come before the run."""
     found: list[Path] = []
     for name in os.listdir(root):
         if name.startswith(REMOVED):
@@ -78,7 +80,7 @@ def leftovers(root: Path) -> list[Path]:
 def clear(path: Path) -> None:
     """Remove *path*, one of the leftovers. Raises Unavailable."""
     try:
-        with contextlib.suppress(FileNotFoundError):  # somebody else is about it as well
+        with contextlib.suppress(FileNotFoundError):  # another process may delete it as well
             path.unlink() if path.is_symlink() else shutil.rmtree(path)
     except OSError as error:
         raise Unavailable(f"{path} could not be removed: {error.strerror}") from error

@@ -1,8 +1,8 @@
-"""Work that waits for the disk, in rounds: what comes together, or while a round is under way, is done together.
+"""Disk I/O in batches, called rounds: work that comes together, or while a round runs, shares the next round.
 
-A turn of a thread costs what many small writes do, and a sync that follows others finds most of its work done. So a
-thousand logs that are committed at the same moment take a few turns: first all of them are written, then all are
-synced, and what several of them share is done once.
+Starting a thread job costs as much as many small writes, and a sync right after another one finds most of its work
+done. So a thousand logs that commit at the same moment take a few jobs: each job first writes all its logs, then syncs
+them all, and does the steps that they share once.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-LEAST, MOST = 8, 256  # pieces of work that are not parted over several threads, and that one round has at most
+LEAST, MOST = 8, 256  # pieces of work in a round: up to LEAST go to one thread, and at most MOST
 
 Step = Callable[[], None] | tuple[Hashable, Callable[[], None]]
-"""What is to be done; with a key: once for all of a round that have that key."""
+"""A function to call; with a key, one call serves all steps of the round that have that key."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class _Work:
 
 
 class Rounds:
-    """For one event loop, with so many *threads*."""
+    """The rounds of one event loop, with *threads* threads."""
 
     def __init__(self, threads: int, name: str) -> None:
         self._threads = ThreadPoolExecutor(threads, name)
@@ -38,17 +38,17 @@ class Rounds:
         self._asked = False
 
     async def do(self, *steps: Step) -> None:
-        """Do *steps*, one after the other, even if the caller is cancelled meanwhile. Raises what one of them does."""
+        """Run *steps* one after the other, to the end even if the caller is cancelled. Raises the error of a step."""
         loop = asyncio.get_running_loop()
         work = _Work(steps, loop.create_future())
         self._waiting.append(work)
         if not self._asked:
             self._asked = True
-            loop.call_soon(self._go)  # what is asked for in this turn of the loop goes together
+            loop.call_soon(self._go)  # batches all calls of this turn of the event loop
         try:
             await work.done
         except asyncio.CancelledError:
-            if not work.over:  # whoever cancels the caller cancels what it waits for
+            if not work.over:  # cancelling the caller has cancelled the future
                 work.done = loop.create_future()
             while not work.over:
                 with contextlib.suppress(asyncio.CancelledError):
@@ -68,7 +68,7 @@ class Rounds:
             work = partial(_round, [one.steps for one in some])
             try:
                 doing = asyncio.get_running_loop().run_in_executor(self._threads, work)
-            except RuntimeError:  # the interpreter is ending, and gives no thread any more
+            except RuntimeError:  # the interpreter is shutting down and starts no threads
                 self._tell(some, work())
                 continue
             self._free -= 1
@@ -92,7 +92,7 @@ class Rounds:
 
 
 def _round(works: Sequence[tuple[Step, ...]]) -> list[BaseException | None]:
-    """The first steps of all *works*, then the second ones, and so on; what each of them raised."""
+    """Run the first steps of all *works*, then the second ones, and so on; returns the error of each, or None."""
     errors: list[BaseException | None] = [None] * len(works)
     for number in range(max(map(len, works))):
         shared: dict[Hashable, BaseException | None] = {}

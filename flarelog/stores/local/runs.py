@@ -1,4 +1,4 @@
-"""What a local store records of runs: the state of each, and who began it, line by line; the last good line tells."""
+"""The record of a run in a local store: its state and its maker, a line for each change; the last valid line counts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ JOURNAL = ".run.journal"
 
 
 def run_line(run: str, state: str, at: int = 0, maker: str = "") -> bytes:
-    """*maker*: the site that began it unannounced; the latest line tells."""
+    """A line of the record. *maker*: the site that started the run without an announcement."""
     return line({"t": "run", "run": run, "state": state, "by": maker, **({"at": at} if at else {})})
 
 
 def write(layout: Layout, run: str, said: RunRecord) -> None:
-    """Raises Full, Unavailable."""
-    # Behind an empty line: a torn one before it must not swallow it.
+    """Append *said* to the record of *run*. Raises Full, Unavailable."""
+    # The leading newline ends a torn line before it, which would swallow this one.
     written = b"\n" + run_line(run, said.state.value, now(), said.maker)
     try:
         with layout.at(run, make=True) as directory:
@@ -40,11 +40,11 @@ def write(layout: Layout, run: str, said: RunRecord) -> None:
 
 
 def read(layout: Layout, run: str) -> RunRecord:
-    """What is recorded of *run*, or of nothing the record that says so."""
+    """The record of *run*; the default RunRecord if there is none."""
     state, maker = RunRecord()
     for record in records(layout.raw((run,), JOURNAL)):
         if record is not None and record.get("t") == "run":
-            with contextlib.suppress(ValueError):  # of a state that this version does not know
+            with contextlib.suppress(ValueError):  # a later version may have written an unknown state
                 state = RunState(record.get("state"))
             if isinstance(by := record.get("by"), str):
                 maker = by

@@ -1,9 +1,9 @@
 """The local store: one plain file a stream, with its journal beside it (layout.py says where).
 
-Opening a stream replays its journal and trusts no length that the journal does not vouch for: the last range is read
-again and compared with its digest, and what lies behind it is cut off. Bytes are committed when the journal says so:
-with durability ``disk`` after fdatasync of both files, many appends at a time; with ``memory`` after the write, which
-survives a kill but not a power cut.
+Opening a stream replays its journal and trusts no length that the journal does not vouch for: it compares the last
+range with its digest, and truncates the file behind it. Bytes are committed when the journal says so: with durability
+``disk`` after fdatasync of both files, many appends at a time; with ``memory`` after the write, which survives a kill
+but not a power cut.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from flarelog.stores.moments import Happening
 
 log = logging.getLogger(__name__)
 
-_LITTLE = 256 << 10  # bytes of a log of which the last range is read again without a thread
-_ASIDE_THREADS = 4  # for what may wait for the disk and is neither a commit nor an open: listing, runs' states
+_LITTLE = 256 << 10  # bytes of a log whose last range is checked without a thread
+_ASIDE_THREADS = 4  # for disk I/O that is neither a commit nor an open: listings, states of runs
 _OPENING_THREADS = 8
 _SYNC_THREADS = 4  # concurrent fdatasync calls share the file system's own commits
-_TAKEN = 3  # descriptors that a stream takes: of its two files, and of their directory while it opens them
-_SPARE = 64  # descriptors that streams leave free: for connections, readers, lists and compaction
+_TAKEN = 3  # descriptors of a stream: its two files, and their directory during the open
+_SPARE = 64  # descriptors that streams must leave free for connections, readers, lists and compaction
 
 
 class LocalStore(LocalReader):
-    """A directory of streams, to read and to write. Use as an asynchronous context manager.
+    """A directory of streams for reading and writing. Use as an asynchronous context manager.
 
     Raises, on entering: NotAllowed when the directory cannot be written, StoreLocked when another receiver has it.
     """
@@ -70,8 +70,8 @@ class LocalStore(LocalReader):
         lock: int = -1,
         mine: Callable[[str, str], bool] | None = None,
     ) -> None:
-        """*lock*: the descriptor of a lock that another process of this receiver has taken; *mine*: whether a site of a
-        run is this process's to write and to list, if not all are.
+        """*lock*: the descriptor of a lock that another process of this receiver holds; *mine*: whether this process
+        writes and lists a site of a run; default: all sites.
         """
         super().__init__(root, durability=durability, mine=mine)
         self._lent, self.lock = lock, -1
@@ -81,8 +81,8 @@ class LocalStore(LocalReader):
         self._commits: Rounds | None = None
         self._opens: Rounds | None = None
         self._opening_threads: ThreadPoolExecutor | None = None
-        self._changed_runs: set[str] = set()  # since their extent was looked up
-        self._leaving: set[tuple[str, str]] = set()  # runs, with no site, and sites of runs
+        self._changed_runs: set[str] = set()  # since ``remove`` computed their extent
+        self._leaving: set[tuple[str, str]] = set()  # held (run, site); site is empty for a whole run
         self._clearing = asyncio.Lock()
         self._run_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._learning: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -101,7 +101,7 @@ class LocalStore(LocalReader):
                 await appender.close()
             except (Full, Unavailable) as error:
                 log.error("%s: some bytes could not be committed: %s", appender.stream, error)
-            except Exception:  # the others are closed all the same, and the lock is given back
+            except Exception:  # continue: close the other streams and release the lock
                 log.exception("%s: it could not be closed", appender.stream)
         for threads in (self._commits, self._opens, self._aside_threads, self._opening_threads):
             if threads is not None:
@@ -119,13 +119,13 @@ class LocalStore(LocalReader):
     # --- opening
 
     async def appender(self, stream: StreamId, producer: bytes, epoch: int = 0) -> LocalAppender:
-        opening = self._opening.setdefault(stream, asyncio.Lock())  # lives as long as somebody opens the stream
+        opening = self._opening.setdefault(stream, asyncio.Lock())  # lives while the stream is being opened
         async with opening:
             if not self._leaving.isdisjoint(((stream.run, ""), (stream.run, stream.site))):
                 raise Unavailable(f"{stream} cannot be opened now: its run is being removed")
             before = self._open.get(stream)
             if before is not None:
-                before.claimed_by(producer, epoch)  # a fenced one must not disturb the one that is at work
+                before.claimed_by(producer, epoch)  # a fenced producer must not close the active appender
                 await before.close()
             if (stream.run, stream.site) not in self._footprints:
                 await self._learn_footprint(stream)
@@ -136,7 +136,7 @@ class LocalStore(LocalReader):
                     appender.open()
                     appender.settle()
                 else:
-                    # Of all that are opened together a directory is synced once.
+                    # The path is the key: streams that are opened together share one sync of their directory.
                     await self._opens.do(appender.open, (os.path.dirname(appender.path), appender.settle))
                 if (stream.run, stream.site) not in self._epochs:
                     await self._learn_epochs(stream)
@@ -148,7 +148,7 @@ class LocalStore(LocalReader):
         return appender
 
     def _is_quick(self, stream: StreamId) -> bool:
-        """Whether opening *stream* waits for no disk and reads little: a thread would take longer than that."""
+        """Whether opening *stream* reads little and syncs nothing, so that a thread job would take longer."""
         try:
             journal, data = (os.lstat(path).st_size for path in self.layout.files(stream))
         except OSError:
@@ -157,14 +157,14 @@ class LocalStore(LocalReader):
 
     async def footprint(self, stream: StreamId) -> tuple[Footprint, Footprint]:
         held = self._footprints.get((stream.run, stream.site)) or await self._learn_footprint(stream)
-        return held, footprint.missing(stream, self.layout.files(stream)[0])  # a thread would take longer than that
+        return held, footprint.missing(stream, self.layout.files(stream)[0])  # faster than a thread job
 
     async def _learn_footprint(self, stream: StreamId) -> Footprint:
-        """Look it up, before the first stream of a site is opened."""
+        """Scan the footprint of the stream's site, once, before its first stream is opened."""
         site = stream.run, stream.site
         async with self._learning.setdefault(site, asyncio.Lock()):
             if site not in self._footprints:
-                self._spare_descriptors()  # looking takes some, and is of no use where no stream can be opened
+                self._spare_descriptors()  # the scan takes descriptors; without spare ones the stream cannot be opened
                 look = partial(footprint.found, self.root / stream.run / stream.site)
                 try:
                     self._footprints[site] = await aside(look, self._opening_threads)
@@ -173,17 +173,17 @@ class LocalStore(LocalReader):
             return self._footprints[site]
 
     async def _learn_epochs(self, stream: StreamId) -> None:
-        """Read for ``epochs``, at the first stream of a site, what may be thousands of journals."""
+        """Load ``epochs`` in a thread at the first stream of a site, which may have thousands of journals."""
         site = stream.run, stream.site
         async with self._learning.setdefault(site, asyncio.Lock()):
             if site not in self._epochs:
                 await aside(partial(self.epochs, stream), self._opening_threads)
 
     def _spare_descriptors(self) -> None:
-        """Raises Full when so many are open that one more stream could keep a connection out."""
+        """Raises Full if one more stream could leave no descriptor for a connection."""
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         with contextlib.suppress(OSError):
-            lowest = os.dup(self.lock)  # that is free: those below it are taken
+            lowest = os.dup(self.lock)  # free descriptor; all below it are in use
             os.close(lowest)
             if lowest + _TAKEN <= limit - min(_SPARE, limit // 4):
                 return
@@ -192,13 +192,13 @@ class LocalStore(LocalReader):
             " the limit, or wait until a log ends"
         )
 
-    # --- what an appender needs (see appender.Home)
+    # --- the interface for appenders (see appender.Home)
 
     def footprint_of(self, stream: StreamId) -> Footprint:
         return self._footprints.get((stream.run, stream.site)) or Footprint()
 
     def epochs(self, stream: StreamId) -> Epochs:
-        """As the journals of all streams of the site remember them."""
+        """The epochs of the stream's site, from the journals of all its streams."""
         found = self._epochs.get((stream.run, stream.site))
         if found is None:
             found = Epochs()
@@ -224,12 +224,12 @@ class LocalStore(LocalReader):
             del self._open[appender.stream]
         self.changed(appender.stream)
 
-    # --- what is written down
+    # --- records
 
     async def set_run(self, run: str, state: RunState, maker: str = "") -> None:
         one = self._run_locks.setdefault(run_name(run), asyncio.Lock())
-        async with one:  # the last one said is the last written
-            if self._run_locks.get(run) is one:  # else the run was removed meanwhile: a file would bring it back
+        async with one:  # states are written in the order of the calls
+            if self._run_locks.get(run) is one:  # otherwise the run was removed, and a file would bring it back
                 self._changed_runs.add(run)
                 await self.aside(partial(runs.write, self.layout, run, RunRecord(state, maker)))
 
@@ -260,7 +260,7 @@ class LocalStore(LocalReader):
         await self._added(partial(healths.write, self.root, run, site, found), f"the health of {run}/{site}")
 
     async def _added(self, write: Callable[[], None], what: str) -> bool:
-        """Add to what is kept beside a run's logs. One that is not there, or was removed meanwhile, gets nothing."""
+        """Write a record beside a run's logs; returns False if the run is missing or was removed meanwhile."""
         try:
             await self.aside(write)
         except FileNotFoundError:
@@ -282,7 +282,7 @@ class LocalStore(LocalReader):
         except OSError as error:
             raise meaning(error, f"{self.root / f'.{name}'} could not be written") from error
 
-    # --- what leaves (see removal.py)
+    # --- removal (see removal.py)
 
     def hold(self, run: str, site: str = "") -> None:
         self._leaving.add((run, site))
@@ -291,7 +291,7 @@ class LocalStore(LocalReader):
         self._leaving.discard((run, site))
 
     def open_streams(self, run: str, site: str = "") -> Sequence[StreamId]:
-        opening = [one for one, lock in self._opening.items() if lock.locked()]  # others were refused
+        opening = [one for one, lock in self._opening.items() if lock.locked()]  # an unlocked one was refused
         return [one for one in {*self._open, *opening} if one.run == run and site in ("", one.site)]
 
     async def remove(self, run: str, site: str = "", *, was: Extent | None = None) -> Removed:
@@ -299,7 +299,7 @@ class LocalStore(LocalReader):
         place = self.root / run / site if site and site_name(site) else self.root / run
         self.hold(run, site)
         try:
-            async with self._run_locks.setdefault(run, asyncio.Lock()):  # nobody writes its state meanwhile
+            async with self._run_locks.setdefault(run, asyncio.Lock()):  # no task writes the run's state meanwhile
                 self._changed_runs.discard(run)
                 found = await self.aside(partial(extent, place))
                 if opened := self.open_streams(run, site):
@@ -307,13 +307,13 @@ class LocalStore(LocalReader):
                 if was is not None and (found != was or run in self._changed_runs):
                     raise InUse(f"run {run} has changed, so it was not removed")
                 try:
-                    move_away(self.root, run, site)  # in the loop: nobody has begun to open one since
+                    move_away(self.root, run, site)  # without await: no open has started since the check
                 except (FileNotFoundError, NotADirectoryError):
                     raise absent(run, site) from None
                 except OSError as error:
                     raise meaning(error, f"{place} could not be removed") from error
                 if not site:
-                    del self._run_locks[run]  # those that wait for it would write the state of what is gone
+                    del self._run_locks[run]  # waiting set_run calls would write the state of a removed run
             self.forget_run(run, site)
         finally:
             self.release(run, site)
@@ -330,5 +330,5 @@ class LocalStore(LocalReader):
 
     async def clear(self) -> None:
         async with self._clearing:
-            for path in await self.aside(partial(leftovers, self.root)):  # whoever ends does not wait for all of it
+            for path in await self.aside(partial(leftovers, self.root)):  # a shutdown waits for one path at most
                 await self.aside(partial(clear, path))

@@ -1,7 +1,7 @@
-"""What a local store knows of a run over time: all that its journals and records tell, by the receiver's clock.
+"""The timeline of a run in a local store, from its journals and records, by the receiver's clock.
 
-Nothing here is needed for a byte. What an older version wrote has no times and tells nothing; a clock that was set
-while the run went on is shown as it was.
+No byte depends on it. Lines of older versions have no times and are skipped. Times are shown as the clock had them,
+even if the clock was set during the run.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def of_run(layout: Layout, run: str) -> list[Moment]:
 
 
 def of_site(layout: Layout, run: str, site: str) -> list[Moment]:
-    """What became of its streams."""
+    """The moments of the site's streams."""
     return moments.of_site(site, chronicle.happenings(layout.raw((run,), chronicle.name_of(site))))
 
 
 def of_machine(layout: Layout, run: str, site: str, most: int) -> list[Moment]:
-    """How the site's machine fared."""
+    """The health of the site's machine, at most *most* moments."""
     return moments.of_machine(site, list(healths.points(layout.raw((run,), healths.name_of(site)))), most)
 
 

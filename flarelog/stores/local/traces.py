@@ -1,6 +1,6 @@
-"""Whether a receiver has stored anything in a directory: its lock tells, or, in a copy of a store, a journal.
+"""Whether a directory is a store: it has a lock file, or, in a copy of a store, a journal.
 
-The directory above a store is none: what looks like a run there has a lock of its own.
+The parent directory of a store is no store: its seeming runs have lock files of their own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from flarelog.stores.directory import LOCK
 
 
 def is_store(root: str | os.PathLike[str]) -> bool:
-    """Raises PermissionError where *root* cannot be read."""
+    """Whether *root* is a store. Raises PermissionError where *root* is unreadable."""
     if os.path.lexists(os.path.join(root, LOCK)):
         return True
     with os.scandir(root) as entries:
@@ -32,5 +32,5 @@ def _is_run(directory: str) -> bool:
 def _names(directory: str) -> list[str]:
     try:
         return [] if os.path.islink(directory) else os.listdir(directory)
-    except OSError:  # it is a file, or nobody may look into it
+    except OSError:  # a file, or an unreadable directory
         return []

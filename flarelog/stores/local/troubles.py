@@ -1,8 +1,8 @@
-"""What went wrong in a site's logs, as its receiver found it: a small file beside them, replaced as a whole.
+"""The receiver's findings in a site's logs: a small file beside the logs, replaced as a whole.
 
-    ROOT/RUN/.SITE.findings     how far each log was looked at, and what was found
+    ROOT/RUN/.SITE.findings     the offset up to which each log was searched, and the findings
 
-Nothing in it says anything of bytes: whoever loses it looks again.
+The file says nothing about bytes: if it is lost, the receiver searches the logs again.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ def name_of(site: str) -> str:
 
 
 def read(layout: Layout, run: str, site: str) -> bytes:
-    """Nothing where it is not there, or cannot be read."""
+    """The findings of *site*; empty if the file is missing or unreadable."""
     return layout.raw((run,), name_of(site))
 
 
 def write(root: Path, run: str, site: str, said: bytes) -> None:
-    """Raises OSError; Unavailable where a link leads there."""
+    """Replace the findings of *site*, unless the site is gone. Raises OSError; Unavailable for a link in the path."""
     with contextlib.suppress(FileNotFoundError), Directory(root, (run,)) as directory:
         if directory.is_directory(site):
             replace_file(name_of(site), said, FILE_MODE, dir_fd=directory.fd)

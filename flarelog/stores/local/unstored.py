@@ -1,12 +1,11 @@
-"""The logs of a site of which nothing was ever stored, and why: a small record beside those that are.
+"""The logs of a site that have no stored byte, and why: a small record beside the site's logs.
 
-    ROOT/RUN/.SITE.unstored     lines as a journal's: a reason and its logs, or logs that are none any more ("readable")
+    ROOT/RUN/.SITE.unstored     lines in the journal's format: a reason and its logs, or logs to drop ("readable")
 
-A log that the receiver refused is none of them any more once it is stored, whatever the record says, or when the place
-that had it says that it has no others that were refused. One that cannot be read is none any more when the place that
-said so says that it can read all others; of one that is stored, the rest is what cannot be read. The record is never
-longer than LIMIT: then it names fewer logs, and that there are others. How many files without a name a place has is
-told apart from those of other places, which earlier versions did not do: theirs is the last word of all places.
+A refused log leaves the record when its place says so (``unwanted``), and does not count once the log is stored. An
+unreadable log leaves the record when the place that reported it says so (``readable``); if the log has stored bytes,
+the entry stands for its rest. A record that would exceed LIMIT names fewer logs, and says that there are others. The
+count of files without a name is kept for each place; earlier versions kept only the latest count of all places.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ A_LINE = 100  # logs
 
 
 class Reason(NamedTuple):
-    """Why nothing of a log was stored, and the place that said so, or that has it (see ``model.News``)."""
+    """Why a log has no stored byte, and the place that reported it or has it (see ``model.News``)."""
 
     why: str
     place: str = ""
@@ -49,7 +48,7 @@ def _lines(found: Mapping[Told, Reason]) -> Iterator[bytes]:
 
 
 def _each(said: dict[str, Any], every: Sequence[str]) -> Iterator[bytes]:
-    """*said* of *every*: of files without a name it is said of those of its place alone."""
+    """The lines that say *said* of the logs *every*; OTHERS gets its own line, which counts for its place alone."""
     if OTHERS in every:
         yield lines.line({**said, "logs": [OTHERS], "apart": True})
         every = [one for one in every if one != OTHERS]
@@ -58,7 +57,7 @@ def _each(said: dict[str, Any], every: Sequence[str]) -> Iterator[bytes]:
 
 
 def recorded(raw: bytes) -> dict[Told, Reason]:
-    """What *raw* names, each with its latest reason; what makes no sense is left out."""
+    """The logs in *raw*, each with its latest reason; invalid lines are skipped."""
     found: dict[Told, Reason] = {}
     for record in lines.records(raw):
         if record is None or record.get("t") not in ("unstored", "readable"):
@@ -78,7 +77,7 @@ def recorded(raw: bytes) -> dict[Told, Reason]:
 
 
 def write(layout: Layout, run: str, site: str, found: Mapping[str, str], place: str) -> None:
-    """Add *found* of *place* to the record: logs, and why. Raises as ``chronicle.write``."""
+    """Append *found*, the logs of *place* with their reasons, to the record. Raises as ``chronicle.write``."""
     known = recorded(layout.raw((run,), name_of(site)))
     reasons = {key_of(log, place): Reason(why[:LONGEST_REASON], place) for log, why in found.items()}
     new = {log: reason for log, reason in reasons.items() if known.get(log) != reason}
@@ -87,8 +86,8 @@ def write(layout: Layout, run: str, site: str, found: Mapping[str, str], place: 
 
 
 def forget(layout: Layout, run: str, site: str, place: str, but: Collection[str], *, unread: bool) -> None:
-    """Take out of the record the logs of *place* that it cannot read, or else (*unread*) that were refused, all *but*
-    those. Raises as ``chronicle.write``.
+    """Remove from the record all logs of *place* except *but*: with *unread* the unreadable ones, without it all
+    others. Raises as ``chronicle.write``.
     """
     known = recorded(layout.raw((run,), name_of(site)))
     of_place = [log for (log, _), said in known.items() if said.place == place and is_unread(said.why) == unread]
@@ -99,7 +98,7 @@ def forget(layout: Layout, run: str, site: str, place: str, but: Collection[str]
 
 
 def shortened(raw: bytes) -> bytes:
-    """*raw* with each log once, in half of the room; one entry stands for those that it has no room for."""
+    """*raw* with each log once, cut to half of LIMIT; one entry stands for the logs that do not fit."""
     found, size = recorded(raw), 0
     every = list(_lines(found))
     for number, one in enumerate(every):
@@ -113,7 +112,7 @@ def shortened(raw: bytes) -> bytes:
 
 
 def found(layout: Layout, run: str, wanted: Callable[[str, str], bool]) -> list[StreamInfo]:
-    """Those of *run*, or of all runs, in the order of their names, of the sites that are *wanted*."""
+    """The unstored logs of *run*, or of all runs, in the *wanted* sites, sorted by name."""
     infos = [
         info
         for one in layout.names(only=run or None)

@@ -1,1 +1,1 @@
-"""A run's report: one file that stays, of what a store or a receiver knows. ``gather`` asks; all else is pure."""
+"""A run's report: one file that stays, from a store or a receiver. ``gather`` reads; all other modules are pure."""

@@ -1,7 +1,6 @@
-"""Lanes as SVG: density, what else a site was, and signs. Each kind has a form of its own beside its colour.
+"""Lanes as SVG: density, states and signs. Each kind has a shape of its own beside its colour.
 
-A lane's parts lie at percents of its width, so that it is as wide as its place and nothing in it is stretched but the
-density.
+Positions in a lane are percents of its width, so that a lane fits any width, and only its density is stretched.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from flarelog.viewers.report.markup import Safe, joined, tag
 from flarelog.viewers.rounds import Round
 
 LANE = 26  # pixels, the height of a lane
-_UNITS = 40  # of a lane's density, from its bottom to its top
+_UNITS = 40  # units of a lane's density, from its bottom to its top
 _STEPS = (
     *(1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000),
     *(3_600_000, 7_200_000, 10_800_000, 21_600_000, 43_200_000, DAY, 2 * DAY, 7 * DAY, 30 * DAY, 365 * DAY),
@@ -29,11 +28,11 @@ KINDS = {
     "end": ("M-5 13L-1 17L6 8", "receipt"),
     "shut": ("M-5 8L5 18M5 8L-5 18", "no receipt"),
 }
-"""The forms of signs, around the time at which they stand, and what they are called."""
+"""The shapes of signs, around the time at which they stand, and their names."""
 
 
 def definitions(report: Report) -> Safe:
-    """What lanes refer to: patterns, the forms of signs, and the lines where rounds began, the same in each lane."""
+    """Definitions that all lanes refer to: patterns, the shapes of signs, and the lines where rounds began."""
     hatch = tag("path", d="M-2 2L2 -2M0 8L8 0M6 10L10 6", class_="hs")
     dots = tag("circle", cx="3", cy="3", r="1.3", class_="hl")
     bars = tag("path", d="M2 0V8M6 0V8", class_="hp")
@@ -48,16 +47,16 @@ def definitions(report: Report) -> Safe:
 
 
 class Insides:
-    """What is in the lanes of *report*. A file that is too large is made again with fewer lanes: what stays the same in
-    one is drawn once.
+    """Draws the contents of the lanes of *report*. A file that is too large is made again with fewer lanes: parts that
+    stay the same are drawn once.
     """
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._drawn: dict[tuple[str, bool], tuple[Safe, Safe]] = {}  # of a site, with or without signs
+        self._drawn: dict[tuple[str, bool], tuple[Safe, Safe]] = {}  # by site, and whether with signs
 
     def of(self, lane: Lane, highest: int, buckets: int) -> Safe:
-        """The parts of one lane, for an svg of any width and LANE pixels of height. *highest*: bytes of the fullest
+        """The contents of one lane, for an svg of any width and LANE pixels of height. *highest*: bytes of the fullest
         bucket of all lanes.
         """
         report, key = self._report, (lane.site, bool(lane.signs))
@@ -102,7 +101,7 @@ def _stretch(one: Stretch, report: Report, span: int) -> Safe:
 
 
 def _density(counts: Sequence[int], highest: int, buckets: int) -> Safe:
-    """Bytes as an area that grows more slowly than they: a site that sends little is seen beside a busy one."""
+    """Bytes as an area that grows more slowly than they do: a site that sends little is seen beside a busy one."""
     merged = [sum(counts[at : at + len(counts) // buckets]) for at in range(0, len(counts), len(counts) // buckets)]
     heights = [round(_UNITS * min(1.0, count / highest) ** 0.4) if count and highest else 0 for count in merged]
     heights = [max(5, height) if count else 0 for height, count in zip(heights, merged, strict=True)]
@@ -116,7 +115,7 @@ def _density(counts: Sequence[int], highest: int, buckets: int) -> Safe:
             level, still = height, 0
         still += 1
     parts += [f"h{still}", f"v{level}" if level else ""]
-    path = tag("path", d=Safe("".join(parts)), class_="d")  # longer than a text of others may be
+    path = tag("path", d=Safe("".join(parts)), class_="d")  # Safe: a path may be longer than a text
     return tag(
         "svg",
         path,
@@ -129,7 +128,7 @@ def _density(counts: Sequence[int], highest: int, buckets: int) -> Safe:
 
 
 def _in_front(signs: Iterable[Sign]) -> list[Sign]:
-    """What matters most is drawn last."""
+    """*signs* in the order of drawing: the most important one is the last."""
     order = ("begun", "rotation", "receipt", "closed", "exit", "gap")
     return sorted(signs, key=lambda one: (order.index(one.what), one.at))
 
@@ -141,7 +140,7 @@ def _sign(one: Sign, report: Report, span: int) -> Safe:
 
 
 def axis(report: Report, marks: int) -> list[tuple[str, str]]:
-    """Where the axis has marks, in percent, and what they say; about so many."""
+    """The marks of the axis, about *marks* of them: a place in percent, and a label."""
     span = report.end - report.begin
     step = next((one for one in _STEPS if span / one <= marks), _STEPS[-1])
     first = -(-report.begin // step) * step
@@ -155,7 +154,7 @@ def axis(report: Report, marks: int) -> list[tuple[str, str]]:
 
 
 def round_labels(report: Report, most: int) -> list[tuple[str, str]]:
-    """The same of rounds: so many that their names do not meet."""
+    """As ``axis``, of rounds: at most *most*, so that their names do not meet."""
     step = -(-len(report.rounds) // most) if report.rounds else 1
     span = report.end - report.begin
     return [
@@ -165,7 +164,7 @@ def round_labels(report: Report, most: int) -> list[tuple[str, str]]:
 
 
 def highest_of(lanes: Iterable[Lane], buckets: int) -> int:
-    """Bytes of a bucket, of so many, that is drawn to the top: of those with any bytes, one in fifty has more."""
+    """Bytes of a bucket, of so many, that is drawn to the top: one in fifty of those with any bytes has more."""
     found: list[int] = []
     for lane in lanes:
         size = len(lane.density) // buckets
@@ -176,7 +175,7 @@ def highest_of(lanes: Iterable[Lane], buckets: int) -> int:
 def alone(
     report: Report, insides: Insides, lanes: Sequence[Lane], buckets: int, style: str, notes: Sequence[str]
 ) -> Safe:
-    """All lanes as one SVG that stands by itself."""
+    """All lanes as one standalone SVG."""
     verdict = report.verdict()
     lines = wrapped(verdict, 150)
     lines = lines if len(lines) <= 3 else [*lines[:2], f"{lines[2]} …"]
@@ -225,7 +224,7 @@ def alone(
 
 
 def wrapped(sentence: str, columns: int) -> list[str]:
-    """*sentence* in lines; text may have no blanks."""
+    """*sentence* in lines of *columns* at most, but for longer words."""
     lines = [""]
     for word in sentence.split(" "):
         if lines[-1] and len(lines[-1]) + 1 + len(word) > columns:

@@ -1,4 +1,4 @@
-"""What a report says, as values, and what is concluded of them: how each site stands, and the verdict. Pure."""
+"""The values of a report, and the conclusions from them: how each site stands, and the verdict. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from flarelog.values import frozen
 from flarelog.viewers.lanes import Lane, Lanes
 from flarelog.viewers.rounds import Round, slowest_of
 
-NAMED = 3  # sites that the verdict names of each kind
+NAMED = 3  # sites of each kind that the verdict names
 REASON = 240  # characters: the names of a run and a site, and the option that helps, which ends the sentence
 DAY = 86_400_000  # milliseconds
 
 
 class Stands(enum.StrEnum):
-    """How a site stands, the worst first."""
+    """A site's standing, the worst first."""
 
     GAP = "gap"
     FAILED = "failed"
@@ -43,7 +43,7 @@ _BAD = (Stands.GAP, Stands.FAILED, Stands.UNREAD, Stands.UNSTORED, Stands.CLOSED
 
 @frozen
 class Ending:
-    """How a command ended."""
+    """The end of a command."""
 
     sentence: str
     well: bool
@@ -53,16 +53,16 @@ class Ending:
 
 @frozen
 class SiteFacts:
-    """What is known of one site."""
+    """The facts of one site."""
 
     site: str
     logs: int = 0
-    agreed: int = 0  # of them: that a receipt has sealed, whose digest both ends agreed on
+    agreed: int = 0  # logs with a receipt, on whose digest both ends agreed
     bytes: int = 0
-    lines: int | None = None  # None: they were not counted
+    lines: int | None = None  # None: not counted
     generations: int = 0
     gaps: int = 0
-    lost: int = 0  # bytes of gaps; 0: nobody knows how many
+    lost: int = 0  # bytes of gaps; 0: unknown
     masked: int | None = None  # bytes; None: nothing is masked
     ranks: tuple[int, ...] = ()
     ahead: float = 0.0  # seconds by which its clock is ahead
@@ -73,44 +73,44 @@ class SiteFacts:
     stands: Stands = Stands.SENDING
     since: int = 0  # milliseconds since 1970
     why: str = ""
-    unread: int = 0  # of its logs: that cannot be read
-    unended: int = 0  # of its commands: of which it is not known how they ended
-    unstored: int = 0  # logs of which nothing was ever stored, beside those of *logs*
-    refused: str = ""  # why not, of the first
-    partly: bool = False  # of one of those something is stored, and not the rest
+    unread: int = 0  # logs that cannot be read
+    unended: int = 0  # commands whose end is unknown
+    unstored: int = 0  # logs of which nothing was ever stored, beside *logs*
+    refused: str = ""  # why the first of these is not stored
+    partly: bool = False  # one of these is stored in part
 
 
 @frozen
 class First:
-    """What went wrong first. *lines*: text and whether it is what was found."""
+    """The first error. *lines*: each text, and whether it is the error."""
 
     stream: StreamId
     offset: int
     lines: tuple[tuple[str, bool], ...]
     finding: Finding | None = None  # None: a line that only looks like an error
-    time: int = 0  # milliseconds since 1970, by the site's clock; 0: nobody knows
-    places: Mapping[StreamId, int] = field(default_factory=dict)  # from where on logs show it; none: from its line on
+    time: int = 0  # milliseconds since 1970, by the site's clock; 0: unknown
+    places: Mapping[StreamId, int] = field(default_factory=dict)  # from where on logs show it; empty: from its line on
 
     @property
     def command(self) -> str:
-        """What shows it in a terminal."""
+        """The command that shows it in a terminal."""
         return look_at(self.places or {self.stream: self.offset})
 
 
 @frozen
 class Report:
-    """Of one run. Times are milliseconds since 1970, by the receiver's clock."""
+    """The report of one run. Times are milliseconds since 1970, by the receiver's clock."""
 
     run: str
     state: str  # as RunState names it
-    over: bool  # nothing more will come
+    over: bool  # no more bytes will come
     sites: tuple[SiteFacts, ...]
     lanes: Lanes
     first: First | None = None
     rounds: tuple[Round, ...] = ()
     findings: tuple[Finding, ...] = ()
     more: int = 0  # findings that were too many to keep
-    notes: tuple[str, ...] = ()  # what could not be told, and why
+    notes: tuple[str, ...] = ()  # facts that are missing, and why
     unread: tuple[str, ...] = ()  # a sentence for each log that cannot be read
 
     @property
@@ -122,7 +122,7 @@ class Report:
         return self.lanes.end
 
     def counts(self) -> tuple[int, int, int]:
-        """Sites, logs, bytes."""
+        """The numbers of sites, logs and bytes."""
         return len(self.sites), sum(one.logs for one in self.sites), sum(one.bytes for one in self.sites)
 
     @property
@@ -134,7 +134,7 @@ class Report:
         )
 
     def verdict(self) -> str:
-        """All of it in one sentence."""
+        """The verdict in one sentence."""
         complete = sum(one.stands is Stands.COMPLETE for one in self.sites)
         every = len(self.sites)
         if complete == every:
@@ -191,7 +191,7 @@ class Report:
         return words.get(stands, f"{stands}")
 
     def clock(self, at: int, *, seconds: bool = False) -> str:
-        """*at* in UTC; with its day where the run is not of one day."""
+        """*at* in UTC, with its day unless the whole run is of that day."""
         if not at:
             return "-"
         when = datetime.fromtimestamp(at / 1000, UTC)
@@ -200,7 +200,7 @@ class Report:
         return f"{when:{form}}" if same else f"{when:%Y-%m-%d {form}}"
 
     def span(self) -> str:
-        """From when to when, and how long that is."""
+        """The begin and the end of the run, and its duration."""
         begin, end = (datetime.fromtimestamp(at / 1000, UTC) for at in (self.begin, self.end))
         until = f"{end:%H:%M:%S}" if begin.date() == end.date() else f"{end:%Y-%m-%d %H:%M:%S}"
         return f"{begin:%Y-%m-%d %H:%M:%S} to {until} UTC, {duration(self.end - self.begin)}"
@@ -220,7 +220,7 @@ class Report:
 
 
 def _cut(reason: str) -> str:
-    """*reason* of REASON characters at most, that ends behind a word."""
+    """*reason*, cut behind a word to REASON characters at most."""
     return reason if len(reason) <= REASON else f"{reason[: REASON - 2].rpartition(' ')[0] or reason[: REASON - 2]} …"
 
 
@@ -246,8 +246,8 @@ def sized(count: int) -> str:
 
 
 def placed(facts: SiteFacts, lane: Lane | None, now: Standing | None, *, over: bool) -> tuple[Stands, int, str]:
-    """How the site stands, since when (0: nobody wrote it down) and why. *now*: what its receiver calls it, as
-    ``flarelog status`` says; None: only a store was asked.
+    """How the site stands, since when (0: unknown) and why. *now*: the receiver's state of the site, as ``flarelog
+    status`` shows it; None: only a store was asked.
     """
     if facts.gaps:
         return Stands.GAP, 0, ""
@@ -262,7 +262,7 @@ def placed(facts: SiteFacts, lane: Lane | None, now: Standing | None, *, over: b
     latest = lane.now if lane is not None and not lane.over else None
     what = latest.what if latest is not None else ""
     if now is not None and not (lane is not None and lane.over):
-        what = now.phase.value  # a receiver that was killed wrote the end of nothing
+        what = now.phase.value  # a killed receiver recorded no end
     for stands in (Stands.SILENT, Stands.LOST, Stands.PAUSED):
         if what != stands.value:
             continue

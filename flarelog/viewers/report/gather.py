@@ -1,7 +1,7 @@
-"""Everything that a report says, asked of a receiver or of a store.
+"""Reads the data of a report from a receiver or a store.
 
-Laws that hold here: nothing depends on what time it is, so that the same store gives the same report; what cannot be
-told is said and keeps nothing else from being told; what is read of a log is bounded where it comes over the wire.
+Laws that hold here: nothing depends on the present time, so that the same store gives the same report; missing data is
+reported, and hides no other data; reads over the wire are bounded.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ from flarelog.viewers.reading import LEFT_OUT, Reading, Selection
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
 from flarelog.viewers.searching import AROUND, Suspicious, found_in, lines_around, places_of, rounds_of, searching
 
-ALL_POINTS = 400_000  # of the growth of all logs together
-COUNTED_HERE, COUNTED_THERE = 2 << 30, 64 << 20  # bytes of all logs, whose lines are counted: of a store, of a receiver
-TAIL = 64 << 10  # bytes, among which a log's last line is looked for
+ALL_POINTS = 400_000  # points of growth of all logs together
+COUNTED_HERE, COUNTED_THERE = 2 << 30, 64 << 20  # most bytes whose lines are counted: of a store, of a receiver
+TAIL = 64 << 10  # bytes that are searched for a log's last line
 SHOWN = 300  # characters of a line
 _BAR = re.compile(r"\d{1,3}(?:\.\d{1,3})?\s?%.{0,3}[|\[█━▏▎▍▌▋▊▉#=]|[█━]{3}")
 
 Zoned = Callable[[StreamId, int], Stamps]
-"""What reads a log's times, of a stream and of the time by which a year is guessed, in nanoseconds since 1970."""
+"""Makes the reader of a log's times, from its stream and the time by which a year is guessed, in ns since 1970."""
 
 
 @dataclass(slots=True)
 class _Ends:
-    """What the bytes of a site's logs tell."""
+    """The results of reading the bytes of a site's logs."""
 
     lines: int | None
     last: str = ""
@@ -75,8 +75,8 @@ async def gather(
     zone: str | None = None,
     buckets: int = BUCKETS,
 ) -> Report:
-    """The report of *run*. *origin* is open. *zone*: that of *zoned*: what the origin keeps of it is taken; None: all
-    logs are searched. Raises NotFound, CannotConnect, NotAllowed, Unavailable.
+    """The report of *run*, from *origin*, which is open. *zone*: the zone of *zoned*: findings that the origin made in
+    it are used; None: all logs are searched. Raises NotFound, CannotConnect, NotAllowed, Unavailable.
     """
     every = ordered(await origin.streams(run, unstored=True))
     infos = [info for info in every if not info.unstored]
@@ -184,11 +184,11 @@ def _shown(line: Line) -> str:
     return legible(plain(line.text).expandtabs(4).rstrip(), SHOWN)
 
 
-# --- what the bytes tell
+# --- the bytes
 
 
 async def _ends(reading: Reading, infos: Sequence[StreamInfo], notes: list[str]) -> dict[str, _Ends]:
-    """Of each site its number of lines, and the last of them, if all its logs can be read."""
+    """For each site the number of lines, and the last one, as far as its logs can be read."""
     origin = reading.origin
     most = COUNTED_HERE if isinstance(origin, StoreOrigin) else COUNTED_THERE
     size = sum(info.committed for info in infos)
@@ -219,7 +219,7 @@ async def _ends(reading: Reading, infos: Sequence[StreamInfo], notes: list[str])
 
 
 async def _read(origin: Origin, info: StreamInfo, *, whole: bool) -> tuple[int, bytes]:
-    """How many lines end in what is read of a log, and its last bytes."""
+    """The number of lines in the bytes read of a log, and its last bytes."""
     start = 0 if whole else max(0, info.committed - TAIL)
     count, tail = 0, b""
     pieces = origin.find(info.stream, start, sys.maxsize, follow=False, stop=info.committed)
@@ -233,8 +233,8 @@ async def _read(origin: Origin, info: StreamInfo, *, whole: bool) -> tuple[int, 
 
 
 def last_of(tail: bytes, start: int) -> tuple[str, str]:
-    """The last line of a log that says something, of its last bytes *tail*, and the last state of its last bar, if that
-    is another line.
+    """The last line with text in *tail*, the last bytes of a log, and the last state of its last bar, if that is
+    another line.
     """
     renderer = Renderer()
     if start:

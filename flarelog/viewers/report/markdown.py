@@ -1,4 +1,4 @@
-"""A report as Markdown, for a job's summary on GitHub, which takes 1 MiB of it at most.
+"""A report as Markdown, for the summary of a job on GitHub, which takes 1 MiB at most.
 
 Texts of others stand in code, or are escaped: none makes a link, an image, an element or a table of its own.
 """
@@ -31,12 +31,12 @@ WIDE = 60  # characters of a lane
 
 
 def plain(value: object, most: int = 300) -> str:
-    """*value* as text."""
+    """*value* as escaped text."""
     return _SPECIAL.sub(r"\\\1", legible(str(value), most))
 
 
 def code(value: object, most: int = 300) -> str:
-    """*value* in backquotes, of which there are more than in it, as it may stand in a table."""
+    """*value* as code, in more backquotes than it contains, also for a table."""
     shown = legible(str(value), most).replace("|", "¦")
     longest = max(map(len, re.findall("`+", shown)), default=0)
     fence = "`" * (longest + 1)
@@ -45,7 +45,7 @@ def code(value: object, most: int = 300) -> str:
 
 
 def markdown(report: Report) -> str:
-    """The file."""
+    """The Markdown file of *report*."""
     made = ""
     for room in ROOMS:
         made = "\n".join(_parts(report, room)) + "\n"
@@ -104,7 +104,7 @@ def _parts(report: Report, room: Room) -> Iterator[str]:
 
 
 def _last(one: SiteFacts) -> str:
-    """How a command did not end well, or the last line."""
+    """The end of the first command that failed, or the last line."""
     return next((each.sentence for each in one.endings if not each.well), one.last)
 
 
@@ -139,7 +139,7 @@ def _first(report: Report) -> Iterator[str]:
 
 
 def _lanes(report: Report, room: Room) -> Iterator[str]:
-    """Lanes of characters: density; ``░`` where a site was silent, or its link lost."""
+    """Lanes of characters: density; ``░`` where a site was silent, paused, or its link lost."""
     lanes = report.lanes.lanes[:100]
     if not lanes:
         return

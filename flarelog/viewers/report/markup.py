@@ -1,7 +1,7 @@
-"""HTML and SVG of which every text is text: nothing but ``tag`` makes an element, and it escapes what it is given.
+"""HTML and SVG whose texts are escaped: only ``tag`` makes an element, and it escapes its arguments.
 
-Names, lines and reasons are hostile. A text that is no ``Safe`` is made legible first, so that no control character,
-no half of a surrogate pair and no change of direction is left in it, which XML could not hold and a reader not see.
+Names, lines and reasons are hostile. A text that is no ``Safe`` is made legible first, so that it has no control
+character, no half of a surrogate pair and no change of direction, which XML could not hold and a reader not see.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _VOID = {"meta", "br"}
 
 
 class Safe(str):
-    """Markup, whose texts are escaped."""
+    """Markup whose texts are escaped."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ def text(value: object, most: int = LONGEST) -> Safe:
 
 
 def tag(name: str, /, *inside: object, **attributes: object) -> Safe:
-    """The element *name*. *attributes*: ``class_`` is class, ``_`` is ``-``; those that are None are left out."""
+    """The element *name*. *attributes*: ``class_`` is class, ``_`` is ``-``; an attribute that is None is left out."""
     said = "".join(
         f' {key.strip("_").replace("_", "-")}="{text(value)}"' for key, value in attributes.items() if value is not None
     )
@@ -42,5 +42,5 @@ def joined(parts: Iterable[object], between: str = "") -> Safe:
 
 
 def anchor(name: str) -> str:
-    """*name* as an id, one to one for names of runs and sites."""
+    """*name* as an id, one to one for the names of runs and sites."""
     return re.sub(r"[^A-Za-z0-9-]", lambda found: f"_{ord(found[0]):x}_", name)

@@ -1,6 +1,6 @@
-"""A report as one HTML file: no script, nothing from elsewhere, and no larger than it may be.
+"""A report as one HTML file: no script, no outside resource, and a bounded size.
 
-What was left out so that it is not larger is said in it.
+The report itself says what was left out for its size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flarelog.viewers.report.facts import WORST, Report, SiteFacts, Stands, dura
 from flarelog.viewers.report.markup import Safe, anchor, tag, text
 from flarelog.viewers.standings import ahead
 
-FEW = 50  # sites, of which a report has at most SMALL bytes
+FEW = 50  # sites: a report of more may have LARGE bytes instead of SMALL
 SMALL, LARGE = 300_000, 1 << 20  # bytes
 ICONS = {
     Stands.COMPLETE: "✓",
@@ -40,7 +40,7 @@ ICONS = {
 
 @frozen
 class Room:
-    """How much a report shows of what grows with its run."""
+    """How much a report shows of the parts that grow with its run."""
 
     buckets: int = 400  # of a lane's density, each of two pixels or three; 1,200 are known
     lanes: int = 200
@@ -60,11 +60,11 @@ ROOMS = (
     Room(buckets=120, lanes=30, rows=100, lines=False, findings=20, rounds=50, signs=False),
     Room(buckets=60, lanes=10, rows=20, lines=False, findings=5, rounds=10, signs=False),
 )
-"""From what is wanted to what always fits."""
+"""From the full report to one that always fits."""
 
 
 def worst_first(report: Report) -> list[SiteFacts]:
-    """The sites, those with trouble first; else in the order of their names."""
+    """The sites, those with trouble first, otherwise in the order of their names."""
     return sorted(report.sites, key=lambda one: WORST.index(one.stands))
 
 
@@ -73,7 +73,7 @@ def _have(some: int, every: int, noun: str = "site") -> str:
 
 
 def left_out(report: Report, room: Room) -> list[str]:
-    """A sentence for each thing that is not shown."""
+    """A sentence for each part that is not shown."""
     sites, found = len(report.sites), []
     if sites > room.lanes:
         found.append(f"{_have(sites - room.lanes, sites)} no lane here: those with trouble come first")
@@ -95,7 +95,7 @@ def _left(count: int, what: str, done: str) -> str:
 
 
 def lanes_of(report: Report, room: Room) -> list[Lane]:
-    """Those that are shown, in the order of names where all are."""
+    """The lanes that are shown, in the order of names where all are."""
     by_site = {lane.site: lane for lane in report.lanes.lanes}
     sites = report.sites if len(report.sites) <= room.lanes else worst_first(report)[: room.lanes]
     found = [by_site[one.site] for one in sites if one.site in by_site]
@@ -103,7 +103,7 @@ def lanes_of(report: Report, room: Room) -> list[Lane]:
 
 
 def page(report: Report) -> str:
-    """The file."""
+    """The HTML file of *report*."""
     most = SMALL if len(report.sites) <= FEW else LARGE
     made, insides = "", drawing.Insides(report)
     for room in ROOMS:
@@ -226,7 +226,7 @@ def _axis(marks: Sequence[tuple[str, str]]) -> Safe:
 
 
 def _key(report: Report, lanes: Iterable[Lane]) -> Safe:
-    """What is in the lanes, and nothing else."""
+    """The key to the lanes: only the forms that occur in them."""
     stretches = {one.what for lane in lanes for one in lane.stretches}
     signs = {one.what for lane in lanes for one in lane.signs}
     shown = [_keyed(tag("rect", width="26", height="11", y="7", class_="d"), "bytes came, the more the higher")]
@@ -278,7 +278,7 @@ def badge(one: SiteFacts) -> Safe:
 
 
 def words(report: Report, one: SiteFacts) -> str:
-    """What its standing says beyond its name."""
+    """The details of a site's standing, beyond its name."""
     match one.stands:
         case Stands.GAP:
             rest = "" if one.agreed == one.logs else f"; {_have(one.logs - one.agreed, one.logs, 'log')} not ended"
@@ -326,7 +326,7 @@ def _sites(report: Report, room: Room) -> Iterator[Safe]:
 
 
 def machines(report: Report, room: Room) -> list[tuple[str, ...]]:
-    """How the sites' machines fared at their worst, behind the names of the columns; empty where none told."""
+    """The worst health of the sites' machines, below the names of the columns; empty where no site reported any."""
     lanes = {lane.site: lane.worst for lane in report.lanes.lanes}
     told = ((one.site, lanes.get(one.site)) for one in worst_first(report)[: room.rows])
     return table_of((site, replace(health, uptime=None)) for site, health in told if health is not None)

@@ -1,4 +1,4 @@
-"""The lanes of a report as an SVG that stands by itself, as in a README."""
+"""The lanes of a report as a standalone SVG, as for a README."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flarelog.viewers.report.page import FEW, LARGE, ROOMS, SMALL, lanes_of, lef
 
 
 def picture(report: Report) -> str:
-    """The file."""
+    """The SVG file of *report*."""
     most = SMALL if len(report.sites) <= FEW else LARGE
     made, insides = "", drawing.Insides(report)
     for room in ROOMS:

@@ -1,4 +1,4 @@
-"""How a report looks: light and dark as the system says, on paper, on a phone. The sheets stand beside this."""
+"""The styles of a report: light and dark as the system says, on paper, on a phone. The sheets are beside this file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @cache
 def sheet(*names: str) -> str:
-    """The style sheets of these *names*, one behind the other, without what only people need."""
+    """The style sheets *names*, joined, without comments and blanks."""
     text = "".join(Path(__file__).with_name(f"{name}.css").read_text(encoding="utf-8") for name in names)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     text = re.sub(r"\s+", " ", text)

@@ -1,8 +1,8 @@
-"""The page: what the sites of a run say, in a browser. An ASGI app, which ``flarelog web`` serves.
+"""The web page: a run's logs in a browser. An ASGI app, which ``flarelog web`` serves.
 
-Laws that hold here: a log is addressed by bytes, and a row's offset is its identity; what a tab does not read holds its
-sender up, and costs a bounded amount; nothing a log, a peer or a request says becomes markup, a header or a log line as
-it is; each request is checked by ``safety`` before anything looks at it; a person's reads bear that person's token.
+Laws that hold here: a log is addressed by bytes, and a row's offset is its identity; a tab that does not read holds up
+its own sender alone, and costs a bounded amount; no text of a log, a peer or a request becomes markup, a header or a
+log line unescaped; ``safety`` checks each request before other code sees it; a person's reads bear that person's token.
 Only this room imports starlette and uvicorn, and only when an app is made.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def app(sources: Sources, options: WebOptions, secrets: bytes = b"") -> Guarded:
     """The page as an ASGI app, over *sources*. *secrets*: the key of login secrets that another process signs; without
-    it nobody logs in but with a token. Raises NotInstalled where the extra ``web`` is missing.
+    it people log in by token alone. Raises NotInstalled where the extra ``web`` is missing.
     """
     from flarelog.viewers.web.application import made
 

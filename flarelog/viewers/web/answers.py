@@ -1,4 +1,4 @@
-"""What there is, and how it fares: the routes of runs, sites, findings and lanes."""
+"""The routes of runs, sites, findings and lanes."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ from flarelog.viewers.web.timelines import BUCKETS, Timelines, lanes
 from flarelog.viewers.web.trouble import Troubles
 from flarelog.viewers.web.windows import info_of
 
-FRESH = 0.5  # seconds for which what was listed is shown again
-ONE = 0.3  # seconds for which the length of one log is believed
+FRESH = 0.5  # seconds for which a list is reused
+ONE = 0.3  # seconds for which the length of one log is reused
 KEPT = 100  # lengths of logs
-FEW = 20  # sites that are listed by themselves
-WAIT = 0.5  # seconds that who opens a run waits at most for something of it, and who has that for all of it
-HOLD = 0.5  # seconds that the rest of a list waits at most for somebody who wants it
-SOME = 300  # logs that are shown before all are listed: making more of them ready would take longer than they are seen
+FEW = 20  # sites: fewer are listed by themselves
+WAIT = 0.5  # seconds that a client waits at most: for the first logs of a run, then for all of them
+HOLD = 0.5  # seconds that the rest of a list waits at most for a client that wants it
+SOME = 300  # logs that are shown before all are listed: preparing more would take longer than they are seen
 
 
 class Listed(NamedTuple):
-    """A run, as it was when it was listed."""
+    """A run, as of its last list."""
 
     infos: Sequence[StreamInfo]
     state: RunState
-    whole: bool = True  # more are being listed where it is not
-    sites: int = 0  # that are listed by then, of which the first are here
-    unstored: Sequence[StreamInfo] = ()  # logs of which nothing was ever stored: no streams, but said
+    whole: bool = True  # False: the listing goes on
+    sites: int = 0  # sites that are listed so far; the first of them are in *infos*
+    unstored: Sequence[StreamInfo] = ()  # logs of which nothing was ever stored: they are shown, but are no streams
 
 
 class _Listing:
-    """What is known of a run while it is listed. Behind what is shown first it is listed on when somebody wants the
-    rest: until then the browser that is to show it has the machine to itself.
+    """A listing under way. After the first logs it waits until a client wants the rest: meanwhile the browser has the
+    machine to itself.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class _Begun(NamedTuple):
 
 
 class Lists:
-    """What was listed lately: several tabs ask for the same."""
+    """Recent lists, which tabs that ask for the same share."""
 
     def __init__(self) -> None:
         self._kept = Lately[Listed](FRESH)
@@ -81,7 +81,7 @@ class Lists:
         self._ones: dict[tuple[bytes, StreamId], tuple[float, StreamInfo]] = {}
 
     async def one(self, rights: Rights, of: StreamId) -> StreamInfo:
-        """A log, as it was ONE seconds ago at most: who scrolls asks ten times a second. Raises as ``of``."""
+        """A log, as it was ONE seconds ago at most: scrolling asks ten times a second. Raises as ``of``."""
         key, now = (rights.key, of), time.monotonic()
         at, info = self._ones.get(key, (0.0, None))
         if info is None or now - at > ONE:
@@ -103,16 +103,16 @@ class Lists:
         return await self._kept.of((rights.key, run, wanted), (), made)
 
     def forget(self, rights: Rights, run: str) -> None:
-        """A log of *run* was removed: whoever asks next, for any of its sites, waits for a list without it."""
+        """Drop the lists of *run*, of which a log was removed: the next client, for any site, gets a new list."""
         self._kept.forget(lambda key: key[:2] == (rights.key, run))
         self._ones = {key: one for key, one in self._ones.items() if key[1].run != run}
 
     def begin(self, rights: Rights, run: str) -> None:
-        """Somebody opens the page of a run, and will ask for it."""
+        """Start to list *run*: its page was opened and will ask for the list."""
         self._begun(rights, run)
 
     async def soon(self, rights: Rights, run: str, *, rest: bool = False) -> Listed:
-        """All of a run, or as much as is listed of it by now; *rest*: who asks has that. Raises as ``of``."""
+        """All of a run, or as much as is listed by now; *rest*: the client has that part. Raises as ``of``."""
         task, listing = self._begun(rights, run)
         if rest:
             listing.wanted.set()
@@ -130,7 +130,7 @@ class Lists:
         return Listed(ordered(found[:SOME]), listing.state, whole=False, sites=sites)
 
     def _begun(self, rights: Rights, run: str) -> _Begun:
-        """Whoever asks meanwhile waits for the same."""
+        """The listing of *run*; concurrent callers share one."""
         key = (rights.key, run)
         if key not in self._making:
             listing = _Listing()
@@ -141,9 +141,9 @@ class Lists:
         return self._making[key]
 
     def _over(self, key: tuple[bytes, str], task: asyncio.Task[Listed]) -> None:
-        self._making.pop(key).listing.wanted.set()  # what is shown may be of before, and be listed anew beside that
+        self._making.pop(key).listing.wanted.set()  # a fresh list may still be under way: it must not wait
         if not task.cancelled():
-            task.exception()  # whoever waits for it is told, else whoever asks next
+            task.exception()  # a waiting caller gets it, otherwise the next one
 
     async def _listed(self, rights: Rights, run: str, sites: Sequence[str], listing: _Listing) -> Listed:
         state = listing.state = await rights.origin.state(run)
@@ -181,14 +181,14 @@ class Answers:
         return answer(record | {"some": self._logins.sees_some(session)})
 
     async def page(self, request: Request) -> Response:
-        """The page. Of a run it begins to list what its code will ask for, once that has come."""
+        """The page. For a run it starts the listing that the page's code will ask for."""
         with suppress(Refused, InvalidName):
             self.lists.begin(self._logins.session_of(request).of, run_name(request.path_params["rest"]))
         return await files.index(request)
 
     async def run(self, request: Request) -> Response:
-        """Its sites; where the request names some, these alone; where it says how many are shown, so far as they are
-        listed. Raises NotFound.
+        """The sites of a run, or those that the request names; with ``so_far`` only those that are listed by now.
+        Raises NotFound.
         """
         rights, run, wanted = request.state.session.of, _run(request), set(request.query_params.getlist("site"))
         shown = None if wanted else offset(request.query_params, "so_far")
@@ -210,7 +210,7 @@ class Answers:
         return Response(body, media_type="application/json", headers={"etag": etag})
 
     async def _so_far(self, rights: Rights, run: str, listed: Listed) -> Response:
-        """The record of what is listed of a run by now; whoever gets it asks again soon."""
+        """The record of the sites that are listed by now; the client asks again soon."""
 
         def encoded() -> bytes:
             live = rights.origin.live
@@ -228,7 +228,7 @@ class Answers:
         infos: Sequence[StreamInfo],
         unstored: Sequence[StreamInfo],
     ) -> tuple[bytes, str]:
-        """The record of a run but for the time, and its name; of 10,000 logs it takes a while, beside others."""
+        """The record of a run without the time, and its ETag; a thread encodes it, as 10,000 logs take a while."""
         lasts, reading = await self._lasts.of(rights, infos)
 
         def encoded() -> tuple[bytes, str]:
@@ -263,10 +263,10 @@ class Answers:
         return Response(record, media_type="application/json")
 
     async def machines(self, request: Request) -> Response:
-        """How the machines of a run's sites fare. Raises NotFound."""
+        """The health of the machines of a run's sites. Raises NotFound."""
         rights, run = request.state.session.of, _run(request)
         listed = await self.lists.of(rights, run)
-        infos = [*listed.infos, *listed.unstored]  # of a site that has no log to send there are only the latter
+        infos = [*listed.infos, *listed.unstored]  # a site without a stored log has unstored infos alone
         moments: Sequence[Moment] = ()
         with suppress(NotAllowed):  # an older receiver keeps none
             moments = await self.timelines.of(rights, run)
@@ -278,7 +278,7 @@ class Answers:
         return Response(record, media_type="application/json")
 
     async def command(self, request: Request) -> Response:
-        """A command that shows the same in a terminal."""
+        """A command that shows the same bytes in a terminal."""
         asked = stream(request.query_params)
         begin, end = offset(request.query_params, "from") or 0, offset(request.query_params, "to")
         if end is None or end <= begin:

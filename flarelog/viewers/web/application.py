@@ -1,7 +1,6 @@
-"""The ASGI app: its routes and who may ask for each, and what an error becomes.
+"""The ASGI app: its routes, the role that each wants, and the answers to errors.
 
-A route is a row of one table, with the role that it wants: there is no other way in. No route but login and logout
-changes anything.
+A route is a row of one table, with its role: there is no other way in. No route but login and logout changes anything.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Row(NamedTuple):
-    """A route. *role*: who may ask for it; what a session may see is the receiver's to say."""
+    """A route. *role*: who may ask for it; the receiver decides what a session may see."""
 
     method: Literal["GET", "POST"]
     path: str
@@ -58,7 +57,7 @@ class Row(NamedTuple):
 
 
 class Rooms(NamedTuple):
-    """What answers."""
+    """The objects that answer requests."""
 
     logins: Logins
     answers: Answers
@@ -93,7 +92,7 @@ def table(rooms: Rooms) -> list[Row]:
 
 
 def made(sources: Sources, options: WebOptions, key: bytes) -> Guarded:
-    """The app over *sources*. *key*: what login secrets are signed with."""
+    """The app over *sources*. *key* signs login secrets."""
     logins, indexes = Logins(sources, options, key), Indexes(sources.name, options.cache)
     answers = Answers(logins, sources.how)
     reads = Reads(logins, answers.lists, answers.timelines, indexes)
@@ -117,7 +116,7 @@ def made(sources: Sources, options: WebOptions, key: bytes) -> Guarded:
             except (Exception, asyncio.CancelledError) as error:
                 task = asyncio.current_task()
                 if session is not None and session.over and not (task and task.cancelling()):
-                    # What it was read with is closed, which ends a call as if it was given up.
+                    # The session's origin is closed, which cancels its calls.
                     return refused(Refused(401, logins.over(session)))
                 if not isinstance(error, Exception):
                     raise
@@ -131,7 +130,7 @@ def made(sources: Sources, options: WebOptions, key: bytes) -> Guarded:
 
 
 def refused(error: Exception) -> Response:
-    """What a browser is told of *error*. Raises what is no error of a request's."""
+    """The answer to *error*. An error that no request can cause is logged."""
     match error:
         case Refused():
             return sentence(error.status, str(error))
@@ -156,7 +155,7 @@ async def _http(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     said = {404: "there is no such address on this page", 405: "this address takes another method"}
     text = said.get(status, "this request cannot be answered")
-    if "text/html" in request.headers.get("accept", ""):  # somebody typed it
+    if "text/html" in request.headers.get("accept", ""):  # a person typed the address
         return Response(NO_PAGE.format(f"{text[0].upper()}{text[1:]}"), status, media_type="text/html")
     return sentence(status, text)
 

@@ -1,4 +1,4 @@
-"""What a request says, checked: the one place that reads a browser's words."""
+"""Parses and checks requests: the one place that reads a browser's words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flarelog.model import MAX_OFFSET, StreamId, StreamInfo
 
 
 class Refused(Exception):
-    """A request that is answered with *status* and a sentence."""
+    """A request that is refused with *status* and a sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -31,7 +31,7 @@ def answer(what: Any, headers: dict[str, str] | None = None) -> Response:
 
 
 async def said(request: Request) -> dict[str, Any]:
-    """The object that a request bears. Raises Refused."""
+    """The JSON object in the body of a request. Raises Refused."""
     try:
         found = json.loads(await request.body())
     except (ValueError, RecursionError) as error:
@@ -42,7 +42,7 @@ async def said(request: Request) -> dict[str, Any]:
 
 
 def stream(of: Any, run: str | None = None) -> StreamId:
-    """The stream that *of* names; *run*: where it says none. Raises InvalidName, Refused."""
+    """The stream that *of* names; *run* replaces the run in *of*. Raises InvalidName, Refused."""
     try:
         names = [of["run"] if run is None else run, of["site"], of["log"]]
     except (KeyError, TypeError, IndexError) as error:
@@ -57,13 +57,13 @@ def named(of: StreamId) -> dict[str, str]:
 
 
 def told(of: StreamInfo) -> dict[str, Any]:
-    """The log of *of* by its names, and when it was begun: whoever asks for more of it says so, see ``same``."""
+    """The names of the log of *of*, and when it began: requests for more of it repeat both, see ``same``."""
     return {**named(of.stream), "begun": of.begun}
 
 
 def same(info: StreamInfo, begun: int | None) -> StreamInfo:
-    """*info*, if it is of the log that was begun at *begun*. Raises NotFound for one that has its name by now: bytes of
-    the two are not to be joined.
+    """*info*, if its log began at *begun*. Raises NotFound for a later log of the same name: the bytes of the two must
+    not be joined.
     """
     if begun and info.begun and begun != info.begun:
         raise NotFound(f"{info.stream} was removed and begun anew: its earlier bytes are gone")
@@ -71,7 +71,7 @@ def same(info: StreamInfo, begun: int | None) -> StreamInfo:
 
 
 def whole(of: Mapping[str, Any], name: str, most: int = MAX_OFFSET) -> int | None:
-    """A whole number, not below 0, in a body. Raises Refused."""
+    """The whole number *name* in a body, not below 0; None where it is absent. Raises Refused."""
     found = of.get(name)
     if found is None:
         return None
@@ -81,7 +81,7 @@ def whole(of: Mapping[str, Any], name: str, most: int = MAX_OFFSET) -> int | Non
 
 
 def share(of: Mapping[str, Any], name: str) -> float | None:
-    """Raises Refused."""
+    """The number *name* from 0 to 1; None where it is absent. Raises Refused."""
     found = of.get(name)
     if found is None:
         return None
@@ -91,7 +91,7 @@ def share(of: Mapping[str, Any], name: str) -> float | None:
 
 
 def text(of: Mapping[str, Any], name: str, longest: int = 1000) -> str:
-    """A string, empty where there is none. Raises Refused."""
+    """The string *name*, empty where it is absent. Raises Refused."""
     found = of.get(name)
     if found is None:
         return ""
@@ -101,7 +101,7 @@ def text(of: Mapping[str, Any], name: str, longest: int = 1000) -> str:
 
 
 def offset(of: Mapping[str, str], name: str) -> int | None:
-    """A whole number in a query. Raises Refused."""
+    """The whole number *name* in a query; None where it is absent. Raises Refused."""
     found = of.get(name)
     if found is None:
         return None

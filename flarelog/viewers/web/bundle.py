@@ -1,9 +1,9 @@
-"""The page's modules as one file, made when the page's server starts: a browser asks for one file where it would ask
-for twenty, six at a time. Pure.
+"""Bundles the page's modules into one file when the page's server starts: otherwise a browser would ask for twenty
+files, six at a time. Pure.
 
-A module becomes a function that is called once, after those that it imports, and returns what it exports. The modules
-are the page's own, and are written so that a line tells all that is needed of an ``import`` or an ``export``; what is
-written otherwise is refused.
+A module becomes a function that is called once, after the modules that it imports, and returns its exports. The modules
+are the page's own, and each ``import`` or ``export`` stands on one line in a fixed form; a module with another form is
+refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OTHER = re.compile(r"^(?:import|export)\b|\bimport\(|^await\b", re.MULTILINE)
 
 def bundled(modules: Mapping[str, str], entry: str) -> str:
     """The module *entry* with all that it imports, of *modules* by their names without ``.js``. Raises ValueError for a
-    module that is written otherwise, that is missing, or that imports itself.
+    module that is missing, imports itself, or has an import or export of another form.
     """
     done: dict[str, str] = {}
     begun: list[str] = []

@@ -1,8 +1,8 @@
-"""Rows of one log at any place of it, from bytes around that place. Pure: whoever draws brings the bytes.
+"""Draws rows of one log at any place of it, from bytes around that place. Pure: the caller reads the bytes.
 
-What is shown does not depend on where it is begun to draw: so much is drawn before the first row that is wanted that no
-cursor goes from it to what is not there, and no colour comes from there. Where a line, or what came before it, is
-longer than BEFORE, that is given up, and the row says that it is cut.
+The rows do not depend on where drawing begins: drawing begins so far above the first wanted row that no cursor goes
+from that row to rows that were not drawn, and no colour comes from there. A line, or the text above it, that is longer
+than BEFORE is the exception: its row says that it is cut.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from flarelog.render.sgr import RESETS, style_behind
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.web.numbering import left_out
 
-BEFORE = 1 << 20  # bytes before the place that are drawn at most
+BEFORE = 1 << 20  # bytes above the place that are drawn at most
 FIRST_BEFORE = 64 << 10
-MORE = 4  # times as many lines are drawn before the place, where those that were do not do
-LINE = 160  # bytes that a line is taken for, until it is known better
-NEVER, LATER = 0.0, 1.0  # what a flow is told as the time, and long after that
+MORE = 4  # factor for the lines that are drawn above the place, where the first were too few
+LINE = 160  # bytes: a first guess at the length of a line
+NEVER, LATER = 0.0, 1.0  # the times that a flow is told: the beginning, and long after it
 _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 
 
 class Wanted(NamedTuple):
-    """*rows* rows, the first of which is the one at offset *at*, and *before* rows before that. *behind*: the notes at
-    *at* stand before the place; otherwise they are behind it, as the row there is.
+    """*rows* rows from offset *at* on, and *before* rows above it. *behind*: the notes at *at* lie before the place;
+    otherwise they lie behind it, as the row there does.
     """
 
     at: int
@@ -39,9 +39,9 @@ class Wanted(NamedTuple):
 
 @dataclass(slots=True)
 class Drawn:
-    """What was drawn. *begin*: the first row, or where what was looked at begins if lines are left out; *end*: behind
-    the last row, or behind what was looked at; *open*: rows at the end of the log that may still change; *left*: how
-    many lines are no row before each row, and behind the last; empty where each is one.
+    """Rows around a place. *begin*: the first row, or where the drawn bytes begin if lines are left out; *end*: behind
+    the last row, or behind the drawn bytes; *open*: rows at the end of the log that may still change; *left*: the
+    number of lines without a row before each row, and behind the last; empty where each line has one.
     """
 
     rows: list[Line] = field(default_factory=list)
@@ -49,13 +49,13 @@ class Drawn:
     end: int = 0
     open: list[str] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
-    time: int | None = None  # that the lines before the first row tell last; nanoseconds since 1970
-    whole: bool = True  # nothing before the first row was given up
+    time: int | None = None  # the last time told above the first row; nanoseconds since 1970
+    whole: bool = True  # nothing above the first row was cut
 
 
 class Drawing:
-    """Of the stream of *info*, as *view* says, at *wanted*. *plain*: whether no container runtime wrote it; None: its
-    bytes tell.
+    """Draws the stream of *info*, as *view* says, at *wanted*. *plain*: whether no container runtime wrote it; None:
+    its bytes tell.
     """
 
     def __init__(self, info: StreamInfo, view: View, wanted: Wanted, plain: bool | None = None) -> None:
@@ -65,28 +65,28 @@ class Drawing:
         self._at = 0  # the index of the row at the place
         self._cut = False
         self._began = 0
-        self._text = bytearray()  # what was drawn
-        self._styled = False  # it is known which colours went on
-        self._lines = wanted.before + WINDOW + 1  # before the place that are drawn
-        # Rows before the place, by their offsets, where they may have begun above what is drawn. One that shows
-        # something else in the end is among the rows behind the place, which are drawn from another place on.
+        self._text = bytearray()  # the drawn bytes
+        self._styled = False  # the colours at the beginning are known
+        self._lines = wanted.before + WINDOW + 1  # that are drawn above the place
+        # The rows above the place as they are without the bytes behind it, by their offsets. A row that differs in the
+        # end goes on behind the place, and belongs to the window there.
         self._shown: dict[int, str] | None = None
 
     @property
     def first_bytes(self) -> int:
-        """How many bytes before the place are to be read at first."""
+        """The number of bytes above the place to read at first."""
         if self.filtered and self._wanted.before:
             return BEFORE
         return min(BEFORE, max(FIRST_BEFORE, (self._wanted.before + WINDOW + 1) * LINE))
 
     @property
     def filtered(self) -> bool:
-        """Whether lines are left out: nobody knows how many must be drawn for one that is shown."""
+        """Whether lines are left out, so that the number of lines to draw for one row is unknown."""
         return not self._view.choice.everything or self._view.ranks is not None
 
     def begin(self, offset: int, data: bytes, style: str | None = None) -> bool:
-        """Draw *data*, which stands at *offset*, before the place and behind it; False where more is needed before.
-        *style*: the colours that go on at *offset*; None: nobody knows.
+        """Draw *data*, which begins at *offset*, above the place and behind it; False where more is needed above.
+        *style*: the colours in effect at *offset*; None: unknown.
         """
         at = self._wanted.at - offset
         while (start := self._start(offset, data, at)) is not None:
@@ -101,7 +101,7 @@ class Drawing:
         return False
 
     def _begun(self, offset: int, data: bytes, start: int, style: str | None) -> None:
-        """Draw *data* from *start* on; below 0: from its beginning, which is within a line."""
+        """Draw *data* from *start* on; below 0: from its beginning, which is inside a line."""
         self._items, self._cut = [], start < 0
         start = max(0, start)
         self._began, self._text = offset + start, bytearray()
@@ -116,19 +116,19 @@ class Drawing:
         self._at = self._index()
 
     def _drawn_until(self, offset: int, data: bytes) -> dict[int, str]:
-        """The rows that *data*, which stands at *offset* and ends at the place, shows by itself, by their offsets."""
+        """The rows of *data* alone, by their offsets; *data* begins at *offset* and ends at the place."""
         flow = Flow(self._info.stream, self._view, offset, over=True, plain=self.plain)
         return {line.offset: line.text for line in _lines(flow.feed(offset, data, NEVER) + flow.close(NEVER))}
 
     def more(self, data: bytes) -> None:
-        """Draw *data*, which comes next."""
+        """Draw *data*, the next bytes."""
         if self._flow is not None:
             self._take(data, self._flow.position)
             self._at = self._index()
 
     @property
     def flow(self) -> Flow:
-        """What goes on drawing behind what was drawn."""
+        """The flow that goes on behind the drawn bytes."""
         return self._flow or Flow(self._info.stream, self._view, self._wanted.at, plain=self.plain)
 
     @property
@@ -137,9 +137,9 @@ class Drawing:
 
     @property
     def enough(self) -> bool:
-        """Whether no more is needed behind the place."""
+        """Whether no more bytes are needed behind the place."""
         if self.filtered and not self._wanted.rows:
-            return self.position >= self._wanted.at  # the next row that is shown may be far
+            return self.position >= self._wanted.at  # the next row may be far
         return self._reaches
 
     @property
@@ -148,12 +148,12 @@ class Drawing:
 
     @property
     def within(self) -> bool:
-        """Whether what was drawn ends within a line that began before it, or at its beginning."""
+        """Whether the drawn bytes end inside a line that began above them, or at its beginning."""
         return self._flow is not None and len(self._items) <= self._at
 
     def result(self, end: int) -> Drawn:
-        """What is wanted of it. *end*: where the line ends that was drawn last, if that is longer than what was drawn;
-        or where the log does.
+        """The wanted rows. *end*: the end of the last line, if that is longer than the drawn bytes; otherwise the end
+        of the log.
         """
         flow, info = self._flow, self._info
         if flow is None:
@@ -175,7 +175,7 @@ class Drawing:
             self._at = self._index()
         first = max(0, self._at - self._wanted.before)
         last = min(len(self._items), self._at + self._wanted.rows)
-        # A note goes with the row behind it: a page that begins at an offset begins with what stands there.
+        # A note belongs to the row behind it: a page that begins at an offset begins with the notes there.
         while first and not self._wanted.behind and self._goes_with_next(first - 1):
             first -= 1
         while last > self._at + 1 and last < len(self._items) and self._goes_with_next(last - 1):
@@ -185,22 +185,22 @@ class Drawing:
         found.time = next((line.time for line in reversed(self._items[:first]) if line.time is not None), None)
         found.begin = rows[0].offset if rows else self._wanted.at
         if self._wanted.before and not first:
-            found.begin = min(found.begin, self._began)  # what began there is not over, or is not shown by itself
+            found.begin = min(found.begin, self._began)  # lines there are unfinished, or have no row
         found.end = rest[0].offset if rest else place
         found.open = [] if rest else found.open
         if self.filtered and not self._wanted.before:
-            found.begin = min(found.begin, self._wanted.at)  # what is drawn before it is in another window
+            found.begin = min(found.begin, self._wanted.at)  # rows above the place belong to another window
         left = left_out(self._text[found.begin - self._began :], found.begin, rows, found.end)
         found.left = left if self.filtered or any(left) else []
         return found
 
     def _goes_with_next(self, index: int) -> bool:
-        """Whether the item at *index* is a note of what comes next."""
+        """Whether the item at *index* is a note about the next item."""
         one = self._items[index]
         return isinstance(one, Note) and index + 1 < len(self._items) and self._items[index + 1].offset == one.offset
 
     def _ended(self, line: Line, end: int) -> Line:
-        """*line*, of which not everything was drawn."""
+        """*line*, which ends at *end* if it was not drawn whole."""
         reaches = not isinstance(line, Note) and line.end >= self.position
         return line._replace(end=end) if reaches else line
 
@@ -210,7 +210,7 @@ class Drawing:
             self._text += data
 
     def _index(self) -> int:
-        """Of the first row that ends behind the place, or the first note at it or behind."""
+        """The index of the first row that ends behind the place, or of the first note at it or behind."""
         at, notes = self._wanted.at, self._wanted.at + self._wanted.behind
         for index, line in enumerate(self._items):
             if line.offset >= notes if isinstance(line, Note) else line.end > at:
@@ -218,7 +218,7 @@ class Drawing:
         return len(self._items)
 
     def _start(self, offset: int, data: bytes, at: int) -> int | None:
-        """Where in *data* to begin, below 0 where that is within a line; None: more is needed before."""
+        """Where to begin in *data*, below 0 where that is inside a line; None: more bytes are needed above."""
         lines = len(data) if self.filtered and self._wanted.before else self._lines
         begin = at
         for _ in range(lines):
@@ -235,22 +235,22 @@ class Drawing:
         return data.find(b"\n", 0, self._last(at)) + 1 or -1
 
     def _last(self, at: int) -> int:
-        """Where the last line to begin with may begin in the data: before *at* if rows before the place are wanted."""
+        """Where the first line to draw may begin at the latest: before *at* if rows above the place are wanted."""
         return max(0, at - 1) if self._wanted.before else at
 
     def _is_sure(self, data: bytes, offset: int, start: int) -> bool:
-        """Whether what is shown is what it would be if the whole log had been drawn."""
+        """Whether the rows are those that a drawing of the whole log has."""
         before = data[start : max(start, self._wanted.at - offset)]
         if b"\x1b" not in before and b"\x9b" not in before and self.plain is not None:
-            return True  # but for colours that go on from before: the index will tell
+            return True  # the index tells colours from above
         first = max(0, self._at - self._wanted.before)
         earlier = [line for line in self._items[:first] if not isinstance(line, Note)]
         if sum(not line.bar for line in earlier) < WINDOW // 2:
-            return False  # a cursor may go from what is shown to what is not there
+            return False  # a cursor may go up to rows that were not drawn
         if not self._styled and _COLOUR.search(before):
             end = data.find(b"\n", max(0, earlier[-1].offset - offset))
             if not any(each in data[start : max(start, end)] for each in RESETS):
-                return False  # a colour may go on from what is not there
+                return False  # a colour may continue from bytes that were not drawn
         return True
 
 

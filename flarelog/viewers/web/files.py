@@ -1,7 +1,7 @@
-"""The files of the page: modules and styles of the package, and the one page that they make.
+"""The files of the page: modules and styles of the package, and the HTML page.
 
-Which there are is known beforehand, so that no path of a request is ever a path of the file system. All modules are one
-file, and all styles another one. The page names them below ``static/VERSION/``, which a browser may keep for ever: a
+The set of files is fixed, so that the path of a request never becomes a path of the file system. All modules form one
+file, and all styles another one. The page names them below ``static/VERSION/``, which a browser may cache for ever: a
 page that is opened again asks for itself alone.
 """
 
@@ -44,7 +44,7 @@ class File(NamedTuple):
 
 @functools.cache
 def files() -> dict[str, File]:
-    """All of them, by their names below ``static``."""
+    """All files, by their names below ``static``."""
     found: dict[str, File] = {}
 
     def look(directory: Traversable, before: str) -> None:
@@ -74,7 +74,7 @@ def _etag(data: bytes) -> str:
 
 
 async def file(request: Request) -> Response:
-    """A file, by its name alone, or below a version; of another version, that of a page of before, it is this one."""
+    """A file, by its name alone, or below a version; the version of an older page gets the present file."""
     name = request.path_params["name"]
     version, _, rest = name.partition("/")
     if not _VERSION.fullmatch(version):

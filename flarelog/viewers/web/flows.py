@@ -1,6 +1,6 @@
-"""What logs say as it comes, or whole: the routes of tails, searches and raw bytes.
+"""The routes of tails, searches and raw bytes, whose answers are sent while they are made.
 
-These answers have no end that is known beforehand: what a browser does not take holds its sender up.
+The length of such an answer is unknown: a browser that does not read holds up its own sender.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ UNBUFFERED = {"x-accel-buffering": "no"}
 
 
 class Flowing(StreamingResponse):
-    """An answer whose generator is closed when it ends, however that is, and then what *stack* holds for it."""
+    """An answer that closes its generator, and then *stack*, however it ends."""
 
     def __init__(self, content: AsyncGenerator[bytes, None], stack: contextlib.AsyncExitStack, **how: Any) -> None:
         super().__init__(content, **how)
@@ -55,7 +55,7 @@ class Flowing(StreamingResponse):
 
 
 class Flows:
-    """*view*: how streams become rows; *line_of* numbers their lines."""
+    """*view*: how streams become rows; *line_of* numbers the lines."""
 
     def __init__(self, logins: Logins, lists: Lists, windows: Windows, view: View, line_of: LineOf) -> None:
         self._logins, self._lists, self._windows = logins, lists, windows
@@ -72,7 +72,7 @@ class Flows:
         return await self._tailed(request, wanted, starts, [whole(one, "begun") for one in given])
 
     async def events(self, request: Request) -> Response:
-        """The same of one log, for curl: an event a row, whose id is where to go on behind it."""
+        """A tail of one log, for curl: one event a row, whose id is the offset to resume at."""
         names, last = request.path_params, request.headers.get("last-event-id")
         wanted = StreamId(names["run"], names["site"], names["log"])
         start = offset({"from": last} if last is not None else request.query_params, "from")
@@ -94,7 +94,7 @@ class Flows:
                 infos = list(map(same, await self._infos(session.of.origin, wanted), begun))
             except NotFound:
                 for run in {one.run for one in wanted}:
-                    self._lists.forget(session.of, run)  # or a page that is loaded anew would show it
+                    self._lists.forget(session.of, run)  # otherwise a page that is loaded anew would show it
                 raise
             for site in {info.stream.site: info.stream for info in infos}.values():
                 await self._permits.demand(session.of.origin, site)
@@ -105,7 +105,7 @@ class Flows:
             return Flowing(lines, stack.pop_all(), media_type=kind, headers=UNBUFFERED)
 
     async def _infos(self, origin: Origin, wanted: Sequence[StreamId]) -> list[StreamInfo]:
-        """What is known of the streams that are *wanted*. Raises NotFound."""
+        """The infos of the *wanted* streams. Raises NotFound."""
         found: dict[StreamId, StreamInfo] = {}
         for run in dict.fromkeys(one.run for one in wanted):
             sites = tuple(dict.fromkeys(one.site for one in wanted if one.run == run))
@@ -185,7 +185,7 @@ class Flows:
 
 
 async def _events(lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """The rows of a tail as server-sent events; what else it says are events with names."""
+    """The rows of a tail as server-sent events; other messages are events with names."""
     async with contextlib.aclosing(lines):
         async for block in lines:
             out = []

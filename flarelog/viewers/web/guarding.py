@@ -1,4 +1,4 @@
-"""What stands before every route: the request is judged, its session is found, and the answer gets its headers.
+"""Stands before every route: it refuses bad requests, and adds the headers to each answer.
 
 The access log has method, path without names, status, bytes and time: no name, no search, no content, no token.
 """
@@ -18,12 +18,12 @@ from flarelog.viewers.web.safety import HEADERS, LONGEST_BODY, Asked, Refusal, r
 log = logging.getLogger(__name__)
 
 _COUNTED = {b"host", b"origin", b"content-type", b"content-length", b"sec-fetch-site", b"x-forwarded-proto"}
-_SHOWN = 2  # parts of a path that the access log has: what comes behind them are names
+_SHOWN = 2  # parts of a path in the access log: the parts behind them are names
 
 
 class Guarded:
     """*app* behind the checks. *hosts*: the names of the page; *proxied*: a proxy that ends TLS passes requests on.
-    *end*: makes what is being answered end.
+    *end*: ends the answers under way.
     """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str], *, proxied: bool, end: Callable[[], None]) -> None:
@@ -34,7 +34,7 @@ class Guarded:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if scope["type"] != "http":  # a WebSocket: there is none here
+        if scope["type"] != "http":  # a WebSocket: the page has none
             return
         began, status, size = time.monotonic(), 0, 0
 
@@ -69,7 +69,7 @@ def asked_of(scope: MutableMapping[str, Any]) -> Asked:
 
 
 async def answer(refused: Refusal, send: Send) -> None:
-    """One sentence as JSON."""
+    """Send the sentence of *refused* as JSON."""
     body = json.dumps({"error": refused.sentence}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
@@ -77,7 +77,7 @@ async def answer(refused: Refusal, send: Send) -> None:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """*receive*, of which no more is taken than a request may have: a length that was not said may be any."""
+    """*receive*, cut at LONGEST_BODY bytes: a body without a declared length may be of any size."""
     left = LONGEST_BODY
 
     async def bounded() -> Message:

@@ -1,8 +1,8 @@
-"""One read of a stream at the receiver, however many tabs look at it: its rows are drawn and encoded once.
+"""Reads a stream at the receiver once for all tabs: its rows are drawn and encoded once.
 
-A feed has a ring of what came last, RING characters of it, and each viewer a place in that. A viewer who is too slow
-falls out of the ring and reads by himself until he has caught up; nobody waits for him. A feed reads with the rights of
-one of its viewers, and with those of another one when that one leaves or may not read any more.
+A feed has a ring of the last RING characters, and each viewer has a place in the ring. A slow viewer falls out of the
+ring and reads by itself until it has caught up; no other viewer waits for it. A feed reads with the rights of one of
+its viewers, and with another's when that viewer leaves or may not read any more.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from flarelog.viewers.web.rows import Encoder, bar
 from flarelog.viewers.web.windows import info_of
 
 RING = 1 << 20  # characters of encoded rows
-NEAR = 256 << 10  # bytes before the end of a stream from which on a viewer shares its feed
-SLICE = (4 << 10, 64 << 10)  # bytes that are drawn at once, from and to
-TURN = (0.002, 0.008)  # seconds that drawing them should take, from and to
-TICK = 4.0  # seconds after which those who look are woken though nothing has come
-LONGEST_PAUSE = 1.0  # seconds between two tries to read again: people wait for it
+NEAR = 256 << 10  # bytes before the end of a stream, from which on a viewer shares its feed
+SLICE = (4 << 10, 64 << 10)  # bytes that are drawn in one step, from and to
+TURN = (0.002, 0.008)  # seconds that a step should take, from and to
+TICK = 4.0  # seconds after which viewers are woken without news
+LONGEST_PAUSE = 1.0  # seconds between two retries: people wait for one
 
 
 class Batch(NamedTuple):
     """Rows that were given out together."""
 
     rows: str  # encoded, a line feed between two
-    place: int  # where to go on behind them another time
-    position: int  # of the bytes that were drawn
+    place: int  # the offset to resume at behind these rows
+    position: int  # the offset up to which bytes were drawn
 
 
 class Slices:
-    """How much is drawn at once, so that nobody else waits for long."""
+    """The number of bytes to draw in one step, so that no other task waits for long."""
 
     def __init__(self) -> None:
         self.size = SLICE[1] // 2
 
     def took(self, seconds: float) -> None:
-        """A slice took so long to draw."""
+        """Adapt the size to a slice that took *seconds* to draw."""
         if seconds > TURN[1]:
             self.size = max(SLICE[0], self.size // 2)
         elif seconds < TURN[0]:
@@ -56,7 +56,7 @@ class Slices:
 
 
 def is_calm(data: bytes) -> bool:
-    """Whether nothing in *data* moves a cursor: a line of it is what it will be, and nobody waits for more."""
+    """Whether nothing in *data* moves a cursor: each line is final at once."""
     if b"\x1b" in data or b"\x08" in data or b"\x9b" in data:
         return False
     return data.count(b"\r") == data.count(b"\r\n")
@@ -64,16 +64,16 @@ def is_calm(data: bytes) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Viewer:
-    """Somebody who looks at a feed, with the rights of *origin*. *refused*: why he may not any more."""
+    """A reader of a feed, with the rights of *origin*. *refused*: why it may not read any more."""
 
     origin: Origin
     refused: FlarelogError | None = None
 
 
 Begin = Callable[[Origin, StreamInfo, int], Awaitable[Flow]]
-"""Makes a flow that stands at an offset, as if it had drawn what lies before."""
+"""Makes a flow that stands at an offset, as if it had drawn the bytes before."""
 LineOf = Callable[[Origin, StreamInfo, int], Awaitable[int | None]]
-"""The number of the line at an offset; None while that is not known."""
+"""The number of the line at an offset; None while it is unknown."""
 
 
 async def unknown(origin: Origin, info: StreamInfo, offset: int) -> int | None:
@@ -81,13 +81,13 @@ async def unknown(origin: Origin, info: StreamInfo, offset: int) -> int | None:
 
 
 class Feed:
-    """A stream from *start* on, for as long as somebody looks. *begin* makes its flow, *line_of* numbers its lines."""
+    """A stream from *start* on, as long as it has viewers. *begin* makes its flow, *line_of* numbers its lines."""
 
     def __init__(self, info: StreamInfo, start: int, begin: Begin, line_of: LineOf = unknown) -> None:
         self.info, self.start = info, start
         self.first = 0  # the number of the first batch in the ring
-        self.done = False  # it is sealed, and everything was drawn
-        self.lost = ""  # why nothing comes for now
+        self.done = False  # the stream is sealed, and was drawn to its end
+        self.lost = ""  # why no bytes come for now
         self.opened = ""  # its open rows, encoded
         self.place = start
         self._begin, self._line_of, self._from = begin, line_of, start
@@ -100,11 +100,11 @@ class Feed:
         self._reader: Viewer | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._news = asyncio.Event()
-        self._fed = asyncio.Event()  # something came that may be complete by and by
+        self._fed = asyncio.Event()  # bytes came that may be complete after a pause
         self._slices = Slices()
-        self._calm = False  # nothing of what is open was written by anything that moves a cursor
+        self._calm = False  # no open row was written with cursor movements
 
-    # --- who looks
+    # --- viewers
 
     def enter(self, viewer: Viewer) -> None:
         self._viewers[viewer] = None
@@ -112,7 +112,7 @@ class Feed:
             self._start(viewer)
 
     def leave(self, viewer: Viewer) -> bool:
-        """Whether nobody looks any more; then it has ended."""
+        """Remove *viewer*; return whether none is left, which ends the feed."""
         self._viewers.pop(viewer, None)
         if viewer is self._reader or not self._viewers:
             for task in self._tasks:
@@ -126,10 +126,10 @@ class Feed:
         self._reader = viewer
         self._tasks = [asyncio.create_task(self._read(viewer)), asyncio.create_task(self._settle())]
 
-    # --- what there is
+    # --- the ring
 
     def holds(self, offset: int) -> bool:
-        """Whether somebody who stands at *offset* can go on with what is in the ring."""
+        """Whether a viewer at *offset* can go on with the ring."""
         return offset >= self.start
 
     def number_of(self, offset: int) -> int:
@@ -142,14 +142,14 @@ class Feed:
         return self._ring[at] if at < len(self._ring) else None
 
     async def changed(self) -> None:
-        """Return when there may be more, or after TICK."""
+        """Return on news, or after TICK."""
         await self._news.wait()
 
     def _tell(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
 
-    # --- what comes
+    # --- reading
 
     async def _read(self, viewer: Viewer) -> None:
         failures = 0
@@ -159,7 +159,7 @@ class Feed:
                     self._flow = await self._begin(viewer.origin, self.info, self.start)
                     await self._number(viewer.origin)
                     self._fed.set()
-                if self.lost:  # a log that grows no more would not tell that its receiver is back
+                if self.lost:  # a log that has stopped growing would not tell that its receiver is back
                     same(await info_of(viewer.origin, self.info.stream), self.info.begun)
                     self._back()
                 async with contextlib.aclosing(self._found(viewer.origin, self._flow)) as found:
@@ -169,7 +169,7 @@ class Feed:
                 if not error.retry_safe:
                     viewer.refused = error
                     self._tell()
-                    return  # it leaves, and another one's rights are tried
+                    return  # the viewer leaves, and the feed goes on with another's rights
                 self.lost = str(error)
                 self._tell()
             else:
@@ -206,7 +206,7 @@ class Feed:
                 yield
 
     async def _number(self, origin: Origin) -> None:
-        """Ask which line the first one is, if that is not known."""
+        """Ask for the number of the first line, if it is unknown."""
         if self._numbering.first is None:
             self._numbering.first = await self._line_of(origin, self.info, self._from)
 
@@ -227,7 +227,7 @@ class Feed:
             await asyncio.sleep(QUIET)
             if (flow := self._flow) is not None and not self.done:
                 if self._reader is not None:
-                    with contextlib.suppress(FlarelogError):  # who reads is told of it
+                    with contextlib.suppress(FlarelogError):  # the reader raises it as well
                         await self._number(self._reader.origin)
                 if flow.unsettled:
                     self._give(flow, flow.settle(time.monotonic()))
@@ -260,20 +260,20 @@ class Feed:
 
 @dataclass(slots=True)
 class Hub:
-    """The feeds of all streams at which somebody looks."""
+    """The feeds of all streams that have viewers."""
 
     begin: Begin
     line_of: LineOf = unknown
     feeds: dict[StreamId, Feed] = field(default_factory=dict)
 
     def of(self, info: StreamInfo) -> Feed | None:
-        """That of the log of *info*, if there is one: another log may have had its name."""
+        """The feed of the log of *info*, if there is one: another log may have had its name."""
         feed = self.feeds.get(info.stream)
         return feed if feed is not None and feed.info.identity == info.identity else None
 
     @contextlib.asynccontextmanager
     async def entered(self, info: StreamInfo, offset: int, viewer: Viewer) -> AsyncGenerator[Feed, None]:
-        """The feed of the stream of *info*, which is begun at *offset* if there is none."""
+        """The feed of the stream of *info*; a new one begins at *offset*."""
         feed = self.of(info)
         if feed is None:
             feed = self.feeds[info.stream] = Feed(info, offset, self.begin, self.line_of)

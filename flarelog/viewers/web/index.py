@@ -1,8 +1,8 @@
-"""Where the lines of a log are, and which colours go on, for each BLOCK bytes: a cache of the page's own.
+"""An index of a log's lines, and of the colours in effect, for each BLOCK bytes: a cache of the page's own.
 
-It is a twentieth of a thousandth of the log. It belongs to a log, not to a name, which another log may have later; and
-it is believed only while the digest of the bytes that were counted is the one that the journal has: otherwise it is
-made anew. Pure; ``Indexes`` reads, and holds still while somebody waits for rows.
+It has a twentieth of a thousandth of the log's size. It belongs to a log, not to a name, which another log may have
+later; and it is valid only while the digest of the counted bytes is the journal's: otherwise it is made anew. Pure, but
+for ``Indexes``, which reads, and pauses while a user waits for rows.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ from flarelog.viewers.web.windows import gathered
 log = logging.getLogger(__name__)
 
 KEPT = 200  # indexes in memory
-AT_ONCE = 2  # that are made side by side
-SAVED = 16 << 20  # bytes from which on an index is worth a file
-STEP = 32 << 20  # bytes that are counted in one go
-PATIENCE = 0.5  # seconds for which that much waits at most
-SOON = 2.0  # seconds for which whoever goes to a line waits until it is counted
-GLANCE = 0.01  # seconds between two looks whether it is
-CALM = 0.15  # seconds after the last answer with rows before lines are counted: a browser draws meanwhile
+AT_ONCE = 2  # that are made concurrently
+SAVED = 16 << 20  # bytes counted, from which on an index is saved to a file
+STEP = 32 << 20  # bytes that are counted in one step
+PATIENCE = 0.5  # seconds that a step waits at most for users' requests
+SOON = 2.0  # seconds that a jump to a line waits until the line is counted
+GLANCE = 0.01  # seconds between two checks whether the line is counted
+CALM = 0.15  # seconds after the last answer with rows before counting goes on: the browser draws meanwhile
 
 
 @dataclass(slots=True)
 class Index:
-    """Of the first *position* bytes, whose digest is *digest*. *ends*: lines that have ended at the end of each block
-    that is whole. *begun*: when the log was, as its StreamInfo has it.
+    """The index of the first *position* bytes, whose digest is *digest*. *ends*: the number of lines that have ended at
+    the end of each whole block. *begun*: when the log began, as its StreamInfo has it.
     """
 
     position: int = 0
     digest: int = EMPTY_DIGEST
     lines: int = 0
     ends: array[int] = field(default_factory=lambda: array("Q"))
-    styles: dict[int, str] = field(default_factory=dict)  # at the ends of blocks by their numbers, where one goes on
-    style: str = ""  # at the end of what was counted
+    styles: dict[int, str] = field(default_factory=dict)  # by a block's number: the colours at its end, if any
+    style: str = ""  # at *position*
     begun: int = 0
 
     def feed(self, data: bytes) -> None:
-        """Count on in *data*, which stands at ``position``."""
+        """Count *data*, which begins at ``position``."""
         counting = Counting(self.position, self.digest)
         counting.feed(data)
         self.take(counting.taken())
 
     def take(self, counted: Counted) -> None:
-        """Go on with what was *counted* from ``position`` on."""
+        """Add what was *counted* from ``position`` on."""
         for lines, colours in zip(counted.lines, counted.colours, strict=True):
             self.lines += lines
             self.style = style_behind(self.style, colours)
@@ -74,21 +74,21 @@ class Index:
         self.digest = counted.digest
 
     def style_at(self, block: int) -> str | None:
-        """The colours that go on at the beginning of *block*; None while that is not known."""
+        """The colours in effect at the beginning of *block*; None while they are unknown."""
         return self.styles.get(block, "") if block <= len(self.ends) else None
 
     def before(self, offset: int) -> tuple[int, int]:
-        """The beginning of the block of *offset*, and how many lines end before it."""
+        """The beginning of the block of *offset*, and the number of lines that end before it."""
         number = min(offset // BLOCK, len(self.ends))
         return number * BLOCK, self.ends[number - 1] if number else 0
 
     def block_of(self, line: int) -> tuple[int, int]:
-        """The beginning of the block in which *line*, from 1 on, begins, and how many lines end before it."""
+        """The beginning of the block in which *line*, from 1 on, begins, and the number of lines that end before it."""
         number = bisect_left(self.ends, line - 1) if line > 1 else 0
         return number * BLOCK, self.ends[number - 1] if number else 0
 
     def no_end_until(self, offset: int) -> int:
-        """Up to where no line ends from *offset* on, by whole blocks; *offset* at least."""
+        """The end of the whole blocks from *offset* on in which no line ends; *offset* at least."""
         number = offset // BLOCK
         if number >= len(self.ends):
             return offset
@@ -96,7 +96,7 @@ class Index:
         return max(offset, bisect_right(self.ends, before) * BLOCK)
 
     def no_end_since(self, offset: int) -> int:
-        """From where on no line ends up to the block of *offset*, by whole blocks; *offset* at most."""
+        """The beginning of the whole blocks up to the block of *offset* in which no line ends; *offset* at most."""
         number = offset // BLOCK
         if number > len(self.ends):
             return offset
@@ -104,7 +104,7 @@ class Index:
         return min(offset, (bisect_left(self.ends, before) + 1) * BLOCK) if before else 0
 
     def estimate(self, line: int, committed: int) -> int:
-        """Where *line* may begin."""
+        """An estimate of where *line* begins."""
         each = self.position / self.lines if self.lines else 100.0
         return min(committed, int((line - 1) * each))
 
@@ -124,7 +124,7 @@ class Index:
 
     @classmethod
     def loaded(cls, data: bytes) -> Index | None:
-        """What ``saved`` gave; None where it is something else."""
+        """The index of which ``saved`` made *data*; None for any other data."""
         head, _, rest = data.partition(b"\n")
         try:
             said = json.loads(head)
@@ -146,7 +146,7 @@ class Index:
 
 
 class Indexes:
-    """Those of the logs at which somebody has looked; *directory*: where they outlive this process."""
+    """The indexes of the logs that were opened; *directory* keeps them across restarts."""
 
     def __init__(self, whose: str, directory: str | None) -> None:
         self._whose = whose
@@ -154,12 +154,12 @@ class Indexes:
         self._found: dict[tuple[StreamId, int], Index] = {}
         self._making: dict[tuple[StreamId, int], asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
-        self._waiting, self._answered = 0, 0.0  # for rows; when there were some last, of a monotonic clock
+        self._waiting, self._answered = 0, 0.0  # requests that wait for rows; when one was answered last (monotonic)
         self._free = asyncio.Event()
 
     @contextlib.contextmanager
     def still(self) -> Iterator[None]:
-        """Nothing is counted meanwhile, and CALM longer: whoever opens a log waits for its rows."""
+        """Pause counting inside the block and for CALM seconds after it, because a user waits for rows."""
         self._waiting += 1
         self._free.clear()
         try:
@@ -170,7 +170,7 @@ class Indexes:
                 self._free.set()
 
     async def _calm(self) -> None:
-        """Return when nobody waits for rows, or after PATIENCE: somebody may scroll for minutes."""
+        """Return when no request waits for rows, or after PATIENCE: a user may scroll for minutes."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 while self._waiting:
@@ -179,13 +179,13 @@ class Indexes:
                         await asyncio.sleep(left)
 
     def of(self, origin: Origin, info: StreamInfo) -> Index:
-        """As far as it is made; it goes on by itself, up to what *info* says, with the rights of *origin*."""
+        """The index as far as it is made; a task goes on up to the length in *info*, with the rights of *origin*."""
         key = info.identity
         index = self._found.get(key) or self._loaded(info)
         if index.position > info.committed or (
             index.position == info.committed and index.digest != info.digest and key not in self._making
         ):
-            index = Index(begun=info.begun)  # of another log, though nobody wrote down when they were begun
+            index = Index(begun=info.begun)  # the index is another log's of that name, from before *begun* was recorded
         self._found.pop(key, None)
         self._found[key] = index
         if index.position < info.committed and key not in self._making:
@@ -232,24 +232,24 @@ class Indexes:
                 await asyncio.sleep(0)
 
     def style_of(self, origin: Origin, info: StreamInfo, block: int) -> str | None:
-        """The colours that go on where *block* begins; None while that is not known."""
+        """The colours in effect where *block* begins; None while they are unknown."""
         return self.of(origin, info).style_at(block)
 
     def no_end_until(self, origin: Origin, info: StreamInfo, offset: int) -> int:
-        """Up to where no line ends from *offset* on, as far as lines are counted; *offset* at least."""
+        """As ``Index.no_end_until``, as far as lines are counted."""
         return self.of(origin, info).no_end_until(offset)
 
     def no_end_since(self, origin: Origin, info: StreamInfo, offset: int) -> int:
-        """From where on no line ends up to the block of *offset*, as far as lines are counted; *offset* at most."""
+        """As ``Index.no_end_since``, as far as lines are counted."""
         return self.of(origin, info).no_end_since(offset)
 
     async def line_of(self, origin: Origin, info: StreamInfo, offset: int) -> int | None:
-        """The number of the line at *offset*, from 1 on; None while that is not known."""
+        """The number of the line at *offset*, from 1 on; None while it is unknown."""
         self.of(origin, info)
         return await self.line_known(origin, info, offset)
 
     async def line_known(self, origin: Origin, info: StreamInfo, offset: int) -> int | None:
-        """As ``line_of``, whatever length the log had when *info* was asked for: nothing is counted for it."""
+        """As ``line_of``, whatever length *info* has: no counting is started."""
         index = self._found.get(info.identity)
         if offset and (index is None or index.position < offset):
             return None

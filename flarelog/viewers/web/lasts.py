@@ -1,6 +1,6 @@
 """The last line of each log, and the state of its bar, for the overview: of those that have grown, the latest first.
 
-Who opens a run sees its sites after WAIT at most; the lines that are not there by then come with the next answer.
+A client waits WAIT at most for the sites of a run; lines that are read later come with its next request.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WAIT = 0.05  # seconds that an answer waits for lines
 
 
 class Last(NamedTuple):
-    """*line*: of text; *bar*: of a bar that goes on; empty where there is none."""
+    """*line*: the last line of text; *bar*: the last bar that goes on; empty where there is none."""
 
     committed: int
     line: str
@@ -52,7 +52,7 @@ class Lasts:
         await asyncio.gather(*self._reading.values(), return_exceptions=True)
 
     async def of(self, rights: Rights, infos: Sequence[StreamInfo]) -> tuple[Mapping[StreamId, Last], bool]:
-        """As far as they are known, and whether more are being read."""
+        """The last lines that are known, and whether more are being read."""
         old = [info for info in infos if info.committed and self._length(rights, info) != info.committed]
         newest = sorted(old, key=lambda info: -info.grown)[:AT_ONCE]
         tasks = [self._begun(rights, info) for info in newest]
@@ -83,11 +83,11 @@ class Lasts:
         except FlarelogError:
             return
         except Exception:
-            log.exception("the last line of a log is not known")  # nobody waits for it: the next answer tries again
+            log.exception("the last line of a log is not known")  # the next request tries again
 
 
 def drawn(info: StreamInfo, begin: int, data: bytes) -> Last:
-    """What *data*, the end of a log, shows last."""
+    """The last line and the last bar in *data*, the end of a log."""
     start = data.find(b"\n") + 1 if begin else 0
     flow = Flow(info.stream, View(new=Renderer, notes=False), begin + start, over=True)
     items = flow.feed(begin + start, data[start:], 0.0) + flow.settle(1.0)

@@ -1,6 +1,6 @@
-"""Answers that were made lately: several tabs ask for the same, and some take long to make.
+"""A cache of recent answers: several tabs ask for the same, and some answers take long to make.
 
-Nobody waits for an answer that takes long and can be shown one of before: it is made anew meanwhile.
+A slow answer is made again in the background, and clients get the previous one meanwhile.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from flarelog.errors import FlarelogError
 
-SHARE = 4  # so many times what making took passes before it is made again
-SLOW = 0.1  # seconds of making for which nobody waits who can be shown what was made before
-OLD = 10.0  # seconds after which that is no answer any more, besides twice the time for which it is given
+SHARE = 4  # an answer is fresh for so many times the seconds that it took
+SLOW = 0.1  # seconds: for an answer that takes longer, a client gets the previous one instead of waiting
+OLD = 10.0  # seconds beyond twice the fresh time, after which a previous answer is too old
+STOOD = 2.0  # seconds: a slower answer counts as this slow, because the receiver stood still meanwhile
 KEPT = 100
 
 T = TypeVar("T")
@@ -31,8 +32,8 @@ class _Made(NamedTuple, Generic[T]):
 
 
 class Lately(Generic[T]):
-    """By keys. An answer is made *of* values, and made anew once one of them is another object, or after SHARE times as
-    long as its making took, *fresh* seconds at least.
+    """Answers by keys. An answer is made *of* values, and made again once one of them is another object, or after SHARE
+    times as long as its making took, *fresh* seconds at least.
     """
 
     def __init__(self, fresh: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -40,7 +41,7 @@ class Lately(Generic[T]):
         self._made: dict[Hashable, _Made[T]] = {}
         self._making: dict[Hashable, asyncio.Lock] = {}
         self._anew: dict[Hashable, asyncio.Task[None]] = {}
-        self._forgot = 0  # times
+        self._forgot = 0  # calls of ``forget``
 
     async def close(self) -> None:
         for task in list(self._anew.values()):
@@ -48,7 +49,7 @@ class Lately(Generic[T]):
         await asyncio.gather(*self._anew.values(), return_exceptions=True)
 
     async def of(self, key: Hashable, of: Sequence[object], make: Callable[[], Awaitable[T]]) -> T:
-        """The answer for *key*, which *make* makes, once for all who wait for it. Raises what *make* does."""
+        """The answer for *key*; *make* makes it once for all waiting callers. Raises what *make* does."""
         found = self._made.get(key)
         if found is None or self._is_old(found):
             return await self._waited(key, of, make)
@@ -61,7 +62,7 @@ class Lately(Generic[T]):
         return found.answer
 
     def forget(self, over: Callable[[Any], bool]) -> None:
-        """What was made for the keys of which *over* is true is no answer any more, nor is what is being made now."""
+        """Drop the answers for the keys of which *over* is true; answers that are being made are made again."""
         self._forgot += 1
         for key in [one for one in self._made if over(one)]:
             del self._made[key]
@@ -70,14 +71,14 @@ class Lately(Generic[T]):
         making = self._making.setdefault(key, asyncio.Lock())
         try:
             async with making:
-                found = self._made.get(key)  # those who waited before may have made it
+                found = self._made.get(key)  # an earlier caller may have made it
                 if found is None or not self._is_fresh(found, of):
                     began, forgot = self._clock(), self._forgot
                     answer = await make()
                     if forgot != self._forgot:
-                        answer = await make()  # the first may be of before
+                        answer = await make()  # the first answer may be stale
                     self._made.pop(key, None)
-                    found = self._made[key] = _Made(answer, of, self._clock(), self._clock() - began)
+                    found = self._made[key] = _Made(answer, of, self._clock(), min(self._clock() - began, STOOD))
                     while len(self._made) > KEPT:
                         del self._made[next(iter(self._made))]
                 return found.answer
@@ -86,7 +87,7 @@ class Lately(Generic[T]):
                 del self._making[key]
 
     async def _beside(self, key: Hashable, of: Sequence[object], make: Callable[[], Awaitable[T]]) -> None:
-        """Make it; where that fails, whoever asks next is told why."""
+        """Make the answer in the background; after a failure the next caller gets the error."""
         try:
             await self._waited(key, of, make)
         except Exception as error:

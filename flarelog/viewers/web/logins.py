@@ -1,6 +1,7 @@
-"""Who has logged in: the routes of login and logout, and the end of a session whose token was revoked.
+"""Logins: the routes of login and logout, and the end of a session whose token was revoked.
 
-Wrong logins are answered late and few at a time: whoever guesses waits. A session reads with the rights it came with.
+Wrong logins are answered late and few at a time, so that guessing is slow. A session reads with the rights of its
+login.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from flarelog.viewers.web.sessions import Secrets, Session, Sessions
 WRONG = 1.0  # seconds after which a wrong login is answered
 WRONG_AT_ONCE = 16
 LONGEST_TOKEN = 4096
-ASK_EVERY = 2.0  # seconds between two looks at whether a token still holds
-MOMENT = 0.001  # seconds: what a look asks for is what grew in them
-SOON = 2.0  # seconds within which a receiver says whether it knows the page
-PATIENCE = 10.0  # seconds that a request waits for its turn among those of its session
+ASK_EVERY = 2.0  # seconds between two checks whether a token is still valid
+MOMENT = 0.001  # seconds: a check asks for the streams that grew within them
+SOON = 2.0  # seconds within which a receiver tells whether it knows the page
+PATIENCE = 10.0  # seconds that a request waits for a place among those of its session
 MOST = {"tail": 2, "window": 4, "search": 1, "raw": 2}
-"""What a session may have under way at once."""
+"""How many requests of each kind a session may have under way at once."""
 BUSY = {
     "tail": "tabs follow logs with this login already: close one",
     "window": "parts of logs are asked for with this login already: wait for one",
     "search": "search is under way with this login already: wait for its end",
     "raw": "downloads are under way with this login already: wait for one",
 }
-"""What whoever wants more of it is told."""
+"""The sentences for a client over these limits."""
 
 User = Session[Rights]
 
@@ -77,7 +78,7 @@ class Logins:
     # --- routes
 
     def session_of(self, request: Request) -> User:
-        """Whose session the request bears. Raises Refused."""
+        """The session of the cookie in the request. Raises Refused."""
         found = self._sessions.of(cookie_of(request.headers, self._cookie), self._clock())
         if found is None:
             raise Refused(401, f"nobody is logged in: open the address that {self._command} prints, or give a token")
@@ -98,7 +99,7 @@ class Logins:
     async def _by_link(self) -> Rights:
         rights = await self._origins.own()
         held = True
-        with contextlib.suppress(TimeoutError):  # the page of a receiver that does not answer says so itself
+        with contextlib.suppress(TimeoutError):  # the page itself tells that its receiver does not answer
             async with asyncio.timeout(SOON):
                 held = await holds(rights.origin)
         if not held:
@@ -145,24 +146,24 @@ class Logins:
     def _about(self, session: User) -> dict[str, Any]:
         return {
             "who": session.who,
-            "whose": hashlib.sha256(session.of.key).hexdigest()[:16],  # the same for those who share their rights
+            "whose": hashlib.sha256(session.of.key).hexdigest()[:16],  # sessions with the same rights share it
             "receiver": self.name,
             "version": __version__,
             "until": int(session.until * 1000),
         }
 
     def sees_some(self, session: User) -> bool:
-        """Whether *session* may be for some runs alone: the receiver does not list the others."""
+        """Whether *session* may see some runs alone: the receiver does not list the others."""
         return self._some or session.who == "token"
 
-    # --- how long, and how much
+    # --- limits
 
     def end(self) -> None:
-        """The page ends: so does what is being answered."""
+        """End the answers under way, because the server shuts down."""
         self._ending = True
 
     def over(self, session: User) -> str:
-        """Why nothing more is answered to *session*; empty as long as something is."""
+        """Why *session* gets no more answers; empty as long as it gets some."""
         if session.over:
             return "the login has ended: log in again"
         return "the page's server has ended: start flarelog web again" if self._ending else ""
@@ -173,7 +174,7 @@ class Logins:
             await self._origins.leave(session.of)
 
     async def _ask_again(self) -> None:
-        """End sessions whose time is over, and those whose token holds no more."""
+        """End sessions that have expired, and those whose token is no longer valid, again and again."""
         while True:
             await asyncio.sleep(ASK_EVERY)
             ended: set[Rights] = set()
@@ -186,7 +187,7 @@ class Logins:
 
     @contextlib.asynccontextmanager
     async def place(self, session: User, kind: str) -> AsyncGenerator[None, None]:
-        """One of the places that *session* has for what is of *kind*. Raises Refused where none becomes free."""
+        """Hold one of the places that *session* has for requests of *kind*. Raises Refused where none becomes free."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE if kind != "tail" else 1.0):
                 while session.busy.get(kind, 0) >= MOST[kind]:
@@ -208,15 +209,15 @@ class Logins:
 
 
 async def holds(origin: Origin) -> bool:
-    """Whether whoever reads with *origin* is still known; where nobody answers, he is.
+    """Whether the receiver still knows the reader of *origin*; True where it does not answer.
 
-    What grew a moment ago is cheap to tell, and every reader may ask for it, whatever the runs of his rights are: the
-    receiver's audit has no refusal of a look.
+    The check asks for the streams that grew a moment ago: this is cheap, and every reader may ask it, whatever its
+    rights, so that the receiver's audit records no refusal.
     """
     try:
         await origin.grown("", (), MOMENT)
     except NotAuthenticated:
         return False
     except FlarelogError:
-        return True  # nobody answers, or he may read nothing now
+        return True  # no answer, or the reader may read nothing now
     return True

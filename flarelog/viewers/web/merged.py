@@ -1,7 +1,7 @@
 """Rows of several logs in one order, a page of them forward or back from a place in each.
 
-By the lines' own times, as ``flarelog logs --order time`` has them, or by their arrival at the receiver, which its
-store has written down in steps. The order within a log stays.
+The order is by the lines' own times, as in ``flarelog logs --order time``, or by their arrival at the receiver, which
+its store records in steps. The order within a log stays.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ SIDE_BY_SIDE = 8
 
 
 class Page(NamedTuple):
-    """Rows with the numbers of their streams. *before* and *after*: where each log goes on, either way: twice an
-    offset, and one more where the notes that stand there lie before the place. *over*: nothing lies beyond.
+    """Rows with the numbers of their streams. *before* and *after*: where the pages on either side begin in each log:
+    twice an offset, and one more where the notes at the offset lie before the place. *over*: no page follows.
     """
 
     rows: list[tuple[int, Line]]
@@ -47,7 +47,7 @@ async def page(
     back: bool,
     grown: Mapping[tuple[str, str], Sequence[tuple[int, int]]] | None = None,
 ) -> Page:
-    """*rows* rows before *places*, as an earlier page gave them, or behind them; by the lines' times, or by their
+    """*rows* rows before *places*, which an earlier page gave, or behind them; by the lines' times, or by their
     arrival, where *grown* has the lengths and the times of each log.
 
     Raises NotFound, NotAllowed, CannotConnect.
@@ -81,15 +81,15 @@ async def of_level(
     back: bool,
     late: Callable[[], bool],
 ) -> Page:
-    """The rows of *level* and graver ones, *rows* of them or more, in pages that *turn* gives from places on; what was
-    found so far as soon as it is *late*.
+    """The rows of *level* and graver ones, *rows* of them or more, from the pages that *turn* gives; fewer once it is
+    *late*.
     """
     found: list[tuple[int, Line]] = []
     first = one = await turn(places, MOST_ROWS)
     choosers: dict[int, Chooser] = {}
     while True:
         if back:
-            choosers = {}  # an earlier page tells nothing of what its lines go on with
+            choosers = {}  # an earlier page does not continue the lines of the page read before
         kept = [
             (k, line)
             for k, line in one.rows
@@ -103,7 +103,7 @@ async def of_level(
 
 
 def by_times(infos: Sequence[StreamInfo], found: Sequence[Drawn]) -> list[list[int]]:
-    """A key for each row: its time by the receiver's clock, or that of a row before it in its log, if that is later."""
+    """A key for each row: its time by the receiver's clock, or that of an earlier row of its log, if that is later."""
     clocks = Clocks()
     clocks.learn(infos)
     keys = []
@@ -131,7 +131,7 @@ def in_order(found: Sequence[Sequence[Line]], keys: Sequence[Sequence[int]]) -> 
 def by_arrivals(
     infos: Sequence[StreamInfo], found: Sequence[Drawn], grown: Mapping[tuple[str, str], Sequence[tuple[int, int]]]
 ) -> list[list[int]]:
-    """A key for each row: when its last byte had come to the receiver, in milliseconds since 1970."""
+    """A key for each row: when its last byte had arrived at the receiver, in milliseconds since 1970."""
     keys = []
     for info, one in zip(infos, found, strict=True):
         points, latest, own = grown.get((info.stream.site, info.stream.log), ()), 0, []

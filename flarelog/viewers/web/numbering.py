@@ -1,6 +1,6 @@
-"""Which line of a log a row is: the line feeds before the row's first byte, and one.
+"""The line number of a row: the line feeds before the row's first byte, plus one.
 
-A bar of several rows has many lines: each time that it is drawn its rows end with line feeds again. Pure.
+A bar of several rows has many lines: each redraw ends its rows with line feeds again. Pure.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ KEPT = 1 << 20  # bytes behind the last row in which a row may begin
 
 
 def left_out(text: bytes | bytearray, begin: int, rows: Sequence[Line], end: int) -> list[int]:
-    """How many lines of *text*, which stands at *begin*, are no row: before each of *rows*, and behind the last up to
-    *end*. The line that *end* lies behind may be longer than *text*.
+    """The number of lines of *text*, which begins at *begin*, that have no row: before each of *rows*, and behind the
+    last up to *end*. The line that ends at *end* may be longer than *text*.
     """
     left, at, own = [], 0, 0  # own: lines up to there that are rows
     for row in rows:
@@ -29,7 +29,7 @@ def left_out(text: bytes | bytearray, begin: int, rows: Sequence[Line], end: int
 
 
 class Numbering:
-    """Of the rows that are given out of a log from *offset* on, which is line *first*, once that is known."""
+    """Numbers the rows of a log from *offset* on, which is line *first*, once that is known."""
 
     def __init__(self, offset: int) -> None:
         self.first: int | None = None
@@ -38,13 +38,13 @@ class Numbering:
         self._lines = self._next = 0  # line feeds before _begin; before the next row, if each row is a line
 
     def feed(self, offset: int, data: bytes) -> None:
-        """*data*, which stands at *offset*, comes next; what came before is passed over."""
+        """Take *data*, the next bytes, at *offset*; bytes that came before are skipped."""
         self._text += data[max(0, self._begin + len(self._text) - offset) :]
         if (surplus := len(self._text) - KEPT) > KEPT:
             self._forget(surplus)
 
     def of(self, items: Sequence[Item]) -> list[int | None]:
-        """The numbers of *items*; None where it is that of the row before and one, or nobody knows it."""
+        """The line numbers of *items*; None where a number is the previous row's plus one, or is unknown."""
         numbers: list[int | None] = [None] * len(items)
         found = [
             (at, item)

@@ -1,4 +1,4 @@
-"""What ``flarelog web`` may be told of its page."""
+"""The options of ``flarelog web``."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ class WebOptions:
 
     @property
     def secure(self) -> bool:
-        """Whether browsers come over TLS."""
+        """Whether browsers connect over TLS."""
         return self.trust_proxy

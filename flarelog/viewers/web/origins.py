@@ -1,6 +1,6 @@
-"""With whose rights is read: those of the page's own process, or those of the token that somebody gave.
+"""The rights with which the page reads: those of its own process, or those of a token that a person gave.
 
-An origin is entered once for all sessions that read with the same rights, and let go when the last of them has ended.
+Sessions with the same rights share an origin, which is closed when the last of them has ended.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from flarelog.viewers.origin import RunsOrigin
 
 @frozen
 class Sources:
-    """Where the page's process reads. *own*: with its own rights. *of_token*: with those of a token; None: no token can
-    be judged. *how*: the options by which a command reads there. *some*: its own rights may be for some runs alone.
+    """Makes the page's origins. *own*: with its process's rights. *of_token*: with a token's; None: no token can be
+    checked. *how*: the options by which a command reads there. *some*: its own rights may be for some runs alone.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Sources:
 
 @dataclass(slots=True, eq=False)
 class Rights:
-    """An origin, and how many sessions read with it. *key*: of those that share it."""
+    """An origin, and the number of its sessions. *key*: identifies the rights."""
 
     key: bytes
     origin: RunsOrigin
@@ -39,18 +39,18 @@ class Rights:
 
 
 class Origins:
-    """Those that are entered."""
+    """The origins that are open."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._open: dict[bytes, Rights] = {}
 
     async def own(self) -> Rights:
-        """With the rights of this process."""
+        """An origin with the rights of this process."""
         return await self._entered(b"", self.sources.own)
 
     async def of_token(self, token: str) -> Rights:
-        """With those of *token*. Raises NotAllowed, CannotConnect."""
+        """An origin with the rights of *token*. Raises NotAllowed, CannotConnect."""
         make = self.sources.of_token
         if make is None:
             raise NotAllowed("this page takes no token: open the address that flarelog web login prints")
@@ -62,7 +62,7 @@ class Origins:
             stack = contextlib.AsyncExitStack()
             origin = make()
             await stack.enter_async_context(origin)
-            if key in self._open:  # another session was as fast
+            if key in self._open:  # a concurrent login was as fast
                 await stack.aclose()
                 found = self._open[key]
             else:
@@ -71,7 +71,7 @@ class Origins:
         return found
 
     async def leave(self, rights: Rights) -> None:
-        """A session of *rights* has ended."""
+        """Release *rights* for a session that has ended."""
         rights.sessions -= 1
         if not rights.sessions:
             self._open.pop(rights.key, None)

@@ -1,4 +1,4 @@
-"""What the page shows of runs and of a run's sites: the words of ``flarelog status``, as data."""
+"""The page's data on runs and on a run's sites, in the words of ``flarelog status``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def standing_of(one: Standing, infos: Sequence[StreamInfo]) -> str:
 
 
 def words_of(one: Standing) -> str:
-    """As ``flarelog status`` says it, with the reason."""
+    """The words of ``flarelog status`` for *one*, with the reason."""
     return f"{called(one)}: {legible(one.why)}" if one.phase in _WITH_REASON and one.why else called(one)
 
 
@@ -74,8 +74,8 @@ def run_record(
     whole: bool = True,
     unstored: Sequence[StreamInfo] = (),
 ) -> dict[str, Any]:
-    """A run, site by site; times and differences of clocks are in milliseconds. *live*: it is known which logs a
-    producer has; *whole*: these are all of them. *unstored*: those of which nothing was ever stored.
+    """A run, site by site; times and differences of clocks are in milliseconds. *live*: the receiver knows which logs
+    have a producer; *whole*: *infos* are all logs. *unstored*: logs of which nothing was ever stored.
     """
     by_site: dict[str, list[StreamInfo]] = {}
     for info in (*infos, *unstored):
@@ -100,8 +100,8 @@ def run_record(
 
 
 def machines_record(infos: Sequence[StreamInfo], moments: Sequence[Moment]) -> dict[str, Any]:
-    """How the machines of a run's sites fare: as ``flarelog status --wide`` shows it, and at their worst as the report
-    does, each a table with its head; and a sentence for each thing that runs out.
+    """The health of the machines of a run's sites: a table of now, as ``flarelog status --wide`` shows it, a table of
+    the worst, as in the report, each with its head, and a sentence for each resource that runs out.
     """
     told: dict[str, list[Point]] = {}
     for one in moments:
@@ -131,7 +131,7 @@ def _site_record(one: Standing, infos: Sequence[StreamInfo], now: int) -> dict[s
 
 
 def _unstored_record(others: Sequence[StreamInfo]) -> dict[str, Any]:
-    """Of what is no stream, and cannot be opened."""
+    """The logs that are not stored, which cannot be opened."""
     records = [
         {"log": health.called(info), "committed": 0, "standing": standing_of(one, ()), "words": words_of(one)}
         | ({"count": info.count} if info.count > 1 else {})
@@ -141,7 +141,7 @@ def _unstored_record(others: Sequence[StreamInfo]) -> dict[str, Any]:
 
 
 def _stream_record(info: StreamInfo, last: Last | None, ranks: RankChooser) -> dict[str, Any]:
-    """What is empty or 0 and optional is left out: a run may have 10,000 logs."""
+    """The record of a log, without optional values that are empty or 0: a run may have 10,000 logs."""
     one, state = standing(info), info.state or State()
     record: dict[str, Any] = {
         "log": info.stream.log,

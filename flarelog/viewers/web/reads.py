@@ -1,4 +1,4 @@
-"""What logs say at a place: the routes of windows and of merged pages."""
+"""The routes of windows and of merged pages: rows of logs at a place."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from flarelog.viewers.web.trouble import stamps_here
 from flarelog.viewers.web.when import arrived_by, written_by
 from flarelog.viewers.web.windows import ANSWER, MOST_ROWS, Place, Windows, offset_at
 
-LOOKING = 0.5  # seconds after which a merged page says what it has found of a level
+LOOKING = 0.5  # seconds after which a merged page answers with the rows of a level found so far
 
 
 class Reads:
@@ -47,7 +47,7 @@ class Reads:
         return View(Choice(level=level), Renderer, stamps=self._stamps)
 
     async def _view_of(self, request: Request, asked: Mapping[str, Any], info: StreamInfo) -> View:
-        """As the request wants its rows. Raises Refused, InvalidOption."""
+        """The view that the request asks for. Raises Refused, InvalidOption."""
         ranks = asked.get("ranks")
         view = self.view(level_of(asked))
         if not ranks:
@@ -64,7 +64,7 @@ class Reads:
         session = request.state.session
         async with self._logins.place(session, "window"):
             asked = await said(request)
-            # Who asks for one row asks for its number, which counting tells; and so it does where a line is.
+            # A request for one row wants its line number, and a jump wants the place of a line: both need the counting.
             counts = asked.get("line") is not None or (whole(asked, "rows") == 1 and not asked.get("before"))
             with contextlib.nullcontext() if counts else self._indexes.still():
                 return await self._window(request, asked)
@@ -113,7 +113,7 @@ class Reads:
             try:
                 infos = self._chosen((await self._lists.of(rights, run, sites)).infos, run, asked)
             except NotFound:
-                self._lists.forget(rights, run)  # whoever named it may have done so by a list of before
+                self._lists.forget(rights, run)  # the client may have named it from a stale list
                 raise
             back = asked.get("before") is not None or bool(asked.get("end"))
             places = await self._places(rights.origin, infos, asked)
@@ -140,7 +140,7 @@ class Reads:
             return _json(f'{json.dumps(head, ensure_ascii=False)[:-1]},"rows":[{",".join(rows)}]}}')
 
     def _chosen(self, infos: Sequence[StreamInfo], run: str, asked: Mapping[str, Any]) -> list[StreamInfo]:
-        """The streams that a merged page names, or that say a rank. Raises Refused, NotFound."""
+        """The streams that a merged page names, or those of its rank. Raises Refused, NotFound."""
         rank = whole(asked, "rank")
         if rank is not None:
             chooser = RankChooser(RankChoice())
@@ -181,7 +181,7 @@ class Reads:
 
 
 def level_of(asked: Mapping[str, Any]) -> Level | None:
-    """The level that rows must have. Raises Refused."""
+    """The lowest level of the wanted rows; None: all rows. Raises Refused."""
     level = text(asked, "level")
     if level and level not in NAMES:
         raise Refused(400, f"level is one of {', '.join(NAMES)}")
@@ -191,7 +191,7 @@ def level_of(asked: Mapping[str, Any]) -> Level | None:
 def _page(
     head: dict[str, Any], rows: Sequence[str], *, begin: int, end: int, at: int, opened: Sequence[str]
 ) -> Response:
-    """A window; of rows that are too long together those that are farthest behind the place are left out."""
+    """A window; of rows that are too long together the last ones are left out."""
     size, count = 0, 0
     for row in rows:
         size += len(row.encode("utf-8", "replace")) + 8

@@ -1,8 +1,8 @@
-"""Lines as a browser gets them: JSON arrays, text without a control character, and colours as classes over it.
+"""Encodes lines for a browser: JSON arrays, text without a control character, and its colours as classes.
 
-A row is ``[k, offset, end, text, flags, time, spans, null, line]``; what is empty at its end is left out. The number of
-its line is there where it is not that of the row before and one. Encoded rows are text
-without their ``[k,``, so that viewers who number their streams differently share them.
+A row is ``[k, offset, end, text, flags, time, spans, null, line]``; empty values at its end are left out. The line
+number is there unless it is the previous row's plus one. Encoded rows are text without their ``[k,``, so that viewers
+that number their streams differently share them.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from flarelog.render.rows import MARK, Line, Note
 from flarelog.render.sgr import SGR, changed, plain
 
 BAR, NOTE, ERROR, WARNING, INSIDE, CUT, STDERR = 1, 2, 4, 8, 16, 32, 64
-_WARNING, _ERROR = int(Level.WARNING), int(Level.ERROR)  # an enum tells its own in ten times the time
+_WARNING, _ERROR = int(Level.WARNING), int(Level.ERROR)  # ints: looking up a member of an enum takes ten times as long
 _MILLISECOND = 1_000_000
-SPANS = 2000  # of a row; what comes behind them has no colour
+SPANS = 2000  # of a row; the text behind them has no colour
 
 _WEIGHTS = {"1": "b", "2": "d", "3": "i", "4": "u", "7": "r", "9": "s", "21": "u"}
 
 
 class Encoder:
-    """Of one log's lines, in their order: a level may be that of the line before."""
+    """Encodes the lines of one log, in their order: a line may have the level of the line before."""
 
     def __init__(self) -> None:
         self._levels = defaultdict[str, Levels](Levels)  # by a line's stream
 
     def rows(self, lines: Iterable[Line | None], numbers: Sequence[int | None] = ()) -> list[str]:
-        """*lines* as rows, each without its ``[k,``. *numbers*: of their lines, as far as there are some to be told."""
+        """*lines* as rows, each without its ``[k,``. *numbers*: their line numbers, None where a row needs none."""
         row = self.row
         found = [row(line) for line in lines if line is not None]
         for at, number in enumerate(numbers):
@@ -69,7 +69,7 @@ class Encoder:
 
 
 def bar(offset: int, text: str) -> str:
-    """An open row: a state of a bar, or a line that has no end yet."""
+    """An open row: a state of a bar, or a line that has not ended."""
     spans = ""
     if "\x1b" in text:
         text, spans = parted(text)
@@ -77,15 +77,15 @@ def bar(offset: int, text: str) -> str:
 
 
 def numbered(k: int, rows: str) -> str:
-    """*rows*, encoded and with a line feed between them, as elements of an array for whoever calls their stream *k*.
+    """*rows*, encoded and with a line feed between them, as elements of an array in which their stream is number *k*.
 
-    No encoded row has a line feed in it.
+    No encoded row contains a line feed.
     """
     return f"[{k}," + rows.replace("\n", f",[{k},") if rows else ""
 
 
 def parted(text: str) -> tuple[str, str]:
-    """*text* without its colours, and the spans that they hold over, encoded."""
+    """*text* without its colours, and their spans, encoded."""
     parts: list[str] = []
     spans: list[str] = []
     at, style, begin = 0, "", 0
@@ -146,7 +146,7 @@ def classes_of(style: str) -> str:
 
 
 def _colour(kind: str, values: list[str]) -> int | None:
-    """The number among 256 colours; of a true colour the nearest."""
+    """The number of a colour among 256; of a true colour that of the nearest."""
     try:
         numbers = [min(255, int(value or 0)) for value in values]
     except ValueError:
@@ -163,5 +163,5 @@ def _colour(kind: str, values: list[str]) -> int | None:
 
 
 def _step(value: int) -> int:
-    """Of a channel in the cube of colours, whose steps are 0, 95, 135, 175, 215 and 255."""
+    """The step of *value* in a channel of the colour cube, whose steps are 0, 95, 135, 175, 215 and 255."""
     return 0 if value < 48 else 1 if value < 115 else min(5, (value - 35) // 40)

@@ -1,7 +1,7 @@
-"""What a request must be before anything looks at it, and what each answer says to a browser.
+"""The checks of a request before other code sees it, and the headers of each answer.
 
-The same for every method and every path. A name by which the page was asked for that is not its own is a page of others
-that had its name moved here (DNS rebinding); a request that another site's page makes is no request of a person's.
+The checks are the same for every method and every path. A request with a foreign host name comes from a foreign page,
+whose name was moved here (DNS rebinding); a request that another site's page makes does not come from a person.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ HEADERS = {
 
 
 class Refusal(NamedTuple):
-    """Why a request is not looked at."""
+    """The reason why a request is refused."""
 
     status: int
     sentence: str
 
 
 class Asked(NamedTuple):
-    """A request, as far as it is judged here; *headers* by their names in small letters."""
+    """The parts of a request that are checked here; *headers* by their names in small letters."""
 
     method: str
     path: str
     headers: Mapping[str, str]
-    twice: bool = False  # a header that counts stands there more than once
+    twice: bool = False  # a checked header occurs more than once
 
 
 def hosts_of(options: WebOptions) -> frozenset[str]:
@@ -56,7 +56,7 @@ def hosts_of(options: WebOptions) -> frozenset[str]:
 
 
 def refusal(asked: Asked, hosts: frozenset[str], *, proxied: bool) -> Refusal | None:
-    """Why *asked* is refused, or None. *proxied*: a proxy that ends TLS has passed it on."""
+    """The reason to refuse *asked*, or None. *proxied*: a proxy that ends TLS has passed it on."""
     headers = asked.headers
     if asked.twice:
         return Refusal(400, "a header stands twice in this request: send it once")
@@ -70,14 +70,14 @@ def refusal(asked: Asked, hosts: frozenset[str], *, proxied: bool) -> Refusal | 
 
 
 def _of_others(asked: Asked, hosts: frozenset[str], scheme: str) -> Refusal | None:
-    """A page of another site has made the request."""
+    """The refusal of a request that a page of another site has made."""
     site, origin = asked.headers.get("sec-fetch-site"), asked.headers.get("origin")
     other = Refusal(403, "another site's page made this request: open the page itself")
     if origin is not None and not any(origin.lower() == f"{scheme}://{host}" for host in hosts):
         return other
     if site in (None, "same-origin"):
         return None
-    # A link in a chat, or an address that somebody typed, opens the page, which holds nothing by itself.
+    # A link in a chat, or an address that a person typed, opens the page, which holds no data itself.
     navigates = asked.headers.get("sec-fetch-mode") == "navigate" and asked.headers.get("sec-fetch-dest") == "document"
     if asked.method == "GET" and navigates and not asked.path.startswith(("/api/", "/static/")):
         return None
@@ -97,7 +97,7 @@ def _of_no_json(asked: Asked) -> Refusal | None:
 
 
 def cookie_name(options: WebOptions) -> str:
-    """Its own for each port: browsers send a cookie to all ports of a host, and keep one of each name."""
+    """The name of the cookie, one for each port: browsers send a cookie to all ports of a host, and keep one a name."""
     return f"__Host-{COOKIE}" if options.secure else f"{COOKIE}-{options.port}"
 
 

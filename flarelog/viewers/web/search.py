@@ -1,7 +1,7 @@
-"""Search over whole logs: a receiver leaves out what cannot match, and the rest is drawn and looked at.
+"""Searches whole logs: the receiver leaves out lines that cannot match, and the rest is drawn and matched.
 
-A pattern of a person is run here in time that grows with the length of a line alone (``linear``), or not at all: where
-google-re2 cannot run it, or is not installed, the lines that may match are given out, and the browser judges.
+A person's pattern runs here in linear time (``linear``), or not at all: where google-re2 cannot run it, or is not
+installed, the lines that may match are sent, and the browser decides.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.asking import named
 from flarelog.viewers.web.hub import Slices
 
-LIMIT = 1000  # hits, if nothing else is asked for
+LIMIT = 1000  # the default number of hits
 MOST = 10_000
-SHOWN, JUDGED = 1000, 64 << 10  # characters of a line that are given out: of a hit, and where the browser has to look
-TELL_EVERY = 0.2  # seconds
+SHOWN, JUDGED = 1000, 64 << 10  # characters of a line that are sent: of a hit, of a line that the browser must match
+TELL_EVERY = 0.2  # seconds between two messages on progress
 SIDE_BY_SIDE = 4  # streams
-WAITING = 64  # pieces of the answer that wait to be taken
+WAITING = 64  # pieces of the answer in the queue
 LONGEST = 200  # characters of a pattern or a text
 
 Matches = Callable[[str], bool]
@@ -44,7 +44,7 @@ Matches = Callable[[str], bool]
 
 @frozen
 class Query:
-    """What is looked for. *exact*: what is given out matches; otherwise the browser has to look."""
+    """A query. *exact*: all lines that are sent match; otherwise the browser must match them."""
 
     matches: Matches
     keep: Sieve | None
@@ -97,7 +97,7 @@ class Query:
 
 
 def _sieve(texts: Sequence[str], *, ignore: bool) -> Sieve | None:
-    """What a receiver can leave out by; of what has other capital letters than ASCII nothing, if case is ignored."""
+    """The sieve for a receiver; None where there is none, as for text beyond ASCII if case is ignored."""
     encoded = [text.encode("utf-8", "replace")[:MAX_TEXT] for text in texts]
     if len(encoded) > FEW or any(len(text) < 2 for text in encoded):
         return None
@@ -107,8 +107,8 @@ def _sieve(texts: Sequence[str], *, ignore: bool) -> Sieve | None:
 
 
 class Search:
-    """*query* in the streams of *infos*, of each from offset *start* to *stop*, with the rights of *origin*: the first
-    *limit* hits, or the *last*, which are given out at the end.
+    """Searches the streams of *infos* for *query*, each from offset *start* to *stop*, with the rights of *origin*: for
+    the first *limit* hits, or for the *last*, which are sent at the end.
     """
 
     def __init__(
@@ -126,13 +126,13 @@ class Search:
         self._origin, self._infos, self._query = origin, infos, query
         self._plain, self._start, self._stop, self._limit = plain_of, start, stop, limit
         self._last: deque[str] | None = deque(maxlen=limit) if last else None
-        self._capped = False  # there are more hits
+        self._capped = False  # there are more hits than the limit
         self._queue: asyncio.Queue[str | None] = asyncio.Queue(WAITING)
         self._hits = 0
         self._left = list(enumerate(infos))[::-1]
 
     async def said(self) -> AsyncGenerator[bytes, None]:
-        """Lines of JSON."""
+        """The answer, as lines of JSON."""
         head = {"streams": [named(info.stream) for info in self._infos], "exact": self._query.exact}
         yield json.dumps(head, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         workers = [asyncio.create_task(self._work()) for _ in range(min(SIDE_BY_SIDE, len(self._infos)))]
@@ -176,7 +176,7 @@ class Search:
                 if not isinstance(what, Buffer):
                     continue
                 data, at = bytes(what), 0
-                while at < max(1, len(data)):  # an empty piece tells how far it is
+                while at < max(1, len(data)):  # an empty piece tells the progress
                     began, size = time.perf_counter(), slices.size
                     items = flow.feed(number + at, data[at : at + size], 0.0)
                     await self._give(self._chosen(k, items + flow.settle(1.0) if keep is not None else items))
@@ -204,7 +204,7 @@ class Search:
         return f'{{"hits":[{",".join(hits)}]}}\n'
 
     def _is_over(self) -> bool:
-        """Whether no more hits are wanted."""
+        """Whether no more hits are needed."""
         return self._capped and self._last is None
 
     def _chosen(self, k: int, items: Sequence[Line | None]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The page on a socket: uvicorn, which holds a writer up at 64 KiB that a browser does not take."""
+"""Serves the page on a socket, with uvicorn, which holds up a writer at 64 KiB that a browser has not read."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from flarelog.errors import CannotListen
 from flarelog.names import parse_address
 from flarelog.viewers.web.guarding import Guarded
 
-GRACE = 2  # seconds that answers which have no end get when the page ends
+GRACE = 2  # seconds that endless answers get at shutdown
 CONNECTIONS = 500  # at once; more are answered with 503
 
 
 class _Server(uvicorn.Server):
-    """Whoever runs it decides what a signal means."""
+    """A server whose caller decides what a signal does."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -30,7 +30,7 @@ def bound(address: str) -> socket.socket:
     host, port = parse_address(address)
     try:
         family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
-        # The number of the protocol is what asyncio goes by: without it an answer waits 40 ms for the one before it.
+        # asyncio sets TCP_NODELAY only with the protocol's number: without it an answer waits 40 ms for the one before.
         found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host.strip("[]"), port))
@@ -42,7 +42,7 @@ def bound(address: str) -> socket.socket:
 
 
 async def serve(app: Guarded, listening: socket.socket, stopped: asyncio.Event, ready: Callable[[], object]) -> None:
-    """Serve *app* at *listening* until *stopped*; *ready* is called when requests are answered."""
+    """Serve *app* at *listening* until *stopped*; *ready* is called when the server answers requests."""
     config = uvicorn.Config(
         *(app,),
         log_config=None,

@@ -1,7 +1,7 @@
-"""Who has logged in, and how: a secret that is good once and for a minute, or a token; then a cookie.
+"""Sessions: a login by a secret, which is valid once and for a minute, or by a token; then a cookie.
 
-Told the time, in seconds since 1970. What is compared is a hash or compared in constant time; sessions live in memory
-alone, and end with the process.
+Told the time, in seconds since 1970. Secrets and cookies are compared as hashes or in constant time; sessions live in
+memory alone, and end with the process.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Generic, TypeVar
 
 SECRET_FOR = 60.0  # seconds
 KEY_SIZE = 32  # bytes
-MOST = 1000  # sessions at once: the one that ends first goes first
-AHEAD = 5.0  # seconds that the clock of a process on the same machine may seem ahead
+MOST = 1000  # sessions at once; beyond that, the one that would end first is ended
+AHEAD = 5.0  # seconds by which the clock of a process on the same machine may seem ahead
 
 T = TypeVar("T")
 
 
 def new_key() -> bytes:
-    """What secrets are signed with."""
+    """A key that signs secrets."""
     return secrets.token_bytes(KEY_SIZE)
 
 
@@ -37,14 +37,14 @@ def _mac(key: bytes, said: str) -> str:
 
 
 class Secrets:
-    """The secrets that *key* has signed, each of which is good once. An empty key has signed none."""
+    """Checks secrets that *key* has signed, each of which is valid once. An empty key has signed none."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._used: dict[str, float] = {}
 
     def takes(self, secret: str, now: float) -> bool:
-        """Whether *secret* is good; from now on it is not."""
+        """Whether *secret* is valid; it is used up by that."""
         said, _, mac = secret.rpartition(".")
         if not self._key or not secret.isascii() or not hmac.compare_digest(_mac(self._key, said), mac):
             return False
@@ -58,17 +58,17 @@ class Secrets:
 
 @dataclass(slots=True, eq=False)
 class Session(Generic[T]):
-    """A login. *of*: what whoever logged in asks with."""
+    """A login. *of*: the rights with which it reads."""
 
     who: str
     of: T
     until: float
-    over: bool = False  # it was ended before its time
-    busy: dict[str, int] = field(default_factory=dict)  # what of each kind is under way
+    over: bool = False  # it was ended early
+    busy: dict[str, int] = field(default_factory=dict)  # requests under way, by kind
 
 
 class Sessions(Generic[T]):
-    """Those that are open, by the hash of their cookies."""
+    """The open sessions, by the hash of their cookies."""
 
     def __init__(self, lasting: float) -> None:
         self._lasting = lasting
@@ -81,7 +81,7 @@ class Sessions(Generic[T]):
         return len(self._open)
 
     def open(self, who: str, of: T, now: float) -> tuple[str, Session[T]]:
-        """A new one, and its cookie."""
+        """Open a session; return its cookie and the session."""
         self.expire(now)
         if len(self._open) >= MOST:
             self.end(min(self._open.values(), key=lambda one: one.until))
@@ -90,7 +90,7 @@ class Sessions(Generic[T]):
         return cookie, session
 
     def of(self, cookie: str, now: float) -> Session[T] | None:
-        """The session of *cookie*, if it is one's, and has not ended."""
+        """The session of *cookie*, if there is one and it has not ended."""
         session = self._open.get(_digest(cookie)) if cookie else None
         if session is not None and session.until <= now:
             self.end(session)

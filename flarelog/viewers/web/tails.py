@@ -1,7 +1,7 @@
 """Live rows of several logs in one answer: NDJSON, flushed every FLUSH seconds or ROWS rows.
 
-Of each log what came last is shared with all who look (``hub``); who is further behind reads by himself until he has
-caught up. What the browser does not take holds its own streams up, HELD characters of them, and nobody else.
+All viewers of a log share its latest rows (``hub``); a viewer that is further behind reads by itself until it has
+caught up. A browser that does not read holds up its own streams, at HELD characters, and no others.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from flarelog.viewers.web.windows import gathered, info_of
 FLUSH = 0.05  # seconds
 ROWS = 256
 BARS_EVERY = 0.2  # seconds
-HELD = 256 << 10  # characters of encoded rows that wait to be taken
-STALLED = 1.0  # seconds without room after which a read of the receiver is given up: it holds more memory than the rows
-BEGINNING = 8  # streams of a tail that are begun side by side
-AGAIN = 4.0  # seconds after which it is asked again whether somebody may read
-KEPT = 10_000  # sites of which it is remembered that somebody may read them
-ALIVE = 15.0  # seconds without anything to say after which an empty line says that this is alive
+HELD = 256 << 10  # characters of encoded rows that wait for the browser
+STALLED = 1.0  # seconds without room after which a read at the receiver is closed: it holds more memory than the rows
+BEGINNING = 8  # streams of a tail that are begun concurrently
+AGAIN = 4.0  # seconds for which a permission is cached
+KEPT = 10_000  # sites whose permission is cached
+ALIVE = 15.0  # seconds without a message after which an empty line shows that the connection is alive
 
 
 @dataclass(slots=True)
@@ -42,13 +42,13 @@ class _Permit:
 
 
 class Permits:
-    """Whether somebody may read what another one's rights have brought: as the receiver says, asked again and again."""
+    """Permissions to read what another viewer's rights have fetched: the receiver grants them, again and again."""
 
     def __init__(self) -> None:
         self._permits: WeakKeyDictionary[Origin, dict[tuple[str, str], _Permit]] = WeakKeyDictionary()
 
     async def demand(self, origin: Origin, stream: StreamId) -> None:
-        """Raises NotAllowed, NotFound."""
+        """Raises NotAllowed, NotFound where *origin* may not read *stream*."""
         permits, key = self._permits.setdefault(origin, {}), (stream.run, stream.site)
         permit = permits.get(key)
         if permit is None:
@@ -57,7 +57,7 @@ class Permits:
             permit = permits[key] = _Permit()
         if time.monotonic() < permit.until:
             return
-        async with permit.asking:  # one question for all who look
+        async with permit.asking:  # concurrent viewers share one question
             now = time.monotonic()
             if now < permit.until:
                 return
@@ -66,8 +66,8 @@ class Permits:
             except FlarelogError as error:
                 if not error.retry_safe:
                     raise
-                return  # nobody answers: nothing new comes either
-            # Those of many sites, who were asked for together, are not asked for together again.
+                return  # no answer: no new bytes come either
+            # Sites that were checked together must not all be checked again at the same time.
             permit.until = now + AGAIN * random.uniform(0.5, 1)  # noqa: S311  nobody gains by guessing it
 
 
@@ -77,7 +77,7 @@ class _Part:
 
     k: int
     info: StreamInfo
-    position: int  # what lies before it was given
+    position: int  # bytes before it were given out
     rows: list[str] = field(default_factory=list)
     told: int = -1
     feed: Feed | None = None
@@ -86,8 +86,8 @@ class _Part:
 
 
 class Tail:
-    """The streams of *infos*, each from its offset in *starts*, for one viewer who reads with *origin*. *over*: why it
-    ends before its streams do; empty as long as it does not.
+    """The streams of *infos*, each from its offset in *starts*, for one viewer that reads with *origin*. *over*: why
+    the tail ends before its streams do; empty as long as it goes on.
     """
 
     def __init__(
@@ -104,14 +104,14 @@ class Tail:
             _Part(k, info, min(start, info.committed))
             for k, (info, start) in enumerate(zip(infos, starts, strict=True))
         ]
-        self._said: list[str] = []  # lines beside rows
+        self._said: list[str] = []  # messages other than rows
         self._size = self._rows = 0
         self._come, self._taken = asyncio.Event(), asyncio.Event()
         self._lost: dict[int, str] = {}
         self._beginning = asyncio.Semaphore(BEGINNING)
 
     async def said(self) -> AsyncGenerator[bytes, None]:
-        """Lines of JSON, until all streams have ended, or the session has."""
+        """The answer, as lines of JSON, until all streams have ended, or the session has."""
         yield _line({"streams": [told(part.info) for part in self._parts]})
         tasks = [asyncio.create_task(self._follow(part)) for part in self._parts]
         try:
@@ -134,7 +134,7 @@ class Tail:
                     async with asyncio.timeout(BARS_EVERY):
                         await self._come.wait()
                 if self._rows < ROWS:
-                    await asyncio.sleep(flushed + FLUSH - time.monotonic())  # at once, where nothing was said before
+                    await asyncio.sleep(flushed + FLUSH - time.monotonic())  # no pause, if the last flush was long ago
             yield _line({"error": why})
         finally:
             for task in tasks:
@@ -166,7 +166,7 @@ class Tail:
                 failures += 1
 
     async def _alone(self, part: _Part) -> bool:
-        """Read on to what is there by now; whether it was reached, before the browser took nothing for STALLED."""
+        """Read to the present end; False where the browser took nothing for STALLED seconds before that."""
         part.info = info = same(await info_of(self._origin, part.info.stream), part.info.begun)
         encoder, slices = Encoder(), Slices()
         flow = await self._hub.begin(self._origin, info, part.position)
@@ -190,14 +190,14 @@ class Tail:
         return True
 
     async def _share(self, part: _Part) -> None:
-        """Go on with what all who look are given, until this one is too slow for that, or it has ended."""
+        """Read the shared feed until the stream has ended, or this viewer is too slow for the feed."""
         viewer = Viewer(self._origin)
         async with self._hub.entered(part.info, part.position, viewer) as feed:
             part.feed, number = feed, feed.number_of(part.position)
             joined: int | None = part.position
             while viewer.refused is None and number >= feed.first:
                 await self._permits.demand(self._origin, part.info.stream)
-                self._lose(part, feed.lost)  # nothing is awaited from here to the wait for news: none is missed
+                self._lose(part, feed.lost)  # no await from here to ``changed``: no news is missed
                 batch = feed.batch(number)
                 if batch is not None:
                     rows = batch.rows if joined is None else _behind(batch, joined)
@@ -215,7 +215,7 @@ class Tail:
         if viewer.refused is not None:
             raise viewer.refused
 
-    # --- what is said
+    # --- messages
 
     def _give(self, part: _Part, rows: str, place: int) -> None:
         part.position = place
@@ -226,7 +226,7 @@ class Tail:
         self._come.set()
 
     async def _room(self, patience: float | None = None) -> bool:
-        """Whether rows have room, within *patience* seconds: until they have, nothing more of a stream is taken."""
+        """Wait for room for more rows, *patience* seconds at most; return whether there is any."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 while self._size > HELD:
@@ -235,7 +235,7 @@ class Tail:
         return self._size <= HELD
 
     def _flushed(self) -> bytes:
-        """What waits, as lines; then it does not any more."""
+        """Take the waiting rows and messages, as lines."""
         self._come.clear()
         lines, self._said = self._said, []
         rows, places = [], []
@@ -263,7 +263,7 @@ class Tail:
                 self._said.append(f'{{"bars":[{numbered(part.k, opened)}],"k":{part.k}}}')
 
     def _lose(self, part: _Part, why: str) -> None:
-        """Say that nothing comes for now, or that it comes again: of several streams once."""
+        """Report that no bytes come for now, or that they come again: once for all streams."""
         if why:
             if not self._lost:
                 self._say({"lost": f"{why}; retrying from where it was"})
@@ -277,7 +277,7 @@ class Tail:
 
 
 def _behind(batch: Batch, offset: int) -> str:
-    """The rows of *batch* that do not lie before *offset*."""
+    """The rows of *batch* at *offset* or behind."""
     return "\n".join(row for row in batch.rows.split("\n") if row and int(row[: row.index(",")]) >= offset)
 
 

@@ -1,6 +1,4 @@
-"""What became of a run over time, as its receiver tells it: asked for seldom, and shown to all who read with the same
-rights.
-"""
+"""The timeline of a run, from its receiver: cached, and shared by all sessions with the same rights."""
 
 from __future__ import annotations
 
@@ -13,12 +11,13 @@ from flarelog.stores.moments import Moment
 from flarelog.viewers.lanes import BUCKETS as MOST
 from flarelog.viewers.lanes import lanes_of, lanes_record
 from flarelog.viewers.web.asking import as_json
+from flarelog.viewers.web.lately import STOOD
 from flarelog.viewers.web.origins import Rights
 
-FRESH = 1.0  # seconds
-SHARE = 10  # so many times what asking took passes before it is asked again
+FRESH = 1.0  # seconds for which a timeline is reused at least
+SHARE = 10  # a timeline is reused for so many times the seconds that it took
 KEPT = 20  # runs
-BUCKETS = 600  # of a lane, if nothing else is asked for
+BUCKETS = 600  # of a lane, by default
 
 
 class Kept(NamedTuple):
@@ -33,12 +32,12 @@ class Timelines:
         self._lock = asyncio.Lock()
 
     async def of(self, rights: Rights, run: str) -> list[Moment]:
-        """Raises NotAllowed, also where a receiver is older; CannotConnect."""
+        """The moments of *run*. Raises NotAllowed, also where a receiver is older; CannotConnect."""
         async with self._lock:
             kept, now = self._kept.pop((rights.key, run), None), time.monotonic()
             if kept is None or now - kept.at >= max(FRESH, SHARE * kept.took):
                 moments = await rights.origin.timeline(run)
-                kept = Kept(moments, time.monotonic(), time.monotonic() - now)
+                kept = Kept(moments, time.monotonic(), min(time.monotonic() - now, STOOD))
             self._kept[rights.key, run] = kept
             while len(self._kept) > KEPT:
                 del self._kept[next(iter(self._kept))]
@@ -56,7 +55,7 @@ async def lanes(
 
 
 def arrivals(moments: Sequence[Moment]) -> Mapping[tuple[str, str], list[tuple[int, int]]]:
-    """Of each log, by site and name, how long it was when: pairs of length and time, both growing."""
+    """For each log, by site and name, pairs of length and time, both growing."""
     found: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for one in moments:
         if one.what == "grown":

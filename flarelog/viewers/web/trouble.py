@@ -1,7 +1,7 @@
-"""What went wrong in a run: the findings of ``flarelog findings``, and the first error over all sites; and its rounds.
+"""The trouble in a run: the findings of ``flarelog findings``, the first error over all sites, and its rounds.
 
-A run is looked at when somebody asks, and again when it has grown, and never for more than a twentieth of the time.
-What was found is kept for those who read with the same rights.
+A run is searched when a client asks, and again when it has grown, and for a twentieth of the time at most. The result
+is cached for sessions with the same rights.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from flarelog.viewers.web.asking import named
 
 log = logging.getLogger(__name__)
 
-SHARE = 20  # of the time at most one of so many parts goes into looking
-LEAST = 2.0  # seconds between two looks
-RUNS = 50  # that are remembered
+SHARE = 20  # a search takes one of so many parts of the time at most
+LEAST, LATEST = 2.0, 60.0  # seconds between two searches: the least, and the most after a slow one
+RUNS = 50  # that are cached
 MOST = 1000  # findings of an answer
 
 
 @dataclass(slots=True)
 class _Look:
-    """At a run."""
+    """The result of a search of a run."""
 
     task: asyncio.Task[None] | None = None
-    grown: int = -1  # bytes that the run had when it was looked at last
+    grown: int = -1  # bytes of the run at the last search
     due: float = 0.0
     findings: list[dict[str, Any]] = field(default_factory=list)
     more: int = 0
@@ -58,13 +58,13 @@ class _Look:
 
 
 def stamps_here() -> Callable[[StreamId], Stamps]:
-    """What reads the times of a log: in the site's zone, where it is told, else in this machine's."""
+    """Makes readers of a log's times: in the site's zone, where it is known, otherwise in this machine's."""
     zone = zone_of(system_zone()) or UTC
     return lambda stream: Stamps(zone, time.time_ns())
 
 
 class Troubles:
-    """Of all runs, for all rights."""
+    """The searches of all runs, for all rights."""
 
     def __init__(self) -> None:
         self._looks: dict[tuple[bytes, str, int], _Look] = {}
@@ -76,7 +76,7 @@ class Troubles:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def of(self, key: bytes, origin: Origin, run: str, infos: Sequence[StreamInfo]) -> tuple[_Look, bool]:
-        """What is known of *run*, for those whose rights have *key*, and whether it is being looked at."""
+        """The last search of *run* for the rights with *key*, and whether one is under way."""
         begun = min((info.begun for info in infos), default=0)  # a run that was removed and made again is another one
         look = self._looks.pop((key, run, begun), None) or _Look()
         self._looks[key, run, begun] = look
@@ -105,7 +105,7 @@ class Troubles:
             log.exception("the findings of a run are not known")
         finally:
             took = time.monotonic() - began
-            look.due, look.task = time.monotonic() + max(LEAST, SHARE * took), None
+            look.due, look.task = time.monotonic() + min(max(LEAST, SHARE * took), LATEST), None
 
 
 class _FirstBeside(FirstError):
@@ -114,7 +114,7 @@ class _FirstBeside(FirstError):
 
 
 async def _rounds(reading: Reading) -> list[tuple[int, str]]:
-    """As the server's log tells them; none where a receiver cannot tell what happened when."""
+    """The rounds that the server's log tells; from an older receiver only those whose lines tell a time."""
     try:
         moments = await reading.origin.timeline(reading.selection.run)
     except NotAllowed:

@@ -1,7 +1,7 @@
-"""Where in a log a time is, by what its lines tell, and without reading all of it: their times mostly ascend.
+"""Finds a time in a log by the times of its lines, without reading all of it: these times mostly ascend.
 
-A line that tells no time has that of a line before it. Where the lines around a time tell none for FAR, it is where the
-bytes were that came at it.
+A line without a time has that of a line before it. Where no line within FAR bytes tells a time, the place is that of
+the bytes that arrived at that time.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from flarelog.render.zones import Stamps
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.windows import Windows, gathered
 
-PIECE, FAR = 64 << 10, 1 << 20  # bytes before a place in which a line that tells a time is looked for at first, at most
-NEAR = 4 * PIECE  # bytes between where a time came and where it stands, in a log that was read as it was written
+PIECE, FAR = 64 << 10, 1 << 20  # bytes before a place that are searched for a line with a time: at first, at most
+NEAR = 4 * PIECE  # bytes between the arrival of a time and its lines, in a log that was read as it was written
 SIDE_BY_SIDE = 8  # logs
 _MILLISECOND = 1_000_000
 
 
 async def arrived_by(origin: Origin, infos: Sequence[StreamInfo], time: int) -> list[int]:
-    """How long the logs of *infos*, all of one run, were at *time*, in milliseconds since 1970. Raises NotAllowed,
-    CannotConnect.
+    """The lengths that the logs of *infos*, all of one run, had at *time*, in milliseconds since 1970. Raises
+    NotAllowed, CannotConnect.
     """
     sites = tuple(dict.fromkeys(info.stream.site for info in infos))
     lengths = {one.stream: one.lengths for one in await origin.streams(infos[0].stream.run, sites, (time,))}
@@ -39,9 +39,9 @@ async def written_by(
     time: int,
     ahead: Callable[[StreamId], int] = lambda stream: 0,
 ) -> list[int]:
-    """Where the lines of *time*, in milliseconds since 1970, begin in the logs of *infos*, all of one run. *ahead*:
-    nanoseconds by which a log's clock is ahead of the one that *time* is by. Raises NotFound, NotAllowed,
-    CannotConnect, Unavailable.
+    """The offsets of the lines of *time*, in milliseconds since 1970, in the logs of *infos*, all of one run. *ahead*:
+    nanoseconds by which a log's clock is ahead of the clock of *time*. Raises NotFound, NotAllowed, CannotConnect,
+    Unavailable.
     """
     turns = asyncio.Semaphore(SIDE_BY_SIDE)
 
@@ -55,19 +55,19 @@ async def written_by(
 
 
 class When:
-    """Of the log of *info*; *stamps* makes what reads its times. *plain*: no container runtime wrote it."""
+    """Searches the log of *info*; *stamps* makes the reader of its times. *plain*: no container runtime wrote it."""
 
     def __init__(self, origin: Origin, info: StreamInfo, stamps: Callable[[StreamId], Stamps], *, plain: bool) -> None:
         self._origin, self._info, self._stamps, self._plain = origin, info, stamps, plain
 
     async def offset_of(self, time: int, arrived: int) -> int:
-        """Of the first line of *time*, in nanoseconds since 1970 by the log's clock, or later. *arrived*: how long the
-        log was at that time. Raises NotFound, NotAllowed, CannotConnect, Unavailable.
+        """The offset of the first line at *time*, in nanoseconds since 1970 by the log's clock, or later. *arrived*:
+        the length of the log at that time. Raises NotFound, NotAllowed, CannotConnect, Unavailable.
         """
         first, end = self._info.first, self._info.committed
         arrived = max(first, min(arrived, end))
         low, middle = first, min(first + PIECE, end)
-        while (told := await self._told(middle, PIECE)) is None:  # its beginning may tell none
+        while (told := await self._told(middle, PIECE)) is None:  # the beginning of a log may tell no time
             if middle >= end:
                 return arrived
             low, middle = middle, min(first + 4 * (middle - first), end)
@@ -77,7 +77,7 @@ class When:
             near = (arrived, arrived - NEAR, arrived + NEAR)
             middle = next((place for place in near if low < place < high), (low + high) // 2)
             told = await self._told(middle, most)
-            most = PIECE if told is None else most  # looking farther costs too much where it is in vain
+            most = PIECE if told is None else most  # a wide search that found nothing costs too much to repeat
             if told >= time if told is not None else low < arrived <= middle:
                 high = middle
             else:
@@ -92,7 +92,7 @@ class When:
         return arrived if low < arrived <= high else high
 
     async def _told(self, end: int, most: int) -> int | None:
-        """The last time that the lines tell that end before *end*; None where those of *most* bytes tell none."""
+        """The last time in the lines that end before *end*; None where the last *most* bytes of them tell none."""
         size = PIECE
         while True:
             begin, lines = await self._lines(max(self._info.first, end - size), end)
@@ -102,7 +102,7 @@ class When:
             size *= 4
 
     async def _lines(self, begin: int, end: int) -> tuple[int, list[bytes]]:
-        """Those that stand as a whole between *begin* and *end*, each without its LF, and where the first one does."""
+        """The whole lines from *begin* to *end*, each without its LF, and the offset of the first one."""
         data = await gathered(self._origin, self._info.stream, begin, end)
         start = 0 if begin <= self._info.first else data.find(b"\n") + 1 or len(data)
         lines = data[start:].split(b"\n")

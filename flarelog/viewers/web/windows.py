@@ -1,7 +1,7 @@
 """A window of rows at any place of a log: by offset, by share of its height, or at its end.
 
-What a window may cost is bounded, whatever the log is: bytes that are read and drawn, rows, and bytes of the answer.
-Drawing goes to a thread, so that nobody waits for it.
+The cost of a window is bounded for any log: bytes that are read and drawn, rows, and bytes of the answer.
+A thread draws, so that no other request waits for it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.drawing import BEFORE, LATER, LINE, Drawing, Drawn, Wanted
 
 MOST_ROWS = 1000
-ANSWER = 2 << 20  # bytes
+ANSWER = 2 << 20  # bytes of an answer
 DRAWN = 2 << 20  # bytes behind the place that are drawn at most
-SCANNED = 128 << 20  # bytes in which the end of a line is looked for
+SCANNED = 128 << 20  # bytes that are searched for the end of a line
 STEP = 64 << 10
-FIRST_LINES = 16  # lines without a record that tell that there is none
+FIRST_LINES = 16  # lines without a record after which the log is taken for one without records
 COLOURED = Sieve((b"\x1b[",), ignore_case=False)
 HEAD = 64 << 10  # bytes that tell whether a container runtime wrote the log
 
 
 class Place(NamedTuple):
-    """Where a window is wanted; the first that is said counts."""
+    """The place of a window; the first value that is given counts."""
 
     at: int | None = None
     share: float | None = None
@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 
 async def info_of(origin: Origin, stream: StreamId) -> StreamInfo:
-    """What is known of *stream* now. Raises NotFound, NotAllowed, CannotConnect."""
+    """The info of *stream* now. Raises NotFound, NotAllowed, CannotConnect."""
     for info in await origin.streams(stream.run, (stream.site,)):
         if info.stream == stream:
             return info
@@ -66,31 +66,31 @@ def offset_at(info: StreamInfo, place: Place) -> int:
         return max(0, min(place.at, info.committed))
     if place.share is not None:
         return int(max(0.0, min(1.0, place.share)) * info.committed)
-    return info.committed + 1  # behind the note that stands there
+    return info.committed + 1  # behind the note at the end
 
 
 class Hints(Protocol):
-    """What is known of a log beside its bytes."""
+    """Facts about a log that its bytes alone do not tell."""
 
     def style_of(self, origin: Origin, info: StreamInfo, block: int) -> str | None:
-        """The colours that go on where *block* begins; None while that is not known."""
+        """The colours in effect where *block* begins; None while they are unknown."""
 
     def no_end_until(self, origin: Origin, info: StreamInfo, offset: int) -> int:
-        """Up to where no line ends from *offset* on, as far as that is known; *offset* at least."""
+        """The offset up to which no line ends from *offset* on, if that is known; *offset* at least."""
 
     def no_end_since(self, origin: Origin, info: StreamInfo, offset: int) -> int:
-        """From where on no line ends up to the block of *offset*, as far as that is known; *offset* at most."""
+        """The offset from which on no line ends up to the block of *offset*, if that is known; *offset* at most."""
 
 
 class Windows:
-    """Those of all logs; *hints* spare reading."""
+    """The windows of all logs; *hints* save reads."""
 
     def __init__(self, hints: Hints | None = None) -> None:
         self._hints = hints
         self._plain: dict[tuple[StreamId, int], bool] = {}  # whether no container runtime wrote it
 
     async def drawn(self, origin: Origin, info: StreamInfo, wanted: Wanted, view: View) -> Drawn:
-        """What is *wanted*, as *view* says. Raises NotFound, NotAllowed, CannotConnect, Unavailable."""
+        """The rows at *wanted*, as *view* says. Raises NotFound, NotAllowed, CannotConnect, Unavailable."""
         wanted = await self._passed_over(origin, info, wanted)
         drawing = Drawing(info, view, wanted)
         before, behind = drawing.first_bytes, STEP if wanted.rows else 0
@@ -109,11 +109,11 @@ class Windows:
         return await asyncio.to_thread(drawing.result, end)
 
     async def _begun(self, drawing: Drawing, origin: Origin, info: StreamInfo, around: tuple[int, int, int]) -> None:
-        """Begin *drawing* so many bytes before a place, or more where they do not do, and go on behind it."""
+        """Begin *drawing* so many bytes above a place, or more where these are too few, and go on behind it."""
         at, before, behind = around
         while True:
             block = max(0, at - before) // BLOCK
-            # Side by side: each is a round trip to a receiver that may be far.
+            # Concurrently: each is a round trip to a receiver that may be far away.
             drawing.plain, style, data = await asyncio.gather(
                 self.plain(origin, info),
                 self._style_at(origin, info, block),
@@ -124,7 +124,7 @@ class Windows:
             before = min(before * 4, BEFORE) if b"\n" in data[: at - block * BLOCK] else BEFORE
 
     async def _passed_over(self, origin: Origin, info: StreamInfo, wanted: Wanted) -> Wanted:
-        """*wanted*; where rows before a place within a long line are, those before the line, which is not drawn."""
+        """*wanted*; for rows above a place inside a long line, those above the line, which is not drawn."""
         if wanted.rows or self._hints is None:
             return wanted
         at, block = wanted.at, wanted.at // BLOCK * BLOCK
@@ -134,8 +134,8 @@ class Windows:
         return wanted._replace(at=since)
 
     async def _style_at(self, origin: Origin, info: StreamInfo, block: int) -> str:
-        """The colours that go on where *block* begins; while the index is not there yet, as BEFORE bytes above it tell:
-        of these only lines with a sequence come.
+        """The colours in effect where *block* begins; while the index does not tell them, those that the BEFORE bytes
+        above tell, of which only lines with a sequence are read.
         """
         style = None if self._hints is None else self._hints.style_of(origin, info, block)
         if style is not None:
@@ -144,7 +144,7 @@ class Windows:
         return style_behind("", await gathered(origin, info.stream, max(0, end - BEFORE), end, COLOURED))
 
     async def flow_at(self, origin: Origin, info: StreamInfo, at: int, view: View) -> Flow:
-        """A flow that stands at *at*, as if it had drawn and given out what lies before."""
+        """A flow that stands at *at*, as if it had drawn and given out the bytes before."""
         drawing = Drawing(info, view, Wanted(at, 0))
         await self._begun(drawing, origin, info, (at, drawing.first_bytes, 0))
         flow = drawing.flow
@@ -152,7 +152,7 @@ class Windows:
         return flow
 
     async def _line_end(self, origin: Origin, info: StreamInfo, begin: int) -> int:
-        """Behind the line feed at *begin* or behind it; where it is looked for no further, if there is none."""
+        """The offset behind the first line feed from *begin* on; the end of the search where there is none."""
         position = begin if self._hints is None else self._hints.no_end_until(origin, info, begin)
         stop = min(info.committed, position + SCANNED)
         pieces = origin.find(info.stream, position, sys.maxsize, follow=False, stop=stop)
@@ -167,7 +167,7 @@ class Windows:
         return min(position, info.committed)
 
     async def plain(self, origin: Origin, info: StreamInfo) -> bool | None:
-        """Whether no container runtime wrote it, as its first lines tell; None while they are too few."""
+        """Whether the log's first lines tell that no container runtime wrote it; None while they are too few."""
         known = self._plain.get(info.identity)
         if known is None and info.committed:
             head = await gathered(origin, info.stream, 0, min(info.committed, HEAD))

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from flarelog.errors import CannotConnect
-from flarelog.viewers.web.lately import KEPT, OLD, SHARE, SLOW, Lately
+from flarelog.viewers.web.lately import KEPT, OLD, SHARE, SLOW, STOOD, Lately
 
 
 class Making:
@@ -52,6 +52,20 @@ def test_nobody_waits_for_what_takes_long_and_can_be_shown_one_of_before() -> No
         assert (make.made, await kept.of("run", (listed,), make)) == (2, 2)
         make.now += 2 * OLD
         assert await kept.of("run", (listed,), make) > 2  # that was made too long ago
+        await kept.close()
+
+    asyncio.run(play())
+
+
+def test_a_receiver_that_stood_still_is_asked_again_as_soon_as_one_that_works() -> None:
+    async def play() -> None:
+        make, listed = Making(60.0), object()
+        kept = make.kept()
+        assert await kept.of("run", (listed,), make) == 1
+        make.now += SHARE * STOOD
+        assert await kept.of("run", (listed,), make) == 1  # and the next one is made meanwhile
+        await asyncio.sleep(0.01)
+        assert make.made == 2
         await kept.close()
 
     asyncio.run(play())

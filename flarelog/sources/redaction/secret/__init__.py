@@ -1,13 +1,12 @@
-"""Where the secrets of a text are: values that a name announces, and tokens that tell by themselves what they are.
+"""The secrets in a text: values that a name announces, and tokens of a recognizable form.
 
-Laws that hold here: no match goes over the end of a line or depends on another line. Every look back is bounded, and
-every look ahead either is bounded or ends in a match, behind which the search goes on: so the time grows with the
-length alone. What is rare is looked for first, with bytes.find; a regular expression runs only where that found
-something. A value is masked to its very end, in doubt further: a line must not look redacted while a part of a secret
-stays.
+The laws: no match crosses the end of a line or depends on another line. Every look back is bounded, and every look
+ahead is bounded or ends in a match, after which the search continues: the time is linear in the length. Rare words are
+searched first, with bytes.find; a regular expression runs only after such a hit. A value is masked to its very end, in
+doubt further: a line must not look redacted while a part of a secret stays.
 
-A new kind of token is a row in kinds; a new name of a secret is one in names; a new way to print a name and its value
-is one in value.
+A new kind of token is a row in kinds; a new name of a secret goes into names; a new format of a name and its value goes
+into value.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Probe = Callable[[bytes, bytes, int], Span | None]
 
 
 def find(text: bytes, names: tuple[str, ...]) -> Iterator[Span]:
-    """Where in *text* what *names* say is: any number of lines, each by itself. The spans may overlap."""
+    """The spans of the secrets of *names* in *text*, any number of lines, each by itself. Spans may overlap."""
     if not names:
         return
     view = View(text)
@@ -69,7 +68,7 @@ def _probes(names: tuple[str, ...]) -> list[tuple[bytes, re.Pattern[bytes] | Non
     return [(word, likely.get(word), probe) for word, of, probe in _PROBES if any(name in names for name in of)]
 
 
-_TOLD = {"tokens", "keys"}  # of these some tell by themselves what they are
+_TOLD = {"tokens", "keys"}  # names with tokens of a recognizable form
 _PROBES: tuple[tuple[bytes, tuple[str, ...], Probe], ...] = (
     (b"pass", ("passwords",), password),
     (b"secret", ("passwords",), secret),

@@ -1,8 +1,7 @@
-"""The tokens that tell by themselves what they are, as a table: a new kind is a row here, and one in
-tests/data/secrets.txt.
+"""The tokens of a recognizable form, as a table: a new kind is a row here, and one in tests/data/secrets.txt.
 
 A kind of one part belongs into KINDS. A kind whose parts are joined by a sign that is no letter, digit, hyphen or
-underscore belongs into PARTED, and its beginning into PARTS. A service whose tokens have no sign of their own belongs
+underscore belongs into PARTED, and its beginning into PARTS. A service whose tokens have no recognizable form belongs
 into SERVICES.
 """
 
@@ -10,10 +9,10 @@ from __future__ import annotations
 
 import re
 
-RUN = 16  # letters and digits in a row that a token without a name has at least
+RUN = 16  # consecutive letters and digits of a token without a name, at least
 
 
-# The beginnings of each kind, and what follows; without it: so many letters, digits, _ and - at least.
+# The prefixes of each kind, and the pattern after them; a number means at least so many letters, digits, _ and -.
 KINDS: tuple[tuple[str, str, int | bytes], ...] = (
     ("tokens", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ hf_ api_org_ npm_ nfp_ r8_ figd_ wandb_v1_", 28),
     (
@@ -97,8 +96,8 @@ KINDS: tuple[tuple[str, str, int | bytes], ...] = (
     ("tokens", "pat", rb"[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
     ("tokens", "eyJrIjoi eyJhcGlf", rb"[\w+/=-]{32,}+"),
     ("tokens", "eyJ", rb"[\w-]{8,}+(?:\.[\w-]*+){1,5}"),  # JWT and its relatives
-    ("tokens", "ZXlK", rb"[\w+/=-]{40,}+"),  # the same once more in base64
-    # The secret beside it has no sign of its own.
+    ("tokens", "ZXlK", rb"[\w+/=-]{40,}+"),  # the same in base64
+    # The secret key beside an AWS key id has no recognizable form.
     (
         "keys",
         "AKIA ASIA ABIA ACCA",
@@ -107,10 +106,10 @@ KINDS: tuple[tuple[str, str, int | bytes], ...] = (
     ("keys", "A3T", rb"[A-Z0-9]{17}(?![A-Za-z0-9])"),
     ("keys", "LTAI", rb"[A-Za-z0-9]{12,30}(?![\w-])"),
     ("keys", "AKID", rb"[A-Za-z0-9]{32}(?![\w-])"),
-    # A private key in base64: PRIVATE is said in one of three ways, as it falls.
+    # A private key in base64: PRIVATE is encoded in one of three ways, by its alignment.
     ("keys", "LS0tLS1CRUdJTi", rb"(?=[A-Za-z0-9+/]{0,64}?(?:UFJJVkFUR|QUklWQVRF|BSSVZBVE))[A-Za-z0-9+/=]++"),
 )
-# Those of several parts, of which a run of letters and digits is one; and by which signs the parts are joined.
+# Kinds of several parts, one of which is a run of letters and digits; and the signs that join the parts.
 PARTED = tuple(
     (signs, re.compile(rb"(?:%b)" % b"|".join(kinds)))
     for signs, kinds in (
@@ -146,14 +145,14 @@ PARTED = tuple(
         (b"$", (rb"access_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[0-9a-f]{32}",)),
     )
 )
-# What one of those has near its beginning.
+# The text near the beginning of such a kind.
 PARTS = re.compile(
     rb"SG\.|hv[sbr]\.|ya29|s\.|dt0|t1\.|[ps]k\.eyJ|sl\.|dp\.|[ps]at|sha256~|v1\.0-|[MNO][\w-]{22}|atlasv1|xoxe|\dQ~|acc[_-]|_mmk"
     rb"|ops_|glc_|sntrys|fm[12]|ABSK|1//|:AA|APA91b|access_token|eyJ|st\.|snyk_|AQ\.|secret_|0\.[0-9a-f]{8}-|pdus|bce-v3|00D"
 )
-JOINTS = b".~/:$@+!"  # what joins parts
-# Signs that stand within a token, how many letters are before them, and the token: in a run of letters and digits, and
-# in base64, whose signs of this kind begin with +A.
+JOINTS = b".~/:$@+!"  # the signs that join parts
+# Signs within a token, the number of letters before them, and the token: in a run of letters and digits, and in base64,
+# where such signs begin with +A.
 SIGNED, SIGNED_BASE64 = (
     tuple(
         (sign, before, re.compile(rb"%b{%d}%b%b{%d}=*" % (of, before, re.escape(sign), of, behind)))
@@ -164,7 +163,7 @@ SIGNED, SIGNED_BASE64 = (
         (rb"[A-Za-z0-9+/]", ((b"+ASt", 76, 6), (b"+AEh", 33, 7), (b"+ACR", 42, 6))),
     )
 )
-LEAST_SIGNED = 52  # letters and digits of a run that has such a sign in it
+LEAST_SIGNED = 52  # length of a run with such a sign, at least
 HOOK = re.compile(
     rb"(?:hooks\.slack\.com/(?:services|workflows|triggers)|webhook\.office\.com/webhookb2"
     rb"|discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/\d{1,24})/"
@@ -173,7 +172,7 @@ DIGESTS = re.compile(rb"[0-9a-f]{32}-us\d{1,2}(?![\w-])|[0-9a-f]{36}NRAL(?![\w-]
 WANDB = re.compile(rb"wandb|w&b|weights (?:&|and) biases")
 COMMIT = re.compile(rb"commit|sha|\brev|\bgit\b|hash|digest")
 LOGIN = re.compile(rb"wandb[ \t]{1,8}login[ \t]{1,8}(?:--\w{1,20}[ \t=]{1,8}){0,4}\Z")
-# Services whose tokens have no sign of their own: the name before a random value says it.
+# Services whose tokens have no recognizable form: the name before a random value tells.
 SERVICES = re.compile(
     rb"(?<![a-z])(?:adafruit|adobe|airtable|algolia|alibaba|aliyun|asana|atlassian|auth0|azure_?devops|beamer|bitbucket|bittrex|bundle_\w+__"
     rb"|cloudflare|codecov|cohere|coinbase|confluen|contentful|datadog|\bdd_|digitalocean|discord|dropbox|droneci|drone_ci"

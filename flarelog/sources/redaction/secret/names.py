@@ -1,6 +1,6 @@
-"""The names of secrets: a probe for each word that is looked for, which reads the name around it and finds its value.
+"""The names of secrets: a probe for each search word, which reads the name around the word and finds its value.
 
-A probe is told (the text, the text in lower case, where the word begins). A new name belongs here.
+A probe takes the text, the text in lower case, and the offset of the word. A new name belongs here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from flarelog.sources.redaction.secret.value import (
 )
 from flarelog.sources.redaction.secret.view import BLANKS, Span, end_of, line_before
 
-_NO_SECRET = re.compile(  # what is told of a secret, and is none
+_NO_SECRET = re.compile(  # words after a secret's name that make it no secret
     rb"[_.-]?(?:file|path|len(?:gth)?|size|count|min|max|policy|field|prompt|reset|stdin|less|expir|chang|requir|attempt"
     rb"|retr|timeout|strength|type|check|valid|manager|protected|name\b|(?:hash|salt)?_?(?:rounds|iter|cost)|algo|shar|limit|budget|per_)"
 )
@@ -63,7 +63,7 @@ def password(view: bytes, low: bytes, at: int) -> Span | None:
 
 
 _NETRC = re.compile(rb"\b(?:login|default)[ \t]{1,8}[^\s]{1,64}[ \t]{1,8}\Z")
-# HTML's field of a form, whose value another attribute has.
+# HTML's field of a form, whose value is in another attribute.
 _TYPED = re.compile(rb"[ \t]type[ \t]?=[ \t]?\\{0,15}[\"']?\Z")
 _FIELD = re.compile(
     rb"(?:\\{0,15}[\"'])?(?:[ \t]{1,4}(?!value=)[\w-]{1,24}"
@@ -110,7 +110,7 @@ def _pwd(view: bytes, low: bytes, at: int) -> Span | None:
 _SECRET = re.compile(rb"secrets?(?!ar[yi])")
 
 
-# The name of a Kubernetes secret: words, and short parts behind a hyphen or dot.
+# The name of a Kubernetes secret: words, and short parts after a hyphen or dot.
 _OF_KUBECTL = re.compile(
     rb"[ ]\\{0,15}\"[a-z]{1,40}(?:[.-][a-z0-9]{1,10}){0,8}\\{0,15}\"[ ]"
     rb"(?:created|configured|unchanged|deleted|patched|not[ ]found|already|is[ ]forbidden)"
@@ -147,12 +147,12 @@ _OF_A_DOOR = re.compile(
 )
 
 
-# What a page of a list is called, in the query of the next one; and a list of tokens that no model reads.
+# The name of a page in the query for the next one; and a list of tokens that are no model's.
 _OF_A_PAGE = re.compile(rb"(?:next|prev(?:ious)?|first|last|start|begin|end|latest|earliest)(?![\w.~+/=%-])")
 _A_LIST = re.compile(rb"\[[ ]{0,4}\\{0,15}[\"']?(?=[\w.-]{0,64}[0-9])(?=[\w.-]{0,64}[A-Za-z])[\w.-]{20,}+")
 
 
-# Not what language models' logs say of tokens: how many.
+# A token, but no count of tokens as in the logs of language models.
 UNCOUNTED = re.compile(
     rb"token(?!iz|s?[\w.-]{0,24}+[\"']?(?:/s(?:ec)?)?[ ]?[=:][ ]?"
     rb"[+-]?\d[\d,]*+(?:\.\d*+)?(?:e[+-]?\d++)?(?=[\s,;)}\]]|\Z))"
@@ -283,7 +283,7 @@ _USER = re.compile(
 
 
 def user_and_password(view: bytes, low: bytes, at: int) -> Span | None:
-    """What curl and its like are given: -u NAME:PASSWORD."""
+    """The password in the arguments of curl and similar programs: -u NAME:PASSWORD."""
     found = _USER.match(view, at)
     if found is None or is_number(low, found.end()) or name_before(low, at).strip(b"-") not in (b"", b"proxy", b"http"):
         return None
@@ -299,7 +299,7 @@ _NO_PW = re.compile(rb"\w{1,64}\(|\d++[xX]\d|[\d.,]++[a-z]{0,4}\b")  # a layer o
 
 
 def pw(view: bytes, low: bytes, at: int) -> Span | None:
-    """What databases and LDAP's programs call a password: pwd, bindpw, db_pw."""
+    """The password under the names of databases and LDAP programs: pwd, bindpw, db_pw."""
     if low.startswith(b"d", at + 2):
         return _pwd(view, low, at)
     if low[at + 2 : at + 3].isalpha():
@@ -325,7 +325,7 @@ _LOGGED_IN = re.compile(rb"\blogin\b[^\r\n|;]*\Z")
 
 
 def logging_in(view: bytes, low: bytes, at: int) -> Span | None:
-    """What container tools are given: login -u NAME -p PASSWORD."""
+    """The password in the arguments of container tools: login -u NAME -p PASSWORD."""
     if _LOGGED_IN.search(line_before(low, at)) is None or low[at + 4 : at + 5] in (b"-", b"", b" "):
         return None
     return value_at(view, low, at + 4)

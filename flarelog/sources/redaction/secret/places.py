@@ -1,4 +1,4 @@
-"""What a sign stands in: the password of a URL and an email address around an @, the hash of a password behind a $."""
+"""The secrets around a sign: a URL's password and an email address around an @, a password's hash after a $."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SLASHES = (b"://",)
 _PORT = re.compile(rb"\d{1,5}(?:[/?#]|\Z)")
 
 
-# Oracle's NAME/PASSWORD@, and NAME:PASSWORD@ that no URL begins: what is said before it, or a password of digits and
-# letters of both cases, tells it from a tag and a place.
+# Oracle's NAME/PASSWORD@, and NAME:PASSWORD@ outside a URL: the words before it, or a password with digits and letters
+# of both cases, tell it from a tag and a place.
 _ORACLE = re.compile(
     rb"(?i:jdbc:oracle:\w{2,5}:|\bsqlplus[ \t]{1,4}(?:-\w{1,8}[ \t]{1,4}){0,3})[\w$#.]{1,64}/([^\s\"'@]{1,64})\Z"
 )
@@ -37,7 +37,7 @@ def _signed_in(view: bytes, at: int) -> Span | None:
 
 
 def userinfo(view: bytes, _: bytes, at: int) -> Span | None:
-    """NAME:PASSWORD@ of a URL; the password may have an @ and a / as well. An empty span says where to go on."""
+    """NAME:PASSWORD@ of a URL; the password may contain @ and /. An empty span says where to continue."""
     end = end_of(_TO_END_OF_URL, view, at)
     low = max(0, at - _MAX_USERINFO)
     begin = max(found + len(sign) if (found := view.rfind(sign, low, at)) >= 0 else -1 for sign in _SLASHES)
@@ -50,7 +50,7 @@ def userinfo(view: bytes, _: bytes, at: int) -> Span | None:
     last = view.rfind(b"@", at, end)
     user, colon, password = view[begin:at].partition(b":")
     if not colon:
-        # A key that stands alone, as in a DSN.
+        # A lone key, as in a DSN.
         return (begin, at) if len(user) >= RUN and user.isalnum() and is_random(view, begin, RUN) else None
     if b"/" in user or not password or _PORT.match(password):
         return None

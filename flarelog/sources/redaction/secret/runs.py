@@ -1,6 +1,6 @@
-"""Letters and digits in a row: which of them are a token, or a part of one.
+"""Runs of letters and digits: which of them are a token, or a part of one.
 
-Most logs have the same ones in most of their lines (a run's id, a path): what was decided of one is kept.
+Most logs have the same runs in most of their lines (a run's id, a path), so the decisions are cached.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from flarelog.sources.redaction.secret.view import BACK, BLANKS, TO_END, WORD, S
 
 
 def _table() -> dict[bytes, list[tuple[str, re.Pattern[bytes]]]]:
-    """By its first two letters: (what it is, the pattern) of each kind."""
+    """The kinds by their first two letters: (name, pattern) of each kind."""
     table: dict[bytes, list[tuple[str, re.Pattern[bytes]]]] = {}
     for name, prefixes, body in KINDS:
         rest = body if isinstance(body, bytes) else rb"[\w-]{%d,}+=*+" % body
@@ -42,9 +42,9 @@ def _table() -> dict[bytes, list[tuple[str, re.Pattern[bytes]]]]:
 _BY_BEGINNING = _table()
 _ALL_PREFIXES = [prefix for _, prefixes, _ in KINDS for prefix in prefixes.encode().split()]
 _PREFIXES = {letters: tuple(p for p in _ALL_PREFIXES if p.startswith(letters)) for letters in _BY_BEGINNING}
-_JWT = _BY_BEGINNING[b"ey"][-1][1]  # it goes on behind its run, for which it need not be looked at from each beginning
+_JWT = _BY_BEGINNING[b"ey"][-1][1]  # a JWT continues after its run with a dot: it is tried only there
 _BEGINNINGS = re.compile(rb"(?<![A-Za-z0-9])[A-Za-z0-9][\w-]")
-_NEAR, _MANY_PARTS = 32, 64  # bytes before a run that matter to it; if it may be a part
+_NEAR, _MANY_PARTS = 32, 64  # bytes before a run that matter; the second if the run may be a part
 _HOOKED = re.compile(rb"[\w/@+-]*+")
 _HEX32 = re.compile(rb"[0-9a-f]{32}")
 _HEX40 = re.compile(rb"[0-9a-f]{40}(?![\w-])")
@@ -60,7 +60,7 @@ _RUNS = bytes(ord("x") if byte in WORD else ord(" ") for byte in range(256))
 
 
 def tokens(view: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[Span]:
-    """What in *view* tells by itself that it is one of *names*."""
+    """The spans in *view* of the tokens of *names* with a recognizable form."""
     if "tokens" in names:
         at = view.find(b"+A")
         while at >= 0:
@@ -99,7 +99,7 @@ _HEXADECIMAL = re.compile(
 
 
 def _is_a_number(view: bytes, low: bytes, begin: int, end: int, run: bytes) -> bool:
-    """Whether the *run* is a UUID, a hash or the like, which nothing near it makes a secret: logs are full of them."""
+    """Whether the *run* is a UUID, a hash or the like, and no text nearby makes it a secret: logs are full of them."""
     if _HEXADECIMAL.match(run) is None:
         return False
     before, behind = view[begin - 1 : begin], view[end : end + 1]
@@ -118,13 +118,13 @@ def _is_a_number(view: bytes, low: bytes, begin: int, end: int, run: bytes) -> b
     return not _told(view[first:begin])
 
 
-_OF_A_PATH = re.compile(rb"hook|1//|ops_|glc_|sntrys|fm[12]|ABSK|ALTAK")  # in which a part may be hexadecimal
+_OF_A_PATH = re.compile(rb"hook|1//|ops_|glc_|sntrys|fm[12]|ABSK|ALTAK")  # paths with a part that may be hexadecimal
 _WANDB_NEAR = re.compile(rb"w(?:andb|&b|eights)")
 _JOINT = tuple(bytes((byte,)) for byte in JOINTS)
 
 
 def _of_a_run(view: bytes, low: bytes, begin: int, end: int, near: int) -> Iterator[tuple[str, Span]]:
-    """What the letters and digits from *begin* to *end* are, or belong to; the *near* bytes before tell whose."""
+    """The tokens that the run from *begin* to *end* is, or belongs to; the *near* bytes before it tell."""
     done = begin
     for start in _BEGINNINGS.finditer(view, begin, end):
         for name, kind in _BY_BEGINNING.get(start[0], ()) if start.start() >= done else ():
@@ -165,7 +165,7 @@ def _of_a_run(view: bytes, low: bytes, begin: int, end: int, near: int) -> Itera
 
 
 def _told(before: bytes) -> int:
-    """Where in *before*, which a value that looks random follows, a service's name has ended; 0 if there is none."""
+    """Where in *before*, the text before a random value, a service's name ends; 0 if there is none."""
     told = before.rstrip(_VALUE_PARTS if b":" in before[-3:] else _VALUE).rstrip(_OPENING)
     if told[-1:] not in (b"=", b":", b">", b"|") or not _is_a_service(ending(told.rstrip(_TO_A_NAME), _SERVICE)):
         return 0
@@ -180,7 +180,7 @@ def _is_a_service(name: bytes) -> bool:
 
 @lru_cache(1 << 12)
 def _tells_nothing(text: bytes, begin: int, length: int) -> bool:
-    """Whether nothing can be made of the run that begins at *begin*: logs have the same ones in most of their lines."""
+    """Whether the run at *begin* can be no token; cached, because logs repeat the same runs in most lines."""
     before, run, behind = text[:begin], text[begin : begin + length], text[begin + length :]
     if run.islower() and run.translate(None, b"_-").isalpha():
         return True  # words

@@ -1,7 +1,7 @@
-"""From a name to its value: what says that a value comes, what it is wrapped in, and where it ends.
+"""The value after a name: the separator, the wrapping, and the end of the value.
 
-One function reads the values of all names. It masks to the very end, in doubt further. A new way in which programs
-print a name and a value belongs here.
+One function reads the values of all names. It masks to the very end, in doubt further. A new format of a name and its
+value belongs here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from flarelog.sources.redaction.secret.view import TO_END, WORD, Span, end_of, ending, line_before
 
 _QUOTES = rb"[\"'`]"
-_CLOSE = rb"(?:[ \t]{0,6}\\{0,15}[\"'`]|[\])}]|\*{2}){0,3}"  # behind a name, before what says that a value comes
+_CLOSE = rb"(?:[ \t]{0,6}\\{0,15}[\"'`]|[\])}]|\*{2}){0,3}"  # after a name, before the separator
 _COMES = (
     rb"(?>(?i:"
     + _CLOSE
@@ -34,7 +34,7 @@ _SAID = re.compile(
 )
 _FLAGGED = rb"(?>[ \t]{1,8})(?![-|<>&\s])"
 _FLAG = re.compile(_FLAGGED)
-# The next column: a tab or several blanks, and no name of another value, no word that is one of a heading.
+# The next column: a tab or several blanks, and neither another name with a value nor a word of a heading.
 _COLUMN = (
     rb"(?>[ ]{2,60}|[ ]{0,16}\t{1,8}[ ]{0,16})"
     rb"(?=[!-~\x80-\xff]{0,256}?(?:[0-9]|[a-z][!-~]{0,64}?[A-Z]))"
@@ -42,15 +42,15 @@ _COLUMN = (
 )
 _IN_COLUMNS = re.compile(_COLUMN)
 
-# One blank behind a name that is a secret's own: not a word of a sentence, nor one of what is done with a secret.
+# One blank after a name that only a secret has: not a word of a sentence, nor of an action on a secret.
 _OWN = re.compile(
     rb"(?!(?:(?:re)?set|get|change|check|verify|update|validate|rotate|forgot|hash|test|no|invalid|bad|wrong|missing)_)"
     rb"[\w.-]{0,40}(?:[\w.-]pass(?:w(?:or)?d|phrase)|(?:bind|key|store|[a-z0-9]_)pass|(?:bind|root|admin|ldap|[a-z0-9]_)pwd?"
     rb"|[a-z0-9_]secret|secret(?:_access)?_key)\Z"
 )
-_PLAIN = re.compile(rb"(?:\A|[:|\"'])[ \t]{0,32}pass(?:w(?:or)?d|phrase)\Z")  # nothing of a sentence is before it
-# What stands behind the one blank: a word with digits and letters that is no name of another value, path, address,
-# file, version, time or count.
+_PLAIN = re.compile(rb"(?:\A|[:|\"'])[ \t]{0,32}pass(?:w(?:or)?d|phrase)\Z")  # without words of a sentence before it
+# After the one blank: a word with digits and letters that is no other name with a value, path, address, file, version,
+# time or count.
 _ONE_WORD = re.compile(
     rb"[ \t](?=[^\s]{0,64}?[0-9])(?=[^\s]{0,64}?[A-Za-z])(?![\w-]{1,48}=[^=\s]|[~.]{0,2}/[a-z]|\S{1,12}://|v\d++(?:\.|\d|alpha|beta|rc)*+(?!\w)|\d++[a-z]{0,3}(?![^\s,;])"
     rb"|\d{4}-\d\d-\d\d|\d\d:\d\d|\S{1,128}\.(?:pem|key|crt|json|ya?ml|toml|cfg|conf|env|txt|py|log)\b)"
@@ -61,7 +61,7 @@ _MADE = re.compile(
     rb"(?=(?:[A-Za-z0-9+/]{16,512}+={0,2}|[0-9a-f]{8}-[0-9a-f-]{27})(?:[\s\"'`,;)\]}\\<>|]|\Z))"
 )
 
-# What may stand around a value: a type, a tag, how long it is, what it is wrapped in.
+# The wrapping of a value: a type, a tag, its length, a call.
 _WRAPPED = re.compile(
     rb"(?:(?:str|string|bytes|any|secretstr|secretbytes|optional\[\w{1,16}\]|&str)(?:[ \t]*\|[ \t]*none)?"
     rb"[ \t]{1,4}=[ \t]{0,4})?"
@@ -75,12 +75,12 @@ _WRAPPED = re.compile(
 _QUOTE = re.compile(rb"(\\{0,15})(\"{3}(?!\")|'{3}(?!')|[\"'`])")
 _TO_QUOTE = {quote: re.compile(rb"(\\*+)%b|[\r\n]" % quote) for quote in (b'"', b"'", b"`", b'"""', b"'''")}
 
-_ENDS = rb"(?=[\s\"'`,;:)\]}>&|\\]|\Z)"  # behind a quote: it closed something
+_ENDS = rb"(?=[\s\"'`,;:)\]}>&|\\]|\Z)"  # after a closing quote
 _BARE = re.compile(
     rb"(?:[^\s\"'`<\\&]|\\(?!\\*+[\"'`]" + _ENDS + rb")[^\r\n]|[\"'`](?![\s\"'`,;:)\]}>&|\\]|\Z)|<(?!/)|&)*+"
 )
 _IN_A_QUERY = re.compile(rb"[^\s\"'`<>\\&]*+")
-_ANOTHER = re.compile(  # word of a value of several: none that begins something else
+_ANOTHER = re.compile(  # a further word of a value of several: none that begins something else
     rb"[ \t]{1,4}(?![\\\"'`]{0,4}[\w.-]{1,48}[\\\"'`\])]{0,4}[ \t]?[=:]|-|[|<>({\[#&/]|\xe2\x94\x82|[\"'`,;)\]}\s]|\Z)"
 )
 _BRACKETS = {
@@ -108,13 +108,13 @@ COMES_TEXT = (
     + rb")"
 )  # and no number
 PATH = re.compile(rb"(?:~\w{0,24}|\.{1,2}|[A-Za-z]:)?[/\\](?:[a-z0-9_.-]{1,24}|[A-Z][a-z]{2,15}|)(?=[/\\\s\"'`,;)]|\Z)")
-_LETTERS_ONLY = 16  # characters that a value without a digit has at least to be taken for a random one
+_LETTERS_ONLY = 16  # characters of a random value without a digit, at least
 _DIGIT = re.compile(rb"[0-9]")
 CHARACTERS = re.compile(rb"[\w.~+/=:%-]*+")
 
 
 def value_at(view: bytes, low: bytes, at: int, words: bool = False, query: bool = False) -> Span | None:
-    """Where the value is that begins about *at*. With *words* a value without quotes may have several."""
+    """The span of the value at *at*. With *words* a value without quotes may have several words."""
     at = end_of(_WRAPPED, view, at)
     quote = _QUOTE.match(view, at)
     if quote is not None:
@@ -142,7 +142,7 @@ def value_at(view: bytes, low: bytes, at: int, words: bool = False, query: bool 
 
 
 def _closing(view: bytes, begin: int, quote: bytes, slashes: int) -> int:
-    """Where the value ends that *quote* with *slashes* before it began."""
+    """The end of the value after *quote* with *slashes* before it."""
     at = begin
     while True:
         for found in _TO_QUOTE[quote].finditer(view, at):
@@ -155,7 +155,7 @@ def _closing(view: bytes, begin: int, quote: bytes, slashes: int) -> int:
             return len(view)
         end, at = max(begin, found.end() - len(quote) - slashes), found.end()
         if len(quote) == 1 and end > begin:
-            if view.startswith(view[end:at], at):  # the quote once more: SQL's way to have one in a value
+            if view.startswith(view[end:at], at):  # a doubled quote: SQL's escape
                 at = 2 * at - end
                 continue
             if _GOES_ON.match(view, at):
@@ -163,8 +163,8 @@ def _closing(view: bytes, begin: int, quote: bytes, slashes: int) -> int:
         return end
 
 
-_OVER = re.compile(rb"[\s,;:)\]}>&|\"'`]|\Z")  # behind a quote that has more backslashes before it: it closed the value
-_GOES_ON = re.compile(rb"[A-Za-z0-9]")  # behind a quote: it did not end the value
+_OVER = re.compile(rb"[\s,;:)\]}>&|\"'`]|\Z")  # after a quote with more backslashes: it closed the value
+_GOES_ON = re.compile(rb"[A-Za-z0-9]")  # after a quote: it did not end the value
 
 
 def _says_nothing(low: bytes, at: int) -> bool:
@@ -172,7 +172,7 @@ def _says_nothing(low: bytes, at: int) -> bool:
 
 
 def bare(view: bytes, at: int) -> int:
-    """Where a value begins, behind its quotes and what it is wrapped in."""
+    """The beginning of a value, after its quotes and its wrapping."""
     at = end_of(_WRAPPED, view, at)
     quote = _QUOTE.match(view, at)
     return at if quote is None else quote.end()
@@ -183,7 +183,7 @@ def is_number(low: bytes, at: int) -> bool:
 
 
 def is_random(view: bytes, at: int, least: int) -> bool:
-    """Whether what begins at *at* looks as if a machine had made it: it has a digit, or is long and of both cases."""
+    """Whether the word at *at* looks generated: it has a digit, or is long and of both cases."""
     piece = view[at : at + 256]
     piece = piece[: end_of(CHARACTERS, piece, 0)]
     if len(piece) < least:
@@ -195,12 +195,12 @@ def is_random(view: bytes, at: int, least: int) -> bool:
 
 
 def name_before(view: bytes, at: int) -> bytes:
-    """What stands before the word at *at* in the same name: ``db_`` of db_password, ``--`` of --password."""
+    """The part of the name before the word at *at*: ``db_`` of db_password, ``--`` of --password."""
     return ending(line_before(view, at, 48), WORD + b".")
 
 
 def is_asked(view: bytes, at: int, name: bytes) -> bool:
-    """Whether the name whose beginning *name* ends at *at* is one of a URL's query."""
+    """Whether the name whose beginning *name* ends at *at* is in a URL's query."""
     return view[at - len(name) - 1 : at - len(name)] in (b"?", b"&") and at > len(name)
 
 
@@ -210,7 +210,7 @@ _ENCLOSING = re.compile(rb"(\\{0,15})([\"'`])\Z")
 def value_of(view: bytes, low: bytes, at: int, name: bytes, begin: int, words: bool = False) -> Span | None:
     """The value that begins at *begin*, of the name whose beginning *name* ends at *at*.
 
-    Where a quote stands before the name and none behind it, the value goes up to the one that closes it.
+    With a quote before the name and none after it, the value extends to the closing quote.
     """
     first = at - len(name)
     around = _ENCLOSING.search(view, max(0, first - 16), first) if view[first - 1 : first] in _ENCLOSED else None
@@ -226,7 +226,7 @@ _ENCLOSED = (b'"', b"'", b"`")
 
 
 def gap(view: bytes, at: int, name: bytes, said: bool = False) -> int:
-    """Where the value of the name that ends at *at* begins; 0 if it has none."""
+    """The beginning of the value of the name that ends at *at*; 0 if it has none."""
     found = _ASSIGN.match(view, at) or (_SAID.match(view, at) if said else None)
     if found is None and name.startswith((b"-",)):
         found = _FLAG.match(view, at)
@@ -241,7 +241,7 @@ def _is_own(view: bytes, at: int) -> bool:
 
 
 def is_made(view: bytes, at: int, name: bytes) -> bool:
-    """Whether behind one blank at *at* stands what only a machine makes, and *name* qualifies the word before it."""
+    """Whether a generated word follows one blank at *at*, and *name* qualifies the word before it."""
     return bool(name.strip(b"_.-")) and _MADE.match(view, at) is not None
 
 
@@ -253,6 +253,6 @@ _TO_CLOSING = {
 
 
 def all_of(view: bytes, at: int, quote: bytes) -> Span | None:
-    """The rest of the line, or of what *quote* began."""
+    """The rest of the line, or of the text quoted by *quote*."""
     end = end_of(_TO_CLOSING.get(quote, TO_END), view, at)
     return (at, end) if at < end else None

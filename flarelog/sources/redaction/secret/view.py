@@ -1,8 +1,8 @@
-"""What a person sees of a text: no colours, no signs of no width, and an escaped sign as the one that it says.
+"""A text as a person sees it: without colours and zero-width characters, and with escapes decoded.
 
-A quote that a text escapes is read as one with an odd number of backslashes before it, so that it never ends what a
-quote without them began. A line end that is escaped is neither a blank nor the line's end: a value in quotes goes on
-over it, another one ends there. What is read of a line depends on that line alone.
+An escaped quote is read with an odd number of backslashes before it, so that it never closes a quote without them. An
+escaped line end is neither a blank nor the line's end: a quoted value continues over it, an unquoted one ends there.
+The view of a line depends on that line alone.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable
 
 Span = tuple[int, int]
 
-BACK = 96  # bytes of its line that are looked at before a name or a token
+BACK = 96  # bytes of a line before a name or a token that are matched
 WORD = string.ascii_letters.encode() + string.digits.encode() + b"_-"
 TO_END = re.compile(rb"[^\r\n]*+")
 BLANKS = re.compile(rb"[ \t]*+")
 
-_COLOUR = rb"\[[\d;:?]{0,32}[A-Za-z]|\([0-9A-Z]"  # behind ESC
+_COLOUR = rb"\[[\d;:?]{0,32}[A-Za-z]|\([0-9A-Z]"  # after ESC
 _COLOURS = re.compile(rb"\x1b(?:%b)" % _COLOUR)
 _SIGNS = {
     **dict.fromkeys("\xa0\u202f\u2007\u2009\u3000", b" "),
@@ -52,7 +52,7 @@ _ENTITIES = {
     "#58": ":",
     "#x3a": ":",
 }
-# A quote within quotes, as a shell is told, in a text that may be escaped itself; and what no other text has in it.
+# A quote within quotes in shell syntax, in a text that may itself be escaped; and the text that only these have.
 _SHELLS = re.compile(rb"(\\{0,15}+)'(?:(\\{0,15}+)\"\1'\2\"|\\{1,15}+'(?='))\1'")
 _SHELL = (b"'\"'", b"'\\\"", b"'\"\\", b"'\\''")
 
@@ -62,16 +62,16 @@ def _any(signs: Iterable[str]) -> bytes:
 
 
 def _escapes() -> bytes:
-    """The signs as JSON and Python escape them, behind a backslash."""
+    """The signs as JSON and Python escape them, after a backslash."""
     odd = sorted({*_SIGNS, *_CURLY, *_QUOTES})
     codes = [f"u{ord(sign):04x}".encode() for sign in odd]
-    # Those of print were two or three bytes, each escaped by itself.
+    # Non-ASCII signs are two or three bytes, each escaped by itself.
     codes += [b"x%02x" % ord(sign) for sign in odd if "\x7f" < sign < "\xc2"]
     codes += [rb"\\{1,15}".join(b"x%02x" % byte for byte in sign.encode()) for sign in odd if sign > "\x7f"]
     return b"|".join(codes)
 
 
-# Each begins with another byte, so that the search goes from one such byte to the next.
+# Each alternative begins with another byte, so that the search skips to the next such byte.
 _ODD = re.compile(
     rb"\\(?<!\\\\)\\{0,14}+(?:(?:(?i:x1b|u001b)|033|e)(?:%b)|[nrt/]|(?i:u0026(?:%b);)|(?i:%b))"
     % (_COLOUR, "|".join(_ENTITIES).encode(), _escapes())
@@ -79,11 +79,11 @@ _ODD = re.compile(
     + rb"|%b" % _any((*_SIGNS, *_CURLY))
 )
 _WORDS = frozenset(WORD)
-_READ: dict[bytes, bytes] = {}  # what is read the same wherever it stands: logs have the same few
+_READ: dict[bytes, bytes] = {}  # cached meanings that do not depend on the context: logs repeat a few
 _MOST_READ = 1 << 10
 _FAR = 4 << 10  # bytes before an escaped line end in which a quote makes it one
 
-# What an odd sign begins with, beside 0xe2, which progress bars and frames are full of; and what those have.
+# First bytes of an odd sign, except 0xe2, which is common in progress bars and frames; and the bytes of those bars.
 _LEADS = sorted({sign.encode()[:1] for sign in (*_SIGNS, *_CURLY) if sign > "\x7f"} - {b"\xe2"})
 _BARS = (b"\xe2\x96", b"\xe2\x94\x81", b"\xe2\x94\x80")
 
@@ -103,7 +103,7 @@ Meaning = Callable[[re.Match[bytes]], bytes]
 
 
 class View:
-    """*text* as it is read, and where in it the places are that were found in what is read."""
+    """The view of *text*, and the mapping of spans in the view back to the text."""
 
     def __init__(self, text: bytes) -> None:
         self.read = text
@@ -127,14 +127,14 @@ class View:
         return not self._steps
 
     def places(self, spans: list[Span]) -> list[Span]:
-        """Where in the text *spans* of what is read are. A sign is in one as a whole, or not at all."""
+        """The spans in the text for *spans* of the view. A sign is in a span as a whole, or not at all."""
         for text, pattern, meaning in reversed(self._steps) if spans else ():
             begins, ends, behinds, befores = list[int](), list[int](), list[int](), list[int]()
             shift = 0
             for found in pattern.finditer(text):
                 before, behind = found.span()
                 meant = meaning(found)
-                if meant == found[0]:  # it stands for itself, and may be parted
+                if meant == found[0]:  # the sign stands for itself, and may be split
                     continue
                 begins.append(before - shift)
                 shift += behind - before - len(meant)
@@ -162,7 +162,7 @@ def _meant(found: re.Match[bytes]) -> bytes:
     if odd[:1] == b"\\" and (b"[" in odd or b"(" in odd):
         meant = b""
     elif odd[:1] == b"\\" and odd[-1:] in (b"n", b"r", b"t"):
-        # In a text that is in quotes it is the end of a line, or a tab; elsewhere a backslash is one.
+        # In a quoted text it is the end of a line, or a tab; elsewhere a backslash is literal.
         line = line_before(found.string, found.start(), _FAR)
         return odd if b'"' not in line and b"'" not in line else b"\t" if odd[-1:] == b"t" else b"\v"
     else:
@@ -179,7 +179,7 @@ def _meant(found: re.Match[bytes]) -> bytes:
 
 
 def _sign(odd: bytes) -> tuple[str, int]:
-    """(the sign that *odd* says, how many backslashes a quote has that says the same)."""
+    """(the sign that *odd* encodes, how many backslashes a quote of the same meaning has)."""
     if odd[-1:] == b";":
         return _ENTITIES[odd.lower().removeprefix(b"&").rpartition(b"u0026")[2][:-1].decode()], 1
     if odd[:1] != b"\\":
@@ -194,24 +194,24 @@ def _sign(odd: bytes) -> tuple[str, int]:
 
 
 def end_of(pattern: re.Pattern[bytes], view: bytes, at: int) -> int:
-    """Where the match at *at* of a pattern ends that can be empty."""
+    """The end of the match at *at* of a pattern that may be empty."""
     found = pattern.match(view, at)
     return at if found is None else found.end()
 
 
 def line_before(view: bytes, at: int, length: int = BACK) -> bytes:
-    """The bytes of its line before *at*, at most *length*."""
+    """The bytes of the line before *at*, at most *length*."""
     piece = view[max(0, at - length) : at]
     return piece[max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1 :]
 
 
 def ending(text: bytes, of: bytes) -> bytes:
-    """The last bytes of *text* that are all in *of*."""
+    """The longest suffix of *text* that is all in *of*."""
     return text[len(text.rstrip(of)) :]
 
 
 def line_begin(text: bytes, at: int) -> int:
-    """Where the line begins that the byte at *at* is in."""
+    """The beginning of the line with the byte at *at*."""
     length = 256
     while True:
         low = max(0, at - length)

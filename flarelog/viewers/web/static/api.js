@@ -1,6 +1,6 @@
 /**
- * What the page asks of its server. An answer 401 is no error: who looks logs in, and the question is asked again, so
- * that a page goes on where it was when its session has ended.
+ * The page's requests to its server. A 401 is no error: the user logs in, and the request is sent again, so that a page
+ * continues where it was when its session ended.
  */
 
 import { frame } from "./dom.js";
@@ -8,14 +8,14 @@ import { frame } from "./dom.js";
 const SLICE = 10; // ms of work between two frames
 
 export class Refused extends Error {
-  /** @param {number} status 0: nobody answered */
+  /** @param {number} status 0: no answer */
   constructor(status, message) {
     super(message);
     this.status = status;
   }
 }
 
-/** Set by the login: shows it, and resolves when somebody has logged in. */
+/** Set by the login: shows it, and resolves when the user has logged in. */
 export const session = { ask: () => Promise.reject(new Refused(401, "Log in.")) };
 
 /** The path of the page of a run, or of one log of it. */
@@ -45,7 +45,7 @@ async function sent(where, body, signal, headers) {
   }
 }
 
-/** The response to a question, once who looks may ask it. */
+/** The response to a request; after a 401 it waits for a login and asks again. */
 export async function answered(where, body, { signal, headers, login = true } = {}) {
   for (;;) {
     const response = await sent(where, body, signal, headers);
@@ -58,13 +58,13 @@ export async function answered(where, body, { signal, headers, login = true } = 
     try {
       sentence = (await response.json()).error ?? sentence;
     } catch {
-      // it was no JSON: a proxy's page
+      // a proxy's page is no JSON
     }
     throw new Refused(response.status, sentence);
   }
 }
 
-/** What *response* holds. */
+/** The JSON in *response*. */
 export async function read(response) {
   try {
     return await response.json();
@@ -79,8 +79,8 @@ export async function ask(where, body, options) {
 }
 
 /**
- * The objects of an answer in NDJSON, each as it comes. What is not read yet holds the server up. After SLICE of work,
- * that of the caller included, a frame is drawn; time that was waited is no work.
+ * The objects of an answer in NDJSON, as they come. An answer that is not read holds up the server. After SLICE of work,
+ * the caller's included, a frame is drawn; waiting is no work.
  */
 export async function* objects(where, body, options) {
   const response = await answered(where, body, options);

@@ -1,4 +1,4 @@
-/** The page's frame: who is logged in, which page an address names, and links without loading anew. */
+/** The page's frame: the login, the page of each address, and links that do not load the page anew. */
 
 import { Refused, ask, path, session } from "./api.js";
 import { h, s, say } from "./dom.js";
@@ -23,7 +23,7 @@ function logo() {
 session.ask = () => login(known);
 
 function known(me) {
-  if (whose && whose !== me.whose) return location.reload(); // what is shown is another one's
+  if (whose && whose !== me.whose) return location.reload(); // the rows on the page were read with another person's rights
   whose = me.whose;
   say(who, me.receiver ?? "");
   who.title = `Asks as ${me.who}`;
@@ -35,7 +35,7 @@ async function leave() {
   location.assign("/");
 }
 
-/** The parts of an address that name something. */
+/** The run, the site and the log that *url* names. */
 function named(url) {
   const parts = url.pathname.split("/").slice(1).map(decodeURIComponent);
   if (parts[0] !== "run" || !parts[1]) return {};
@@ -58,7 +58,7 @@ function merged(parameters) {
     order: parameters.get("merged") === "arrival" ? "arrival" : "time",
     ...(streams.length && { streams }),
     ...(parameters.get("site") && { site: parameters.get("site") }),
-    ...(parameters.get("rank") && { rank: /^\d+$/.test(parameters.get("rank")) ? Number(parameters.get("rank")) : parameters.get("rank") }), // the server says what is none
+    ...(parameters.get("rank") && { rank: /^\d+$/.test(parameters.get("rank")) ? Number(parameters.get("rank")) : parameters.get("rank") }), // the server rejects anything else
   };
 }
 
@@ -112,7 +112,7 @@ listen({ "?": () => document.querySelector("log-page") || help() });
 
 document.body.append(skip, h("header", { class: "top" }, crumbs, who, out), main);
 
-/** Says who is logged in; a stranger is asked by the login, and so is everything that the page asks meanwhile. */
+/** Shows who is logged in; without a login, this request and all others wait for one. */
 async function greet() {
   try {
     known(await ask("/api/me"));
@@ -122,11 +122,11 @@ async function greet() {
   }
 }
 
-/** Shows what the address names, once the login is taken that may stand in it: in a tab that is open, too. */
+/** Uses the login secret in the address, if there is one, also in an open tab; then shows the page of the address. */
 async function begin() {
   const secret = /^#login=(.+)$/.exec(location.hash)?.[1];
   if (secret) {
-    history.replaceState(null, "", location.pathname + location.search); // it is gone from the history before it is used
+    history.replaceState(null, "", location.pathname + location.search); // out of the history before it is used
     try {
       known(await login.with({ secret: decodeURIComponent(secret) }));
     } catch (error) {

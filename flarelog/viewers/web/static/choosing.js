@@ -1,4 +1,4 @@
-/** Lines of a list that are chosen: by a click, by keys, by a link or by a search; and how they are copied. */
+/** Chooses lines of a list, by a click, by keys, by a link or by a search, and copies them. */
 
 import { path } from "./api.js";
 import { say } from "./dom.js";
@@ -6,7 +6,7 @@ import { CUT, NOTE, key } from "./lines.js";
 import { Moving } from "./moving.js";
 import { count, several } from "./words.js";
 
-const MOST = 16e6; // UTF-16 units that are copied of lines that the page does not hold
+const MOST = 16e6; // UTF-16 units, at most, that are copied of lines that the page does not hold
 
 export class Choosing extends Moving {
   cursor() {
@@ -58,7 +58,7 @@ export class Choosing extends Moving {
     const at = list.current === null ? -1 : list.indexOf(list.current);
     let index = at < 0 ? (step > 0 ? seen.before : view.length - 1 - seen.behind) : at + step;
     if (more && this.anchor) {
-      while (view[index] && view[index].row[0] !== this.anchor[0]) index += step; // a mark is of one log
+      while (view[index] && view[index].row[0] !== this.anchor[0]) index += step; // a mark stays within one log
       if (!view[index]) return;
     }
     index = Math.max(0, Math.min(view.length - 1, index));
@@ -81,12 +81,12 @@ export class Choosing extends Moving {
     if (index < 0) return this.go({ at: offset });
     if (list.follow) list.turn(false);
     list.current = key(list.lines.view()[index].row);
-    list.scrollIntoView({ block: "nearest" }); // in a low window the bars above it take most of the room
+    list.scrollIntoView({ block: "nearest" }); // in a low window the bars above the list take most of the room
     const seen = list.seen();
     list.reveal(index, index > seen.before + 1 && index < list.lines.view().length - seen.behind - 2 ? null : 0.35);
   }
 
-  /** Copies the marked lines, however many, with the notes between them: those that are not held are fetched. */
+  /** Copies the marked lines, however many, with the notes between them; lines that the page does not hold are fetched. */
   copied(event) {
     const { list } = this;
     if (!list.marked || !getSelection().isCollapsed || event.target.closest?.("input, dialog")) return;
@@ -99,7 +99,7 @@ export class Choosing extends Moving {
     } else this.fetched(from, to);
   }
 
-  /** Says how many lines were copied, and what is missing of them. *all*: they are all that were to be copied. */
+  /** Says how many lines were copied, and how many were cut. *all*: no marked line is missing from the copy. */
   tellCopied(copied, all = true) {
     const rows = copied.filter((row) => !(row[4] & NOTE));
     const cut = rows.filter((row) => row[4] & CUT).length;

@@ -1,6 +1,6 @@
 /**
- * Elements out of names, attributes and text. Text of logs, names and sentences of others gets into the page as text
- * nodes, here and in `paint.js`, and in no other way.
+ * Builds elements of names, attributes and text. Log text, names and peers' sentences enter the page as text nodes,
+ * here and in `paint.js`, and in no other way.
  */
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -26,12 +26,12 @@ function dressed(element, properties, children) {
   return element;
 }
 
-/** Sets the text of *element*, where it is another: a screen reader and a selection notice what is set again. */
+/** Sets the text of *element* if it differs: a screen reader and a selection notice a text that is set again. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Puts *nodes* into *parent*, in this order, and moves none that stands right. */
+/** Puts *nodes* into *parent*, in this order, without moving a node that is in its place. */
 export function arrange(parent, nodes) {
   let at = parent.firstChild;
   for (const node of nodes) {
@@ -45,7 +45,7 @@ export function arrange(parent, nodes) {
   }
 }
 
-/** Resolves with the next frame; in a tab that is hidden there are none, and a tenth of a second has to do. */
+/** Resolves with the next frame, or after 100 ms: a hidden tab has no frames. */
 export function frame() {
   return new Promise((done) => {
     const late = setTimeout(done, 100);
@@ -82,7 +82,7 @@ export function icon(standing) {
   );
 }
 
-/** The class of a standing: what it means to who looks. */
+/** The class of a standing: good, warn, bad or calm. */
 export function kind(standing) {
   const kinds = { sending: "good", complete: "good", paused: "warn", silent: "warn", hung: "warn", gone: "warn", gap: "warn", "lost link": "bad", "not stored": "bad", failed: "bad" };
   return kinds[standing] ?? "calm";

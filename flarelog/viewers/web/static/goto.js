@@ -1,4 +1,4 @@
-/** The card that asks for a place of a list, and goes there. */
+/** The card that asks for a place in a list, and goes there. */
 
 import { h, say } from "./dom.js";
 import { card } from "./keys.js";
@@ -11,7 +11,7 @@ export function goTo(page) {
   const dialog = card("Go to", h("p", {}, page.stream ? "A line, @ and an offset in bytes, a share in %, or a time in UTC." : "A time in UTC."), form);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const rows = [page.list.seen()?.first.row, ...page.list.lines.rows]; // lines that tell no time are of no day
+    const rows = [page.list.seen()?.first.row, ...page.list.lines.rows]; // a row without a time tells no day
     const wanted = place(input.value, rows.find((row) => row?.[5])?.[5] ?? Date.now());
     if (!wanted || (!page.stream && wanted.time === undefined)) return say(said, page.stream ? "This is no line, offset, share or time." : "Merged logs have times alone.");
     dialog.close();

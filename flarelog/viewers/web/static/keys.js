@@ -19,7 +19,7 @@ export const KEYS = [
   ["?", "This card"],
 ];
 
-/** Whether a key is typed into something that takes text. The focus stays for a moment in a dialog that was closed. */
+/** Whether a key is typed into a field. The focus stays for a moment in a dialog that was closed. */
 function typing(event) {
   const target = event.target;
   return target instanceof Element && !target.closest("dialog:not([open])") && target.closest("input, select, textarea, dialog[open]") !== null;
@@ -27,7 +27,7 @@ function typing(event) {
 
 /**
  * Calls the function in *table* whose name is the key; a button keeps its own keys.
- * @returns {() => void} what takes the keys away again
+ * @returns {() => void} stops listening
  */
 export function listen(table) {
   const heard = (event) => {

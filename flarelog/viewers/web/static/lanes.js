@@ -1,6 +1,6 @@
 /**
- * A lane a site over the time of a run: how much it sent, when it was quiet, silent or away, and marks for what happened.
- * A stretch that is chosen by dragging, or by keys, leads to the logs merged by time. Hidden while the server has no lanes.
+ * A lane for each site over the time of a run: how much it sent, when it was quiet, silent or away, and marks for events.
+ * A stretch that is chosen by dragging, or by keys, opens the logs merged by time. Hidden while the server has no lanes.
  */
 
 import { Refused, ask, path, query } from "./api.js";
@@ -9,9 +9,9 @@ import { clock, moment } from "./words.js";
 
 const EVERY = 5000;
 const LANE = 18; // pixels
-const TOP = 16; // of the rounds
-const STEP = 8; // pixels that an arrow key goes on
-const NAMES = 130; // at most; on a narrow screen a quarter of it
+const TOP = 16; // pixels, for the rounds
+const STEP = 8; // pixels of a step by an arrow key
+const NAMES = 130; // pixels at most; on a narrow screen a quarter of its width
 
 export class Lanes extends HTMLElement {
   constructor(run) {
@@ -103,7 +103,7 @@ export class Lanes extends HTMLElement {
     pen.scale(scale, scale);
     pen.font = `12px ${style.fontFamily}`;
     pen.textBaseline = "middle";
-    let free = 0; // from where on there is room for another name
+    let free = 0; // where there is room for the next name
     for (const [at, text] of this.record.rounds ?? []) {
       pen.fillStyle = ink("--line");
       pen.fillRect(this.x(at), TOP - 4, 1, height - TOP - 12);
@@ -154,7 +154,7 @@ export class Lanes extends HTMLElement {
     }
   }
 
-  /** Lines over a stretch, of its own kind each: a colour alone would not tell. */
+  /** Lines over a stretch, another pattern for each state: a colour alone would not tell them apart. */
   hatch(pen, colour, state, x, y, width, high) {
     if (state === "quiet") return;
     const slant = state === "lost link" ? high : 0;
@@ -179,7 +179,7 @@ export class Lanes extends HTMLElement {
     pen.restore();
   }
 
-  /** A shape of its own a kind: a colour alone would not tell. */
+  /** A shape for each kind of mark: a colour alone would not tell them apart. */
   mark(pen, what, x, y) {
     pen.beginPath();
     if (what === "gap") {
@@ -246,7 +246,7 @@ export class Lanes extends HTMLElement {
     this.read();
   }
 
-  /** Reads the logs of what is chosen. */
+  /** Opens the logs at the chosen time. */
   read() {
     const from = Math.min(...[this.begun, this.ended, this.at].filter((time) => time !== undefined));
     this.cancel();
@@ -270,7 +270,7 @@ export class Lanes extends HTMLElement {
     event.preventDefault();
   }
 
-  /** Goes on by *key*; *more*: a stretch from here on is marked. */
+  /** Moves the chosen time or site by *key*; *more*: marks a stretch from the present time on. */
   choose(key, more) {
     const { from, to } = this.record;
     const step = { ArrowLeft: -STEP, ArrowRight: STEP }[key];
@@ -281,7 +281,7 @@ export class Lanes extends HTMLElement {
     else if (key === "Home" || key === "End") this.at = key === "Home" ? from : to;
     else this.row = Math.max(0, Math.min(this.lanes().length - 1, this.row + (key === "ArrowUp" ? -1 : 1)));
     if (more) this.ended = this.at;
-    const box = this.canvas.parentElement; // which scrolls where there are many sites
+    const box = this.canvas.parentElement; // it scrolls where there are many sites
     const [high, low] = [TOP + this.row * LANE, TOP + (this.row + 1) * LANE];
     box.scrollTop = Math.max(low - box.clientHeight + LANE, Math.min(high - LANE, box.scrollTop));
     this.tell(this.at, this.row);

@@ -1,8 +1,8 @@
 /**
- * The rows that a page holds of a log, or of several that are merged: no DOM, no network.
+ * The rows that a page holds of a log, or of several merged logs: no DOM, no network.
  *
- * A row is `[k, offset, end, text, flags, time, spans, key, line]`, and its offset is its only identity: a row that comes again
- * takes the place of the one that stands there, so that a resumed stream doubles none, and a bar moves in its place.
+ * A row is `[k, offset, end, text, flags, time, spans, key, line]`, and its offset is its only identity: a row that comes
+ * again replaces the earlier one, so that a resumed stream doubles no row, and a bar moves in its place.
  */
 
 export const BAR = 1;
@@ -14,10 +14,10 @@ export const CUT = 32;
 export const STDERR = 64;
 
 const LIVE = 3000; // rows that are kept while new ones come at the end
-const MOST = 20000; // rows that are kept while somebody looks at older ones, or selects
-const FOLDED = 4; // a traceback of fewer rows is shown as it is
+const MOST = 20000; // rows that are kept while the user reads older ones, or selects text
+const FOLDED = 4; // rows: a shorter traceback is not folded
 
-/** Where a row stands among those of its log: a note before the line at its offset. */
+/** The sort key of a row within its log: a note comes before the line at its offset. */
 function order(row) {
   return row[1] * 2 + (row[4] & NOTE ? 0 : 1);
 }
@@ -26,14 +26,14 @@ export function key(row) {
   return row[7] ?? (row[4] & NOTE ? `${row[0]}:${row[1]}:${row[3]}` : `${row[0]}:${row[1]}`);
 }
 
-/** How many lines *rows* are, with those that are left out before each. */
+/** The number of lines in *rows*, with the lines that are left out before each. */
 function lined(rows) {
   return rows.reduce((sum, row) => sum + row.left + (row[4] & NOTE ? 0 : 1), 0);
 }
 
 export class Lines {
   constructor() {
-    this.opened = new Set(); // keys of the heads of tracebacks that are shown whole
+    this.opened = new Set(); // keys of the first rows of tracebacks that are unfolded
     this.level = 0; // flags of which a row must have one; 0: all rows
     this.merged = false;
     this.clear();
@@ -41,11 +41,11 @@ export class Lines {
 
   clear() {
     this.rows = [];
-    this.from = this.to = 0; // bytes of the log that the rows are, where it is one log
-    this.whole = false; // whether nothing is behind them but what is open
-    this.number = null; // of the line at `from`
-    this.about = false; // whether that is an estimate
-    this.rest = 0; // lines behind the last row that the level leaves out; each row has those before it as `left`
+    this.from = this.to = 0; // the bytes that the rows cover, of a single log
+    this.whole = false; // whether only open rows lie behind the rows
+    this.number = null; // number of the line at `from`
+    this.about = false; // whether `number` is an estimate
+    this.rest = 0; // lines behind the last row that the level leaves out; `left` of a row counts those before it
     this.last = []; // by k: the order of the last row
     this.open = []; // by k: the rows at its end that may still change, such as bars
     this.changed();
@@ -55,7 +55,7 @@ export class Lines {
     this._view = null;
   }
 
-  /** Takes the rows of an answer, all of them: the page is at another place. */
+  /** Replaces all rows with those of an answer, because the page is at another place. */
   replace(rows, { from = 0, to = 0, line = null, about = false, open = [], left } = {}) {
     this.clear();
     this.from = from;
@@ -67,7 +67,7 @@ export class Lines {
     for (const k of new Set(open.map((row) => row[0]))) this.reopen(k, open.filter((row) => row[0] === k));
   }
 
-  /** Puts *rows*, which stand before all others, there: those of the level. Returns how many are new. */
+  /** Puts *rows* of the level before all others. Returns how many are new. */
   prepend(rows, { from = this.from, line = null, about = false, left = [] } = {}) {
     const known = new Set(this.rows.slice(0, 200).map(key));
     for (const [at, row] of rows.entries()) row.left = left[at] ?? 0;
@@ -84,15 +84,15 @@ export class Lines {
     return fresh.length;
   }
 
-  /** Takes *rows* as all that may still change at the end of log *k*. */
+  /** Sets the rows that may still change at the end of log *k*. */
   reopen(k, rows) {
     this.open[k] = rows.map((row, at) => [k, row[1], row[2], row[3], row[4] | BAR, row[5] ?? null, row[6] ?? null, `open:${k}:${at}`]);
     this.changed();
   }
 
   /**
-   * Puts *rows* behind, or each in the place of the one that it was before. Returns how many are new. *left*: lines that
-   * are left out before each, and behind the last; the stream, which leaves out none, says nothing of it.
+   * Appends *rows*; a row that is held already is replaced. Returns how many are new. *left*: lines that are left out before
+   * each, and behind the last; the stream leaves out none, and gives no *left*.
    */
   append(rows, left = []) {
     let fresh = 0;
@@ -107,7 +107,7 @@ export class Lines {
           this.rest += 1;
           continue;
         }
-        const behind = row[1] < this.to; // it was open, and what is left out lies behind it
+        const behind = row[1] < this.to; // it was open, and the lines left out lie behind it
         row.left = behind ? 0 : this.rest;
         this.rest = behind ? Math.max(0, this.rest - 1) : 0;
         if (row[8] && this.number !== null && !this.about) row.left = Math.max(0, row[8] - this.number - lined(this.rows));
@@ -120,7 +120,7 @@ export class Lines {
     return fresh;
   }
 
-  /** Finds the place of a row that is not the last of its log. Returns whether there was none at its place. */
+  /** Inserts a row that is not the last of its log, or replaces the row at its place. Returns whether it was inserted. */
   settle(row, place) {
     for (let at = this.rows.length - 1; at >= 0; at -= 1) {
       const other = this.rows[at];
@@ -134,14 +134,14 @@ export class Lines {
       if (its < place || (its === place && row[4] & NOTE)) {
         this.rows.splice(at + 1, 0, row);
         const next = this.rows.slice(at + 2).find((one) => one.left);
-        if (next && !(row[4] & NOTE)) next.left -= 1; // it is one of those that were left out there
+        if (next && !(row[4] & NOTE)) next.left -= 1; // the row is one of those lines
         return true;
       }
     }
-    return false; // it stands before all that are held
+    return false; // it lies before all rows that are held
   }
 
-  /** Forgets rows at the beginning, now and then: not with each row. Returns them. */
+  /** Drops rows at the beginning, many at a time. Returns them. */
   trimHead(keep = LIVE) {
     const surplus = this.rows.length - keep;
     if (surplus <= keep / 4) return [];
@@ -153,7 +153,7 @@ export class Lines {
     return gone;
   }
 
-  /** Forgets rows at the end, when many were put before them. Returns them. */
+  /** Drops rows at the end, after many were put before them. Returns them. */
   trimTail(keep = MOST) {
     if (this.rows.length <= keep) return [];
     this.to = this.rows[keep][1];
@@ -167,7 +167,7 @@ export class Lines {
     return gone;
   }
 
-  /** Takes note that the line of *row*, which is held, is *number*. */
+  /** Records that the line of *row*, which is held, has *number*. */
   counted(row, number) {
     const before = this.rows.slice(0, this.rows.indexOf(row));
     this.number = number - lined(before) - row.left;
@@ -180,8 +180,8 @@ export class Lines {
   }
 
   /**
-   * The rows that are shown: `{row, number, hidden, tail}`; `hidden` rows of a traceback are folded into its head, and
-   * `tail` is the last of them, which says what was raised.
+   * The rows to show: `{row, number, hidden, tail}`; `hidden` rows of a traceback are folded into its first row, and `tail`
+   * is its last row, which names the exception.
    */
   view() {
     if (this._view) return this._view;
@@ -216,8 +216,8 @@ export class Lines {
   }
 
   /**
-   * Behind the last row of the traceback whose head is the row at *at*; behind that row if it is none. Rows of the log's
-   * other stream may stand in between.
+   * The index behind the traceback whose first row is at *at*; *at* + 1 if no traceback begins there. Rows of the log's
+   * other stream may lie in between.
    */
   traceback(at) {
     const head = this.rows[at];
@@ -232,8 +232,8 @@ export class Lines {
   }
 
   /**
-   * The first row of the traceback that *row* goes on with, or that the log's other stream may go on with behind it; *row*
-   * itself where there is none.
+   * The first row of the traceback that *row* continues, or that the log's other stream may continue behind *row*; *row*
+   * itself if there is none.
    */
   head(row) {
     const at = this.rows.indexOf(row);
@@ -245,7 +245,7 @@ export class Lines {
     return this.rows[Math.min(...heads)] ?? row;
   }
 
-  /** The index in the view of the row at or before *offset*, of log *k*; -1 where there is none. */
+  /** The index in the view of the last row of log *k* at or before *offset*; -1 if there is none. */
   find(offset, k = 0) {
     const view = this.view();
     let found = -1;
@@ -257,7 +257,7 @@ export class Lines {
     return found;
   }
 
-  /** Shows the traceback whole in which there is the row at *offset* of log *k*. */
+  /** Unfolds the traceback that contains the row at *offset* of log *k*. */
   unfold(offset, k = 0) {
     const item = this.view().findLast(({ row, tail }) => row[0] === k && row[1] <= offset && (row[1] === offset || offset < tail?.[2]));
     if (item?.tail) {
@@ -266,7 +266,7 @@ export class Lines {
     }
   }
 
-  /** The texts of the rows from *first* to *last*, both keys, folded ones too. */
+  /** The rows from *first* to *last*, both keys, with folded rows. */
   between(first, last) {
     const keys = this.rows.map(key);
     const [from, to] = [keys.indexOf(first), keys.indexOf(last)];
@@ -274,7 +274,7 @@ export class Lines {
   }
 }
 
-/** Whether the same process wrote *row* and *other*: not where they are of two logs, or of two streams of a container. */
+/** Whether one process wrote *row* and *other*: false for two logs, and for two streams of a container. */
 function sameWriter(row, other) {
   return row[0] === other[0] && (row[4] & STDERR) === (other[4] & STDERR);
 }

@@ -1,7 +1,7 @@
 /**
- * A list of rows with about 80 of them in the document, however many there are: rows of one height, and one more that is
- * opened and wraps. The box scrolls as any box does, so that wheels, fingers and keys do what they always do; the page puts
- * rows before and behind those that are there, and what is on the screen stays where it is.
+ * A list of rows with about 80 of them in the document, however many there are: rows of one height, and one opened row
+ * that wraps. The box scrolls as any box does, so that wheels, fingers and keys work as usual; the page puts rows before
+ * and behind the present ones, and the rows on the screen stay in place.
  */
 
 import { h } from "./dom.js";
@@ -9,16 +9,16 @@ import { CUT, Lines, NOTE, key } from "./lines.js";
 import { blank, fill, legible } from "./paint.js";
 
 const AROUND = 14; // rows above and below the screen that are in the document
-const ABOVE = 4; // above it while the end is followed: whoever scrolls up follows no more
-const PACE = [25, 150]; // ms at least, and at most, between two drawings of rows that come by themselves
-const REST = 3; // so many times what drawing took passes before more of them are drawn: others share the machine
+const ABOVE = 4; // rows above it while the end is followed: scrolling up ends that
+const PACE = [25, 150]; // ms between two drawings of live rows: at least, and at most
+const REST = 3; // pause after a drawing of live rows, as a multiple of its time: other programs need the machine
 
 export class LogList extends HTMLElement {
   constructor() {
     super();
     this.lines = new Lines();
     this.names = [""]; // of the logs, by k, as short as they are shown
-    this.titles = [""]; // whole
+    this.titles = [""]; // in full
     this.colours = [0];
     this.follow = false;
     this.current = null; // key of the row that is opened
@@ -27,7 +27,7 @@ export class LogList extends HTMLElement {
     this.extra = 0; // height of the opened row beyond one
     this.height = 20;
     this.expected = 0;
-    this.rested = 0; // when rows that come by themselves may be drawn
+    this.rested = 0; // when live rows may be drawn again
     this.waiting = 0;
   }
 
@@ -66,12 +66,12 @@ export class LogList extends HTMLElement {
       const begun = performance.now();
       this.rested = begun + PACE[0];
       this.render();
-      // What comes behind it in the frame, where everything is and how it is painted, takes the most of it.
+      // Layout and paint follow in the same frame, and take the most of it.
       setTimeout(() => (this.rested = begun + Math.min(PACE[1], Math.max(PACE[0], (1 + REST) * (performance.now() - begun)))));
     });
   }
 
-  /** Draws rows that came by themselves: at once, unless others were drawn a moment ago. */
+  /** Draws live rows: at once, unless others were drawn a moment ago. */
   soon() {
     if (this.drawing || this.waiting) return;
     const left = this.rested - performance.now();
@@ -82,7 +82,7 @@ export class LogList extends HTMLElement {
     }, left);
   }
 
-  // Where rows are.
+  // Positions of rows.
 
   top(index) {
     return index * this.height + (this.opened >= 0 && index > this.opened ? this.extra : 0);
@@ -131,7 +131,7 @@ export class LogList extends HTMLElement {
     this.dispatchEvent(new CustomEvent("drawn"));
   }
 
-  /** Rows at the ends of a selection stay in the document: it would end with them. */
+  /** Keeps the rows at both ends of a selection in the document: without them the selection would end. */
   pinned(first, last, wanted) {
     if (!this.selection) return;
     for (const end of this.selection) {
@@ -151,7 +151,7 @@ export class LogList extends HTMLElement {
     let at = this.box.firstChild;
     for (const [name, index] of items) {
       let node = this.nodes.get(name);
-      if (node) while (unused.has(at)) at = at.nextSibling; // a row that stays is not moved: what is moved is laid out anew
+      if (node) while (unused.has(at)) at = at.nextSibling; // a row that stays is not moved: a moved row is laid out anew
       else {
         node = unused.has(at) ? at : (unused.values().next().value ?? blank());
         unused.delete(node);
@@ -180,7 +180,7 @@ export class LogList extends HTMLElement {
     else node.removeAttribute("aria-current");
   }
 
-  /** The opened row wraps: what it is higher than others moves those below it. */
+  /** The opened row wraps: its extra height moves the rows below it. */
   measure() {
     const node = this.opened >= 0 ? this.nodes.get(this.current) : null;
     if (!node) return;
@@ -195,12 +195,12 @@ export class LogList extends HTMLElement {
     return view.findIndex((item) => key(item.row) === name);
   }
 
-  // What who looks does.
+  // Input.
 
   scrolled() {
     const moved = this.scrollTop - this.expected;
-    if (Math.abs(moved) < 2) return; // it is the list's own doing, which was drawn
-    // Of the document, not of the rows: those that have come since it was drawn are no reason to stop following.
+    if (Math.abs(moved) < 2) return; // the list scrolled by itself, and was drawn
+    // The document's height counts, not the rows': rows that came since the last drawing do not end following.
     const bottom = this.scrollHeight - this.clientHeight - this.scrollTop < this.height;
     if (moved < 0 && this.follow && !bottom) this.turn(false);
     else if (moved > 0 && !this.follow && bottom) this.dispatchEvent(new CustomEvent("bottom"));
@@ -217,7 +217,7 @@ export class LogList extends HTMLElement {
 
   clicked(event) {
     const node = event.target.closest?.(".row");
-    const sign = event.target.closest(".fold, .more"); // which is no text: a click on it leaves a selection what it is
+    const sign = event.target.closest(".fold, .more"); // a sign is no text: a click on it keeps a selection
     if (!node || (!sign && !getSelection().isCollapsed)) return;
     if (node.item.hidden && (sign || node.item.tail)) this.unfold(node.item);
     this.dispatchEvent(new CustomEvent("choose", { detail: { item: node.item, more: event.shiftKey } }));
@@ -230,14 +230,14 @@ export class LogList extends HTMLElement {
     this.draw();
   }
 
-  /** Puts the rows in *fresh* before those that are there, and the screen stays what it is. */
+  /** Puts *rows* before the present ones, and keeps the screen as it is. */
   prepend(rows, how) {
     const before = this.lines.view().length;
     this.lines.prepend(rows, how);
     this.moved(this.lines.view().length - before);
   }
 
-  /** *count* rows more stand before what is on the screen. */
+  /** Scrolls by *count* rows, which were put before the screen. */
   moved(count) {
     this.opened = this.current === null ? -1 : this.indexOf(this.current);
     this.box.style.blockSize = `${this.whole}px`;
@@ -256,9 +256,9 @@ export class LogList extends HTMLElement {
     this.draw();
   }
 
-  // Selecting and copying over more than the screen.
+  // Selection and copies of more than the screen.
 
-  /** Ctrl+A selects the lines on the screen: the browser would take what stands around them. */
+  /** Ctrl+A selects the lines on the screen: the browser would select the page around them. */
   all(event) {
     const seen = this.seen();
     if (event.key !== "a" || !(event.ctrlKey || event.metaKey) || !seen) return;
@@ -289,7 +289,7 @@ export class LogList extends HTMLElement {
     if (rows.some((row) => row[4] & CUT)) this.dispatchEvent(new CustomEvent("short", { detail: rows }));
   }
 
-  /** Marks what *ranges* tells, by key, with the browser's own highlights: no node changes for it. */
+  /** Highlights *ranges*, by key, with the browser's own highlights: no node changes. */
   highlight(ranges) {
     if (!globalThis.CSS?.highlights) return;
     const found = new Highlight();
@@ -310,7 +310,7 @@ export class LogList extends HTMLElement {
   }
 }
 
-/** The row of a place in a selection, and the place in its text. */
+/** The row of a place in a selection, and the offset in its text. */
 function place(node, offset) {
   const row = (node.nodeType === 1 ? node : node.parentElement)?.closest(".row");
   if (!row) return null;

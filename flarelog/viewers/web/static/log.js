@@ -1,6 +1,6 @@
 /**
- * The page of one log, or of several that are merged: a list of rows, the whole log beside it, and what one does with
- * them. The list holds rows around one place. At the end a stream brings new rows; "follow" keeps the end on the screen.
+ * The page of one log, or of several merged logs: the list of rows, the map of the whole log, and the tools. The list holds
+ * rows around one place. At the end a stream brings new rows; "follow" keeps the end on the screen.
  */
 
 import { ask, query } from "./api.js";
@@ -17,7 +17,7 @@ import { nextError, searchOf } from "./search.js";
 import { Merged, OneLog } from "./source.js";
 import { bytes, clock, count, several } from "./words.js";
 
-const KEEP = 300; // ms without another place after which the place is kept
+const KEEP = 300; // ms without a move after which the place is kept
 const LEVELS = { "": 0, warning: WARNING | ERROR | TRACE, error: ERROR | TRACE };
 
 export class LogPage extends Choosing {
@@ -27,8 +27,8 @@ export class LogPage extends Choosing {
     this.run = wanted.run;
     this.stream = wanted.stream ?? null;
     this.source = this.stream ? new OneLog(this.stream) : new Merged({ run: this.run, ...wanted.merged });
-    this.troubles = new Map(); // by what was asked: why nobody answers
-    this.fresh = 0; // rows that came behind the screen
+    this.troubles = new Map(); // by kind of request: why it fails
+    this.fresh = 0; // new rows below the screen
     return this;
   }
 
@@ -52,7 +52,7 @@ export class LogPage extends Choosing {
     document.removeEventListener("copy", this.oncopy);
   }
 
-  /** Keeps the place in the history: a page that is gone back to, or loaded anew, shows it again. */
+  /** Keeps the place in the history, so that going back, or loading the page anew, shows it again. */
   keep() {
     if (!this.stay.settled || !this.isConnected) return;
     const seen = this.list.seen();
@@ -60,7 +60,7 @@ export class LogPage extends Choosing {
     history.replaceState({ place }, "");
   }
 
-  // What the page is made of.
+  // The parts of the page.
 
   build() {
     const button = (text, title, act, properties = {}) => h("button", { type: "button", title, on: { click: act }, ...properties }, text);
@@ -105,7 +105,7 @@ export class LogPage extends Choosing {
     this.map.addEventListener("drag", ({ detail }) => this.drag(detail));
     this.map.addEventListener("wheeled", ({ detail }) => this.list.scrollBy(0, detail));
     this.gone = new AbortController();
-    const { signal } = this.gone; // the search goes on over several pages
+    const { signal } = this.gone; // the search outlives this page
     this.search.addEventListener("found", () => this.ticks(), { signal });
     this.search.addEventListener("asked", () => this.list.focus({ preventScroll: true }), { signal });
     this.search.addEventListener("closed", () => {
@@ -118,14 +118,14 @@ export class LogPage extends Choosing {
     try {
       this.classList.toggle("times", localStorage.getItem("times") === "on");
     } catch {
-      // a browser that keeps nothing
+      // a browser may refuse to store it
     }
   }
 
   keys() {
     const scroll = (screens) => this.list.scrollBy(0, screens * (this.list.clientHeight - 40));
     const first = () => this.go(this.stream ? { at: this.source.state.first } : { start: true }, 0);
-    const there = { // of a place: one that was gone to must be there
+    const there = { // keys that act on a place: the page must have arrived there
       n: () => this.search.step(1), N: () => this.search.step(-1), e: () => this.error(), c: () => link(this), Enter: () => this.toggle(),
       j: () => this.move(1), k: () => this.move(-1), J: () => this.move(1, true), K: () => this.move(-1, true),
       ArrowDown: (event) => this.move(1, event.shiftKey), ArrowUp: (event) => this.move(-1, event.shiftKey),
@@ -138,7 +138,7 @@ export class LogPage extends Choosing {
     };
   }
 
-  // What is on the screen.
+  // The screen.
 
   drawn() {
     const { list, source } = this;
@@ -153,7 +153,7 @@ export class LogPage extends Choosing {
     const marked = this.cursor();
     const place = marked?.row ?? first;
     if (this.stay.settled) this.search.reached({ at: place[1], on: marked !== null, ...(source.level && { head: list.lines.head(place)[1] }) });
-    const number = seen.last.number === null ? null : seen.last.number - (last[4] & NOTE ? 1 : 0); // a note stands before a line
+    const number = seen.last.number === null ? null : seen.last.number - (last[4] & NOTE ? 1 : 0); // a note precedes its line
     const at = !seen.behind && source.ends(list.lines) ? source.state?.committed : last[2];
     const parts = [];
     if (number) parts.push(`line ${list.lines.about ? "\u2248 " : ""}${count(number)}`);
@@ -171,13 +171,13 @@ export class LogPage extends Choosing {
     this.more();
   }
 
-  /** That it is looked for rows of the level, and in how much still. */
+  /** The message that the page searches for rows of the level, and in how many bytes still. */
   sought() {
     const left = this.source.level ? this.source.unseen(this.list.lines) : 0;
     return left ? [`Looking for ${this.level.selectedOptions[0].text.toLowerCase()} \u2026 ${bytes(left)} to go`] : [];
   }
 
-  /** What is said where no row is shown. */
+  /** The message if there is no row. */
   nothing() {
     const { source } = this;
     if (!source.level) return source.sealed ? "This log is empty." : "No line yet.";
@@ -192,7 +192,7 @@ export class LogPage extends Choosing {
     if (!this.news.hidden) say(this.news, missing > 0 ? `${bytes(missing)} more \u2193` : `${several(this.fresh, "new line")} \u2193`);
   }
 
-  /** Marks the search's hits on the screen. */
+  /** Highlights the search's hits on the screen. */
   async light() {
     const matcher = this.search.matcher;
     if (!matcher || matcher.ended || this.matching) return;
@@ -217,7 +217,7 @@ export class LogPage extends Choosing {
     this.list.draw();
   }
 
-  // What else there is to do.
+  // Errors, the level and times.
 
   async error() {
     if (!this.stream) return this.firstError();
@@ -234,7 +234,7 @@ export class LogPage extends Choosing {
   }
 
   async firstError() {
-    this.stay.held.length = 0; // older keys, which still wait for their place
+    this.stay.held.length = 0; // older keys that still wait for their place
     try {
       const { found, looking } = await ask(`/api/first-error?${query({ run: this.run })}`, undefined, { signal: this.looks() });
       if (found) this.show({ ...found.stream, offset: found.offset, end: found.end });
@@ -244,7 +244,7 @@ export class LogPage extends Choosing {
     }
   }
 
-  /** The signal of a new look for an error: one that is still under way is given up. */
+  /** The signal of a new search for an error: an earlier one is cancelled. */
   looks() {
     this.looking?.abort();
     return (this.looking = new AbortController()).signal;
@@ -265,7 +265,7 @@ export class LogPage extends Choosing {
     try {
       localStorage.setItem("times", on ? "on" : "off");
     } catch {
-      // a browser that keeps nothing
+      // a browser may refuse to store it
     }
     if (on && !this.list.lines.rows.some((row) => row[5])) say(this.told, "The lines on this page bear no times.");
   }

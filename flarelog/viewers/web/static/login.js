@@ -1,4 +1,4 @@
-/** The login: a token that is pasted. A one-time link needs none of this: its secret is posted as soon as the page is there. */
+/** The login by a pasted token. A one-time link needs no dialog: its secret is posted as soon as the page has loaded. */
 
 import { ask } from "./api.js";
 import { h, say } from "./dom.js";
@@ -6,7 +6,7 @@ import { h, say } from "./dom.js";
 let asking = null;
 const said = h("output", { class: "said" });
 
-/** Shows the login over the page; resolves when somebody has logged in. *known* is told who. */
+/** Shows the login over the page; resolves when the user has logged in. *known* is told who it is. */
 export function login(known, sentence = "") {
   if (sentence || !asking) say(said, sentence);
   asking ??= new Promise((done) => {
@@ -36,7 +36,7 @@ export function login(known, sentence = "") {
         button.removeAttribute("disabled");
       }
     });
-    // Another tab of the same browser may log in: its cookie is this one's too.
+    // Another tab of this browser may log in: the tabs share the cookie.
     const timer = setInterval(() => ask("/api/me", undefined, { login: false }).then(over, () => {}), 2000);
     document.body.append(dialog);
     dialog.showModal();

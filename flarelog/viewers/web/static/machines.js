@@ -1,13 +1,13 @@
 /**
- * The machines of a run's sites: a sentence for each thing that runs out, and behind a summary the figures of now and
- * the worst of each. Hidden while no site has told how its machine fares.
+ * The machines of a run's sites: a sentence for each resource that runs out, and behind a summary the present and the
+ * worst figures. Hidden while no site has reported its machine's health.
  */
 
 import { Refused, ask, query } from "./api.js";
 import { h, icon } from "./dom.js";
 import { again } from "./runs.js";
 
-const EVERY = 10_000; // as often as a sidecar looks
+const EVERY = 10_000; // ms; a sidecar measures as often
 
 export class Machines extends HTMLElement {
   constructor(run) {

@@ -1,4 +1,4 @@
-/** A Worker that applies a pattern to texts. It can be ended while it does: some patterns never come to an end by themselves. */
+/** A Worker that applies a pattern to texts. The page can terminate it: some patterns never end by themselves. */
 
 onmessage = ({ data: { id, pattern, flags, texts } }) => {
   const wanted = new RegExp(pattern, flags);

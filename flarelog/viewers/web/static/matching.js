@@ -1,4 +1,4 @@
-/** A pattern, applied in a Worker that is ended after two seconds: a pattern without an end hurts its author alone. */
+/** Applies a pattern in a Worker that is terminated after two seconds: an endless pattern hurts its author alone. */
 
 const PATIENCE = 2000; // ms
 
@@ -10,7 +10,7 @@ const trusted = globalThis.trustedTypes?.createPolicy("flarelog", {
   },
 });
 
-/** The regular expression of what was typed; raises SyntaxError with the browser's sentence. */
+/** The regular expression for the typed text; throws SyntaxError with the browser's sentence. */
 export function pattern(text, { regex, ignore }) {
   const source = regex ? text : text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
   const flags = ignore ? "gui" : "gu";
@@ -28,7 +28,7 @@ export class Matcher {
     this.asked = 0;
   }
 
-  /** Where it is in *texts*: `[[name, [[begin, end], ...]], ...]`, of those that it is in. Raises Endless. */
+  /** The matches in *texts*: `[[name, [[begin, end], ...]], ...]`, without texts that do not match. Throws Endless. */
   find(texts) {
     if (this.ended) return Promise.reject(new Endless());
     if (!this.worker) {

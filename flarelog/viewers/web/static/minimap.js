@@ -1,6 +1,6 @@
 /**
- * The whole of a log from top to bottom beside its rows: the part on the screen, hits and errors as ticks. It is the
- * list's scroll bar as well, over all bytes and not over the rows that the page holds.
+ * The whole log from top to bottom beside its rows: the part on the screen, and ticks for hits and errors. It is also the
+ * list's scroll bar, over all bytes of the log, not over the rows that the page holds.
  */
 
 import { h } from "./dom.js";
@@ -11,7 +11,7 @@ export class MiniMap extends HTMLElement {
   constructor() {
     super();
     this.seen = [0, 1]; // shares of the log
-    this.shown = [-1, -1]; // those that were drawn, and how high that was: less than half a pixel is not drawn anew
+    this.shown = [-1, -1]; // the shares as drawn: a change of less than half a pixel is not drawn
     this.high = Infinity;
     this.ticks = new Map(); // by name: shares
   }

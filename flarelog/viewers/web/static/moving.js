@@ -1,6 +1,6 @@
 /**
- * A list at a place, and how it gets to another one: rows around a place are asked for, more of them as one scrolls, and at
- * the end a stream brings new ones. "Follow" keeps the end on the screen.
+ * A list at a place, and its moves to other places: rows around a place are requested, more rows while the user scrolls,
+ * and at the end a stream brings new ones. "Follow" keeps the end on the screen.
  */
 
 import { Refused } from "./api.js";
@@ -9,34 +9,34 @@ import { NOTE, key } from "./lines.js";
 import { Tail } from "./tail.js";
 import { apart, count, several, short } from "./words.js";
 
-const COUNTED = 300; // ms after which it is asked again whether the lines are counted
-const AGAIN = { 0: 1000, 503: 1000, 404: 5000 }; // ms after which a question is asked again that nobody answered, or whose log is not there
-const TAG = [28, 12]; // characters of a log's name before its rows, where there is room for them, and on a phone
-const LOOK = 1500; // ms after which it is looked again how far the log is, while no stream tells
-const HELD = 1000; // ms that keys wait for a line to be counted: then they act where it was taken to be
-const NEAR = 150; // rows beyond the screen at which more are asked for
+const COUNTED = 300; // ms between two requests for a line number, until the lines are counted
+const AGAIN = { 0: 1000, 503: 1000, 404: 5000 }; // ms before a retry, by status: no answer, or no such log
+const TAG = [28, 12]; // characters of a log's name before its rows: on a wide screen, and on a phone
+const LOOK = 1500; // ms between two requests for the log's length, while no stream tells it
+const HELD = 1000; // ms that keys wait for a line to be counted; then they act at its estimated place
+const NEAR = 150; // rows beyond the screen: with fewer, more are requested
 
 /**
- * A stay at one place: all that is asked and heard for it. It ends as a whole when the page goes to another place, so that
- * no rows of one place come among those of another.
+ * A stay at one place: all its requests and its stream. It ends as a whole when the page goes to another place, so that
+ * rows of two places never mix.
  */
 class Stay extends AbortController {
-  arrived = false; // whether they are drawn, and its line is no guess: until then keys wait
-  held = []; // what those keys do
-  settled = false; // whether the rows of the place are there: until then the list shows those of the place before
+  arrived = false; // whether its rows are drawn, and its line is no estimate: until then keys wait
+  held = []; // the actions of the keys that wait
+  settled = false; // whether the rows of the place are there: until then the list shows the place before
   loading = false;
-  guess = null; // a line that is not counted yet: where it was taken to be, and what was shown first there
-  live = null; // the stream, where the end is held
+  guess = null; // of a line that is not counted yet: its estimated place, and the first row shown there
+  live = null; // the stream, if the list holds the end
   timers = {};
 
-  /** What *answer* says, unless the stay is over by then. */
+  /** The result of *answer*; throws if the stay is over by then. */
   async got(answer) {
     const said = await answer;
     this.signal.throwIfAborted();
     return said;
   }
 
-  /** Does *act* in *ms*, in place of what it was to do as *name*. */
+  /** Runs *act* in *ms*, instead of an earlier act of the same *name*. */
   later(name, act, ms) {
     clearTimeout(this.timers[name]);
     if (!this.signal.aborted) this.timers[name] = setTimeout(act, ms);
@@ -63,7 +63,7 @@ export class Moving extends HTMLElement {
 
   // Places.
 
-  /** Shows the place *where*, at *share* of the screen, and chooses its line if *aims*; the newest wish wins. */
+  /** Shows the place *where*, at *share* of the screen, and chooses its line if *aims*; the newest call wins. */
   async go(where, share = 0.35, aims = false, held = []) {
     this.leave();
     const stay = (this.stay = new Stay());
@@ -80,7 +80,7 @@ export class Moving extends HTMLElement {
     }
   }
 
-  /** Does *act*, which a key asked for, as soon as the place is there that was gone to. */
+  /** Runs *act*, for a key, as soon as the page has arrived at its place. */
   there(act) {
     const { stay } = this;
     if (stay.arrived) return act();
@@ -99,7 +99,7 @@ export class Moving extends HTMLElement {
 
   arrive() {
     this.stay.arrived = true;
-    for (const act of this.stay.held.splice(0)) this.there(act); // one may go to yet another place
+    for (const act of this.stay.held.splice(0)) this.there(act); // an act may go to yet another place
   }
 
   leave() {
@@ -133,18 +133,18 @@ export class Moving extends HTMLElement {
     const beyond = where.line !== undefined ? !answer.about && answer.at >= answer.committed : where.at > answer.committed || where.share > 1;
     const asked = where.line !== undefined ? `line ${count(where.line)}` : where.share > 1 ? `${count(Number((100 * where.share).toFixed(2)))} %` : `byte ${count(where.at)}`;
     if (beyond) say(this.told, `The log ends before ${asked}.`);
-    const aim = lines.view()[found]; // none where there is no line of that time or behind it
+    const aim = lines.view()[found]; // undefined if no line is at that time or behind it
     this.stay.guess = where.line !== undefined && answer.about ? { where, first: list.seen()?.first.row[1] } : null;
     if (aims && aim && this.stream && where.share === undefined && !beyond && !this.stay.guess) this.choose(aim);
     this.count();
   }
 
-  /** The server counts lines once it has seen all of the log: it is asked again until it has. */
+  /** Requests the number of a line until the server has counted the whole log. */
   async count() {
     const { stay } = this;
     const { lines } = this.list;
     const row = lines.rows.find((one) => !(one[4] & NOTE));
-    if (!this.stream || !row || (lines.number !== null && !lines.about && !stay.guess)) return; // other rows may have told it
+    if (!this.stream || !row || (lines.number !== null && !lines.about && !stay.guess)) return; // an answer may have told it
     try {
       const number = await stay.got(this.source.line(row[1], stay.signal));
       if (number === null || !lines.rows.includes(row)) stay.later("count", () => this.count(), COUNTED);
@@ -155,7 +155,7 @@ export class Moving extends HTMLElement {
         this.list.draw();
       }
     } catch {
-      // another place is asked for, or nobody answers: that is said elsewhere
+      // the page has gone elsewhere, or the server does not answer, which is shown elsewhere
     }
   }
 
@@ -165,7 +165,7 @@ export class Moving extends HTMLElement {
     else this.go({ end: true });
   }
 
-  /** Asks for the place that is dragged to, one question at a time. */
+  /** Requests the place that is dragged to, one request at a time. */
   async drag(share) {
     this.dragging = share;
     if (this.dragged) return;
@@ -181,10 +181,10 @@ export class Moving extends HTMLElement {
     }
   }
 
-  /** What is asked for next: rows before those that there are, rows behind them. */
+  /** Which rows to request next: those before the rows of the list, or those behind them. */
   lacking() {
     const { list, source } = this;
-    const seen = list.seen() ?? { before: 0, behind: 0 }; // the level may leave out all that was looked at
+    const seen = list.seen() ?? { before: 0, behind: 0 }; // the level may leave out all rows so far
     return {
       before: seen.before < NEAR && (!list.follow || list.whole < 2 * list.clientHeight) && !source.begins(list.lines),
       behind: seen.behind < NEAR && !this.live && !source.ends(list.lines),
@@ -194,7 +194,7 @@ export class Moving extends HTMLElement {
 
   async more() {
     const { list, source, stay } = this;
-    if (!stay.settled || stay.loading || this.dragged || this.live?.refused) return; // what is shown may be gone
+    if (!stay.settled || stay.loading || this.dragged || this.live?.refused) return; // the rows shown may be of a log that is gone
     const lines = list.lines;
     const lacking = this.lacking();
     try {
@@ -205,7 +205,7 @@ export class Moving extends HTMLElement {
           const first = !lines.rows.length;
           list.prepend(answer.rows, answer);
           if (first) this.count();
-          const gone = list.follow ? [] : lines.trimTail(); // who follows looks at the last ones
+          const gone = list.follow ? [] : lines.trimTail(); // a list that follows shows its last rows
           source.forgot([], gone);
           if (gone.length) this.behind();
         }
@@ -253,7 +253,7 @@ export class Moving extends HTMLElement {
         stay.live = null;
         if (this.stream) source.state.sealed = true;
         else source.sealed = true;
-        if (list.follow) list.reveal(list.lines.view().length, 1); // its last rows may not be drawn yet
+        if (list.follow) list.reveal(list.lines.view().length, 1); // the last rows may not be drawn yet
         list.turn(false);
         this.pressed();
       },
@@ -272,14 +272,14 @@ export class Moving extends HTMLElement {
     list.soon();
   }
 
-  /** The end is not held any more: the stream would bring rows that nobody looks at. */
+  /** Stops the stream, because the list no longer holds the end: new rows would not be seen. */
   behind() {
     this.stay.hush();
     this.lost("tail", null);
     this.watch();
   }
 
-  /** Looks now and then how far the log is, while no stream tells. */
+  /** Requests the log's length now and then, while no stream tells it. */
   watch() {
     const { stay } = this;
     const look = async () => {
@@ -344,15 +344,15 @@ export class Moving extends HTMLElement {
   }
 
   /**
-   * Says that nobody answers for *what*; *error* null: somebody does. Each kind of question is told of by itself: one that
-   * failed late is no word on another one that is answered again. *again* asks once more, where that may help.
+   * Shows *error* for requests of the kind *what*; null: the last one was answered. Each kind stands by itself: an answer to
+   * one kind does not hide the failure of another. *again* repeats the request, where that may help.
    */
   lost(what, error, again) {
     this.troubles.delete(what);
     if (error) this.troubles.set(what, error);
     const shown = [...this.troubles.values()].pop();
     this.trouble.hidden = !shown;
-    if (error) history.replaceState({ place: null }, ""); // which may be of a log that is gone
+    if (error) history.replaceState({ place: null }, ""); // the place may be in a log that is gone
     say(this.trouble, shown ? (/[.!]$/.test(shown.message) ? shown.message : `${shown.message}.`) : "");
     if (error && again && AGAIN[error.status]) this.stay.later("again", again, AGAIN[error.status]);
   }

@@ -1,6 +1,6 @@
 /**
- * A row's text as nodes: text nodes, in spans with classes where the log has colours. Nothing of a log becomes anything
- * else. A row that is not opened shows what fits on a screen: a line of 64 MiB costs no more than any other.
+ * A row's text as nodes: text nodes, in spans with classes where the log has colours. Text of a log becomes nothing else.
+ * A row that is not opened shows a screenful at most: a line of 64 MiB costs no more than any other.
  */
 
 import { h } from "./dom.js";
@@ -8,21 +8,21 @@ import { BAR, CUT, ERROR, NOTE, STDERR, TRACE, WARNING, key } from "./lines.js";
 import { clock, count } from "./words.js";
 
 const CLIPPED = 1200; // UTF-16 units of a row that is not opened
-const OPENED = 65536; // of one that is
-const MARKS = /\p{M}{9,}/gu; // a stack of marks that no script has: painting them takes seconds
-const HIDDEN = /[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ufeff\ud800-\udfff]/gu; // turns text around, or is half a character
+const OPENED = 65536; // UTF-16 units of an opened row
+const MARKS = /\p{M}{9,}/gu; // a stack of combining marks that no script has: painting it takes seconds
+const HIDDEN = /[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ufeff\ud800-\udfff]/gu; // characters that turn the text's direction, and halves of surrogate pairs
 
-const LEVELS = [0, 51, 102, 153, 204, 255]; // of the colours 16 to 231, as terminals have them: nearly
+const LEVELS = [0, 51, 102, 153, 204, 255]; // of the colours 16 to 231, nearly as in terminals
 const BASE = 16;
 
-/** The colour *number* of the 256 of a terminal, behind the first 16. */
+/** The colour *number* of the 256 of a terminal, beyond the first 16. */
 function colour(number) {
   if (number >= 232) return `rgb(${Array(3).fill(8 + 10 * (number - 232)).join(" ")})`;
   const at = number - BASE;
   return `rgb(${LEVELS[Math.floor(at / 36)]} ${LEVELS[Math.floor(at / 6) % 6]} ${LEVELS[at % 6]})`;
 }
 
-/** *text* with what would turn the text around it shown as a sign, one for one: places in it stay what they are. */
+/** *text* with a sign for each character that would turn its direction: offsets in the text stay the same. */
 export function legible(text) {
   return text.replace(HIDDEN, "\ufffd").replace(MARKS, (marks) => marks.slice(0, 8) + "\u00b7".repeat(marks.length - 8));
 }
@@ -47,7 +47,7 @@ function styled(names, text) {
   return span;
 }
 
-/** The nodes of *text*, of which *spans* are in colours. */
+/** The nodes of *text*, with colours at *spans*. */
 export function painted(text, spans, most = CLIPPED) {
   const shown = legible(text.length > most ? text.slice(0, most) : text);
   if (!spans || !spans.length) return [document.createTextNode(shown)];
@@ -63,14 +63,14 @@ export function painted(text, spans, most = CLIPPED) {
   return nodes;
 }
 
-/** Makes *text* all that is in *element*: in the node that is there, which costs a browser much less than another one. */
+/** Sets the text of *element*, in its text node if it has one: a new node costs a browser much more. */
 function put(element, text) {
   const only = element.firstChild;
   if (only?.nodeType !== 3 || only !== element.lastChild) element.textContent = text;
   else if (only.data !== text) only.data = text;
 }
 
-/** An empty row; `fill` gives it its content, again and again. */
+/** An empty row, which `fill` fills again and again. */
 export function blank() {
   const parts = ["number", "time", "tag", "text"].map((name) => h("span", { class: name }));
   const node = h("div", { class: "row" }, ...parts);

@@ -1,4 +1,4 @@
-/** Permalinks: the card with the link to lines, and with the command that shows the same in a terminal. */
+/** Permalinks: the card with the link to lines, and with the command that shows the same lines in a terminal. */
 
 import { ask, path, query } from "./api.js";
 import { h, say } from "./dom.js";
@@ -7,8 +7,8 @@ import { NOTE } from "./lines.js";
 import { bytes } from "./words.js";
 
 /**
- * Shows the link to the marked lines, and the command that shows them in a terminal; without a mark to the lines on the
- * screen, and of merged logs, whose screen is no piece of one log, to its first line.
+ * Shows the link to the marked lines, and the command that shows them in a terminal. Without a mark: for the lines on the
+ * screen; on a merged page, whose screen is no piece of one log, for its first line.
  */
 export async function link(page) {
   const range = page.list.marked ?? shown(page);
@@ -35,7 +35,7 @@ export async function link(page) {
 }
 }
 
-/** The log and the bytes of what the screen shows; undefined where it shows no line. */
+/** The log and the bytes of the lines on the screen; undefined if there is no line. */
 function shown({ list, stream }) {
   const seen = list.seen();
   const first = list.lines.view().slice(seen?.before).find((item) => !(item.row[4] & NOTE));

@@ -1,6 +1,6 @@
 /**
- * One run: what went wrong first, and a row a site: its standing in words and a shape, its bars, its last line. A site
- * with several logs opens to a row a log.
+ * One run: its first error, and a row for each site: its standing in words and a shape, its bars, its last line. A site
+ * with several logs unfolds to a row for each log.
  */
 
 import { answered, ask, path, query, read } from "./api.js";
@@ -14,13 +14,13 @@ import { bytes, count, moment, percent, several, skew } from "./words.js";
 const ORDER = ["failed", "lost link", "silent", "not stored", "gap", "paused", "hung", "gone", "sending", "busy", "quiet", "open", "ended", "complete"];
 const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
 const SHOWN = 200; // sites that are shown at first
-const DRAWN = /\|?[\u2580-\u259f#=>.\s-]{3,}\|?/g; // the part of a bar's text that a meter shows better
-const PLACES = 12; // of findings that are alike
-const SLOWER = 10_000; // ms between two looks for errors and findings
-const SOON = 300; // ms after which last lines that were being read are asked for
-const AT_FIRST = 50; // ms after which a list that is being made is asked for, and then twice as many, and so on
+const DRAWN = /\|?[\u2580-\u259f#=>.\s-]{3,}\|?/g; // the part of a bar's text that a meter replaces
+const PLACES = 12; // places that are shown of equal findings
+const SLOWER = 10_000; // ms between two requests for errors and findings
+const SOON = 300; // ms until last lines that are still being read are asked for again
+const AT_FIRST = 50; // ms until an unfinished list is asked for again, twice as long each time
 
-/** The logs of *site*, and what of it is not stored and cannot be opened. */
+/** The logs of *site*, with those that are not stored and cannot be opened. */
 const logs = (site) => [...site.streams, ...(site.unstored ?? [])];
 const many = (site) => logs(site).reduce((sum, one) => sum + (one.count ?? 1), 0);
 
@@ -77,7 +77,7 @@ export class RunPage extends HTMLElement {
       clearTimeout(this.reading);
       this.listed = record.listing ? Math.min(2 * this.listed, SLOWER) : AT_FIRST;
       if ((record.listing || record.reading) && this.isConnected) this.reading = setTimeout(() => this.look(), record.listing ? this.listed : SOON);
-      if (record.listing && (this.etag || !record.sites.length)) return; // what is shown is more than that
+      if (record.listing && (this.etag || !record.sites.length)) return; // the page shows more than that already
       this.record = record;
       this.etag = response.headers.get("ETag");
       this.draw();
@@ -88,7 +88,7 @@ export class RunPage extends HTMLElement {
     }
   }
 
-  /** The run was removed: what was shown of it holds no longer. */
+  /** The run was removed: hides what the page shows of it. */
   gone() {
     this.record = this.etag = null;
     delete this.missing.dataset.is;
@@ -96,7 +96,7 @@ export class RunPage extends HTMLElement {
     for (const part of [this.tools, this.table, this.more, this.missing, this.first, this.findings, this.lanes]) part.hidden = true;
   }
 
-  /** Begins what the server works on for longer: the sites are to be seen before that. */
+  /** Starts the slow requests once the sites are on the screen. */
   async whole() {
     if (this.stop.length > 1) return;
     this.stop.push(() => {});
@@ -107,7 +107,7 @@ export class RunPage extends HTMLElement {
     this.stop.push(again(this, () => this.wrong(), SLOWER));
   }
 
-  // What went wrong.
+  // Errors and findings.
 
   async wrong() {
     const wanted = query({ run: this.run });
@@ -142,7 +142,7 @@ export class RunPage extends HTMLElement {
     if (this.findings.dataset.is === text) return;
     this.findings.dataset.is = text;
     const title = several(others.length, this.first.hidden ? "finding" : "more finding");
-    const alike = new Map(); // many ranks say the same: it is shown once, with all the places
+    const alike = new Map(); // many ranks report the same: it is shown once, with all its places
     for (const one of others.slice(0, 200)) {
       const same = JSON.stringify([one.event_name, one.body, one.meaning, one.action]);
       alike.set(same, [...(alike.get(same) ?? []), one]);
@@ -150,7 +150,7 @@ export class RunPage extends HTMLElement {
     this.findings.replaceChildren(h("h2", {}, icon("gap"), title), h("ul", {}, ...[...alike.values()].slice(0, 50).map((ones) => this.finding(ones))));
   }
 
-  /** What *ones*, which are alike, tell. */
+  /** The list item for *ones*, which are equal findings. */
   finding(ones) {
     const [one] = ones;
     const told = `${one.meaning ?? ""} ${one.action ?? ""}`.trim();
@@ -172,7 +172,7 @@ export class RunPage extends HTMLElement {
     const name = this.filter.value.trim().toLowerCase();
     return this.record.sites
       .filter((site) => site.site.toLowerCase().includes(name) || logs(site).some((one) => one.log.toLowerCase().includes(name)))
-      .sort((a, b) => WEIGHT[kind(a.standing)] - WEIGHT[kind(b.standing)]) // what is in trouble first, else as they come
+      .sort((a, b) => WEIGHT[kind(a.standing)] - WEIGHT[kind(b.standing)]) // sites in trouble first, otherwise in the order given
       .filter((site) => !this.only.value || (this.only.value === "bad" ? ["bad", "warn"].includes(kind(site.standing)) : !["complete", "ended", "failed"].includes(site.standing)));
   }
 

@@ -1,4 +1,4 @@
-/** All runs: their states, sites, sizes, and what is missing. Asked again each two seconds while somebody looks. */
+/** All runs: their states, sites, sizes, and missing parts. Asked for every two seconds while the tab is visible. */
 
 import { Refused, ask, path } from "./api.js";
 import { arrange, h, icon, say } from "./dom.js";
@@ -6,7 +6,7 @@ import { bytes, lasting, moment, several } from "./words.js";
 
 const EVERY = 2000;
 
-/** Calls *look* again and again while *element* is in the document and its tab is seen. Returns what ends it. */
+/** Calls *look* again and again while the tab is visible. Returns the function that ends it. */
 export function again(element, look, every = EVERY) {
   let timer;
   let over = false;
@@ -26,7 +26,7 @@ export function again(element, look, every = EVERY) {
   };
 }
 
-/** Says in *place* what is the matter; nothing when *error* is null. */
+/** Shows *error* in *place*, which is hidden when *error* is null. */
 export function trouble(place, error) {
   if (error && !(error instanceof Refused)) throw error;
   place.hidden = !error;
@@ -35,7 +35,7 @@ export function trouble(place, error) {
 
 const STANDINGS = { running: "sending", ending: "ended", ended: "complete", sealed: "complete" };
 
-/** What is said where no run is listed. *some*: the login may be for some runs alone, and nobody tells for which. */
+/** The text where no run is listed. *some*: the login may be for some runs alone, and the receiver does not tell which. */
 function nothing(some) {
   if (some) return ["There is no run that this login may read: none is stored yet, or the login is for other runs."];
   return ["No run is stored here yet. ", h("code", {}, "flarelog run -- COMMAND"), " sends the first one."];

@@ -1,6 +1,6 @@
 /**
- * Search over a log, or all logs of a run: the server looks for what a pattern must have, the whole pattern is applied
- * here. A browser's own search sees the rows in the document alone.
+ * Search over a log, or all logs of a run: the server finds the candidates, and the page applies the whole pattern to
+ * them. A browser's own search sees only the rows in the document.
  */
 
 import { ask, objects, path } from "./api.js";
@@ -11,11 +11,11 @@ import { painted } from "./paint.js";
 import { count } from "./words.js";
 
 const LISTED = 200; // hits that are listed
-const SHOWN = 1000; // ms within which a hit is on the screen, unless nobody answers
+const SHOWN = 1000; // ms that a step waits for its hit to be on the screen
 
 let kept = null;
 
-/** The search that goes on over the pages of *run*, or a new one. */
+/** The search that continues over the pages of *run*, or a new one. */
 export function searchOf(run) {
   const found = kept?.run === run && kept.matcher ? kept : document.createElement("search-bar");
   if (found !== kept) kept?.drop();
@@ -28,22 +28,22 @@ export class SearchBar extends HTMLElement {
     super();
     this.hits = []; // {site, log, offset, end, text}
     this.matcher = null;
-    this.place = { at: 0, on: false }; // of who looks: the line that is marked, or the first on the screen
-    this.presses = 0; // hits to go on, or back where it is below 0: those that were asked for while others were on their way
+    this.place = { at: 0, on: false }; // of the user: the line that is marked, or the first on the screen
+    this.presses = 0; // hits to go forward, or back if below 0: steps that were pressed while earlier ones are under way
   }
 
-  /** @param {string} run  @param {{site: string, log: string}|null} stream that is looked at */
+  /** @param {string} run  @param {{site: string, log: string}|null} stream the log on the page */
   begin(run, stream, streams) {
     this.run = run;
     this.stream = stream;
     this.streams = streams; // of a merged page
-    this.level = ""; // that rows must have: those of others are not shown, and are no hits
-    this.span = [0, Infinity]; // of the log that is looked at: the bytes whose hits are known
+    this.level = ""; // of the rows on the page: rows of other levels are no hits
+    this.span = [0, Infinity]; // the bytes of the log on the page whose hits are known
     if (this.own) say(this.own, stream ? "this log" : "these logs");
     if (this.shown) this.tell("");
   }
 
-  /** The page shows rows of *level* alone: the hits are looked for anew, and the page stays where it is. */
+  /** The page shows rows of *level* alone: searches again, and keeps the page's place. */
   leveled(level) {
     this.level = level;
     if (this.matcher && !this.matcher.ended) this.told(this.search(false));
@@ -111,7 +111,7 @@ export class SearchBar extends HTMLElement {
     this.told(this.search());
   }
 
-  /** Says why *search* failed, if it does. */
+  /** Shows why *search* failed, if it does. */
   async told(search) {
     try {
       await search;
@@ -120,7 +120,7 @@ export class SearchBar extends HTMLElement {
     }
   }
 
-  /** *goes*: to the first hit. */
+  /** *goes*: whether to go to the first hit. */
   async search(goes = true) {
     this.over?.abort();
     const over = (this.over = new AbortController());
@@ -153,9 +153,9 @@ export class SearchBar extends HTMLElement {
       this.span = [0, Infinity];
       await this.look({});
     } else {
-      const from = this.place.head ?? this.place.at; // a traceback's lines have its level, where its first one is read
+      const from = this.place.head ?? this.place.at; // a traceback's lines have its level only if reading begins at its first line
       this.span = [from, from];
-      do await this.reach(1); // what the server gives out may all be no hit
+      do await this.reach(1); // none of the server's candidates may be a hit
       while (!this.hits.length && this.span[1] < Infinity);
       if (this.span[1] === Infinity) await this.reach(-1);
     }
@@ -164,7 +164,7 @@ export class SearchBar extends HTMLElement {
     else if (this.hits.length) this.list.hidden = false;
   }
 
-  /** Looks for the hits next to those that are known, of the log that is looked at: for so many that come first there. */
+  /** Searches the log on the page for the hits next to those that are known, up to the server's limit. */
   async reach(direction) {
     const [from, to] = this.span;
     if (direction > 0) {
@@ -177,7 +177,7 @@ export class SearchBar extends HTMLElement {
     this.tell("");
   }
 
-  /** Takes the hits of *part* of the logs. Returns the outermost of them, if there are more. */
+  /** Takes the hits in *part* of the logs. Returns the outermost one, if there are more. */
   async look(part) {
     let named = this.question.streams ?? [];
     let edge = null;
@@ -212,7 +212,7 @@ export class SearchBar extends HTMLElement {
   async take(hits, named) {
     const { signal } = this.over;
     const found = this.exact ? null : new Set((await this.matcher.find(hits.map((hit, at) => [at, hit[3]]))).map(([at]) => at));
-    signal.throwIfAborted(); // another search was begun meanwhile
+    signal.throwIfAborted(); // a newer search has begun
     const kept = hits.filter((hit, at) => this.exact || found.has(at)).map(([k, offset, end, text]) => ({ ...named[k], k, offset, end, text }));
     if (!kept.length) return;
     this.hits.push(...kept);
@@ -234,7 +234,7 @@ export class SearchBar extends HTMLElement {
     );
   }
 
-  /** Says how many hits there are, or which one is shown, where all before it are known; "+" where there may be more of them. */
+  /** Says how many hits there are, or which one is shown, if all before it are known; "+": there may be more hits. */
   tell(rest) {
     const mine = this.mine();
     const more = this.capped || this.span[0] > 0 || this.span[1] < Infinity ? "+" : "";
@@ -246,7 +246,7 @@ export class SearchBar extends HTMLElement {
     else say(this.said, `Hit ${count(number)} of ${count(all)}${more}${rest}`);
   }
 
-  /** The hits of the log that is looked at. */
+  /** The hits in the log on the page. */
   mine() {
     return this.hits.filter((hit) => this.here(hit));
   }
@@ -255,14 +255,14 @@ export class SearchBar extends HTMLElement {
     return this.stream && hit.site === this.stream.site && hit.log === this.stream.log;
   }
 
-  /** Shows the next hit (1) or the one before (-1), seen from where the page is. */
+  /** Shows the next hit (1) or the one before (-1), from the place of the page. */
   step(direction) {
     if (!this.matcher || this.matcher.ended) return null;
     this.presses += direction;
     return this.told(this.walk());
   }
 
-  /** Goes as many hits on as are asked for. While a search is under way the hits wait that it has not found yet. */
+  /** Goes on by as many hits as were pressed. During a search, steps to hits that are not found yet wait. */
   async walk() {
     if (this.walking) return;
     this.walking = true;
@@ -289,7 +289,7 @@ export class SearchBar extends HTMLElement {
     }
   }
 
-  /** The hit behind the place (1) or before it (-1), or the first or last one of all. */
+  /** The hit behind the place (1) or before it (-1), otherwise the first or the last one of all. */
   async beside(direction) {
     let hit = this.next(direction);
     while (hit === undefined) {
@@ -306,10 +306,10 @@ export class SearchBar extends HTMLElement {
     const all = this.hits;
     const mine = this.mine();
     const at = mine.length ? all.indexOf(direction > 0 ? mine.at(-1) : mine[0]) : direction > 0 ? -1 : 0;
-    return all.at((at + direction) % (all.length || 1)); // of the next log, or of the same one where there is no other
+    return all.at((at + direction) % (all.length || 1)); // of the next log, or of this one if there is no other
   }
 
-  /** The hit behind the place (1) or before it (-1); null where there is none; undefined while that is not known. */
+  /** The hit behind the place (1) or before it (-1); null if there is none; undefined while it is unknown. */
   next(direction) {
     const { at } = this.place;
     const [from, to] = this.span;
@@ -317,14 +317,14 @@ export class SearchBar extends HTMLElement {
     return this.near(direction) ?? ((direction > 0 ? to < Infinity : from > 0) ? undefined : null);
   }
 
-  /** The same of the hits that are known. */
+  /** As `next`, among the known hits. */
   near(direction) {
     const { at, on } = this.place;
     const mine = this.mine();
     return direction > 0 ? mine.find((one) => one.offset > at || (!on && one.offset === at)) : mine.findLast((one) => one.offset < at);
   }
 
-  /** Forgets the hits: those from *at* on are wanted, or before it. */
+  /** Drops the hits, because those around *at* are wanted. */
   anew(at) {
     this.hits = [];
     this.span = [at, at];
@@ -337,7 +337,7 @@ export class SearchBar extends HTMLElement {
     this.dispatchEvent(new CustomEvent("go", { detail: hit }));
   }
 
-  /** Shows *hit*, and returns once the screen does: a page that is asked for one hit after another would show none of them. */
+  /** Shows *hit*, and resolves once it is on the screen: quick steps would otherwise show none of their hits. */
   shows(hit) {
     return new Promise((done) => {
       this.drawn = done;
@@ -346,9 +346,9 @@ export class SearchBar extends HTMLElement {
     });
   }
 
-  /** The page shows *place*. */
+  /** Called when the page shows *place*. */
   reached(place) {
-    if (this.walking && !this.drawn) return; // it goes on from a hit that is not shown
+    if (this.walking && !this.drawn) return; // the walk continues from a hit that is not shown
     if (place.on && place.at !== this.place.at && this.hits.length) {
       this.shown = this.mine().find((hit) => hit.offset === place.at) ?? this.shown;
       this.tell("");
@@ -359,12 +359,12 @@ export class SearchBar extends HTMLElement {
   }
 }
 
-const FEW = 4; // rows of the first question for an error: most are near, and each row may be far
+const FEW = 4; // rows in the first request for an error: most errors are near, and each row may be far
 const MOST = 1000;
 
 /**
- * The next row of a log with an error, from *offset* on, that does not go on with a traceback; null where there is none.
- * *begin*: of the traceback in which *offset* is, if it is in one: only who sees its first row knows what goes on with it.
+ * The next row of a log with an error, from *offset* on, that does not continue a traceback; null if there is none.
+ * *begin*: of the traceback that contains *offset*, if one does: its first row tells which rows continue it.
  */
 export async function nextError(stream, begin, offset, signal) {
   for (let at = begin, most = FEW; ; ) {
@@ -376,7 +376,7 @@ export async function nextError(stream, begin, offset, signal) {
     if (answer.rows.length >= most && most < MOST) most = Math.min(MOST, most * 8);
     else {
       const stream = rows.at(-1)?.[4] & STDERR;
-      const head = rows.findLast((row) => !(row[4] & TRACE) && (row[4] & STDERR) === stream)?.[1]; // its traceback may go on
+      const head = rows.findLast((row) => !(row[4] & TRACE) && (row[4] & STDERR) === stream)?.[1]; // its traceback may continue
       at = head > at ? head : answer.to;
     }
   }

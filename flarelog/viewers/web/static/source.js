@@ -1,11 +1,11 @@
-/** Where a list gets its rows: one log, whose places are bytes, or several logs in one order, whose places are cursors. */
+/** The source of a list's rows: one log, whose places are bytes, or several logs in one order, whose places are cursors. */
 
 import { ask, query } from "./api.js";
 import { NOTE } from "./lines.js";
 
-const PAGE = 400; // rows of a question
-const MOST = 64; // logs that are merged
-const AROUND = 80; // rows before and behind the place that was asked for: soon there, and more come as one scrolls
+const PAGE = 400; // rows in a request
+const MOST = 64; // logs in a merge
+const AROUND = 80; // rows before and behind a requested place: they arrive soon, and scrolling loads more
 
 export class OneLog {
   constructor(stream) {
@@ -14,7 +14,7 @@ export class OneLog {
     this.state = { first: 0, committed: 0, sealed: false };
   }
 
-  /** The number of the line at *offset*, once the server has counted; null before. */
+  /** The number of the line at *offset*, once the server has counted lines; null before. */
   async line(offset, signal) {
     const answer = await ask("/api/window", { stream: this.streams[0], at: offset, rows: 1 }, { signal });
     return answer.from === offset && !answer.about ? answer.line : null;
@@ -22,7 +22,7 @@ export class OneLog {
 
   async window(spec, signal) {
     const answer = await ask("/api/window", { stream: this.streams[0], ...(this.level && { level: this.level }), ...spec }, { signal });
-    this.streams = [answer.stream]; // which tells when it was begun: a log that has its name later is another one
+    this.streams = [answer.stream]; // with the time when the log began: a later log of its name is another one
     this.state = { first: answer.first, committed: Math.max(answer.committed, this.state.committed), sealed: answer.sealed };
     return answer;
   }
@@ -33,7 +33,7 @@ export class OneLog {
     return this.window(where.end ? { end: true, rows: 1, before: PAGE } : { ...where, share, before: AROUND, rows: AROUND }, signal);
   }
 
-  /** Those before *lines*; null where there are none. */
+  /** The rows before *lines*; null if there are none. */
   async earlier(lines, signal) {
     return this.begins(lines) ? null : this.window({ at: lines.from, before: PAGE, rows: 0 }, signal);
   }
@@ -61,14 +61,14 @@ export class OneLog {
     return this.state.sealed;
   }
 
-  /** Lines know by themselves where they begin and end. */
+  /** Does nothing: lines know where they begin and end. */
   forgot() {}
 
   tails(lines) {
     return [{ ...this.streams[0], from: lines.to }];
   }
 
-  /** Takes note of how far the log is. */
+  /** Records how long the log is. */
   at(lines, places) {
     for (const [, offset, committed, sealed] of places) {
       lines.to = Math.max(lines.to, offset);
@@ -77,12 +77,12 @@ export class OneLog {
     }
   }
 
-  /** Where to open to see *row* first. */
+  /** The place to open for *row* to be the first on the screen. */
   placed(lines, row) {
     return { at: row[1], top: true };
   }
 
-  /** How far it is now. */
+  /** The present length of the log. */
   async look(signal) {
     await this.window({ end: true, rows: 1 }, signal);
     return this.state.committed;
@@ -101,18 +101,18 @@ export class Merged {
     this.wanted = this.asked = wanted;
     this.level = null;
     this.streams = [];
-    this.before = this.after = []; // by k: where each log goes on, either way: twice an offset, and one more behind the notes there
-    this.first = this.last = false; // whether none goes on, either way
+    this.before = this.after = []; // by k: where each log continues, either way: twice an offset, and one more behind the notes there
+    this.first = this.last = false; // whether no log continues, either way
     this.sealed = false;
     this.lengths = new Map(); // by SITE/LOG
-    this.left = 0; // logs that are not among those that are merged
+    this.left = 0; // logs beyond those that are merged
   }
 
   async merged(spec, signal) {
     return ask("/api/merged", { ...this.wanted, ...(this.level && { level: this.level }), ...spec }, { signal });
   }
 
-  /** Names the logs, where the page does not: as many as are merged at most. */
+  /** Names the logs to merge, if the page does not: MOST at most. */
   async choose(signal) {
     const named = this.wanted.streams?.map(({ site, log }) => `${site}/${log}`);
     const wanted = [...new Set(this.wanted.site ? [this.wanted.site] : this.wanted.streams?.slice(0, MOST).map(({ site }) => site))].map((site) => `&${query({ site })}`);
@@ -126,7 +126,7 @@ export class Merged {
     this.left = all.length - this.wanted.streams.length;
   }
 
-  /** Where a list or a place of before names logs that are gone, their run is looked at anew: others may have their names. */
+  /** Where an old list or place names logs that are gone, the run is listed again: other logs may have their names. */
   async open(where, signal) {
     try {
       return await this.opened(where, signal);
@@ -151,7 +151,7 @@ export class Merged {
     return answer;
   }
 
-  /** The logs that were opened, by when they were begun too: a page goes on with no others. */
+  /** The opened logs, with the time when each began: a later log of the same name does not continue a page. */
   get same() {
     return { streams: this.streams, rank: undefined };
   }
@@ -174,12 +174,12 @@ export class Merged {
 
   placed(lines, row) {
     const after = [...this.after];
-    const from = lines.rows.indexOf(row); // below 0: it is at the end, and may still change
+    const from = lines.rows.indexOf(row); // below 0: it is an open row at the end
     for (const [k, offset, , , flags] of from < 0 ? [] : lines.rows.slice(from).reverse()) after[k] = 2 * offset + (flags & NOTE ? 0 : 1);
     return { after, streams: this.streams.map(({ site, log, begun }) => ({ site, log, begun })) };
   }
 
-  /** Bytes of the logs that were not looked at. */
+  /** Bytes of the logs that were not read. */
   unseen() {
     const offset = (places, k) => Math.floor((places[k] ?? 0) / 2);
     return this.streams.reduce((sum, { site, log }, k) => {
@@ -196,7 +196,7 @@ export class Merged {
     return this.last;
   }
 
-  /** The page holds the first rows no more, *before*, or the last ones, *behind*: who goes there asks for them again. */
+  /** The page dropped its first rows, *before*, or its last ones, *behind*: scrolling there asks for them again. */
   forgot(before, behind) {
     for (const [k, , end, , flags] of before) this.before[k] = Math.max(this.before[k], 2 * end + (flags & NOTE ? 1 : 0));
     for (const [k, offset, , , flags] of behind) this.after[k] = Math.min(this.after[k], 2 * offset + (flags & NOTE ? 0 : 1));

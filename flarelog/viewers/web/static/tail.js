@@ -1,12 +1,12 @@
 /**
- * The live end of logs: one stream a tab, from offsets that the page holds. It begins again where it broke, at the bytes
- * that it has; a tab that nobody sees for half a minute lets its stream go, and takes it up when it is seen.
+ * The live end of logs: one stream a tab, from the offsets that the page holds. A broken stream resumes at the bytes that
+ * the page has; a tab that is hidden for half a minute closes its stream, and resumes it when it is visible.
  */
 
 import { Refused, objects } from "./api.js";
 
 const HIDDEN = 30_000; // ms that a hidden tab keeps its stream
-const WAITS = [200, 400, 800, 1500]; // ms before it is opened again
+const WAITS = [200, 400, 800, 1500]; // ms before each retry
 
 export class Tail {
   /**
@@ -66,14 +66,14 @@ export class Tail {
           return;
         }
         misses += 1;
-        // A stream that was left a moment ago still counts: it is not worth a word.
+        // A stream that was closed a moment ago still counts: the first few refusals are not shown.
         if (error.status !== 429 || misses > 3) this.listener.lost(`${error.message}; trying again`);
       }
       await this.pause(WAITS[Math.min(misses, WAITS.length) - 1] ?? WAITS[0]);
     }
   }
 
-  /** Returns whether all logs have ended. */
+  /** Reads the stream to its end. Returns whether all logs have ended. */
   async read(heard) {
     const body = { streams: this.streams, order: this.order };
     let over = false;

@@ -1,6 +1,6 @@
-/** Numbers, sizes and times as a person reads them. Pure: the time is told. */
+/** Formats numbers, sizes and times for people. Pure: the caller tells the time. */
 
-const THOUSANDS = /\B(?=(?:\d{3})+$)/g; // Intl.NumberFormat takes longer to make than all else until the first paint
+const THOUSANDS = /\B(?=(?:\d{3})+$)/g; // an Intl.NumberFormat takes longer to make than all else until the first paint
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
 
 /** A whole number: "12,345". */
@@ -13,13 +13,13 @@ export function several(number, one, more = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : more}`;
 }
 
-/** *text*, of *most* characters at most: what is left out stands in the middle, since names differ at their ends. */
+/** *text*, cut in the middle to *most* characters, because names differ at their ends. */
 export function short(text, most) {
   const half = (most - 1) / 2;
   return text.length > most ? `${text.slice(0, Math.ceil(half))}\u2026${text.slice(-Math.floor(half))}` : text;
 }
 
-/** What tells *names* of logs apart: without the directories that all begin with, and the ends that all have. */
+/** The parts that tell *names* of logs apart: without the directories and the endings that all names share. */
 export function apart(names) {
   const reversed = (text) => [...text].reverse().join("");
   const head = common(names).lastIndexOf("/") + 1;
@@ -30,7 +30,7 @@ export function apart(names) {
   return parts.every(Boolean) ? parts : rests;
 }
 
-/** What all of *texts* begin with. */
+/** The beginning that all *texts* share. */
 function common([first, ...others]) {
   let at = 0;
   while (at < first.length && others.every((text) => text[at] === first[at])) at += 1;
@@ -58,12 +58,12 @@ export function lasting(ms) {
   return `${Math.floor(hours / 24)} d`;
 }
 
-/** The clock of *ms* in UTC, to the millisecond or the second. */
+/** The time of day of *ms* in UTC, to the millisecond or the second. */
 export function clock(ms, exact = false) {
   return new Date(ms).toISOString().slice(11, exact ? 23 : 19);
 }
 
-/** A day and a clock in UTC, to the second. */
+/** The day and the time of *ms* in UTC, to the second. */
 export function moment(ms) {
   return new Date(ms).toISOString().slice(0, 19).replace("T", " ");
 }
@@ -75,7 +75,7 @@ export function skew(ms) {
   return `${ms < 0 ? "\u2212" : "+"}${size < 1000 ? `${Math.round(size)} ms` : size < 100_000 ? `${(size / 1000).toFixed(1)} s` : lasting(size)}`;
 }
 
-/** How far a progress bar is, of its text, 0 to 100; null where it does not say. */
+/** The progress that the text of a bar tells, 0 to 100; null if it tells none. */
 export function percent(text) {
   const found = /(\d{1,3}(?:\.\d+)?)\s?%/.exec(text ?? "");
   if (found) return Math.min(100, Number(found[1]));
@@ -83,11 +83,11 @@ export function percent(text) {
   return steps && Number(steps[2]) ? Math.min(100, (100 * Number(steps[1])) / Number(steps[2])) : null;
 }
 
-/** The text of a place to go to: a line, `@OFFSET`, `50%`, a time; null if it is none of these. */
+/** Parses a place to go to: a line, `@OFFSET`, `50%`, a time; null for any other text. */
 export function place(text, now) {
   const wanted = text.trim();
   let found;
-  if (/^@?\s*-/.test(wanted)) return null; // which a browser takes for a month
+  if (/^@?\s*-/.test(wanted)) return null; // a browser takes it for a month
   if ((found = /^(\d+(?:\.\d+)?)\s*%$/.exec(wanted))) return { share: Number(found[1]) / 100 };
   if ((found = /^@\s*([\d,_]+)$/.exec(wanted))) return { at: Number(found[1].replace(/[,_]/g, "")) };
   if ((found = /^[\d,_]+$/.exec(wanted))) return { line: Number(wanted.replace(/[,_]/g, "")) };
