@@ -1,6 +1,6 @@
-"""The measurements behind docs/performance.md; ``python -m bench`` takes them all."""
+"""The measurements of docs/performance.md; ``python -m bench`` runs them all."""
 
 import os
 
-# Where gRPC is used in this process it would complain on stderr whenever another one is started.
+# Otherwise gRPC logs a warning to stderr whenever this process starts another.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"

@@ -3,30 +3,30 @@
     bulk      one stream of 1 GiB between two processes, durability memory, against a raw socket copy, stop-and-wait,
               rsyslog and syslog-ng (bulk.py, peers.py)
     disk      the same with durability disk, against a plain write and fdatasync (bulk.py)
-    redaction the first again with everything masked that can be (bulk.py), and the finder of secrets alone (masking.py)
-    tls       the first with and without mutual TLS (bulk.py)
-    compression  a training log compressed on its way and not: bytes on the wire, and what it costs (compression.py)
+    redaction bulk with all patterns of redaction on (bulk.py), and the search for secrets alone (masking.py)
+    tls       bulk with and without mutual TLS (bulk.py)
+    compression  a training log with and without compression: bytes on the wire, and the cost (compression.py)
     streams   the same bytes in 1, 8, 100 and 1,000 logs, and 64 KiB in each of 10,000 (streams.py)
-    many      300 logs of a site with a line a second each, a line beside 999 busy logs, and how soon follow shows a
-              line of few and of many logs (many.py)
+    many      300 logs of a site with a line a second each, a line beside 999 busy logs, and the time until follow shows
+              a line of few and of many logs (many.py)
     distance  one stream over round trips of 50 and 200 ms (distance.py)
-    latency   of one line, from the append at the site to the receiver's file, and those of the peers (latency.py)
-    load      the same beside a quarter, half and three quarters of the bulk rate (latency.py)
+    latency   of one line, from the append at the site to the receiver's file, beside the peers (latency.py)
+    load      latency beside a quarter, half and three quarters of the bulk rate (latency.py)
     sites     100 and 1,000 sites with 10 lines a second each, 10,000 with one (sites.py)
-    workers   many sites beside a receiver of one and of two processes, each with a part of a core (workers.py)
-    idle      what a sidecar with 200 and with 5,000 quiet files costs (idle.py)
-    detection what noticing rotations and truncations costs, in bulk and idle (detection.py)
-    reading   what follow costs with eight sites, first output, logs with a pattern that matches little (reading.py)
+    workers   eight sites and a receiver of one and of two processes, each with a part of a core (workers.py)
+    idle      the cost of a sidecar with 200 and with 5,000 quiet files (idle.py)
+    detection the cost of noticing rotations and truncations, in bulk and idle (detection.py)
+    reading   the cost of follow with eight sites, first output, logs with a pattern that matches little (reading.py)
     render    lines that a view makes a CPU second, in one process (render.py)
-    findings  bytes that are searched for findings, beside grep with the same texts; what a receiver pays for it in
-              bulk and with 1,000 sites (findings.py)
+    findings  bytes searched for findings, beside grep with the same texts; a receiver's cost in bulk and with 1,000
+              sites (findings.py)
     page      the page in Chromium, beside less and lnav (browser.py, large.py); not the page of the docs, which
               bench.page writes
-    viewers   what viewers of the page cost: memory for who takes nothing, a site's lines beside twenty (looking.py)
-    run       what a command pays below flarelog run, beside a file, tee and script (running.py)
+    viewers   the cost of the page's viewers: memory of a stalled one, a site's lines beside twenty (looking.py)
+    run       the overhead of flarelog run for a command, beside a file, tee and script (running.py)
 
 Candidates take turns within one run, and medians are quoted: on a shared machine trust the ratios. A measurement that
-fails or takes too long is left out, said, and makes the exit code 1; the others are kept.
+fails or times out is reported and left out, and makes the exit code 1; the other results are kept.
 """
 
 from __future__ import annotations
@@ -68,19 +68,19 @@ from bench import (
     workers,
 )
 
-_LONGEST = {"bulk": 900, "sites": 900, "page": 1800}  # seconds; of the others:
+_LONGEST = {"bulk": 900, "sites": 900, "page": 1800}  # timeouts, in seconds; the default for the rest:
 _LONGEST_OF_OTHERS = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is done: of a whole run, and of one with --quick."""
+    """The sizes and numbers of a whole run, and of one with --quick."""
 
     bytes: int = 1 << 30
     rounds: int = 5
-    lines: int = 500  # of one round of latency
-    seconds: float = 8.0  # of one window
-    idle: float = 16.0  # seconds of one window with quiet files: longer than the time between two heartbeats
+    lines: int = 500  # of a round of latency
+    seconds: float = 8.0  # of a window
+    idle: float = 16.0  # seconds of a window with quiet files: longer than the interval of heartbeats
     render: int = 500_000  # lines
     crowds: tuple[tuple[int, int], ...] = ((100, 10), (1000, 10), (10_000, 1))  # (sites, lines a second of each)
 
@@ -91,7 +91,7 @@ Measurements = dict[str, Callable[[], list[results.Row]]]
 
 def main() -> int:
     options = _options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is taken away then as well
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # SystemExit, so that all is cleaned up after SIGTERM too
     rows: list[results.Row] = []
     failures: dict[str, str] = {}
     took: dict[str, float] = {}
@@ -123,7 +123,7 @@ def main() -> int:
                     "rows": [row.record() for row in rows],
                 }
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(json.dumps(record, indent=1) + "\n")  # so far, if it is ended early
+                path.write_text(json.dumps(record, indent=1) + "\n")  # in case the run ends early
     except processes.BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -196,7 +196,7 @@ def measurements(sizes: Sizes, places: processes.Places) -> Measurements:
         "distance": lambda: distance.measure(places, sizes.bytes, rounds),
         "latency": lambda: latency.idle(places, sizes.lines, rounds),
         "load": lambda: of_file(
-            # what is written meanwhile stays: half as many lines
+            # its bytes are not removed in between: half as many lines
             lambda source, places, rounds: latency.under_load(source, places, min(250, sizes.lines), rounds)
         ),
         "sites": lambda: sites.measure(places, sizes.crowds, sizes.seconds, rounds),

@@ -1,9 +1,9 @@
-"""Bare gRPC: what a line, and bulk, can have at best where grpcio carries them both ways in one call.
+"""Bare gRPC: the best latency and throughput that a bidirectional call of grpcio allows.
 
-The sender follows files with inotify, and sends what was added to them as it is, in turns of at most 2 MiB, each a
-message, in a bidirectional call of ``grpc.aio``; the receiver writes that to its files and answers each message with
-its length. No protobuf, no checksum, no journal, nothing that is checked: what flarelog does beside is not here. Of
-one file a message is the bytes; of several the number of the file, one byte, stands before them.
+The sender follows files with inotify, and sends their new bytes in messages of at most 2 MiB, in one bidirectional call
+of ``grpc.aio``. The receiver writes the bytes to its files and answers each message with its length. It has no
+protobuf, no checksum, no journal and no check: the rest of flarelog's work is left out. A message holds the bytes; with
+several files the number of the file, one byte, stands before them.
 
     python -m bench.bare serve READY-FILE FILE [FILE]
     python -m bench.bare send HOST:PORT FILE [FILE]
@@ -24,7 +24,7 @@ import grpc
 METHOD = "/bench.Bare/Push"
 PIECE = 2 << 20
 LARGE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-_MODIFY = 2  # of inotify
+_MODIFY = 2  # IN_MODIFY
 
 
 async def serve(ready: str, *paths: str) -> None:
@@ -42,7 +42,7 @@ async def serve(ready: str, *paths: str) -> None:
 
 
 async def served(ready: str, push: Any) -> None:
-    """Answer calls with *push* until SIGTERM; the address goes into the file *ready*."""
+    """Serve *push* until SIGTERM; write the address to the file *ready*."""
     service, method = METHOD[1:].split("/")
     server = grpc.aio.server(options=LARGE)
     handler: Any = grpc.stream_stream_rpc_method_handler(push)

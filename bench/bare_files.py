@@ -1,9 +1,9 @@
-"""Bare gRPC with many files: what 10,000 small logs cost at least where Python opens, sends, creates and writes them.
+"""Bare gRPC with many files: the least cost of opening, sending, creating and writing 10,000 small logs in Python.
 
-The sender learns from inotify which files were moved into its directory, reads each whole, and sends them as they are,
-as many as make 1 MiB a message, in a bidirectional call of ``grpc.aio``. The receiver creates for each a file, and one
-beside it that gets a line, and answers each message with how many there were. No protobuf, no checksum, no mark, no
-position, nothing that is checked, followed or opened again: what flarelog does beside is not here.
+The sender learns from inotify which files were moved into its directory, reads each whole, and sends them in batches of
+1 MiB a message, in one bidirectional call of ``grpc.aio``. The receiver creates each file, with a second file of one
+line beside it, and answers each message with its number of files. It has no protobuf, no checksum, no mark, no position
+and no check, and it follows no file: the rest of flarelog's work is left out.
 
     python -m bench.bare_files serve READY-FILE DIRECTORY
     python -m bench.bare_files send HOST:PORT DIRECTORY
@@ -24,9 +24,9 @@ import grpc
 from bench.bare import LARGE, METHOD, heard, served
 
 FULL = 1 << 20
-_MOVED_TO = 0x80  # of inotify
+_MOVED_TO = 0x80  # IN_MOVED_TO
 _EVENT = struct.Struct("iIII")
-_HEAD = struct.Struct("<HI")  # bytes of the name, and of the file
+_HEAD = struct.Struct("<HI")  # lengths of the name and of the file, in bytes
 
 
 async def serve(ready: str, directory: str) -> None:

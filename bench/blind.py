@@ -1,6 +1,6 @@
-"""``flarelog`` with a tail that believes that files only grow: what detection costs is the difference.
+"""``flarelog`` with a tail that assumes that files only grow: the difference is the cost of detecting truncations.
 
-It takes no marker, no digest of what it has read, and compares nothing.
+It keeps no marker and no digest of the bytes it has read, and compares nothing.
 """
 
 from __future__ import annotations

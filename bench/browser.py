@@ -1,6 +1,6 @@
-"""The page in Chromium.
+"""Measure the page in Chromium.
 
-A number of the page is what a person sees: from the request, or from a line's write, to the frame in which it is drawn.
+A time is what a user sees: from the request, or from the write of a line, to the frame that shows it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ LOG = "log.txt"
 SITES = 50
 LAST = "the last line of all"
 
-LOADS, JUMPS, WRITES = 5, 20, 20  # in each round
-MANY = 1000, 10  # sites of a run with very many logs, and logs of each
-CROWD, RATE, LOOK, TIMED = 50, 10, 5, 100  # sites, lines a second of each, viewers of them all, lines that are timed
+LOADS, JUMPS, WRITES = 5, 20, 20  # a round
+MANY = 1000, 10  # sites of a run with very many logs, and logs a site
+CROWD, RATE, LOOK, TIMED = 50, 10, 5, 100  # sites, lines a second and site, viewers of all sites, timed lines
 VIEWERS = 20
 PATIENCE = 120.0  # seconds
-SERVED = (files.INDEX, files.PAGE, files.STYLE, "icon.svg", "matcher.js")  # what a browser asks for
-# In the page: notes when rows that begin with "line " are drawn; and when the row *text* was, in ms since 1970.
+SERVED = (files.INDEX, files.PAGE, files.STYLE, "icon.svg", "matcher.js")  # the files that a browser loads
+# In the page: record when rows that begin with "line " are drawn; return when the row *text* was, in ms since 1970.
 _NOTED = """() => {
     const list = document.querySelector("log-list");
     const append = list.lines.append.bind(list.lines);
@@ -54,7 +54,7 @@ _SHOWN = """(text) => new Promise((done) => {
     const look = () => window.shown.has(text) ? done(window.shown.get(text)) : setTimeout(look, 5);
     look();
 })"""
-# In the page: when all *sites* of a run are listed, in ms since the page was asked for.
+# In the page: when all *sites* of a run are listed, in ms since the request of the page.
 _WHOLE = """(sites) => new Promise((done) => {
     const look = () => {
         const { sites: listed, listing } = document.querySelector("run-page").record;
@@ -85,7 +85,7 @@ _PAINTED = """(text) => new Promise((done) => {
 
 
 def measure(places: processes.Places, length: int, lines: int, rounds: int) -> list[Row]:
-    """*length*: bytes of the large log; *lines*: that one tab is given live. Raises BenchError."""
+    """Rows of all measurements. *length*: bytes of the large log; *lines*: live lines for a tab. Raises BenchError."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None:
         raise processes.BenchError("no Chromium is installed: apt-get install chromium")
@@ -125,7 +125,7 @@ def _paints(browser: Browser, places: processes.Places, rounds: int) -> list[Row
         with tab.page_of(work, "--receiver", receiver) as shown, tab.session(browser, shown) as (_, state):
             for _ in range(rounds):
                 for name, (path, what, count) in wanted.items():
-                    with browser.new_context(storage_state=state) as fresh:  # keeps nothing of the page yet
+                    with browser.new_context(storage_state=state) as fresh:  # its cache is empty
                         page = fresh.new_page()
                         times = [tab.drawn(page, f"{shown.url}{path}", what, count) for _ in range(1 + LOADS)]
                     taken.setdefault(f"{name}, for the first time", []).append(times[0])
@@ -147,7 +147,7 @@ def _live(browser: Browser, places: processes.Places, count: int, rounds: int) -
 
 @contextlib.contextmanager
 def _growing(places: processes.Places) -> Iterator[tuple[tab.Shown, str, Path]]:
-    """A page, its receiver's address, and a log of a few lines that a sidecar sends."""
+    """Yield a page, its receiver's address, and a log of a few lines that a sidecar sends."""
     with processes.scratch(places.memory) as work, processes.serve(work, "memory") as (receiver, address):
         log, stored = work / "root" / LOG, work / "store" / "bench" / "site" / LOG
         log.parent.mkdir()
@@ -160,7 +160,7 @@ def _growing(places: processes.Places) -> Iterator[tuple[tab.Shown, str, Path]]:
 def _watched(
     browser: Browser, context: BrowserContext, shown: tab.Shown, log: Path, count: int
 ) -> dict[tuple[str, str, str], float]:
-    """What a tab makes of lines that are timed one by one, and of *count* at once; then others look on as well."""
+    """Measure a tab with lines timed one by one and with *count* lines at once; then the memory of VIEWERS tabs."""
     page, path = context.new_page(), f"/run/bench/site/{LOG}"
     tab.drawn(page, f"{shown.url}{path}", "log-list .row", 30)
     delays = []
@@ -198,8 +198,8 @@ def _watched(
 
 
 def _crowded(browser: Browser, places: processes.Places, rounds: int) -> list[Row]:
-    """Lines of one site, from their write to the frame in which one of LOOK tabs shows them, each of which shows the
-    lines of all sites by their arrival.
+    """Time lines of one site, from their write to the frame in which one of LOOK tabs shows them. Each tab shows the
+    lines of all sites by arrival.
     """
     taken: dict[str, list[float]] = {"p50": [], "p99": []}
     for _ in range(rounds):
@@ -228,11 +228,11 @@ def _crowded(browser: Browser, places: processes.Places, rounds: int) -> list[Ro
 
 
 def _many(browser: Browser, places: processes.Places, rounds: int) -> list[Row]:
-    """The page of a run with very many logs, opened for the first time since its server began."""
+    """Time the page of a run with very many logs, opened for the first time since its server started."""
     sites, logs = MANY
     taken: dict[str, list[float]] = {"the first sites": [], "all sites": []}
     with processes.scratch(places.memory) as work:
-        with ThreadPoolExecutor(1) as thread:  # playwright has this one's event loop
+        with ThreadPoolExecutor(1) as thread:  # playwright runs an event loop in this thread
             thread.submit(asyncio.run, _filled(work / "store", sites, logs)).result()
         with processes.serve(work, "memory") as (_, receiver):
             for number in range(rounds):

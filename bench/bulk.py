@@ -1,20 +1,19 @@
 """Bulk: one large file as one stream, from a sending process over loopback to a receiving process that stores it.
 
-A round starts ``flarelog serve`` and ``flarelog sidecar``, waits until a line of another log is stored, makes the large
-file appear under the sidecar's root (a hard link), and orders the sidecar to drain (SIGTERM) as soon as it has begun;
-the rounds of stop_and_wait start a sender on the file. The clock starts when the stored file is first seen to have
-bytes, and those bytes are not counted, so that no start of a process is; it ends when the stored file has its whole
-length and, for flarelog, its journal has the seal: both ends agreed on length and digest then, and with durability
-``disk`` every byte had passed fdatasync. The files are looked at every 2 ms. CPU seconds are those in between.
+A round starts ``flarelog serve`` and ``flarelog sidecar``, waits until a line of another log is stored, hard-links the
+large file below the sidecar's root, and tells the sidecar to drain (SIGTERM) once the stream has begun; the rounds of
+stop_and_wait start a sender on the file. The clock starts when the stored file first has bytes, which are not counted,
+so that no start of a process counts. It ends when the stored file is complete and, for flarelog, its journal has the
+seal: by then both ends have agreed on length and digest, and with durability ``disk`` every byte has passed fdatasync.
+The files are polled every 2 ms. CPU seconds are those between the two moments.
 
 ``memory``: durability memory, in memory if there is room, against stop-and-wait. ``disk``: durability disk, stored
-on a disk, against a loop that reads the same file and writes it there in 1 MiB pieces, with one fdatasync at the end;
-for information also with one each 16 MiB. ``over_tls``: durability memory, in memory, with mutual TLS and without.
+on a disk, against a loop that copies the same file there in 1 MiB pieces, with one fdatasync at the end; for
+information also with one every 16 MiB. ``over_tls``: durability memory, in memory, with mutual TLS and without.
 
-Before each round what the one before left unwritten is synced. A virtual machine gets memory from its host when it is
-first touched, at a few hundred MB/s, and gives it back a second after it was freed; a round that happens to pay for
-that says nothing about its candidate. So each candidate's bytes begin right after a larger file on the same file system
-was removed.
+Before each round the dirty pages of the last round are synced. A virtual machine gets memory from its host at first
+touch, at a few hundred MB/s, and returns it a second after it was freed; that cost says nothing about a candidate. So
+each round begins right after a larger file on the same file system was removed.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ from flarelog.security.tls import Tls
 LOG = "log.txt"
 LONGEST = 120.0  # seconds of a round
 LONGEST_OF_PEER = 60.0
-PEERS = {peers.TCP.name: 4, peers.RELP.name: 16, peers.NG.name: 8}  # what part of the file they get: they take so long
+PEERS = {peers.TCP.name: 4, peers.RELP.name: 16, peers.NG.name: 8}  # divisors of the file's size: peers are slow
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One round."""
+    """The result of one round."""
 
     rate: float  # MB/s, 10^6 bytes
     cpu: tuple[float, ...] = ()  # seconds per 10^9 bytes: sender, receiver
@@ -56,7 +55,7 @@ Through = Callable[[str], contextlib.AbstractContextManager[str]]
 
 
 def memory(source: Path, places: processes.Places, rounds: int) -> list[Row]:
-    """Rows of the comparison with the limit and with what people use; *source*, in ``places.memory``, is the file."""
+    """Rows of the comparison with the limit and with the peers; *source*, in ``places.memory``, is the file."""
     everything = processes.size(source)
     smaller = {name: source.with_name(f"part-{share}") for name, share in PEERS.items()}
     for name, path in smaller.items():
@@ -97,7 +96,7 @@ def _cpu(samples: Sequence[Sample]) -> float:
 
 
 def _attempt(peer: peers.Peer, source: Path, work: Path, troubles: dict[str, str]) -> Sample | None:
-    """One round of *peer*; None when there is no such peer, or it failed, and *troubles* says why."""
+    """One round of *peer*; None, with the reason in *troubles*, if it is missing or failed."""
     try:
         if trouble := peer.missing():
             raise processes.BenchError(trouble)
@@ -113,7 +112,7 @@ def _attempt(peer: peers.Peer, source: Path, work: Path, troubles: dict[str, str
 
 
 def redaction(source: Path, places: processes.Places, rounds: int) -> list[Row]:
-    """Rows of what redaction costs; *source*, in ``places.memory``, is the file."""
+    """Rows of the cost of redaction; *source*, in ``places.memory``, is the file."""
     masked, plain = interleaved(
         places.memory,
         rounds,
@@ -157,7 +156,7 @@ def over_tls(source: Path, places: processes.Places, rounds: int) -> list[Row]:
 
 
 def _certificates(directory: Path) -> tuple[Tls, Tls]:
-    """The receiver's, and those of the site ``site``."""
+    """TLS files: the receiver's, and those of the site ``site``."""
     now = datetime.now(UTC)
     authority.init(directory, now=now)
     issued = (
@@ -169,7 +168,7 @@ def _certificates(directory: Path) -> tuple[Tls, Tls]:
 
 
 def interleaved(parent: Path, rounds: int, *candidates: Candidate) -> list[list[Sample]]:
-    """The samples of each of *candidates*, which get a new directory in *parent* each time; a None is none."""
+    """The samples of each of *candidates*, which get a new directory in *parent* each time; None is dropped."""
     samples: list[list[Sample]] = [[] for _ in candidates]
     for _ in range(rounds):
         for candidate, taken in zip(candidates, samples, strict=True):
@@ -203,8 +202,8 @@ def flarelog(
     through: Through = contextlib.nullcontext,
     serving: Sequence[str] = (),
 ) -> Sample:
-    """One round; *more* are options of the sending process, *serving* of the receiver, *sender* is its module, *tls*
-    what the receiver and the site show, *through* makes of the receiver's address the one that is sent to.
+    """One round. *more*: options of the sender; *serving*: of the receiver; *sender*: the sender's module; *tls*: files
+    of the receiver and of the site; *through*: maps the receiver's address to the one that is sent to.
     """
     receiving, sending_as = (one.arguments() for one in tls) if tls is not None else ((), ())
     site = work / "store" / "bench" / "site"
@@ -228,7 +227,7 @@ def flarelog(
 
 
 def pair(module: str, source: Path, work: Path, *flags: str, through: Through = contextlib.nullcontext) -> Sample:
-    """A round of *module*, which serves and sends."""
+    """One round of *module*, which has both a server and a sender."""
     ready, stored = work / "ready", work / LOG
     touched = processes.touch(work, processes.size(source) * 5 // 4)
     with processes.python(module, "serve", ready, stored, *flags, talk=work / "serve.err") as receiver:
@@ -265,7 +264,7 @@ def _timed(
 
 
 def sealed(journal: Path) -> bool:
-    """Whether both ends have agreed on the end of the stream with this *journal*; one that is not there has not."""
+    """Whether *journal* holds the seal; False if it does not exist."""
     if not journal.exists():
         return False
     with open(journal, "rb") as file:
@@ -274,7 +273,7 @@ def sealed(journal: Path) -> bool:
 
 
 def _plain(source: Path, work: Path, each: int | None) -> Sample:
-    """Copy *source*, with fdatasync each *each* bytes and at the end."""
+    """Copy *source*, with fdatasync every *each* bytes and at the end."""
     processes.touch(work, processes.size(source) * 5 // 4).unlink()
     fd = os.open(work / LOG, os.O_WRONLY | os.O_CREAT, 0o640)
     try:

@@ -30,7 +30,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One ratio, then and now; *now* is None when it was not taken."""
+    """One ratio in the kept run (*then*) and in the fresh one (*now*; None: not measured)."""
 
     measurement: str
     of: str
@@ -55,7 +55,7 @@ def same_kind(one: Record, other: Record) -> bool:
 
 
 def ratios(record: Record) -> dict[tuple[str, str, str], float]:
-    """(measurement, of, name): the ratio."""
+    """The ratios of *record* by (measurement, of, name)."""
     return {
         (row["measurement"], row["of"], name): value
         for row in record["rows"]
@@ -64,8 +64,8 @@ def ratios(record: Record) -> dict[tuple[str, str, str], float]:
 
 
 def changes(fresh: Record, kept: Sequence[Record]) -> list[Change]:
-    """What became of each ratio that *fresh* has, or should have: of a measurement that it took. *kept*: older runs,
-    the latest last; each ratio is compared with the latest of the same kind that has it.
+    """The changes of all ratios of *fresh*, and of older ratios that are missing from its measurements. *kept*: older
+    runs, the latest last; each ratio is compared with the latest run of the same kind that has it.
     """
     then: dict[tuple[str, str, str], float] = {}
     for record in kept:
@@ -79,7 +79,7 @@ def changes(fresh: Record, kept: Sequence[Record]) -> list[Change]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A result. Raises SystemExit with a sentence for what is none."""
+    """Read a result. Raises SystemExit with a sentence if it is not one."""
     try:
         record = json.loads(path.read_text())
         if not {"rows", "bytes", "quick", "machine"} <= record.keys():
@@ -92,7 +92,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def kept(*, but: Path | None = None) -> list[dict[str, Any]]:
-    """All kept results, the latest last."""
+    """All kept results, the latest last, without the file *but*."""
     return [
         read(path) for path in sorted(results.KEPT.glob("*.json")) if but is None or path.resolve() != but.resolve()
     ]

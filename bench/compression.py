@@ -1,9 +1,9 @@
-"""Compression: what a training log is on the wire, and what that costs, with ``--compression on`` and off.
+"""Compression: the size of a training log on the wire, and the cost, with ``--compression on`` and off.
 
-``bulk``: the bulk measurement over loopback, taking turns: that network is faster than a core compresses, so what is
-seen is what compression costs, and how fast a stream is at best. ``wire``: bytes that the sidecar's connections carry,
-counted by a forwarder on the way, as a share of the log's. The log is one whose lines are all different, with the
-numbers that training writes: of ``content``'s, which repeat, nearly nothing would be left.
+``bulk``: the bulk measurement over loopback, in turns. Loopback is faster than a core compresses, so it shows the cost
+of compression, and the best rate of a stream. ``wire``: the bytes on the sidecar's connections, counted by a forwarder,
+as a share of the log's. The lines of the log all differ, with numbers as training writes them: the lines of
+``content`` repeat and would compress to nearly nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 from bench import bulk, processes
 from bench.results import Row
 
-_BLOCK = 32 << 20  # bytes until the lines come again: no window reaches so far
+_BLOCK = 32 << 20  # bytes before the lines repeat: more than any window
 
 
 def write(path: Path, length: int) -> None:
-    """A file of *length* bytes of a training log."""
+    """Write a training log of *length* bytes."""
     rng, block, size, step = random.Random(1), [], 0, 0
     while size < min(length, _BLOCK):
         step += 1
@@ -54,7 +54,7 @@ def _line(step: int, rng: random.Random) -> str:
 
 
 def measure(source: Path, places: processes.Places, rounds: int) -> list[Row]:
-    """Rows of both; *source*, in ``places.memory``, is a training log."""
+    """Rows of both measurements; *source*, in ``places.memory``, is a training log."""
     packed, plain = bulk.interleaved(
         places.memory,
         rounds,
@@ -90,7 +90,7 @@ def _wire(source: Path, places: processes.Places, mode: str) -> float:
 
 @contextmanager
 def _forwarder(address: str) -> Iterator[tuple[str, list[int]]]:
-    """An address from which all goes on to *address*, and the sizes of what came from the sidecar."""
+    """An address that forwards to *address*, and the sizes of the data from the sidecar."""
     carried: list[int] = []
     host, _, port = address.rpartition(":")
 

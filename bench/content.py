@@ -1,4 +1,4 @@
-"""Lines as training writes them: time stamps, losses, progress bars, a traceback now and then."""
+"""Lines of a training log: time stamps, losses, progress bars, a traceback now and then."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _block() -> bytes:
 
 
 def write(path: Path, length: int) -> None:
-    """A file of *length* bytes of such lines; every MiB of it begins with a line of its own, and its last one ends."""
+    """Write *length* bytes of such lines; every MiB begins with a unique line, and the last line is complete."""
     block = _block()
     with open(path, "wb") as file:
         for begin in range(0, length, _BLOCK):
@@ -41,7 +41,7 @@ def write(path: Path, length: int) -> None:
 
 
 def bars(path: Path, length: int) -> None:
-    """A file of about *length* bytes that are one line: a progress bar that is drawn again and again."""
+    """Write one line of about *length* bytes: a progress bar that is redrawn again and again."""
     steps, done = 1_000_000, b""
     with open(path, "wb") as file:
         for step in range(steps):

@@ -1,11 +1,10 @@
-"""Very many sites in one process: a connection, a call and a log each, as a receiver sees them.
+"""Simulate very many sites in one process: a connection, a call and a log each, as a receiver sees them.
 
     python -m bench.crowd READY-FILE PORT FIRST COUNT LINES-A-SECOND
 
-READY-FILE appears when the receiver has the first line of all; then each log gets so many lines a second, all in turn,
-until the process is killed. What is sent and when is decided as a sidecar does, by ``delivery.Producer`` and the pace
-that the receiver asks for. The frames of HTTP/2 are written here: gRPC's client costs several times what its server
-does, and the sites of real life are elsewhere.
+READY-FILE appears when the receiver has the first line of every log; then each log gets LINES-A-SECOND, in turn, until
+the process is killed. ``delivery.Producer`` and the receiver's pace decide what is sent and when, as in a sidecar. This
+module writes HTTP/2 frames itself: gRPC's client costs several times as much as its server, and real sites are remote.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from flarelog.wire.codec.replies import decode_reply
 
 LOG = "log.txt"
 LINE = b"2025-06-01 08:00:00,370 - trainer - INFO - step=1234 loss=0.123456 lr=1e-4 gpu_mem=71.3GiB\n"
-_EACH = 0.005  # seconds between two looks at what is due
-_AT_ONCE = 50  # sites that begin in one go
+_EACH = 0.005  # seconds between two polls for due lines
+_AT_ONCE = 50  # sites started together
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _AWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 8
 _ACK = 1
 _WINDOW_AT_FIRST = 65_535  # bytes
-_REFILL = 16_384  # bytes of replies after which the receiver may send as many more
+_REFILL = 16_384  # bytes of replies before a window update
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
@@ -43,7 +42,7 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def _request() -> bytes:
-    """What a call to Push begins with."""
+    """The frames that begin a call of Push."""
     headers = {
         ":method": "POST",
         ":scheme": "http",
@@ -71,17 +70,17 @@ class Site:
         self.moves, self.elsewhere = (
             0,
             True,
-        )  # another connection is wanted: another process of the receiver has the site
+        )  # reconnect: another process of the receiver has the site
 
     def connect(self) -> None:
-        """Begin anew, over a connection of its own."""
+        """Start over with a new connection."""
         if self.moves:
             self._socket.close()
         self.moves, self.elsewhere = self.moves + 1, False
         self._socket = socket.create_connection(("127.0.0.1", self._port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received, self._messages = bytearray(), bytearray()
-        self._windows = {0: _WINDOW_AT_FIRST, 1: _WINDOW_AT_FIRST}  # bytes that may be sent: in all, and in the call
+        self._windows = {0: _WINDOW_AT_FIRST, 1: _WINDOW_AT_FIRST}  # bytes to send: connection, call
         self._first_window, self._read = _WINDOW_AT_FIRST, 0
         self.producer.opened()
         self._socket.sendall(_request())
@@ -100,12 +99,12 @@ class Site:
         self._socket.sendall(_frame(_DATA, 0, 1, struct.pack(">BI", 0, len(message)) + message))
 
     def send(self, now: float) -> None:
-        """What there is."""
+        """Send the lines that are due, as one chunk."""
         data, self.lines, self.sent_at = LINE * self.lines, 0, now
         self._say(self.producer.chunk(data))
 
     def receive(self) -> None:
-        """Take in what came."""
+        """Process received bytes."""
         got = self._socket.recv(1 << 16)
         if not got:
             raise SystemExit("the receiver closed a connection")
@@ -186,7 +185,7 @@ def main(ready: str, port: int, first: int, count: int, rate: int) -> None:
     gc.collect()
     gc.freeze()
     begin, written = time.perf_counter(), 0
-    waiting: list[tuple[float, int]] = []  # when a site that gathers lines is to send them
+    waiting: list[tuple[float, int]] = []  # (when, site) of sites that gather lines before they send
     while True:
         take(_EACH)
         now = time.perf_counter()

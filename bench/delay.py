@@ -1,7 +1,7 @@
-"""A TCP proxy that delays each way and limits nothing: ``python -m bench.delay READY-FILE HOST:PORT SECONDS``.
+"""A TCP proxy that adds a delay in each direction: ``python -m bench.delay READY-FILE HOST:PORT SECONDS``.
 
-What was read is sent on *seconds* after it was read, however much of it there is. So a round trip takes twice as long;
-what a real link has besides (loss, a congestion window that grows slowly) is not there.
+It forwards bytes SECONDS after it read them, at any rate, so a round trip takes twice as long. It does not simulate
+the loss of a real link, nor its slowly growing congestion window.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _give(sink: socket.socket, waiting: SimpleQueue[tuple[float, bytes]]) -> Non
                 sink.shutdown(socket.SHUT_WR)
                 return
             sink.sendall(data)
-    except OSError:  # its other end is gone: so is this connection
+    except OSError:  # the other end has closed: close this connection too
         sink.close()
 
 

@@ -1,8 +1,8 @@
-"""Detection: what it costs to notice rotations and truncations.
+"""Detection: the cost of noticing rotations and truncations.
 
-``bulk``: the bulk measurement with a sidecar that does not look whether what it has read is still there (blind.py),
-against the one that people use, taking turns. ``idle``: CPU milliseconds a second that one sidecar spends on looking at
-5,000 quiet files, all of them read and acknowledged, without the connection to a receiver.
+``bulk``: the bulk measurement with a sidecar that does not check whether the bytes it has read are still there
+(blind.py), against the real one, in turns. ``idle``: CPU milliseconds a second for polling 5,000 quiet files, all read
+and acknowledged, in one sidecar without a connection.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def of_idle(places: processes.Places, seconds: float, rounds: int) -> list[Row]:
 async def _looking(root: Path, seconds: float) -> float:
     finder = Files(SourceOptions(str(root)), ranks=True)
     discovery = finder.discovery
-    discovery.learn([], time.monotonic())  # a receiver's record that it waited for would hold up the first opens
+    discovery.learn([], time.monotonic())  # an empty record, because the first opens would wait for a receiver's
     while len(discovery.tails) < FILES:
         discovery.look(time.monotonic())
     for tail in discovery.tails.values():
@@ -54,7 +54,7 @@ async def _looking(root: Path, seconds: float) -> float:
             pass
         tail.acknowledged(tail.end)
     watching = asyncio.create_task(finder.watch(lambda _: None))
-    await asyncio.sleep(5)  # the first looks find out how long one takes
+    await asyncio.sleep(5)  # the first polls measure their own duration
     begin, used = time.perf_counter(), time.process_time()
     await asyncio.sleep(seconds)
     share = (time.process_time() - used) / (time.perf_counter() - begin)

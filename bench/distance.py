@@ -1,7 +1,7 @@
-"""Distance: one stream over round trips of 50 and 200 ms, through a proxy that delays each way (delay.py).
+"""Distance: one stream over round trips of 50 and 200 ms, through a proxy that adds the delay (delay.py).
 
-As a bulk round, with a part of the bytes; stop-and-wait moves a few MiB only, which are enough. Two of the processes
-are the proxy and the sender: where cores are few it takes its share of them.
+A round is a bulk round with fewer bytes; a few MiB are enough for stop-and-wait. The proxy takes its share of the cores
+where these are few.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from bench import bulk, content, processes
 from bench.results import Row
 
-ROUND_TRIPS = {0.05: 2, 0.2: 4}  # seconds, and what part of the bytes flarelog moves then
-_WAITING = 32  # round trips of stop-and-wait
+ROUND_TRIPS = {0.05: 2, 0.2: 4}  # seconds, each with a divisor of flarelog's bytes
+_WAITING = 32  # round trips in a round of stop-and-wait
 
 
 def measure(places: processes.Places, total: int, rounds: int) -> list[Row]:
@@ -42,7 +42,7 @@ def _of(places: processes.Places, seconds: float, length: int, rounds: int) -> l
 
 @contextlib.contextmanager
 def _away(work: Path, address: str, seconds: float) -> Iterator[str]:
-    """An address from which it takes *seconds* to *address* and back."""
+    """Yield the address of a proxy with a round trip of *seconds* to *address*."""
     ready = work / "delay.ready"
     with processes.python("bench.delay", ready, address, str(seconds / 2), talk=work / "delay.err") as proxy:
         yield processes.address(proxy, ready)

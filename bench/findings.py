@@ -1,10 +1,10 @@
-"""Bytes that are searched for findings a CPU second, beside ``grep -F -f`` with the same pieces: of lines without any
-trouble, and of a log that has a traceback in every thousand lines, and a bar in every fifty.
+"""Findings: bytes searched a CPU second, beside ``grep -F -f`` with the same texts. One log has no trouble; another has
+a traceback in every thousand lines, and a bar in every fifty.
 
-``a receiver's part`` is what leaves lines out, ``a reader's part`` what it sends, rendered and compared.
+``a receiver's part`` is the sieve, ``a reader's part`` renders and matches the lines that pass it.
 
-``of_bulk`` and ``of_sites``: what a receiver pays for looking while logs come, beside one that looks for nothing: the
-rate of one large log, and its CPU with very many sites that write a few lines a second. Both take turns.
+``of_bulk`` and ``of_sites``: the cost of detection in a receiver, beside one without detectors, in turns: the rate of
+one large log, and CPU time with very many sites that write a few lines a second.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from flarelog.render.container import Renderer
 from flarelog.render.sieve import Sieve
 from flarelog.render.sieving import Sieving
 
-PIECE = 1 << 18  # bytes that are read at once
+PIECE = 1 << 18  # bytes of a read
 SIEVE = Sieve(tuple(sorted(piece.encode() for piece in PIECES)), False, BEFORE, AFTER)
 STREAM = StreamId("bench", "site-1", "log.txt")
 OFF = ("--findings", "off")
@@ -70,7 +70,7 @@ def measure(count: int, rounds: int) -> list[Row]:
 
 
 def of_bulk(source: Path, places: processes.Places, rounds: int) -> list[Row]:
-    """*source*, in ``places.memory``, is the file."""
+    """Rows of the bulk rate with and without detection; *source*, in ``places.memory``, is the file."""
     on, off = bulk.interleaved(
         places.memory,
         rounds,
@@ -84,7 +84,7 @@ def of_bulk(source: Path, places: processes.Places, rounds: int) -> list[Row]:
 
 
 def of_sites(places: processes.Places, crowd: tuple[int, int], seconds: float, rounds: int) -> list[Row]:
-    """*crowd*: so many sites, and lines a second of each."""
+    """Rows of CPU time with and without detection. *crowd*: (sites, lines a second and site)."""
     taken: dict[str, list[float]] = {"on": [], "off": []}
     for _ in range(rounds):
         for name, serving in {"on": (), "off": OFF}.items():
@@ -135,7 +135,7 @@ def _grep(data: bytes) -> float:
         log, pieces = Path(place, "log"), Path(place, "pieces")
         log.write_bytes(data)
         pieces.write_text("\n".join(PIECES) + "\n")
-        # Not into /dev/null: there grep ends with its first match.
+        # Not /dev/null: with that output grep stops at its first match.
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(["grep", "-a", "-F", "-f", pieces, log], stdout=subprocess.PIPE, check=False)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

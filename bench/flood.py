@@ -1,10 +1,10 @@
-"""Sites that cost little: each says what it says as fast as its receiver takes it, and reads no file for it.
+"""Cheap sites: each sends as fast as its receiver accepts, without reading a file.
 
     python -m bench.flood READY-FILE HOST:PORT FIRST COUNT CHUNK MOVES
 
-Site number N of run ``bench`` is called site-N, has a connection of its own and one log, and sends chunks of CHUNK
-bytes until the process is killed; with MOVES 1 it goes to the worker that has its site, as a sidecar does, with 0 it
-stays where it is. READY-FILE appears when the first answers of all are there.
+Site number N of run ``bench`` is called site-N, has its own connection and one log, and sends chunks of CHUNK bytes
+until the process is killed. With MOVES 1 it reconnects to the worker that has its site, as a sidecar does; with 0 it
+keeps its connection. READY-FILE appears when every site has its first answer.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from flarelog.wire import calls
 from flarelog.wire.codec.push import encode_request
 
 LOG = "log.txt"
-WINDOW = 4 << 20  # bytes, whatever the receiver grants beyond that
-AHEAD = 64  # messages that may be unacknowledged
+WINDOW = 4 << 20  # unacknowledged bytes, at most, even if the receiver grants more
+AHEAD = 64  # unacknowledged messages, at most
 
 
 async def opened(receiver: str, site: str, moves: int) -> Any:
-    """A call that takes the site's stream."""
+    """Open the site's stream, and return its call."""
     while True:
         channel = calls.channel(receiver, None)
         call = calls.push_singly(channel)()

@@ -25,13 +25,13 @@ from flarelog.stores.local.store import LocalStore
 SIZE = 1 << 20
 LONG = 64 << 10  # bytes of a long line
 MOST = 0.5  # CPU seconds a MiB
-LONGEST = 60  # CPU seconds after which a command is ended
+LONGEST = 60  # CPU seconds after which a command is killed
 RUN, SITE = "run-1", "site-1"
 
 STAMP = "2026-11-20T08:00:00Z"
 TRACEBACK = "Traceback (most recent call last):"
 
-TOKENS = {  # a long line of each, and 100-byte and shortest lines of each
+TOKENS = {  # repeated in endless, long, 100-byte and shortest lines
     "x": "x",
     "blank": " ",
     "tab": "\t",
@@ -118,7 +118,7 @@ COMMANDS = {"view": view.command, "logs": logs.command, "follow": follow.command
 
 
 def hostile() -> dict[str, bytes]:
-    """Logs, by name."""
+    """The hostile logs, by name."""
     found: dict[str, bytes] = {}
     for name, token in {**{name: text.encode() for name, text in TOKENS.items()}, **NO_UTF_8}.items():
         for size, what in ((SIZE, "endless"), (LONG, "long"), (100, "lines"), (1, "short")):
@@ -128,10 +128,10 @@ def hostile() -> dict[str, bytes]:
 
 
 def _long(text: str) -> bytes:
-    return (text * ((LONG - 100) // len(text.encode()))).encode()  # a longer line is cut
+    return (text * ((LONG - 100) // len(text.encode()))).encode()  # shorter than the limit at which a line is cut
 
 
-MIXED = {  # that are repeated
+MIXED = {  # texts that are repeated
     "empty": b"\n",
     "crlf": b"\r\n",
     "prefix": b" " * (LONG - 100) + f"{TRACEBACK}\n".encode() + b"x\n" * (SIZE - LONG - 100 >> 1),
@@ -161,7 +161,7 @@ MIXED = {  # that are repeated
     "alternating": f"{STAMP} x\n1999-01-01T00:00:00Z y\n".encode(),
 }
 
-READS: dict[str, tuple[str, ...]] = {  # the options of each, behind the command
+READS: dict[str, tuple[str, ...]] = {  # by name: a command and its options
     "view": ("view",),
     "view-i": ("view", "-i", "yx|x1", "-C", "3"),
     "view-e": ("view", "-e", "x"),
@@ -210,7 +210,7 @@ READS: dict[str, tuple[str, ...]] = {  # the options of each, behind the command
 
 
 def place(root: Path, data: bytes) -> None:
-    """*data* as a file, and as the only log of a run in a store."""
+    """Write *data* as a file, and as the only log of a run in a store."""
     (root / "log.txt").write_bytes(data)
 
     async def stored() -> None:
@@ -225,7 +225,7 @@ def place(root: Path, data: bytes) -> None:
 
 
 def seconds(root: Path, read: tuple[str, ...]) -> float:
-    """CPU seconds of *read* in a process of its own."""
+    """The CPU seconds of *read*, in a process of its own."""
     command, *options = read
     where = [str(root / "log.txt")] if command == "view" else [RUN, "--store", str(root / "store")]
     child = os.fork()
@@ -244,13 +244,13 @@ def seconds(root: Path, read: tuple[str, ...]) -> float:
 
 
 def measured(reads: Mapping[str, tuple[str, ...]], chosen: Mapping[str, bytes]) -> Iterator[tuple[str, str, float]]:
-    """(log, read, CPU seconds) of each pair."""
+    """Yield (log, read, CPU seconds) for each pair."""
     with tempfile.TemporaryDirectory(prefix="flarelog-hostile-", dir="/dev/shm") as scratch:
         root = Path(scratch, "empty")
         root.mkdir()
         place(root, b"x\n")
         for read in reads.values():
-            seconds(root, read)  # its modules are compiled and read
+            seconds(root, read)  # compiles its modules and fills the page cache
         start = {name: seconds(root, read) for name, read in reads.items()}
         for log, data in chosen.items():
             root = Path(scratch, log.replace("/", "_"))

@@ -1,8 +1,7 @@
-"""Idle: what one sidecar costs that follows many quiet files, all stored and none written to.
+"""Idle: the cost of one sidecar that follows many quiet files, all stored and none written to.
 
-After all files are stored and some seconds have passed there are windows of some seconds, each longer than the time
-between two heartbeats: CPU is user plus system time in one as a share of a core, from /proc, and RSS the resident size
-at its end.
+Some seconds after all files are stored the windows begin. Each is longer than the interval of heartbeats. CPU is user
+plus system time in a window as a share of a core, from /proc; RSS is the resident size at its end.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A log of a gigabyte in the page, beside what a person would open instead: less and lnav.
+"""A log of a gigabyte in the page, beside the usual alternatives, less and lnav.
 
 Each candidate shows the same file; the page reads it from a receiver, and once from the store. less and lnav run in a
-terminal of 50 lines of 200 columns that only reads; where one is not installed there is no row of it, and what takes
-longer than PATIENCE counts as that. Scrolling is measured in a log of nothing but a progress bar, too: a screen of that
-is megabytes.
+terminal of 50 lines of 200 columns whose output is only read. A missing program gets no row; a time over PATIENCE
+counts as PATIENCE. Scrolling is also measured in a log of one progress bar, where a screen is megabytes.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 
 LOG, BARS = "log.txt", "bars.txt"
 LAST = "the last line of all"
-JUMPS = 20  # in each round
-HIT = 31  # MiB of the log before the line whose first hit is timed
+JUMPS = 20  # a round
+HIT = 31  # MiB of the log before the line of the timed search
 REDRAWN = 64 << 20  # bytes of the log of bars
 PATIENCE = 120.0  # seconds
 _JUMP = """(share) => new Promise(async (done) => {
@@ -54,8 +53,8 @@ _SEARCH = """async (texts) => {
     const answer = await (await fetch("/api/search", { method: "POST", headers, body })).text();
     return [performance.now() - begun, answer.split("\\n").filter((line) => line.includes('"hits"')).length];
 }"""
-# In the page: ms until the first line with *first* is there; and from giving up a search of the whole log to the answer
-# of the next one.
+# In the page: ms from a search to its first hit, for *first*; and from aborting a search of the whole log to the end of
+# the next one, both for *last*.
 _GIVEN_UP = """async ([first, last]) => {
     const headers = { "Content-Type": "application/json" };
     const ask = async (text, signal, over) => {
@@ -138,9 +137,7 @@ def measure(browser: Browser, places: processes.Places, length: int, rounds: int
 
 
 def _seen(command: list[str | Path], text: str) -> float | None:
-    """Milliseconds from the start of *command* to *text* on its terminal; PATIENCE where it takes longer, None where it
-    is not installed.
-    """
+    """Milliseconds from the start of *command* to *text* on its terminal, at most PATIENCE; None: not installed."""
     if shutil.which(str(command[0])) is None:
         return None
     began = time.perf_counter()

@@ -1,12 +1,11 @@
-"""Latency: how long after a line was appended at the site it is in the receiver's stored file (durability memory).
+"""Latency: the time from a line's append at the site to its bytes in the receiver's stored file (durability memory).
 
-Lines are appended every 10 ms to a file that a sidecar follows already, each by one write, and the size of the stored
-file is looked at again and again, all in one thread of this process: one clock, no signal between processes. A line
-that is late does not delay the next one. The pause between two looks is about 0.1 ms, which is the resolution.
+Lines are appended every 10 ms, each by one write, to a file that a sidecar already follows, and the size of the stored
+file is polled, all in one thread of this process: one clock, no signal between processes. A late line does not delay
+the next one. The polls are about 0.1 ms apart, which is the resolution.
 
-``idle``: nothing else goes on; against the peers, in turn. ``under_load``: a process of its own appends to another log
-of the same site, at a part of the rate of the bulk rounds that were taken right before; the copying that this process
-does is more work for the same cores. Bare gRPC has the same load.
+``idle``: without other load; against the peers, in turns. ``under_load``: a separate process appends to another log of
+the same site, at a share of the rate of the bulk rounds right before, on the same cores. Bare gRPC gets the same load.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from bench.results import Row
 EVERY = 0.010  # seconds between two lines
 LINES = [
     line for line in map(content.line, range(2000)) if line.endswith(b"\n")
-]  # to the peers a line is what has ended
+]  # the peers forward only complete lines
 _PAUSE = 0.00005
-_LONGEST = 30.0  # seconds of a line
+_LONGEST = 30.0  # seconds a line may take
 _LOG, _BULK = "log.txt", "bulk.txt"
 _SHARES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 LOADS = (25, 50, 75)  # percent of the bulk rate
@@ -36,7 +35,7 @@ PEERS = (peers.TCP, peers.RELP, peers.NG, peers.NG_OFTEN)
 
 
 def idle(places: processes.Places, lines: int, rounds: int) -> list[Row]:
-    """p50, p99 and max of flarelog, p50 and p99 of the peers; the samples are those of each round, of *lines* lines."""
+    """p50, p99 and max of flarelog, p50 and p99 of the peers: a sample for each round of *lines* lines."""
     troubles: dict[str, str] = {}
     names = ("flarelog", "bare gRPC", *(peer.name for peer in PEERS))
     taken: dict[str, list[list[float]]] = {name: [] for name in names}
@@ -59,7 +58,7 @@ def idle(places: processes.Places, lines: int, rounds: int) -> list[Row]:
 
 
 def under_load(source: Path, places: processes.Places, lines: int, rounds: int) -> list[Row]:
-    """p50, p99 and max beside each of LOADS, in turn; *source*, in ``places.memory``, is for the rate."""
+    """p50, p99 and max beside each of LOADS, in turn; *source*, in ``places.memory``, is the file of the bulk rate."""
     (full,) = bulk.interleaved(
         places.memory, min(rounds, 3), lambda work: bulk.flarelog(source, work, places, "memory")
     )
@@ -104,7 +103,7 @@ def _round(parent: Path, lines: int) -> list[float]:
 
 @contextlib.contextmanager
 def site(work: Path) -> Iterator[_Followed]:
-    """The log's descriptor, the stored file, its length, and the root, where a sidecar follows the log by now."""
+    """Start a receiver and a sidecar; yield the log's descriptor, the stored file, its length, and the site's root."""
     root, store = work / "root", work / "store"
     root.mkdir()
     stored = store / "bench" / "site" / _LOG
@@ -125,7 +124,7 @@ def site(work: Path) -> Iterator[_Followed]:
 def _loaded(
     site: Callable[[Path], contextlib.AbstractContextManager[_Followed]], parent: Path, lines: int, target: float
 ) -> tuple[list[float], float]:
-    """The latencies, and how many bytes of the bulk were stored a second."""
+    """(latencies, bytes a second of the bulk log that were stored)."""
     with processes.scratch(parent) as work, site(work) as (fd, stored, written, root):
         bulky = stored.with_name(_BULK)
         processes.touch(work, int(target * 2 * (lines * EVERY + 2))).unlink()
@@ -138,7 +137,7 @@ def _loaded(
 
 
 def _of_pair(pair: Callable[[Path, Path], peers.Pair], parent: Path, lines: int) -> list[float]:
-    """The latencies of what *pair* starts in a directory to follow a file: a sender, a receiver, the stored file."""
+    """The latencies of a candidate. *pair* starts its sender and receiver, and yields them with the stored file."""
     with processes.scratch(parent) as work:
         source = work / "source.txt"
         fd = os.open(source, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
@@ -163,7 +162,7 @@ def _bare(work: Path, source: Path) -> Iterator[peers.Started]:
 
 @contextlib.contextmanager
 def _bare_site(work: Path) -> Iterator[_Followed]:
-    """As ``site``, of bare gRPC, with a file for the bulk beside the log."""
+    """As ``site``, for bare gRPC, with a file for the bulk beside the log."""
     root, store, ready = work / "root", work / "store", work / "ready"
     root.mkdir()
     store.mkdir()
@@ -185,7 +184,7 @@ def _bare_site(work: Path) -> Iterator[_Followed]:
 
 
 class _Missing(Exception):
-    """The round of a peer gave nothing."""
+    """The round of a peer failed."""
 
 
 def _of_peer(peer: peers.Peer, parent: Path, lines: int, troubles: dict[str, str]) -> list[float]:
@@ -203,12 +202,12 @@ def _latencies(fd: int, stored: Path, written: int, lines: int) -> list[float]:
 
 
 def follow(logs: Sequence[tuple[int, Path]], sizes: list[int], lines: int, every: float) -> list[float]:
-    """Append *lines* lines, one each *every* seconds, to *logs* in turn, and see how long each takes, in seconds.
+    """Append *lines* lines, one every *every* seconds, to *logs* in turn. Returns the latencies, in seconds.
 
-    *logs*: a descriptor and the stored file; *sizes*: of the stored files.
+    *logs*: (descriptor, stored file) of each; *sizes*: of the stored files.
     Raises BenchError when a line takes too long.
     """
-    waiting: deque[tuple[int, int, float]] = deque()  # (which log, its size to be, moment of the append)
+    waiting: deque[tuple[int, int, float]] = deque()  # (log, its expected size, time of the append)
     found: list[float] = []
     clock = time.perf_counter
     begin, appended = clock(), 0

@@ -1,10 +1,10 @@
-"""What those who look at the page cost a run: viewers whose browsers read on, and viewers whose browsers do not.
+"""The cost of the page's viewers for a run: of viewers that read, and of viewers that stall.
 
     python -m bench.looking ADDRESS READY-FILE COOKIES LOG-NAME FROM READS
 
-The viewers are connections that ask for the tail of one log, as a tab does, two of each session in COOKIES, which has
-commas between them. With READS "yes" they throw away what they get, else they take nothing at all. READY-FILE appears
-when all have an answer; they stay until the process is killed.
+A viewer is a connection that requests the tail of one log, as a tab does; each session in COOKIES, separated by commas,
+has two. With READS "yes" they read and discard, else they read nothing. READY-FILE appears when all have an answer;
+they stay until the process is killed.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from urllib.parse import unquote
 from bench import latency, processes
 from bench.results import Row
 
-VIEWERS, EACH = 20, 2  # and of each session
-STALLED = 64 << 20  # bytes of the log that a viewer asks for who then takes nothing
+VIEWERS, EACH = 20, 2  # in all, and a session
+STALLED = 64 << 20  # bytes of the log that a stalled viewer requests
 RUN, SITE, LOG = "bench", "site", "log.txt"
 SETTLED = 2.0  # seconds
-TRIMMED = 11.0  # seconds, within which the process gives back what it has freed
+TRIMMED = 11.0  # seconds within which the process returns freed memory
 
 
 def measure(places: processes.Places, lines: int, rounds: int) -> list[Row]:
-    """*lines*: that are timed in each round. Raises BenchError."""
+    """Rows of both measurements. *lines*: timed in each round. Raises BenchError."""
     return [_stalled(places, rounds), *_honest(places, lines, rounds)]
 
 
 def _stalled(places: processes.Places, rounds: int) -> Row:
-    """MiB of the web process for each viewer who takes nothing of a long log."""
+    """MiB of the web process for each stalled viewer of a long log."""
     taken = []
     with processes.scratch(places.memory) as work, processes.serve(work, "memory") as (_, receiver):
         root = work / "root"
@@ -51,11 +51,11 @@ def _stalled(places: processes.Places, rounds: int) -> Row:
             with processes.web(work, "--receiver", receiver, name=f"web-{number}") as (web, address):
                 cookies = _cookies(address, VIEWERS // EACH)
                 with _looking(work, address, cookies[:1], 0, reads=True, name=f"reads-{number}"):
-                    time.sleep(SETTLED)  # what the first viewer of all makes it load is not the others'
+                    time.sleep(SETTLED)  # the first viewer makes it import modules, which must not count
                 before = processes.memory_mib(web, "VmRSS")
                 with _looking(work, address, cookies, 0, reads=False, name=f"stalls-{number}"):
                     used = -1.0
-                    while processes.cpu_seconds(web) - used > 0.02:  # what the system's own buffers take comes first
+                    while processes.cpu_seconds(web) - used > 0.02:  # it first fills the kernel's socket buffers
                         used = processes.cpu_seconds(web)
                         time.sleep(1)
                     time.sleep(TRIMMED)
@@ -73,7 +73,7 @@ def _honest(places: processes.Places, lines: int, rounds: int) -> list[Row]:
             processes.web(work, "--receiver", (work / "ready").read_text().strip()) as (_, page),
         ):
             cookies = _cookies(page, VIEWERS // EACH)
-            for watched in (number % 2 == 1, number % 2 == 0):  # what comes second may find a warmer machine
+            for watched in (number % 2 == 1, number % 2 == 0):  # in turn first: the second runs warmer
                 looks = _looking(work, page, cookies, written, reads=True, name=f"{watched}")
                 with looks if watched else contextlib.nullcontext():
                     found = latency.follow([(fd, stored)], [processes.size(stored)], lines, latency.EVERY)
@@ -90,7 +90,7 @@ def _honest(places: processes.Places, lines: int, rounds: int) -> list[Row]:
 
 
 def _cookies(address: str, count: int) -> list[str]:
-    """Those of *count* sessions."""
+    """The cookies of *count* sessions."""
     found = []
     for _ in range(count):
         secret = unquote(processes.login(address).partition("#login=")[2])

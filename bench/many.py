@@ -1,9 +1,9 @@
-"""Many logs of one site that each say little: what both ends cost, and what a line waits for beside 999 busy logs.
+"""Many logs of one site: the cost of 300 quiet logs, and the latency of a line beside 999 busy logs.
 
 ``lines``: 300 logs that get a line a second each, in turn; CPU of sidecar and receiver in windows of some seconds.
-``fairness``: 999 logs that are added to all the time, at a part of the bulk rate, and one that gets a line now and then
-(latency.py has what a latency is).
-``shown``: lines of few and of many logs, each of a log that is drawn, until ``follow`` has written them to a pipe.
+``fairness``: 999 logs that grow all the time, at a share of the bulk rate, and one that gets a line now and then
+(latency.py defines a latency).
+``shown``: lines of few and of many logs, each in a random log, until ``follow`` has written them to a pipe.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bench.results import Row
 LOGS = 300
 BUSY = 999
 FOLLOWED = (50, 300, 2_000)
-_RATE = 60_000_000  # bytes a second of all that are busy
+_RATE = 60_000_000  # bytes a second of all busy logs together
 _PIECE = 64 << 10
 
 
@@ -55,7 +55,7 @@ def lines(places: processes.Places, seconds: float, windows: int) -> list[Row]:
 
 
 def fairness(places: processes.Places, count: int, rounds: int) -> list[Row]:
-    """p50 and p99 of *count* lines of one log beside BUSY others."""
+    """p50 and p99 of *count* lines of one log beside BUSY busy logs."""
     taken = [_beside(places.memory, count) for _ in range(rounds)]
     what = f"a line beside {BUSY} busy logs"
     return [
@@ -82,7 +82,7 @@ def _beside(parent: Path, count: int) -> list[float]:
 
 
 def shown(places: processes.Places, count: int, rounds: int, counts: Sequence[int] = FOLLOWED) -> list[Row]:
-    """p50 and p99 of *count* lines, 20 a second, of *counts* logs."""
+    """p50 and p99 of *count* lines, 20 a second, for each of *counts* numbers of logs."""
     rows = []
     for logs in counts:
         taken = [_followed(places.memory, logs, count) for _ in range(rounds)]
@@ -132,7 +132,7 @@ def _followed(parent: Path, logs: int, count: int) -> list[float]:
 
 
 class _Busy:
-    """A process that adds to *fds* in turn, _RATE bytes a second in all."""
+    """A process that appends to *fds* in turn, _RATE bytes a second in all."""
 
     def __init__(self, fds: list[int]) -> None:
         self._fds, self._pid = fds, 0

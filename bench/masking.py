@@ -1,5 +1,5 @@
-"""Bytes that redaction looks at a CPU second, with everything masked that can be: usual lines, and what is hard for it,
-lines that are full of new UUIDs and hashes, of counts of tokens, of colours, and JSON.
+"""Masking: bytes redacted a CPU second, with all patterns on, for usual lines and for hard ones: lines full of new
+UUIDs and hashes, of counts of tokens, of colours, and JSON.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bench.content import line
 from bench.results import Row
 from flarelog.sources.redaction.mask import Rules
 
-PIECE = 1 << 18  # bytes that are shown at once
+PIECE = 1 << 18  # bytes redacted at once
 RULES = Rules(("all",))
 
 

@@ -1,6 +1,6 @@
-"""NVFlare's own log streaming: what ``python -m integration.nvflare.compare`` found when it was last run.
+"""NVFlare's own log streaming: the results of the last ``python -m integration.nvflare.compare``.
 
-It needs an NVFlare project of its own, and is not taken again here; it comes from the table in that directory's README.
+That run needs an NVFlare project and is not repeated here; the numbers come from the table in that directory's README.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MARK = "<!-- table -->"
 
 
 def rows() -> list[Row]:
-    """Its throughput and latencies; none when there is no such table."""
+    """The rows of its throughput and latencies; empty without the table."""
     try:
         return rows_of(README.read_text())
     except FileNotFoundError:

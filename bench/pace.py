@@ -1,4 +1,4 @@
-"""A writer that appends to a file at a pace, until it is killed: ``python -m bench.pace FILE BYTES-A-SECOND``."""
+"""Append to a file at a fixed rate until killed: ``python -m bench.pace FILE BYTES-A-SECOND``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 from bench import content
 
-_EACH = 0.002  # seconds between two writes
+_EACH = 0.002  # seconds between writes
 
 
 def main(path: str, rate: int) -> None:

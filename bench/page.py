@@ -22,16 +22,16 @@ PICTURES = PROJECT / "docs" / "pictures"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A number that a row should reach."""
+    """A target for the median or a ratio of a row."""
 
     text: str
     measurement: str
     of: str
     least: float | None = None
     most: float | None = None
-    ratio: str = ""  # of the row; "": its median
-    over: tuple[str, str] = ("", "")  # another row, whose median the first one's is divided by
-    ending: bool = False  # *measurement* is only how its name ends
+    ratio: str = ""  # the name of the row's ratio; "": its median
+    over: tuple[str, str] = ("", "")  # another row: the target is for the quotient of the medians
+    ending: bool = False  # *measurement* is only the end of the name
 
     def reached(self, value: float) -> bool:
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
@@ -133,7 +133,7 @@ def _find(rows: Sequence[Row], measurement: str, of: str, ending: bool = False) 
 
 
 def value_of(target: Target, rows: Sequence[Row]) -> float | None:
-    """What *rows* say to *target*; None when they do not say it."""
+    """The value of *rows* for *target*; None without such a row."""
     row = _find(rows, target.measurement, target.of, target.ending)
     if row is None:
         return None
@@ -157,14 +157,14 @@ def targets(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-_WHOLE = {"bulk", "latency", "sites"}  # measurements by which a run is known to have been a whole one
-_USED = 0.8  # the part of a core that may be counted on: the rest is for opens, readers, the disk's threads
+_WHOLE = {"bulk", "latency", "sites"}  # a run with these measurements counts as whole
+_USED = 0.8  # the share of a core for the load; the rest is for opens, readers, the disk's threads
 _CORES = 32
-_GIB = 64  # of memory, for streams
+_GIB = 64  # memory for streams
 
 
 def model(rows: Sequence[Row]) -> str:
-    """What a machine with many cores would serve if each core did what one did here; "" for want of rows."""
+    """The estimate for a machine with many cores, if each core did what one did here; "" if rows are missing."""
     bulk = _find(rows, _BULK, "flarelog")
     disk = _find(rows, "bulk, disk", "flarelog")
     line = _find(rows, _SITES, "receiver, CPU a line")
@@ -187,7 +187,7 @@ def model(rows: Sequence[Row]) -> str:
 
 
 def _rounded(value: float) -> str:
-    """To two digits: a model knows no more."""
+    """Format with two digits, which is a model's precision."""
     return f"{float(f'{value:.1e}'):,.0f}"
 
 
@@ -206,7 +206,7 @@ def facts(record: Mapping[str, Any]) -> str:
 
 
 def between(page: str, name: str, text: str) -> str:
-    """*page* with *text* between its two marks called *name*. Raises SystemExit when there are not two."""
+    """*page* with *text* between its two marks *name*. Raises SystemExit unless it has exactly two."""
     mark = f"<!-- {name} -->"
     parts = page.split(mark)
     if len(parts) != 3:
@@ -215,7 +215,7 @@ def between(page: str, name: str, text: str) -> str:
 
 
 def written(page: str, record: Mapping[str, Any]) -> str:
-    """*page* with what *record* says."""
+    """*page* with the results of *record*."""
     rows = [results.row_of(row) for row in record["rows"]]
     for name, text in (
         ("facts", facts(record)),
@@ -228,7 +228,7 @@ def written(page: str, record: Mapping[str, Any]) -> str:
 
 
 def completed(kept: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The last whole run of *kept*, with the rows of later runs for what they have measured. Raises SystemExit."""
+    """The last whole run of *kept*, with the rows of later runs for their measurements. Raises SystemExit."""
     whole = next((number for number in reversed(range(len(kept))) if set(kept[number]["seconds"]) >= _WHOLE), None)
     if whole is None:
         sys.exit("no whole run is kept in bench/results: run make bench first")

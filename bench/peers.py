@@ -1,12 +1,12 @@
-"""What people use now: rsyslog over TCP and over RELP, and syslog-ng, each from a file over loopback into a file.
+"""The peers: rsyslog over TCP and over RELP, and syslog-ng, each from a file over loopback into a file.
 
-Debian's packages are fetched with apt and unpacked into ``build/peers``; nothing is installed, because the two refuse
-to stand beside each other, and no service is started. A peer that is installed already is not fetched. Both ends run in
-the foreground with a configuration, a port and directories of their own. To them a log is lines, each an event; they
-are told to keep each line as it is, and a round counts only if the stored file equals the source.
+Debian's packages are fetched with apt and unpacked into ``build/peers``. They are not installed, because the two
+conflict, and no service is started. An installed peer is not fetched. Both ends run in the foreground with their own
+configuration, port and directories. The peers treat each line as an event. They are configured to keep lines unchanged,
+and a round counts only if the stored file equals the source.
 
-RELP is slow where a packet may be as large as loopback's 64 KiB: it gets a network namespace with packets of 1,500
-bytes where one can be had (root), and the row says whether it did.
+RELP is slow with packets as large as loopback's 64 KiB. Root can give it a network namespace with packets of 1,500
+bytes, and the row says whether it had one.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ _HOW = "install {} (Debian), or run where apt can fetch them"
 _LONGEST_FETCH = 300.0  # seconds
 
 
-Started = tuple[subprocess.Popen[bytes], subprocess.Popen[bytes], Path]  # sender, receiver, the stored file
+Started = tuple[subprocess.Popen[bytes], subprocess.Popen[bytes], Path]  # sender, receiver, stored file
 Pair = contextlib.AbstractContextManager[Started]
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One way to send a file."""
+    """A program that sends a file."""
 
     name: str
     packages: tuple[str, ...]
     relp: bool = False
-    follow: float | None = None  # seconds between two looks at the file; None: the peer's default
+    follow: float | None = None  # seconds between polls of the file; None: the peer's default
 
     def missing(self) -> str:
-        """Why there is no such peer here, and what to do; empty when there is one."""
+        """Why the peer is not available, and the remedy; empty if it is."""
         return _fetched(self.packages)
 
     def version(self) -> str:
-        """What the peer says that it is; "none" when it is not here."""
+        """The peer's version; "none" if it is not available."""
         if self.missing():
             return "none"
         binary, environment, _ = _found(self.packages)
@@ -64,7 +64,9 @@ class Peer:
         return next(iter(re.findall(r"\d+\.\d[\w.]*", said)), "unknown")
 
     def pair(self, work: Path, source: Path) -> Pair:
-        """Sender, receiver and the stored file; *source* is sent from its beginning on and then followed."""
+        """Start sender and receiver; yield them and the stored file. *source* is sent from its beginning and
+        followed.
+        """
         return (_rsyslog if self.packages == RSYSLOG else _syslog_ng)(self, work, source)
 
 
@@ -75,12 +77,12 @@ NG_OFTEN = Peer("syslog-ng, follow-freq 0.01", SYSLOG_NG, follow=0.01)
 ALL = (TCP, RELP, NG)
 
 
-# --- where they come from
+# --- fetching the peers
 
 
 @functools.cache
 def _fetched(packages: tuple[str, ...]) -> str:
-    """Why *packages* are not here though it was tried to fetch them; empty when they are."""
+    """Fetch *packages* if needed. Returns why they are not available; empty if they are."""
     if _where(packages) is not None:
         return ""
     how = _HOW.format(" and ".join(packages))
@@ -101,11 +103,11 @@ def _fetched(packages: tuple[str, ...]) -> str:
 
 
 def _needed(packages: tuple[str, ...], end: float) -> list[str]:
-    """*packages*, and what they need and is not installed."""
+    """*packages* and their dependencies that are not installed."""
     command = ("apt-get", "install", "--simulate", "--no-install-recommends", *packages)
     try:
         said = _run(end, *command, cwd=processes.PROJECT)
-    except subprocess.CalledProcessError:  # its lists are missing, or old
+    except subprocess.CalledProcessError:  # apt's lists are missing or stale
         _run(end, "apt-get", "update", "-qq", cwd=processes.PROJECT)
         said = _run(end, *command, cwd=processes.PROJECT)
     return sorted({*packages, *(line.split()[1] for line in said.splitlines() if line.startswith("Inst "))})
@@ -125,7 +127,7 @@ def _run(end: float, *command: str, cwd: Path | None = None) -> str:
 
 
 def _where(packages: tuple[str, ...]) -> tuple[Path, Path, Path] | None:
-    """The program, the directory of its modules, and the root of both."""
+    """(program, directory of its modules, root of both); None if they are not here."""
     for root in (Path("/"), BUILD / "root"):
         binary = root / "usr/sbin" / ("rsyslogd" if packages == RSYSLOG else "syslog-ng")
         pattern = "rsyslog/omrelp.so" if packages == RSYSLOG else "syslog-ng/*/libaffile.so"
@@ -137,7 +139,7 @@ def _where(packages: tuple[str, ...]) -> tuple[Path, Path, Path] | None:
 
 
 def _found(packages: tuple[str, ...]) -> tuple[Path, dict[str, str], Path]:
-    """The program, its environment, and the directory of its modules."""
+    """(program, its environment, directory of its modules). Raises BenchError."""
     found = _where(packages)
     if found is None:
         raise BenchError(_fetched(packages))
@@ -148,12 +150,12 @@ def _found(packages: tuple[str, ...]) -> tuple[Path, dict[str, str], Path]:
     return binary, {"LD_LIBRARY_PATH": ":".join(map(str, sorted(libraries)))}, modules
 
 
-# --- how they are run
+# --- running the peers
 
 
 @functools.cache
 def small_packets() -> bool:
-    """Whether a network namespace of one's own can be had here."""
+    """Whether this process may create a network namespace."""
     try:
         _run(time.monotonic() + 10, "unshare", "--net", "ip", "link", "show", "lo", cwd=processes.PROJECT)
         return shutil.which("nsenter") is not None
@@ -162,7 +164,7 @@ def small_packets() -> bool:
 
 
 def packets(name: str) -> str:
-    """What a row should say of the packets that the peer *name* had."""
+    """The note on the packet size of the peer *name*; empty for others than RELP."""
     if name != RELP.name or RELP.missing():
         return ""
     return "packets of 1,500 bytes" if small_packets() else "packets of 64 KiB: no network namespace could be had"
@@ -170,7 +172,7 @@ def packets(name: str) -> str:
 
 @contextlib.contextmanager
 def _network(work: Path, own: bool) -> Iterator[tuple[str, ...]]:
-    """What to begin a command with so that it runs in a network of its own, if that is wanted and can be had."""
+    """Yield the words before a command that run it in a new network namespace; none without *own* or the rights."""
     if not (own and small_packets()):
         yield ()
         return
@@ -208,7 +210,7 @@ def _rsyslog(peer: Peer, work: Path, source: Path) -> Iterator[Started]:
             "",
             f'type="omfwd" target="127.0.0.1" port="{port}" protocol="tcp" template="as-is"',
         )
-        # Otherwise a line that begins with a digit, as one with a date does, is taken for a length.
+        # Otherwise a line that begins with a digit, as a date, is parsed as a length.
         listen = f'input(type="imptcp" address="127.0.0.1" port="{port}" supportOctetCountedFraming="off")\n'
     receiving = (
         common.format(work / "receiving", "%rawmsg%")
@@ -232,7 +234,7 @@ def _rsyslog(peer: Peer, work: Path, source: Path) -> Iterator[Started]:
         _network(work, peer.relp) as network,
         processes.program(*network, *command("receiving", receiving), talk=work / "r.err", **environment) as receiver,
     ):
-        time.sleep(0.5)  # a port in another network cannot be asked
+        time.sleep(0.5)  # a port in another namespace cannot be polled
         with processes.program(*network, *command("sending", sending), talk=work / "s.err", **environment) as sender:
             yield sender, receiver, stored
 

@@ -1,4 +1,4 @@
-"""Pictures of a result as SVG: lines over a logarithmic axis, and nothing that needs a library."""
+"""Draw a result as SVG, without a library: lines over a logarithmic axis."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from xml.sax.saxutils import escape
 from bench.results import Row, number
 
 _WIDTH, _HEIGHT = 720, 360
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 210, 44, 52  # of the frame; at the right are the names
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#806000")  # told apart by everybody
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 210, 44, 52  # margins of the frame; the right one has the names
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#806000")  # distinct for colour-blind readers
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Points (x, y) with a name; one point with x None is a level that holds for every x."""
+    """A named line through points (x, y); a single point with x None is a horizontal line."""
 
     name: str
     points: Sequence[tuple[float | None, float]]
@@ -31,14 +31,14 @@ class Axis:
     ticks: Sequence[float] = ()
 
     def at(self, value: float) -> float:
-        """Where *value* is, from 0 to 1."""
+        """The position of *value* on the axis, from 0 to 1."""
         if self.logarithmic:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
 
 def linear(name: str, values: Iterable[float]) -> Axis:
-    """From 0 to a round number above all *values*."""
+    """An axis from 0 to a round number above all *values*."""
     top = max([*values, 1e-9])
     step = next(s for e in range(-9, 12) for s in (10.0**e, 2 * 10.0**e, 5 * 10.0**e) if top / s <= 5.5)
     count = math.ceil(top / step)
@@ -46,7 +46,7 @@ def linear(name: str, values: Iterable[float]) -> Axis:
 
 
 def logarithmic(name: str, values: Iterable[float]) -> Axis:
-    """Over whole decades around all *values*."""
+    """A logarithmic axis over whole decades around all *values*."""
     known = [value for value in values if value > 0] or [1.0]
     low, high = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
     high = max(high, low + 1)
@@ -54,7 +54,7 @@ def logarithmic(name: str, values: Iterable[float]) -> Axis:
 
 
 def chart(title: str, x: Axis, y: Axis, lines: Sequence[Line]) -> str:
-    """An SVG file's text."""
+    """The chart as SVG."""
     wide, high = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
     def place(px: float, py: float) -> tuple[float, float]:
@@ -96,7 +96,7 @@ def chart(title: str, x: Axis, y: Axis, lines: Sequence[Line]) -> str:
 
 
 def _apart(labels: list[tuple[float, str, str]]) -> list[tuple[float, str, str]]:
-    """*labels* with no two on one another, from above to below, and none below the frame."""
+    """Move *labels* so that none overlap and none is below the frame; sorted from top to bottom."""
     placed: list[tuple[float, str, str]] = []
     for at, name, colour in sorted(labels):
         placed.append((max(at, placed[-1][0] + 16) if placed else at, name, colour))
@@ -114,11 +114,11 @@ def _tick(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
-# --- which there are
+# --- the pictures
 
 
 def all_of(rows: Sequence[Row]) -> dict[str, str]:
-    """Names of files and their texts, of the rows that there are."""
+    """The SVG texts by file name, for the given rows."""
     there = {(row.measurement, row.of): row.median for row in rows if row.samples}
     made = {
         "throughput-streams": _throughput(there),
@@ -173,7 +173,7 @@ def _latency(there: _Medians) -> str:
 
 
 def _loaded(there: _Medians, whose: str, share: str) -> list[tuple[float | None, float]]:
-    """Points (percent, ms) of the rows of *whose* latency under load."""
+    """Points (percent, ms) of the latency under load of *whose* rows."""
     return [
         (float(of.removeprefix(whose).split()[0]), value)
         for (what, of), value in there.items()

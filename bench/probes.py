@@ -1,8 +1,8 @@
-"""A few sites in one process, each with a ``Sidecar``, a connection, a root and a log of its own.
+"""Run a few sites in one process, each with its own ``Sidecar``, connection, root and log.
 
     python -m bench.probes READY-FILE PORT DIRECTORY FIRST COUNT
 
-Site number N tails DIRECTORY/site-N, in which somebody else writes. READY-FILE appears when all have begun.
+Site number N tails DIRECTORY/site-N, which another process writes. READY-FILE appears when all have begun.
 """
 
 from __future__ import annotations

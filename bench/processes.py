@@ -1,7 +1,7 @@
-"""What every measurement needs: directories, child processes that never outlive it, and what those processes used.
+"""Shared by all measurements: directories, child processes that never outlive them, and the usage of those processes.
 
-Usage is read from /proc: CPU seconds are user plus system of the whole process between two moments, so that its start
-is not counted; RSS is VmHWM, the largest resident size that the process ever had, its start included.
+Usage is read from /proc: CPU seconds are user plus system time of the whole process between two moments, so that its
+start does not count; RSS is VmHWM, the peak resident size of the process, its start included.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
 _TICKS = os.sysconf("SC_CLK_TCK")
-_ENDING = 50  # tries, a tenth of a second apart, to remove what processes that were killed may still write into
+_ENDING = 50  # tries, 0.1 s apart, to remove a directory that killed processes may still write into
 _PR_SET_PDEATHSIG = 1
-# An installed program is compiled already; one that is told not to keep that compiles itself anew at each start.
+# Without bytecode files a program would compile itself at each start; an installed one is already compiled.
 _NOT_FOR_CHILDREN = ("FLARELOG_", "GRPC_ENABLE_FORK_SUPPORT", "PYTHONDONTWRITEBYTECODE")
 _LIBC = ctypes.CDLL(None)
 
@@ -40,18 +40,18 @@ def _die_with_parent() -> None:
 
 
 def environ() -> dict[str, str]:
-    """What child processes get of this process's environment."""
+    """The environment for child processes."""
     return {name: value for name, value in os.environ.items() if not name.startswith(_NOT_FOR_CHILDREN)}
 
 
 def python(*arguments: str | Path, talk: Path) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
-    """``python -m`` with *arguments*, its stderr in the file *talk*; killed at the end if it still runs."""
+    """Run ``python -m`` with *arguments*, with stderr to the file *talk*; kill it at the end if it still runs."""
     return program(sys.executable, "-m", *arguments, talk=talk)
 
 
 @contextlib.contextmanager
 def program(*command: str | Path, talk: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """*command* with *environment* added, its stderr in the file *talk*; killed at the end if it still runs."""
+    """Run *command* with *environment* added, with stderr to the file *talk*; kill it at the end if it still runs."""
     with open(talk, "wb") as stderr:
         process = subprocess.Popen(
             [str(word) for word in command],
@@ -72,7 +72,7 @@ def program(*command: str | Path, talk: Path, **environment: str) -> Iterator[su
 
 @contextlib.contextmanager
 def serve(work: Path, durability: str, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """``flarelog serve`` with its store in *work*, and its address."""
+    """Run ``flarelog serve`` with its store in *work*; yield it and its address."""
     ready = work / "ready"
     command = ("flarelog", "serve", "--store", work / "store", "--listen", "127.0.0.1:0", "--ready-file", ready)
     with python(*command, "--durability", durability, *options, talk=work / "serve.err") as process:
@@ -82,14 +82,14 @@ def serve(work: Path, durability: str, *options: str) -> Iterator[tuple[subproce
 def sidecar(
     work: Path, receiver: str, root: Path, *options: str, module: str = "flarelog"
 ) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
-    """``flarelog sidecar`` of run ``bench`` and site ``site``."""
+    """Run ``flarelog sidecar`` for run ``bench`` and site ``site``."""
     where = ("--receiver", receiver, "--run", "bench", "--site", "site", "--root", root)
     return python(module, "sidecar", *where, *options, talk=work / "sidecar.err")
 
 
 @contextlib.contextmanager
 def web(work: Path, *where: str | Path, name: str = "web") -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """``flarelog web``, and its address. *where*: the option that says what it reads."""
+    """Run ``flarelog web``; yield it and its address. *where*: its source, as an option."""
     ready = work / f"{name}.ready"
     options = (*where, "--listen", "127.0.0.1:0", "--ready-file", ready)
     with python("flarelog", "web", *options, talk=work / f"{name}.err") as process:
@@ -97,20 +97,20 @@ def web(work: Path, *where: str | Path, name: str = "web") -> Iterator[tuple[sub
 
 
 def login(page: str) -> str:
-    """An address that logs in once at the page at *page*."""
+    """A one-time login address for the page at *page*."""
     command = [sys.executable, "-m", "flarelog", "web", "login", "--listen", page]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PROJECT, env=environ())
     return done.stdout.strip()
 
 
 def address(process: subprocess.Popen[bytes], ready: Path) -> str:
-    """What *process* writes into *ready* once it listens."""
+    """The address that *process* writes to *ready* once it listens."""
     wait_for(lambda: ready.exists() and ready.read_text().endswith("\n"), 30, "a receiver that listens", process)
     return ready.read_text().strip()
 
 
 def finish(process: subprocess.Popen[bytes], seconds: float = 30) -> None:
-    """Let *process* end by itself. Raises BenchError when it fails, or does not end."""
+    """Wait until *process* exits. Raises BenchError if it fails or does not exit in time."""
     try:
         code = process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -122,7 +122,7 @@ def finish(process: subprocess.Popen[bytes], seconds: float = 30) -> None:
 def wait_for(
     done: Callable[[], bool], seconds: float, what: str, *processes: subprocess.Popen[bytes], every: float = 0.001
 ) -> float:
-    """The moment at which *done* was seen. Raises BenchError after *seconds*, or when one of *processes* has failed."""
+    """Poll *done*; return the time when it is true. Raises BenchError after *seconds*, or if a process failed."""
     end = time.perf_counter() + seconds
     looked = 0.0
     while not done():
@@ -146,7 +146,7 @@ def _name(process: subprocess.Popen[bytes]) -> str:
 
 
 def size(path: Path) -> int:
-    """Bytes in the file at *path*; 0 when there is none."""
+    """Bytes in the file at *path*; 0 without a file."""
     try:
         return os.stat(path).st_size
     except FileNotFoundError:
@@ -158,13 +158,13 @@ def mib(length: int) -> str:
 
 
 def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
-    """User plus system time of *process* so far, and of the workers that it has."""
+    """User plus system time of *process* and its workers so far."""
     pids = (process.pid, *children(process.pid))
     return sum(map(_cpu_seconds, pids))
 
 
 def children(pid: int) -> list[int]:
-    """The processes that *pid*'s first thread has started and that run, in that order."""
+    """The running child processes of *pid*'s first thread, oldest first."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
@@ -174,24 +174,24 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def memory_mib(process: subprocess.Popen[bytes], field: str = "VmHWM") -> float:
-    """*field* of the memory of *process*: VmHWM is the largest resident size so far, VmRSS the present one.
+    """MiB of memory of *process*, by *field*: VmHWM is the peak resident size, VmRSS the present one.
 
-    Not the maximum that wait4 tells of a child: in that is what this process had when it made the child.
+    wait4's maximum is no substitute: for a child it includes this process's size at the fork.
     """
     return memory_of(process.pid, field)
 
 
 def memory_of(pid: int, field: str) -> float:
-    """As ``memory_mib``, of the process with number *pid*."""
+    """As ``memory_mib``, for the process *pid*; nan if it has ended."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) / 1024
-    return float("nan")  # it has ended
+    return float("nan")  # a process that has ended has no memory fields
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Two directories of one run of the bench: one in memory if there is room there, one on a disk."""
+    """Two directories of one run of the bench: one in memory, if there is room, and one on a disk."""
 
     memory: Path
     disk: Path
@@ -199,7 +199,7 @@ class Places:
 
 @contextlib.contextmanager
 def places(need: int, disk: Path | None) -> Iterator[Places]:
-    """Temporary directories with room for *need* bytes each; removed at the end. Raises BenchError."""
+    """Yield temporary directories with room for *need* bytes each, and remove them at the end. Raises BenchError."""
     shm = Path("/dev/shm")
     in_memory = shm if shm.is_dir() and shutil.disk_usage(shm).free > need else Path(tempfile.gettempdir())
     on_disk = disk or next((p for p in (Path(tempfile.gettempdir()), PROJECT) if filesystem(p) != "tmpfs"), None)
@@ -215,7 +215,7 @@ def places(need: int, disk: Path | None) -> Iterator[Places]:
 
 
 def filesystem(path: Path) -> str:
-    """The type of the file system that *path* lies on, as the kernel calls it."""
+    """The kernel's name for the type of *path*'s file system."""
     device = os.stat(path).st_dev
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         fields = line.split()
@@ -225,7 +225,7 @@ def filesystem(path: Path) -> str:
 
 
 def touch(directory: Path, length: int) -> Path:
-    """A file of *length* bytes; when it is removed, the next file there finds memory that the machine holds already."""
+    """Write a file of *length* bytes; after its removal the next file finds memory that the machine already has."""
     path = directory / "touched"
     with open(path, "wb", buffering=0) as file:
         for _ in range(0, length, 1 << 20):
@@ -235,7 +235,7 @@ def touch(directory: Path, length: int) -> Path:
 
 @contextlib.contextmanager
 def scratch(parent: Path) -> Iterator[Path]:
-    """A directory for one round, removed at its end."""
+    """Yield a directory for one round, and remove it at the end."""
     path = Path(tempfile.mkdtemp(dir=parent))
     try:
         yield path
@@ -244,7 +244,7 @@ def scratch(parent: Path) -> Iterator[Path]:
 
 
 def _remove(path: Path) -> None:
-    """Remove *path*. The workers of a receiver that was killed write for a moment after it."""
+    """Remove *path*, with retries, because the workers of a killed receiver write for a moment longer."""
     for _ in range(_ENDING):
         with contextlib.suppress(OSError):
             shutil.rmtree(path)

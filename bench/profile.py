@@ -28,13 +28,13 @@ from pathlib import Path
 from bench import bulk, content, page, processes
 
 BYTES = 512 << 20
-LINES = 2000  # by themselves, each after the one before is stored
+LINES = 2000  # single lines, each sent once the line before is stored
 _MOST = 12  # rows of a table
 
 
 @contextlib.contextmanager
 def _round(work: Path, profiles: bool = False) -> Iterator[tuple[dict[str, processes.Process], Path]]:
-    """Both processes of a round that has not begun, by name, and the root."""
+    """Start both processes of a round; yield them by name, and the root."""
     root, ready, store = work / "root", work / "ready", work / "store"
     root.mkdir()
     (root / "first.txt").write_bytes(content.line(1))
@@ -53,7 +53,7 @@ def _round(work: Path, profiles: bool = False) -> Iterator[tuple[dict[str, proce
 
 
 def _bulk(work: Path, root: Path, both: dict[str, processes.Process]) -> None:
-    """Send the file that lies beside *work*."""
+    """Send the file beside *work*."""
     os.link(work.parent / "source", root / bulk.LOG)
     journal = work / "store" / "bench" / "site" / f".{bulk.LOG}.journal"
     stored = journal.with_name(bulk.LOG)
@@ -83,7 +83,7 @@ _ROUNDS: tuple[tuple[str, int, Send], ...] = (("MiB of bulk", BYTES >> 20, _bulk
 
 
 def _watched(send: Send, parent: Path, *instrument: str) -> dict[str, Path]:
-    """Run *instrument* on each process, with its pid and a file for what it says; the files."""
+    """Run *instrument* on each process, with its pid and an output file. Returns the output files by process."""
     with processes.scratch(parent) as work, _round(work) as (both, root):
         said = {name: parent / f"{instrument[0]}-{name}" for name in both}
         watching = []

@@ -1,11 +1,11 @@
-"""``flarelog`` under cProfile, from when it was imported to its end: ``python -m bench.profiled FILE COMMAND ...``."""
+"""``flarelog`` under cProfile, from after its imports to its end: ``python -m bench.profiled FILE COMMAND ...``."""
 
 from __future__ import annotations
 
 import cProfile
 import sys
 
-from flarelog.cli import main, serve, sidecar  # what a process imports is not counted
+from flarelog.cli import main, serve, sidecar  # imported before the profile begins
 
 __all__ = ("serve", "sidecar")
 

@@ -1,8 +1,8 @@
-"""The limit: a file over one TCP connection into a file, with nothing around it.
+"""The limit: a plain copy of a file over one TCP connection.
 
 The sender fills one buffer with ``readinto`` and sends it with ``sendall``; the receiver fills one with ``recv_into``
-and writes what came. With ``--crc`` both continue a CRC-32 over all bytes, as flarelog does. Neither ends by itself:
-whoever started them looks at what they used first.
+and writes it. With ``--crc`` both compute a CRC-32 over all bytes, as flarelog does. Neither exits by itself, so that
+the bench can read their usage first.
 
     python -m bench.raw serve READY-FILE FILE [--crc]
     python -m bench.raw send HOST:PORT FILE [--crc]

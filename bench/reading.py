@@ -1,9 +1,9 @@
-"""Reading: what ``follow`` costs while eight sites write, how soon there is something to see, and how fast ``logs`` is
-with a pattern that matches little.
+"""Reading: the cost of ``follow`` while eight sites write, the time to its first output, and the rate of ``logs`` with
+a pattern that matches few lines.
 
-The share of a core is user plus system time of the reading process alone, from /proc, while lines come; every line that
-was written must have been shown in the end. First output is from the start of the process to its first byte; as in an
-installed package, its modules are compiled by then.
+The share of a core is user plus system time of the reading process alone, from /proc, while lines come; in the end
+every written line must have been shown. First output is the time from the start of the process to its first byte, with
+its modules compiled, as in an installed package.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from bench import content, processes
 from bench.results import Row
 
 SITES = 8
-LINES = 20_000  # a second, of all sites
-_BATCHES = 50  # a second, of each site: so often a writer writes
+LINES = 20_000  # a second, of all sites together
+_BATCHES = 50  # writes a second, of each site
 _LOG = "log.txt"
 _RARE = "MiB 77 "
 
 
 def measure(source: Path, places: processes.Places, rounds: int, seconds: float) -> list[Row]:
-    """*source*, in ``places.memory``, is what ``logs`` looks through; ``follow`` reads for *seconds*."""
+    """Rows of all measurements. *source*, in ``places.memory``, is the log of ``logs``; ``follow`` runs *seconds*."""
     size = source.stat().st_size
     shares: dict[str, list[float]] = {"--receiver": [], "--store": []}
     peaks: dict[str, list[float]] = {"--receiver": [], "--store": []}
@@ -71,7 +71,7 @@ def _where(work: Path, address: str, where: str) -> tuple[str, str]:
 
 
 def _followed(work: Path, where: str, seconds: float) -> tuple[float, float, float]:
-    """Share of a core, seconds to the first output, MiB."""
+    """(share of a core, seconds to the first output, MiB)."""
     with contextlib.ExitStack() as stack:
         receiver, address = stack.enter_context(processes.serve(work, "memory"))
         roots = [work / f"site-{number}" for number in range(SITES)]
@@ -87,7 +87,7 @@ def _followed(work: Path, where: str, seconds: float) -> tuple[float, float, flo
         assert follower.stdout is not None
         counted = [
             os.read(follower.stdout.fileno(), 1 << 16).count(b"\n") - SITES
-        ]  # of the lines that are written later
+        ]  # without the first line of each site
         first = time.perf_counter() - began
         drain = threading.Thread(target=_count, args=(follower.stdout.fileno(), counted), daemon=True)
         drain.start()
@@ -105,7 +105,7 @@ def _count(fd: int, counted: list[int]) -> None:
 
 
 def _write(roots: list[Path], seconds: float) -> int:
-    """Write so many lines a second; how many it were."""
+    """Write LINES lines a second into *roots* for *seconds*. Returns the number of lines."""
     lines = [each for each in map(content.line, range(1, 100_000)) if b"\r" not in each and each.count(b"\n") == 1]
     each = LINES // SITES // _BATCHES
     written, begin = 0, time.perf_counter()
@@ -121,13 +121,13 @@ def _write(roots: list[Path], seconds: float) -> int:
 
 
 def _searched(work: Path, address: str, where: str) -> tuple[float, float]:
-    """Seconds and MiB of one search."""
+    """(seconds, MiB) of one search."""
     began = time.perf_counter()
     with reader("logs", "bench", *_where(work, address, where), "-i", _RARE) as process:
         assert process.stdout is not None
         output, peak = [b""], 0.0
         while True:
-            peak = max(peak, processes.memory_mib(process))  # nan while it begins and when it has ended
+            peak = max(peak, processes.memory_mib(process))  # nan before its start and after its end
             if select.select([process.stdout], [], [], 0.02)[0]:
                 output.append(os.read(process.stdout.fileno(), 1 << 20))
                 if not output[-1]:

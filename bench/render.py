@@ -1,7 +1,7 @@
-"""Lines that a view makes a second, in one process: plain ones, with bars among them, of container records.
+"""Render: lines that a view makes a CPU second, in one process: plain lines, lines with bars, container records.
 
-Candidates take turns. Plain lines are what the fast path is for; ``split`` is the least that anybody could do: decode,
-and split at LF. CPU seconds and not those of the clock: nothing here waits.
+Candidates take turns. Plain lines use the fast path; ``split`` is the lower bound: decode, and split at LF. CPU seconds
+are counted, because nothing here waits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bench.results import Row
 from flarelog.render.container import Renderer
 from flarelog.render.screen import Screen
 
-PIECE = 1 << 18  # bytes: what the command reads at once
+PIECE = 1 << 18  # bytes of a read, as in the command
 
 
 def measure(count: int, rounds: int) -> list[Row]:

@@ -1,4 +1,4 @@
-"""One row of the table, and the facts of the machine that it was measured on."""
+"""The rows of the table, and the facts of the machine that they were measured on."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _HEADER = ("measurement", "of", "median (min-max)", "CPU s/GB sender / receiver"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Medians over rounds, with all samples in the order in which they were taken."""
+    """One row: the median over rounds, with all samples in order."""
 
     measurement: str
     of: str
     unit: str
-    samples: Sequence[float]  # none when it could not be taken: then the note says why
+    samples: Sequence[float]  # empty if the measurement failed: then the note has the reason
     cpu: tuple[float, ...] = ()  # seconds per 10^9 bytes: sender, receiver
-    rss: tuple[float, ...] = ()  # MiB, largest of all rounds: sender, receiver
-    ratios: Mapping[str, float] = field(default_factory=dict)  # of medians of this run; more is better in each
+    rss: tuple[float, ...] = ()  # MiB, peak of all rounds: sender, receiver
+    ratios: Mapping[str, float] = field(default_factory=dict)  # of this run's medians; more is better
     note: str = ""
 
     @property
@@ -49,7 +49,7 @@ class Row:
 
 
 def row_of(record: Mapping[str, Any]) -> Row:
-    """What ``Row.record`` was made of; of an older record what it has."""
+    """The row of a ``Row.record``; an older record may lack fields."""
     known = {name: record[name] for name in Row.__slots__ if name in record}
     return Row(**{**known, "note": record.get("note") or record.get("compared", "")})
 
@@ -67,7 +67,7 @@ def largest(samples: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """*rows* as one Markdown table."""
+    """Format *rows* as a Markdown table."""
     cells = [_HEADER, *(row.cells() for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(_HEADER))]
     lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |" for row in cells]

@@ -1,9 +1,9 @@
-"""Running: what a command pays for what it says, and for being started, below ``flarelog run`` and beside others.
+"""Running: the overhead of ``flarelog run`` for a command's writes and its start, beside alternatives.
 
-A writer makes many writes of 100 bytes, each a system call, and takes the time of them itself. Candidates take turns:
-straight into a file, through tee into a file, below script, and below flarelog run with and without a copy into a file.
-The spooler is looked at while another command sleeps that has written much: its CPU time, and its proportional memory
-(PSS), because it shares most of its pages with the process that it is a fork of.
+A writer makes many writes of 100 bytes, each a system call, and times them itself. Candidates take turns: into a file,
+through tee into a file, below script, and below flarelog run with and without a copy into a file. The spooler is
+measured while another command sleeps that has written much: its CPU time, and its proportional memory (PSS), because a
+fork shares most of its pages with its parent.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def measure(places: processes.Places, writes: int, length: int, rounds: int) -> 
 
 
 def _candidates(work: Path) -> dict[str, Callable[[list[str]], tuple[list[str], str]]]:
-    """By name: the command line for a writer, and where its stdout goes."""
+    """By name: a function from the writer's command to (command line, file for its stdout)."""
     out = str(work / "out")
 
     def run(*args: str) -> Callable[[list[str]], tuple[list[str], str]]:
@@ -131,7 +131,7 @@ def _call(command: list[str], out: str) -> None:
 
 
 def _forks(pid: int) -> Iterator[int]:
-    """The children of *pid* that are forks of it."""
+    """The children of *pid* that are forks without an exec."""
     own = Path(f"/proc/{pid}/cmdline").read_bytes()
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         if Path(f"/proc/{child}/cmdline").read_bytes() == own:

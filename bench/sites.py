@@ -1,15 +1,13 @@
-"""Sites: what one receiver costs that gets a few lines a second from each of very many sites, durability memory.
+"""Sites: the cost of one receiver for a few lines a second from each of very many sites, durability memory.
 
-The sites live in a few processes (crowd.py), each with a connection and a log of its own. They are told to be nice, so
-that the receiver gets its turn before them: in real life they are elsewhere. Ten more sites (probes.py), with real
-sidecars, are the probes: this process appends their lines and sees when they are stored, as in latency.py. After
-everybody has begun there are windows of some seconds; each gives a sample: CPU of the receiver and of the crowd, how
-many lines were stored, and the probes' latencies.
+The sites run in a few processes (crowd.py), each with its own connection and log. The processes are niced below the
+receiver, because real sites run on other machines. Ten more sites (probes.py), with real sidecars, are the probes: this
+process appends their lines and polls until they are stored, as in latency.py. Once every site has begun the windows of
+some seconds start. Each gives a sample: CPU of the receiver and of the crowd, lines stored, the probes' latencies.
 
-Where the crowd cannot write as many lines as it should, the row of what was stored shows it, and the receiver's CPU is
-of that many; microseconds a line depend on it less. A receiver keeps descriptors for each site: where one process may
-not have as many, the receiver has workers, as the row says; the windows are longer then, since lines are gathered
-for seconds.
+If the crowd cannot write all of its lines, the row of stored lines shows it, and the receiver's CPU is for fewer lines;
+microseconds a line depend on it less. A receiver keeps descriptors for each site. Where the limit of one process is too
+low, the receiver has workers, as the row says, and the windows are longer, because lines are gathered for seconds.
 """
 
 from __future__ import annotations
@@ -26,12 +24,12 @@ from bench import crowd, latency, processes
 from bench.results import Row
 
 PROBES = 10
-_SETTLE = (5.0, 25.0)  # seconds until the pace is what the load needs: of one process, and where it takes several
+_SETTLE = (5.0, 25.0)  # seconds until the pace has adapted to the load: with one process, with several
 _DESCRIPTORS_OF_A_SITE = 3
 
 
 def measure(places: processes.Places, crowds: Sequence[tuple[int, int]], seconds: float, windows: int) -> list[Row]:
-    """Rows of each of *crowds*, so many sites with so many lines a second each, of *windows* windows of *seconds*."""
+    """Rows of each of *crowds*, (sites, lines a second and site), over *windows* windows of *seconds*."""
     rows = []
     for sites, rate in crowds:
         workers = -(-_DESCRIPTORS_OF_A_SITE * sites // (resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 500))
@@ -48,7 +46,7 @@ def of_crowd(
     workers: int = 1,
     serving: Sequence[str] = (),
 ) -> list[Row]:
-    """Rows of one crowd. *serving*: more options of the receiver."""
+    """Rows of one crowd. *serving*: further options of the receiver."""
     with (
         processes.scratch(places.memory) as work,
         _crowded(work, sites, rate, workers, serving) as (receiver, crowds, logs),
@@ -57,7 +55,7 @@ def of_crowd(
         stored = [work / "store" / "bench" / f"site-{number}" / crowd.LOG for number in range(sites)]
         sizes = [processes.size(path) for _, path in logs]
         taken: dict[str, list[float]] = {"cpu": [], "crowd": [], "lines": [], "p50": [], "p99": []}
-        every = 1 / (PROBES * rate)  # seconds between two lines of the probes: each has as many as any site
+        every = 1 / (PROBES * rate)  # seconds between lines of the probes: each has the rate of a site
         for _ in range(windows):
             used = [processes.cpu_seconds(process) for process in (receiver.process, *crowds)]
             begin, before = time.perf_counter(), _total(stored)
@@ -94,7 +92,7 @@ def of_crowd(
 
 
 class _Receiver:
-    """The process with its workers, and what they had before anybody came."""
+    """The receiver's process with its workers, and their memory and descriptors before any site connected."""
 
     def __init__(self, process: processes.Process) -> None:
         self.process = process
@@ -102,7 +100,7 @@ class _Receiver:
         self.first_memory, self.first_descriptors = self.memory(), self.descriptors()
 
     def memory(self) -> float:
-        """MiB that are resident."""
+        """MiB resident."""
         return sum(processes.memory_of(pid, "VmRSS") for pid in self._pids)
 
     def descriptors(self) -> int:
@@ -117,7 +115,7 @@ def _total(stored: list[Path]) -> int:
 def _crowded(
     work: Path, sites: int, rate: int, workers: int = 1, serving: Sequence[str] = ()
 ) -> Iterator[tuple[_Receiver, list[processes.Process], list[tuple[int, Path]]]]:
-    """The receiver, the crowd's processes, and the probes' logs as latency.follow wants them, when all have begun."""
+    """Yield the receiver, the crowd's processes, and the probes' logs for latency.follow, once all have begun."""
     roots = work / "roots"
     roots.mkdir()
     limited = ("connections", "peer-connections", "sites", "streams", "peer-calls", "peer-opens")

@@ -1,9 +1,9 @@
 """The baseline of the bulk measurement: a producer that sends 64 KiB, waits for the answer, and sends the next.
 
-Plain grpcio and nothing else: a unary call of a protobuf message with an offset and the bytes, encoded and decoded by
-the generated code, to a server that writes the bytes to its file before it answers. No checksum, no journal, no
-discovery: what such a design can give at best. Of blocking and asyncio clients with thread-pool (one and four threads)
-and asyncio servers this pair was the fastest, by a tenth.
+It is plain grpcio: a unary call with a protobuf message of an offset and the bytes, encoded and decoded by the
+generated code, to a server that writes the bytes to its file before it answers. It has no checksum, no journal and no
+discovery: the best case of such a design. Of blocking and asyncio clients with thread-pool (one and four threads) and
+asyncio servers this pair was the fastest, by a tenth.
 
     python -m bench.stop_and_wait serve READY-FILE FILE
     python -m bench.stop_and_wait send HOST:PORT FILE

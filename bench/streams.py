@@ -1,10 +1,9 @@
 """Streams: the same bytes in 1, 8, 100 and 1,000 logs of one site, and 64 KiB in each of 10,000; with durability
 memory, in memory.
 
-As a bulk round (bulk.py), but the logs appear all at once, and the clock starts when the first of them does: finding
-them is counted. It ends when each journal has the seal. Bare gRPC (bare_files.py) carries the 10,000 small ones as
-well. rsyslog gets a part of the bytes in as many files, and writes all of them into one; its clock ends when that has
-every byte.
+A round is a bulk round (bulk.py), but all logs appear at once, and the clock starts with the first: their discovery
+counts. It ends when each journal has the seal. Bare gRPC (bare_files.py) carries the 10,000 small logs too. rsyslog
+gets a part of the bytes in as many files, and writes them all into one file; its clock ends when that file is complete.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from bench import bulk, content, peers, processes
 from bench.results import Row
 
 COUNTS = (1, 8, 100, 1000)
-MOST, SMALL = 10_000, 64 << 10  # logs, and bytes of each
+MOST, SMALL = 10_000, 64 << 10  # logs, and bytes of a log
 PEERS_COUNTS = (1, 100, 1000)
-PEERS_SHARE = 8  # what part of the bytes rsyslog gets: it takes so long
+PEERS_SHARE = 8  # the divisor of rsyslog's bytes: it is slow
 
 
 def measure(places: processes.Places, total: int, rounds: int) -> list[Row]:
-    """*total* bytes in all; the ratio of each row is to one stream."""
+    """Rows for *total* bytes in each number of logs; a row's ratio is to one stream."""
     sizes = [(count, total // count) for count in COUNTS] + [(MOST, SMALL)]
     bare = partial(_round_of_bare, SMALL, MOST, places=places)
     theirs = [(count, total // PEERS_SHARE // count) for count in PEERS_COUNTS]
@@ -119,7 +118,7 @@ def _round_of_bare(length: int, count: int, work: Path, places: processes.Places
         address = processes.address(receiver, ready)
         with processes.python("bench.bare_files", "send", address, root, talk=work / "send.err") as sender:
             both = (sender, receiver)
-            time.sleep(1.0)  # it watches by now
+            time.sleep(1.0)  # until it watches the directory
             os.rename(sources / "first.txt", root / "first.txt")
             processes.wait_for(lambda: processes.size(store / "first.txt") > 0, 30, "the first log", *both)
             time.sleep(0.2)
@@ -141,7 +140,7 @@ def _timed(
     for number in range(count):
         os.rename(sources / f"log-{number}.txt", root / f"log-{number}.txt")
     begun()
-    for number in range(count):  # one after the other: all of them are looked at once more than needed at most
+    for number in range(count):  # in order, so that each journal is checked at most once more than needed
         journal = site / f".log-{number}.txt.journal"
         left = begin + bulk.LONGEST - time.perf_counter()
         processes.wait_for(partial(bulk.sealed, journal), left, f"{count} seals", *both, every=0.002)

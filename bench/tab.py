@@ -1,4 +1,4 @@
-"""A page in Chromium: what each measurement of it begins with."""
+"""Open the page in Chromium, for all its measurements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench import content, processes
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
-# In the page: when *count* elements that *what* selects are drawn, in ms since the page was asked for.
+# In the page: when *count* elements that *what* selects are drawn, in ms since the request of the page.
 _DRAWN = """([what, count]) => new Promise((done) => {
     const look = () => document.querySelectorAll(what).length >= count
         ? requestAnimationFrame(() => setTimeout(() => done(performance.now())))
@@ -25,7 +25,7 @@ _DRAWN = """([what, count]) => new Promise((done) => {
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A page over a receiver, and who has logged in there."""
+    """A running page: its address, its process, and a function that gives a login address."""
 
     url: str
     web: processes.Process
@@ -39,7 +39,7 @@ def drawn(page: Page, url: str, what: str, count: int) -> float:
 
 
 def visitor(stack: contextlib.ExitStack, browser: Browser, shown: Shown, path: str) -> Page:
-    """Somebody else, who has logged in and sees rows at *path*."""
+    """Another user's tab, logged in, that shows rows at *path*."""
     page = stack.enter_context(browser.new_context()).new_page()
     page.goto(shown.login())
     page.wait_for_selector("runs-page")
@@ -65,14 +65,14 @@ def stored(work: Path, receiver: str, root: Path, site: str) -> None:
 
 @contextlib.contextmanager
 def page_of(work: Path, *where: str | Path, name: str = "web") -> Iterator[Shown]:
-    """*where*: the option that says what it reads."""
+    """Run the page. *where*: its source, as an option."""
     with processes.web(work, *where, name=name) as (web, address):
         yield Shown(f"http://{address}", web, partial(processes.login, address))
 
 
 @contextlib.contextmanager
 def session(browser: Browser, shown: Shown) -> Iterator[tuple[BrowserContext, Any]]:
-    """A browser that has logged in, and its cookies."""
+    """Yield a browser context that has logged in, and its cookies."""
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(shown.login())

@@ -1,7 +1,7 @@
-"""A receiver of one process and of two (``serve --workers 2``), while eight sites send as much as it takes.
+"""A receiver of one process and of two (``serve --workers 2``), while eight sites send as fast as it accepts.
 
-On a machine with two cores the sites would be what limits it. So each of the receiver's processes gets a part of a
-core, by a control group, and it is the receiver; where none can be made, for want of rights, that is said.
+On a machine with two cores the sites would be the bottleneck. So a control group limits each of the receiver's
+processes to a part of a core; without the rights for it the row says so.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from bench.results import Row
 
 SITES = 8
 SENDERS = 2  # processes that send
-PART = 0.3  # of a core, of each of the receiver's processes
+PART = 0.3  # of a core, for each of the receiver's processes
 _GROUPS = Path("/sys/fs/cgroup")
 _PERIOD = 20_000  # microseconds
 _SETTLE = 1.0  # seconds
 _KINDS = {"lines": (100, "messages/s"), "bulk": (256 << 10, "MB/s")}  # bytes of a chunk
 _CANDIDATES = {"one process": (1, 1), "two workers": (2, 1), "two workers, calls passed on": (2, 0)}
-"""(processes, whether the sites go to the one that has them)"""
+"""(processes, whether the sites move to the process that has them)"""
 
 
 def measure(places: processes.Places, seconds: float, rounds: int) -> list[Row]:
-    """Rows of each kind and candidate; windows of *seconds*."""
+    """Rows for each kind and candidate, over windows of *seconds*."""
     rows = []
     for kind, (chunk, unit) in _KINDS.items():
         taken: dict[str, list[tuple[float, float]]] = {name: [] for name in _CANDIDATES}
@@ -51,7 +51,7 @@ def measure(places: processes.Places, seconds: float, rounds: int) -> list[Row]:
 
 
 def _round(work: Path, count: int, moves: int, chunk: int, seconds: float) -> tuple[float, float, bool]:
-    """(what came a second, CPU for it, whether the processes were limited)."""
+    """(rate, CPU, whether the processes were limited)."""
     options = ["--workers", str(count)] if count > 1 else []
     with contextlib.ExitStack() as stack:
         receiver, address = stack.enter_context(processes.serve(work, "memory", *options))
@@ -78,7 +78,7 @@ def _round(work: Path, count: int, moves: int, chunk: int, seconds: float) -> tu
 
 @contextlib.contextmanager
 def _limited(pid: int) -> Iterator[bool]:
-    """Give process *pid* PART of a core meanwhile; False where that cannot be done."""
+    """Limit process *pid* to PART of a core inside the block; False if that is not possible."""
     quota, old = int(PART * _PERIOD), _GROUPS / "cpu"
     group = (old if old.is_dir() else _GROUPS) / f"flarelog-bench-{os.getpid()}-{pid}"
     try:
@@ -99,7 +99,7 @@ def _limited(pid: int) -> Iterator[bool]:
     try:
         yield limited
     finally:
-        with contextlib.suppress(OSError):  # its processes may have ended, or not
+        with contextlib.suppress(OSError):  # the process may have ended
             (group.parent / "cgroup.procs").write_text(str(pid))
         with contextlib.suppress(OSError):
             group.rmdir()

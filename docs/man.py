@@ -1,4 +1,4 @@
-"""Writes docs/flarelog.1, the manual page, from the help of the commands: python -m docs.man, or make man."""
+"""Write docs/flarelog.1, the manual page, from the commands' help: python -m docs.man, or make man."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ EXIT_CODES = (
 
 
 def escaped(text: str) -> str:
-    """*text* as roff shows it: no character of it is a request."""
+    """Escape *text* for roff, so that no character is a request."""
     text = text.replace("\\", r"\e").replace("-", r"\-")
     return re.sub(r"^([.'])", r"\\&\1", text, flags=re.MULTILINE)
 
 
 def commands(group: click.Group, *before: str) -> Iterator[tuple[str, click.Context]]:
-    """Each command by its full name, a group before what is in it."""
+    """Each command by its full name, a group before its commands."""
     parent = click.Context(group, info_name=" ".join(before))
     for name in group.list_commands(parent):
         command = group.get_command(parent, name)
@@ -45,7 +45,7 @@ def commands(group: click.Group, *before: str) -> Iterator[tuple[str, click.Cont
 
 
 def paragraphs(text: str) -> Iterator[str]:
-    """The help *text*: paragraphs that are filled, and, after the mark \\b, lines that stay as they are."""
+    """The help *text* in roff: filled paragraphs, and, after the mark \\b, verbatim lines."""
     for part in re.split(r"\n\s*\n", text.strip()):
         lines = part.strip("\n").splitlines()
         if lines and lines[0].strip() == "\b":

@@ -1,8 +1,8 @@
-"""Takes the pictures in README and docs/web.md: ``make picture`` writes ``docs/follow.svg`` and pictures of the page.
+"""Make the pictures in README and docs/web.md: ``make picture`` writes ``docs/follow.svg`` and pictures of the page.
 
-Everything in it happened: a receiver and five sidecars run, this program writes into their logs, renames one, truncates
-another while the receiver is gone, and ``flarelog follow`` runs in a pseudo-terminal. What a terminal emulator shows of
-its output at the end is drawn, character by character, in the colours that it has.
+The events are real: a receiver and five sidecars run, this program writes into their logs, renames one, truncates
+another while the receiver is down, and ``flarelog follow`` runs in a pseudo-terminal. The final screen of a terminal
+emulator is drawn, character by character, in its colours.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ COLOURS = {
     "brightmagenta": "#e6bcff", "brightcyan": "#96f0f0", "brightwhite": "#ffffff",
 }  # fmt: skip
 GROUND, BAR, TITLE = "#1c1f24", "#2b2f36", "#a5abb5"
-WIDTH, HEIGHT, MARGIN, TOP = 8.0, 18, 14, 34  # of a character, around them, and of the window's title, in pixels
+WIDTH, HEIGHT, MARGIN, TOP = 8.0, 18, 14, 34  # in pixels: a character, the margin, the window's title
 
 
 class Scene:
-    """The logs of the sites, below *root*."""
+    """The sites' logs below *root*."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -100,7 +100,7 @@ def play(scene: Scene, stop_receiver: Callable[[], None], start_receiver: Callab
     for number in range(20):
         scene.raw("boston/train.log", f"step {number}: what nobody has sent yet\n")
     time.sleep(2)
-    os.truncate(scene.root / "boston/train.log", 0)  # as somebody's clean-up job does
+    os.truncate(scene.root / "boston/train.log", 0)  # as a clean-up job does
     say("boston/train.log", "the disk was full: somebody emptied this log", "WARNING")
     start_receiver()
     time.sleep(6)
@@ -122,7 +122,7 @@ def play(scene: Scene, stop_receiver: Callable[[], None], start_receiver: Callab
 
 
 class Terminal:
-    """*command* in a pseudo-terminal, and what is to be seen on it."""
+    """*command* in a pseudo-terminal, with its screen."""
 
     def __init__(self, command: list[str], **variables: str) -> None:
         self.screen = pyte.Screen(COLUMNS, ROWS)
@@ -160,7 +160,7 @@ class Terminal:
 
 
 def drawn(rows: list[list[pyte.screens.Char]], title: str) -> str:
-    """An SVG of a window that shows *rows*."""
+    """Draw a window with *rows* as SVG."""
     width, height = COLUMNS * WIDTH + 2 * MARGIN, ROWS * HEIGHT + TOP + MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height}" width="{width:g}" height="{height}" '
@@ -190,7 +190,7 @@ def drawn(rows: list[list[pyte.screens.Char]], title: str) -> str:
 
 @contextlib.contextmanager
 def receiver(work: Path, listen: str = "127.0.0.1:0") -> Iterator[str]:
-    """A receiver, and its address."""
+    """Run a receiver; yield it and its address."""
     ready = work / "ready"
     ready.unlink(missing_ok=True)
     command = ("flarelog", "serve", "--store", work / "store", "--listen", listen, "--ready-file", ready)
@@ -199,7 +199,7 @@ def receiver(work: Path, listen: str = "127.0.0.1:0") -> Iterator[str]:
 
 
 def take_page(receiver: str, work: Path) -> None:
-    """Write the pictures of the page of RUN, which *receiver* holds, for docs/web.md."""
+    """Write the pictures of the page for docs/web.md, with RUN from *receiver*."""
     ready = work / "page"
     command = ("flarelog", "web", "--receiver", receiver, "--listen", "127.0.0.1:0", "--ready-file", ready)
     with processes.python(*command, talk=work / "web.err") as process:
@@ -219,13 +219,13 @@ def take_page(receiver: str, work: Path) -> None:
                 page = logged_in(browser, address, look)
                 page.goto(f"http://{address}{place}")
                 page.locator(wait).first.wait_for()
-                page.wait_for_timeout(1500)  # bars and lanes of some seconds
+                page.wait_for_timeout(1500)  # until bars and lanes have some seconds
                 page.screenshot(path=PICTURES / f"{name}.png")
             browser.close()
 
 
 def logged_in(browser: Browser, address: str, look: dict[str, Any]) -> Page:
-    """One that is logged in."""
+    """A page that is logged in."""
     page: Page = browser.new_context(**look).new_page()
     login = (sys.executable, "-m", "flarelog", "web", "login", "--listen", address)
     page.goto(subprocess.run(login, capture_output=True, text=True, check=True).stdout.strip())

@@ -1,7 +1,7 @@
-"""Takes the picture of a report in README: ``make picture`` writes ``docs/report.svg``.
+"""Make the picture of a report in README: ``make picture`` writes ``docs/report.svg``.
 
-Everything in it happened: a receiver and seven sidecars run, this program writes into their logs for most of a minute,
-rotates one, truncates another while the receiver is gone, kills the sidecar of a third, and a command.
+The events are real: a receiver and seven sidecars run, this program writes into their logs for most of a minute,
+rotates one, truncates another while the receiver is down, kills the sidecar of a third, and a command.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def say(root: Path, site: str, text: str) -> None:
 
 
 def play(root: Path, moments: dict[int, Callable[[], object]]) -> None:
-    """Five rounds of nine seconds; after so many tenths of a second, what *moments* have for it."""
+    """Write logs for five rounds of nine seconds; *moments* has an action for some tenths of a second."""
     writing = [site for site in SITES if site != "server"]
     for tenth in range(450):
         number, within = divmod(tenth, 90)
@@ -76,7 +76,7 @@ def main() -> None:
             (root / "boston/log.txt").touch()
 
         def truncate() -> None:
-            os.truncate(root / "kyoto/log.txt", 0)  # as somebody's clean-up job does
+            os.truncate(root / "kyoto/log.txt", 0)  # as a clean-up job does
 
         def kill() -> None:
             program = "import os, time; print('step 1', flush=True); time.sleep(1); os.kill(os.getpid(), 9)"

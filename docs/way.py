@@ -1,9 +1,8 @@
-"""Draws the way of a line, from a file at a site to a screen: ``make way`` writes ``docs/way.svg``.
+"""Draw the way of a line, from a file at a site to a screen: ``make way`` writes ``docs/way.svg``.
 
-The picture is made from the code. A station is a function: its name is looked up, the first sentence of its docstring
-is what the picture says of it, and the room that it stands in is its module's. A station that has moved or is gone ends
-this program with a sentence, and so does a station without a docstring. ``python -m docs.way --check`` writes nothing
-and ends with 1 where the picture is not the one that the code makes.
+The picture is made from the code. A station is a function: the picture shows its name, the first sentence of its
+docstring, and its module's room. A station that has moved or is gone, or that has no docstring, ends this program with
+an error message. ``python -m docs.way --check`` writes nothing, and exits with 1 if the picture is stale.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ PICTURE = Path(__file__).with_name("way.svg")
 
 @dataclass(frozen=True)
 class Lane:
-    """A process, and the stations that a line passes in it, from the first to the last."""
+    """A process, and the stations of a line in it, in order."""
 
     title: str
     colour: str
@@ -82,14 +81,14 @@ LANES = (
     ),
 )
 
-WIDTH, HEIGHT, GAP, MARGIN, TOP = 370, 92, 22, 16, 44  # of a station, between them, and around all, in pixels
-COLUMNS, LINES = 50, 3  # characters of a line of text in a station, and lines at most
+WIDTH, HEIGHT, GAP, MARGIN, TOP = 370, 92, 22, 16, 44  # in pixels: a station, the gap, the margin, the title
+COLUMNS, LINES = 50, 3  # characters of a line in a station, and lines, at most
 
 _ARGUMENT, _ITALIC = re.compile(r"\*(\w+)\*"), r'<tspan font-style="italic">\1</tspan>'
 
 
 def said(station: str) -> str:
-    """The first sentence of the docstring of *station*. Raises SystemExit where there is no such thing."""
+    """The first sentence of the docstring of *station*. Raises SystemExit if there is none."""
     module, _, name = station.partition(":")
     try:
         found: object = import_module(f"flarelog.{module}")
@@ -149,7 +148,7 @@ def drawn() -> str:
             parts += box(station, x, y, lane.colour)
             if row + 1 < len(lane.stations):
                 parts.append(arrow((x + WIDTH // 2, y + HEIGHT), (x + WIDTH // 2, y + step)))
-        if number + 1 < len(LANES):  # over the network, from the last station to the next process's first
+        if number + 1 < len(LANES):  # an arrow over the network, from the last station to the next process's first
             last, edge = TOP + (len(lane.stations) - 1) * step + HEIGHT // 2, x + WIDTH + 3 * GAP // 2
             parts.append(
                 arrow(

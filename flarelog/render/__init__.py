@@ -1,7 +1,6 @@
-"""From the bytes of a log to what a person reads: pure, told its time, and a view that never changes what is stored.
+"""Turn a log's bytes into lines for a person. Pure: callers pass the time, and no view changes the stored bytes.
 
-``container`` takes off what a container runtime put around a log's bytes, ``screen`` makes lines of them as a terminal
-would show them, ``times`` reads a line's own time stamp, ``merge`` puts the lines of several logs in order, ``choose``
-picks and marks lines. ``flarelog view`` reads files into them; whoever follows a receiver feeds them its chunks, a
-``Renderer`` a stream.
+``container`` strips the framing of a container runtime, ``screen`` makes lines as a terminal would show them, ``times``
+parses a line's own time stamp, ``merge`` orders the lines of several logs, ``choose`` filters lines. ``flarelog view``
+feeds them from files; a follower of a receiver feeds them the receiver's chunks, with one ``Renderer`` a stream.
 """

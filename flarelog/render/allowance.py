@@ -1,61 +1,61 @@
-"""What drawing a stream may cost: units of work and bytes of output, both earned by the stream's own bytes.
+"""The budget for drawing a stream: units of work and bytes of output, both earned by the stream's own bytes.
 
 Costs are counted, not timed: the same bytes cost the same on every machine, however they are cut into pieces. A unit is
-about 0.4 microseconds of one core, and a byte earns ``EARNS``: so a MiB takes less than two seconds, whatever it
-holds. Bars of 16 workers, between which the cursor goes up and down at each redraw, need more than three.
-``BURST`` is what a stream may use in advance, and the most that it can have saved.
+about 0.4 microseconds of one core, and a byte earns ``EARNS`` units: a MiB takes less than two seconds, whatever it
+holds. The bars of 16 workers, between which the cursor moves at each redraw, need more than three units a byte.
+``BURST`` is the advance of a stream, and the most that it can save.
 """
 
 from __future__ import annotations
 
 BURST = 1 << 17  # units
-EARNS = 4  # units, for each byte
-DRAWN_AGAIN = 1 << 15  # units that there are after a while in which nothing was drawn: showing it did cost something
-SHOWN = 56  # bytes of output for each byte; what is shown of plain text besides is less than 8
-MOST_SHOWN = 4 << 20  # bytes of output that can have been saved
+EARNS = 4  # units a byte earns
+DRAWN_AGAIN = 1 << 15  # units when drawing resumes; less than BURST, because the undrawn stretch had a cost too
+SHOWN = 56  # bytes of output a byte earns; whole plain lines are not charged and add less than 8
+MOST_SHOWN = 4 << 20  # bytes of output a stream can save
 
-# Units. Whole lines of text cost nothing: they are taken many at a time.
-TOKEN = 14  # of a control sequence, and of the text behind it
-ROUGH = 8  # of a colour
-COLOUR = 5  # of one in a line that has nothing but text besides
-NEW = 14  # of a style that is not among the last ones
-LINE = 22  # of a line that has either, or that begins in a colour
-MOVE = 2  # of the cursor to another row
-PAGE = 10  # of a new page
-TABBED = 6  # of a tab over what is there
-_CELLS = 12  # that are touched for one unit
-_BYTES = 24  # of output for one unit
+# Costs in units. Whole lines of plain text are free, because they are drawn in bulk.
+TOKEN = 14  # a control sequence, with the text behind it
+ROUGH = 8  # a colour in a line that has other control sequences
+COLOUR = 5  # a colour in a line of text and colours alone
+NEW = 14  # a style that is not cached
+LINE = 22  # a line that has control sequences or colours, or begins in a colour
+MOVE = 2  # a cursor move to another row
+PAGE = 10  # a new page
+TABBED = 6  # a tab over existing cells
+_CELLS = 12  # cells touched for one unit
+_BYTES = 24  # bytes of output for one unit
 
 
 class Allowance:
-    """One stream's. ``work``, in units, is below 0 when it was too much; of output no more is spent than there is."""
+    """The budget of one stream. ``work``, in units, is negative once it is overspent; output is never overspent."""
 
     __slots__ = ("_lost", "_said", "begun", "earned", "work")
 
     def __init__(self) -> None:
         self.work = BURST
-        self.earned = 0  # bytes that were taken
-        self.begun = 0  # before the line that is being taken
-        self._lost = 0  # units that could not be saved
-        self._said = 0  # bytes of output
+        self.earned = 0  # bytes of input
+        self.begun = 0  # ``earned`` at the start of the current line
+        self._lost = 0  # units above the most that can be saved
+        self._said = 0  # bytes of output that are spent or can no longer be saved
 
     @property
     def room(self) -> int:
-        """Bytes of output that are left."""
+        """Bytes of output left."""
         return SHOWN * self.earned - self._said
 
     @property
     def spent(self) -> int:
-        """Units that were spent."""
+        """Units spent so far."""
         return BURST + EARNS * self.earned - self._lost - self.work
 
     def earn(self, size: int) -> None:
-        """So many bytes of the stream were taken."""
+        """Credit *size* bytes of input."""
         self.work += EARNS * size
         self.earned += size
 
     def line(self, cost: int = 0) -> None:
-        """A line has ended: what is more than can be saved is lost."""
+        """Charge *cost* units for a line that ended, and drop whatever exceeds the most that can be saved."""
         self.work -= cost
         if self.work > BURST:
             self.have(BURST)
@@ -63,16 +63,16 @@ class Allowance:
         self._said = max(self._said, SHOWN * self.earned - MOST_SHOWN)
 
     def have(self, units: int) -> None:
-        """So many units are left, whatever there were."""
+        """Set the units left to *units*."""
         self._lost += self.work - units
         self.work = units
 
     def touch(self, cells: int) -> None:
-        """So many cells are read or written besides those of text that came."""
+        """Charge *cells* cells that are read or written besides those of new text."""
         self.work -= 1 + cells // _CELLS
 
     def show(self, size: int) -> bool:
-        """Spend *size* bytes of output; False when there are not so many left, and none are spent then."""
+        """Spend *size* bytes of output. False, with nothing spent, when fewer are left."""
         if size > self.room:
             return False
         self._said += size
@@ -81,5 +81,5 @@ class Allowance:
 
 
 def size_of(text: str) -> int:
-    """The bytes that *text* was, and at least; what is a U+FFFD now may have been one."""
+    """The least number of bytes that *text* was decoded from: a U+FFFD counts as one invalid byte."""
     return len(text) if text.isascii() else len(text.encode()) - 2 * text.count("\ufffd")

@@ -1,6 +1,6 @@
-"""Which lines are shown: those that a pattern includes, none that one excludes, with what stands around them.
+"""Choose the lines to show: those that a pattern includes and none excludes, with their context.
 
-Patterns see a line's text without its colours. A line whose time nobody knows is not hidden by a time.
+Patterns see a line's text without its colours. A line of unknown time is never hidden by a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 @frozen
 class Choice:
-    """What to show. A line that one of *exclude* matches is not shown, whatever *include* says."""
+    """The lines to show. *exclude* wins over *include*."""
 
     include: tuple[re.Pattern[str], ...] = ()
     exclude: tuple[re.Pattern[str], ...] = ()
@@ -32,9 +32,9 @@ class Choice:
     after: int = 0
     since: int | None = None  # nanoseconds since 1970
     until: int | None = None
-    level: Level | None = None  # the least
-    shown: int | None = None  # characters of a line at most; it is chosen by all that is read of it
-    split: bool = False  # the rest of them are lines as well, else they are cut off
+    level: Level | None = None  # the lowest level shown
+    shown: int | None = None  # characters of a line to show at most; patterns still see all that was read of the line
+    split: bool = False  # show the characters beyond *shown* as further lines instead of cutting them off
 
     @property
     def everything(self) -> bool:
@@ -42,7 +42,7 @@ class Choice:
         return timeless and not (self.include or self.exclude) and self.level is None
 
     def shortened(self, line: Line | None) -> Iterable[Line | None]:
-        """*line* as it would have been drawn with no more characters than are shown."""
+        """*line* as the screen would have drawn it with a limit of ``shown`` characters."""
         most = self.shown
         if most is None or line is None or isinstance(line, Note) or len(plain(line.text)) <= most:
             return (line,)
@@ -54,7 +54,7 @@ class Choice:
 
 @frozen
 class Arrived:
-    """The offsets in one log from which on its bytes came at a choice's times, or later; None: nobody knows."""
+    """The offsets in one log from which its bytes arrived at a choice's times, or later; None: unknown."""
 
     since: int | None = None
     until: int | None = None
@@ -64,11 +64,11 @@ UNKNOWN = Arrived()
 
 
 class Chooser:
-    """The lines of one log that *choice* wants; *stamped* reads a line's own time.
+    """Filter the lines of one log by *choice*; *stamped* parses a line's own time.
 
-    A line that tells no time has that of the line before it, unless one came before, and the other after, a time that
-    is asked for: then it goes by its arrival. So does a line before which none tells a time. *ahead*: nanoseconds by
-    which the log's clock is ahead.
+    A line without a time stamp inherits the time of the line before it. It goes by its arrival instead when no earlier
+    line has a stamp, or when the two arrived on different sides of a time in *choice*. *ahead*: nanoseconds by which
+    the log's clock is ahead.
     """
 
     def __init__(
@@ -80,16 +80,16 @@ class Chooser:
     ) -> None:
         self._choice, self._stamped = choice, stamped
         self._arrived, self._ahead = arrived, ahead
-        self._at = 0  # the offset of the line whose time is known
+        self._at = 0  # the offset of the last line with a time stamp
         self._before: deque[Line] = deque(maxlen=choice.before)
-        self._after = 0  # lines of context that are still to come
+        self._after = 0  # lines of context still to show
         self._time: int | None = None
-        self._levels = None if choice.level is None else defaultdict[str, Levels](Levels)  # by a line's stream
-        self._gap = self._shown = False  # since the last one that was shown some were not; any was shown
-        self.cut = 0  # lines that nothing matched, and that are longer than what was read of them
+        self._levels = None if choice.level is None else defaultdict[str, Levels](Levels)  # by stdout or stderr
+        self._gap = self._shown = False  # lines were hidden since the last shown one; any line was shown
+        self.cut = 0  # lines without a match that were read only in part
 
     def feed(self, lines: Iterable[Line]) -> Iterator[Line | None]:
-        """Those of *lines* that are shown; None where lines between two groups of them are left out."""
+        """The lines to show; None stands for hidden lines between two groups of context."""
         choice = self._choice
         if choice.everything:
             yield from lines
@@ -130,7 +130,7 @@ class Chooser:
                 self._before.append(line)
 
     def skip(self) -> None:
-        """Lines were left out that nobody wants: those that come next do not follow the last ones."""
+        """Drop the context: lines were skipped between the last fed line and the next."""
         self._before.clear()
         self._after, self._gap = 0, True
 
@@ -156,7 +156,7 @@ class Chooser:
         )
 
     def _is_behind(self, moment: int | None, arrived: int | None, at: int, *, unknown: bool = True) -> bool:
-        """Whether the line at *at*, which tells no time, is of *moment* or later; *unknown*: where nobody knows."""
+        """Whether the line at *at*, without a time stamp, is of *moment* or later; *unknown*: the default."""
         if moment is None:
             return True
         if arrived is not None and (self._time is None or self._at < arrived <= at):
@@ -165,7 +165,7 @@ class Chooser:
 
 
 def patterns(texts: Sequence[str], *, fixed: bool = False, ignore_case: bool = False) -> tuple[re.Pattern[str], ...]:
-    """*texts* as patterns, which match themselves if they are *fixed*. Raises InvalidOption."""
+    """Compile *texts*; with *fixed* each pattern matches its text literally. Raises InvalidOption."""
     found = []
     for text in texts:
         try:
@@ -176,9 +176,9 @@ def patterns(texts: Sequence[str], *, fixed: bool = False, ignore_case: bool = F
 
 
 def moment(text: str, now: int, zone: tzinfo | None = None, dates: tzinfo | None = None) -> int:
-    """The time that *text* tells: RFC 3339, a date, how long ago (``5m``, ``2h30m``, ``90`` seconds), or by the clock
-    and the calendar of *zone*, ``13:50`` (the last time that it was), ``today`` and ``yesterday``. A date without a
-    zone is one of *dates*. None: UTC.
+    """Parse *text* as a time: RFC 3339, a date, an age (``5m``, ``2h30m``, ``90`` seconds), or, by the clock of
+    *zone*, ``13:50`` (the last time that it was), ``today`` and ``yesterday``. A date without a zone is in *dates*.
+    None as a zone: UTC.
 
     Raises InvalidOption.
     """
@@ -202,15 +202,15 @@ def moment(text: str, now: int, zone: tzinfo | None = None, dates: tzinfo | None
 
 
 def _shown_by(zone: tzinfo, time: int) -> int:
-    """When the clocks of *zone* show what those of UTC show at *time*."""
+    """The time at which clocks of *zone* show what UTC clocks show at *time*."""
     seconds, fraction = divmod(time, SECOND)
     local = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=zone)
     return int(local.timestamp()) * SECOND + fraction
 
 
 def ending(text: str, now: int, since: int | None, zone: tzinfo | None = None, dates: tzinfo | None = None) -> int:
-    """As ``moment``, of a time that ends what began *since* then: ``13:50`` is the first such time behind that;
-    today's, be it still to come, where no beginning is known.
+    """As ``moment``, for the end of a range that began at *since*: ``13:50`` is the first such time after *since*, or
+    today's, even in the future, without *since*.
     """
     clock = _CLOCK.fullmatch(text)
     if clock is None:

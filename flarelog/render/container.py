@@ -1,8 +1,8 @@
-"""What container runtimes put around a log's bytes, taken off: CRI (containerd, CRI-O) and Docker's json-file.
+"""Strip the framing that container runtimes put around log lines: CRI (containerd, CRI-O) and Docker's json-file.
 
-Runtimes cut long lines, also in the middle of a glyph: the parts of a line are joined as bytes, per stream, before
-anything is decoded, and over rotated files. A line that is no record is shown as it is. Exactly one blank parts the tag
-of a CRI record from its text, which is bytes: nothing of it is trimmed.
+Runtimes cut long lines, even inside a glyph: the parts of a line are joined as bytes, per stream and across rotated
+files, before they are decoded. A line that is not a record is shown as it is. Exactly one blank separates the tag of a
+CRI record from its text, and the text is never trimmed.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from flarelog.render.times import rfc3339
 Form = Literal["auto", "plain", "cri", "docker", "cri-notags", "docker-logonly"]
 
 FORMS: tuple[Form, ...] = ("auto", "plain", "cri", "docker", "cri-notags", "docker-logonly")
-RECORD_LIMIT = 5 << 18  # bytes: what is longer is no record
-UNDECIDED = 16  # lines after which a log without a record is a plain one
+RECORD_LIMIT = 5 << 18  # bytes; a longer line is not parsed as a record
+UNDECIDED = 16  # lines after which a log without a record counts as plain
 
 _TIME = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,12})?(?:Z|[+-]\d\d:\d\d)?)"
 _CRI = late(_TIME + rb" (?P<stream>stdout|stderr) (?P<tags>[^ ]+)(?: (?P<log>.*))?", re.DOTALL)
 _WITHOUT_TAGS = late(_TIME + rb" (?P<stream>stdout|stderr) (?P<log>.*)", re.DOTALL)
 _MAY_BE_ONE = late(rb"\{|\d{4}-\d\d-\d\dT")
-# A line that is worth a try: whoever writes others by the million makes nobody try each of them.
+# A cheap test before the full parse, so that millions of lookalike lines do not cost a full parse each.
 _WORTH = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^ \n]{0,19} std|\{[^\n]*?\"log\""
 _TRIED = late(_WORTH)
 _NEXT = late(rb"\n(?=%b)" % _WORTH)
-_DOCKER_LIMIT = 1 << 18  # bytes of a record of Docker's, whose lines are 16 KiB: an object takes thirty times as much
-# A longer one, as Docker wrote before it cut lines, is one text and little besides.
+_DOCKER_LIMIT = 1 << 18  # bytes; Docker cuts lines at 16 KiB, and a parsed object takes thirty times its size
+# Old versions of Docker did not cut lines: a longer record must be one text and little else.
 _ONE_TEXT = late(rb'\{"log":"[^"\\]*+(?:\\.[^"\\]*+)*+".{0,4096}\}', re.DOTALL)
 _TAGS = 16
-# Bytes: a runtime cut a line that is so long, and a CR behind the part is the file's, whose lines end in CRLF. Behind a
-# shorter part it is a terminal's: a bar is drawn again from there.
+# Bytes. A runtime cut a longer part, and a CR behind it belongs to a file with CRLF line ends. A CR behind a shorter
+# part belongs to a terminal that redraws a bar.
 _CUT = 1024
 
 
 class Record(NamedTuple):
-    """What a runtime said with one line of its file."""
+    """One parsed line of a runtime's file."""
 
     time: str | None
     stream: str | None
-    tags: tuple[str, ...] | None  # CRI's; None: Docker has none
-    partial: bool  # the line goes on in the next record of the stream
+    tags: tuple[str, ...] | None  # of CRI; None for Docker, which has none
+    partial: bool  # the line continues in the stream's next record
     log: bytes  # without the LF that ends the line
     attributes: dict[str, object]
 
@@ -62,7 +62,7 @@ def may_be_records(data: bytes) -> bool:
 
 
 def parse(line: bytes, form: Form = "auto") -> Record | None:
-    """The record that *line*, with or without its LF, is; None when it is none of that *form*."""
+    """Parse *line*, with or without its LF; None when it is not a record of that *form*."""
     line = line.removesuffix(b"\n")
     for parser in _PARSERS[form]:
         record = parser(line)
@@ -72,7 +72,7 @@ def parse(line: bytes, form: Form = "auto") -> Record | None:
 
 
 def _cri(line: bytes) -> Record | None:
-    found = _CRI.fullmatch(line) if line[10:11] == b"T" else None  # a plain log does without the long expression
+    found = _CRI.fullmatch(line) if line[10:11] == b"T" else None  # spares plain logs the long pattern
     if found is None:
         return None
     time, stream, tag, log = found.groups()
@@ -97,7 +97,7 @@ def _docker(line: bytes, log_only: bool = False) -> Record | None:
         return None
     if not log_only and not (b'"stream"' in line and b'"time"' in line):
         return None
-    import json  # a reader of plain logs does not wait for it
+    import json  # readers of plain logs never import it
 
     try:
         found = json.loads(line)
@@ -130,9 +130,9 @@ _PARSERS: dict[Form, tuple[Callable[[bytes], Record | None], ...]] = {
 
 
 class Renderer:
-    """One log of any form, fed as it is read; what else it does is a ``Screen``'s, of which it has one a stream.
+    """Render one log of any form, fed piece by piece, with a ``Screen`` for each of the runtime's streams.
 
-    *form*: what the log's lines are; ``auto`` tells by the first records, and goes by lines where there are none.
+    *form*: the framing of the lines; ``auto`` detects it from the first records and treats a log without them as plain.
     """
 
     def __init__(
@@ -148,37 +148,35 @@ class Renderer:
         self._form = form
         self._decided = form != "auto"
         self._plain = form == "plain"
-        self._seen = 0  # lines, while it is not decided
-        self._rest = bytearray()  # what may be the beginning of a record
-        self._within = False  # within a line that is no record
+        self._seen = 0  # lines before the form is decided
+        self._rest = bytearray()  # possibly the beginning of a record
+        self._within = False  # inside a line that is not a record
         self._new = partial(Screen, steps=steps, limit=limit, overlong=overlong, wanted=wanted)
         self._screens = {"": self._new()}
-        self._runtime = ""  # whose records they were
+        self._runtime = ""  # the runtime of the last record
 
     @property
     def decided(self) -> bool:
-        """Whether it is known if a container runtime wrote this log."""
+        """Whether the log's framing, or its absence, is known."""
         return self._decided
 
     @property
     def plain(self) -> bool:
-        """Whether it is known that no container runtime wrote this log."""
+        """Whether the log is known to have no framing."""
         return self._plain
 
     def decide(self, plain: bool) -> None:
-        """It is known from the log's first lines whether a container runtime wrote it."""
+        """Set whether the log is *plain*, which the caller read from its first lines."""
         self._decided, self._plain = True, plain
 
     def jump(self, position: int, style: str = "") -> None:
-        """What is fed next stands at *position*, where the colours *style* go on. Of a log that is not known to be
-        plain only before the first byte.
-        """
+        """Continue at *position*, in the colours *style*. Only a plain log can jump after its first byte."""
         self.position = position
         self._screens[""].jump(position, style)
 
     @property
     def replaced(self) -> int:
-        """How many times a U+FFFD was put in the place of what is no UTF-8."""
+        """The number of U+FFFD that replaced invalid UTF-8."""
         return sum(screen.replaced for screen in self._screens.values())
 
     @property
@@ -187,7 +185,7 @@ class Renderer:
         return sum(screen.spent for screen in self._screens.values())
 
     def feed(self, data: bytes, now: float = 0.0) -> list[Line]:
-        """Take off what a container runtime put around the bytes, and hand them on; as ``Screen.feed``."""
+        """Strip the framing of *data* and feed the rest to the screens; otherwise as ``Screen.feed``."""
         if self._plain:
             self.position += len(data)
             return self._screens[""].feed(data, now)
@@ -230,13 +228,13 @@ class Renderer:
 
     @property
     def first_open(self) -> int:
-        """Where the first line begins of which not everything was given out; behind all that is, without one."""
+        """The offset of the first line that was not fully output; without one ``position``."""
         return min(
             (at for screen in self._screens.values() if (at := screen.first_open) is not None), default=self.position
         )
 
     def next_file(self, now: float = 0.0) -> list[Line]:
-        """The rest of the log is in another file: what was begun goes on there, but no record does."""
+        """The log continues in another file: open lines continue there, a half-read record does not."""
         out: list[Line] = []
         if self._rest:
             self._line(bytes(self._rest), len(self._rest) <= RECORD_LIMIT, now, out)
@@ -250,7 +248,7 @@ class Renderer:
         return out + _together([screen.close(now) for screen in self._screens.values()])
 
     def _next_record(self, data: bytes, at: int, whole: int) -> tuple[int, Record | None]:
-        """Where the first record of the whole lines behind *at* begins, and what it says; their end, and None."""
+        """(begin, record) of the first record in the whole lines from *at* on; (*whole*, None) without one."""
         if self._within:
             at = data.find(b"\n", at) + 1
         while at < whole:
@@ -266,7 +264,7 @@ class Renderer:
         return whole, None
 
     def _waits(self, data: bytes, at: int) -> bool:
-        """Whether what follows *at*, a line that has no LF yet, may become a record."""
+        """Whether the line at *at*, which has no LF yet, may become a record."""
         if len(data) - at > RECORD_LIMIT:
             return False
         return len(data) - at < 11 or self._decided or _MAY_BE_ONE.match(data, at) is not None
@@ -285,7 +283,7 @@ class Renderer:
     def _record(self, record: Record, size: int, now: float, out: list[Line]) -> None:
         begin, self.position = self.position, self.position + size
         runtime = "docker" if record.tags is None else "cri"
-        if runtime != self._runtime:  # no line goes on with another runtime
+        if runtime != self._runtime:  # a line never continues in another runtime's record
             if self._runtime:
                 out += _together([screen.close(now) for screen in self._screens.values()])
             self._runtime = runtime
@@ -296,7 +294,7 @@ class Renderer:
         self._give(screen, screen.record(log, begin, self.position, now), out)
 
     def _raw(self, block: bytes, now: float, out: list[Line]) -> None:
-        """Take *block*, lines that are no records."""
+        """Draw *block*: lines that are not records."""
         screen = self._screens[""]
         screen.position, screen.stream, screen.time = self.position, "", None
         self.position += len(block)
@@ -306,14 +304,14 @@ class Renderer:
             return
         before = None if any(line.bar for line in lines) else max(line.end for line in lines)
         others = deque(self._others(screen, before))
-        for line in lines:  # which of several came at once makes no difference
+        for line in lines:  # one call settled the others for all lines; a call for each would give the same
             while others and (line.bar or others[0].end < line.end):
                 out.append(others.popleft())
             out.append(line)
         out += others
 
     def _give(self, screen: Screen, lines: list[Line], out: list[Line]) -> None:
-        """Add *lines* of *screen* behind what the other streams ended before."""
+        """Add *lines* of *screen* to *out*, each behind the lines that ended earlier in other streams."""
         if len(self._screens) == 1 or not lines:
             out += lines
             return
@@ -322,13 +320,13 @@ class Renderer:
             out.append(line)
 
     def _others(self, screen: Screen, before: int | None) -> list[Line]:
-        """What the streams but that of *screen* ended before *before*."""
+        """Settle the other streams' lines that ended before *before*."""
         found = [lines for other in self._screens.values() if other is not screen and (lines := other.settle(before))]
         return _together(found) if found else []
 
 
 def _together(streams: list[list[Line]]) -> list[Line]:
-    """The lines of several streams in the order in which they ended; the order within a stream stays."""
+    """Merge the lines of several streams by where they end; each stream keeps its order."""
     found = [lines for lines in streams if lines]
     if len(found) < 2:
         return found[0] if found else []

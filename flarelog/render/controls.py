@@ -1,9 +1,9 @@
-"""Control characters and sequences (ECMA-48) of a log: where they begin, what each is, and how it looks undrawn.
+"""Find and classify a log's control characters and sequences (ECMA-48), and draw a picture of each.
 
-Besides those of the standard these are the characters that reorder a line, cannot be seen, or end a line in another
-way than LF: of Unicode's format characters all that it calls ignorable. The two joiners, U+200C and U+200D, are shown:
-Persian, the scripts of India and emoji need them. So are those that have a shape, as Arabic's signs of numbers. An
-escape sequence without an end goes no further than its line.
+Besides those of the standard, a character that reorders a line, is invisible, or ends a line in another way than LF
+counts as a control character: all of Unicode's format characters that are default-ignorable. The joiners U+200C and
+U+200D are shown: Persian, the scripts of India and emoji need them. Format characters with a shape are shown too, as
+Arabic's number signs. An unterminated escape sequence ends with its line.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import re
 
 from flarelog.late import late
 
-# Marks, embeddings, overrides and isolates: a line's words would change places. The others nobody sees: hyphens and
-# spaces without a width, joiners of words, a byte order mark, annotations, beams of music, tags.
+# Marks, embeddings, overrides and isolates would reorder a line's words. The rest is invisible: soft hyphens, spaces
+# without a width, word joiners, the byte order mark, annotations, beams of music, tags.
 _FORMAT = (
     "\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
 )
-PARTING = "\x0b\x0c\x85\u2028\u2029"  # other ways to end a line: here they only part words
-CODED = (  # the bytes of those beyond ASCII, as a pattern
+PARTING = "\x0b\x0c\x85\u2028\u2029"  # line ends other than LF; a view shows each as a blank
+CODED = (  # matches the UTF-8 of all control characters beyond ASCII
     rb"\xc2[\x80-\x9f\xad]|\xd8\x9c|\xe1\xa0\x8e|\xe2(?:\x80[\x8b\x8e\x8f\xa8-\xae]|\x81[\xa0-\xaf])"
     rb"|\xef(?:\xbb\xbf|\xbf[\xb9-\xbb])|\xf0(?:\x9b\xb2[\xa0-\xa3]|\x9d\x85[\xb3-\xba])|\xf3\xa0[\x80\x81]"
 )
 _NOT_PLAIN = late(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|" + CODED)
-_SUSPECTS = bytes({*range(32), 0x7F, 0xC2, 0xE2} - {0x09, 0x0A})  # what a match of it can begin with
-_LARGE = 1024  # bytes that are worth a look for each suspect
+_SUSPECTS = bytes({*range(32), 0x7F, 0xC2, 0xE2} - {0x09, 0x0A})  # the first bytes of matches of _NOT_PLAIN
+_LARGE = 1024  # bytes from which a search for each suspect pays
 _TO_SUSPECT = bytes(byte in _SUSPECTS for byte in range(256))
-# What is among the suspects only where these are: every other Arabic letter, each wide comma and most emoji begin with
-# one's first byte.
+# Their first bytes count as suspects only in data that holds one of them: half of the Arabic letters, each wide comma
+# and most emoji begin with the same bytes.
 _RARE = (
     *(b"\xd8\x9c", b"\xe1\xa0\x8e", b"\xef\xbb\xbf", b"\xef\xbf\xb9", b"\xef\xbf\xba", b"\xef\xbf\xbb"),
     *(b"\xf0\x9b\xb2", b"\xf0\x9d\x85", b"\xf3\xa0"),
@@ -46,7 +46,8 @@ TOKENS = late(
     | (?P<control>\r+|\x08+|[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f{_FORMAT}]+|.)""",
     re.VERBOSE | re.DOTALL,
 )
-# States of one row, each over the one before, of characters that take a column each. Not the last: more of it may come.
+# States of one row, each drawn over the one before, of one-column characters. The last state is left out, because more
+# of it may come.
 _NARROW = "[ -~\xa0-\xac\xae-\u02ff\u2500-\u259f\u2800-\u28ff]"
 REDRAWN = late(rf"(?:\r{_NARROW}{{1,1024}}+){{2,256}}(?=\r)")
 _COLOUR = r"\x1b\[([0-9;:]{0,256})m"
@@ -61,7 +62,7 @@ _PICTURES = {
     **dict.fromkeys((*range(0x1BCA0, 0x1BCA4), *range(0x1D173, 0x1D17B), *range(0xE0000, 0xE0080)), 0xFFFD),
     0x7F: 0x2421,
 }
-"""Of what is not drawn: each control character is one character that can be seen."""
+"""A visible character for each control character."""
 _ASCII_PICTURES = "".join(chr(_PICTURES.get(code, code)) for code in range(0x80))
 PICTURE_OF_CR = chr(_PICTURES[0x0D])
 STRING_END = late("\x07|\x1b\\\\|\x9c|(?=[\n\x18\x1a])|\x1b(?!\\Z)")
@@ -69,22 +70,22 @@ STRING_END = late("\x07|\x1b\\\\|\x9c|(?=[\n\x18\x1a])|\x1b(?!\\Z)")
 
 def pictured(text: str) -> str:
     """*text* with a picture in the place of each control character."""
-    if text.isascii():  # fifty times as fast
+    if text.isascii():  # fifty times as fast as translate
         return codecs.charmap_decode(text.encode(), "strict", _ASCII_PICTURES)[0]
     return text.translate(_PICTURES)
 
 
 def has_rare(data: bytes) -> bool:
-    """Whether *data* holds the beginning of a rare one."""
+    """Whether *data* holds the beginning of a rare control character."""
     if data.isascii():
         return False
-    # A look for a byte takes a fiftieth of one for two.
+    # A search for one byte takes a fiftieth of a search for two.
     heads = [head for head in RARE_HEADS if head in data]
     return any(begin[0] in heads and all(byte in data for byte in begin) and begin in data for begin in _RARE)
 
 
 def suspects_of(data: bytes) -> bytes:
-    """1 where a control character may begin; empty where none does. Ten times as fast as a search for the pattern."""
+    """Bytes with a 1 wherever a control character may begin, else empty. Ten times as fast as a search by pattern."""
     rare = has_rare(data)
     if len(data) > _LARGE and not rare and not any(byte in data for byte in _SUSPECTS):  # twice as fast again
         return b""
@@ -93,7 +94,7 @@ def suspects_of(data: bytes) -> bytes:
 
 
 def plain_until(data: bytes, suspects: bytes, at: int) -> int:
-    """Where the whole lines that hold no control character, from *at* on, end."""
+    """The end of the whole lines from *at* on that hold no control character."""
     found = suspects.find(b"\x01", at)
     while found >= 0 and not _NOT_PLAIN.match(data, found):
         found = suspects.find(b"\x01", found + 1)

@@ -1,6 +1,6 @@
-"""What is counted of a log beside its bytes: line feeds and colours, for each BLOCK of them. Pure.
+"""Count a log's line feeds and colours for each BLOCK of its bytes. Pure.
 
-A receiver that counts sends a ten-thousandth of what it would send otherwise.
+A receiver that sends counts instead of bytes sends a ten-thousandth as much.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ from flarelog.checksum import extend
 from flarelog.render.sgr import sequences
 
 BLOCK = 64 << 10  # bytes
-_FULL = 256  # stretches of an answer
-_FULL_COLOURS = 256 << 10  # bytes of sequences
+_FULL = 256  # stretches in one answer
+_FULL_COLOURS = 256 << 10  # bytes of colour sequences in one answer
 
 
 class Counted(NamedTuple):
-    """Of the stretches of a log from an offset on: each ends where a block does, the last one at *end*."""
+    """Counts for the stretches of a log from an offset on: each ends where a block does, the last one at *end*."""
 
     end: int
-    digest: int  # of the log up to there
+    digest: int  # of the log up to *end*
     lines: tuple[int, ...]  # line feeds in each stretch
-    colours: tuple[bytes, ...]  # the sequences in each that colour what comes behind it
+    colours: tuple[bytes, ...]  # for each stretch the sequences whose colours are in force behind it
 
 
 def stretches(begin: int, end: int) -> int:
-    """How many there are from *begin* to *end*."""
+    """The number of stretches from *begin* to *end*."""
     return -(-end // BLOCK) - begin // BLOCK
 
 
 class Counting:
-    """Of a log from *position* on, where its digest is *digest*."""
+    """Count a log from *position* on, where the log's digest is *digest*."""
 
     def __init__(self, position: int, digest: int) -> None:
-        self.begin = self.position = position  # what was taken ends at begin
+        self.begin = self.position = position  # counts before begin were taken
         self._digest = digest
         self._lines: list[int] = []
         self._colours: list[bytes] = []
-        self._size = 0  # of the sequences
+        self._size = 0  # bytes of colour sequences
 
     def feed(self, data: bytes) -> None:
-        """Count on in *data*, which stands at ``position``."""
+        """Count *data*, which stands at ``position``."""
         self._digest = extend(self._digest, data)
         at = 0
         while at < len(data):
@@ -58,11 +58,11 @@ class Counting:
 
     @property
     def full(self) -> bool:
-        """Whether it is time to take what was counted."""
+        """Whether the counts fill an answer."""
         return len(self._lines) >= _FULL or self._size >= _FULL_COLOURS
 
     def taken(self) -> Counted:
-        """What was counted since it was taken before."""
+        """Return the counts since the last call, and start anew."""
         found = Counted(self.position, self._digest, tuple(self._lines), tuple(self._colours))
         self.begin, self._lines, self._colours, self._size = self.position, [], [], 0
         return found

@@ -1,20 +1,20 @@
-"""What the bytes of a log are before they are lines: torn in places, or no text at all."""
+"""Tell from a log's marks and first bytes where its text is torn, and whether it is text at all."""
 
 from __future__ import annotations
 
 from flarelog.exit_marks import Exit
 from flarelog.model import Ended, Gap, Mark
 
-GZIP = b"\x1f\x8b\x08"  # what a compressed file begins with
+GZIP = b"\x1f\x8b\x08"  # the magic number of a gzip file
 
 
 def tears(mark: Mark) -> bool:
-    """Whether the text before *mark* does not go on behind it."""
+    """Whether the text before *mark* ends there."""
     return isinstance(mark, Gap | Exit) or (isinstance(mark, Ended) and mark.reason != "rotated")
 
 
 def is_packed(log: str, offset: int, data: bytes) -> bool:
-    """Whether *data*, the first that is read of *log*, is of a gzip file: as text it would be noise."""
+    """Whether *data*, the first bytes read of *log*, belong to a gzip file, which is noise as text."""
     if offset or len(data) < len(GZIP):
         return log.endswith(".gz") and (offset > 0 or GZIP.startswith(data))
     return data.startswith(GZIP)

@@ -1,9 +1,9 @@
-"""How grave a line is, as its writer says: by a word, a letter or a key that stands near its beginning.
+"""Read the level of a line from a word, a letter or a key near its beginning.
 
-The forms are those of common writers: Python's logging and warnings, glog (PyTorch, Kubernetes), NCCL, compilers,
-Slurm, nginx, Apache, syslog, panics of Go and Rust, logfmt, JSON lines. In JSON and logfmt a key of the line itself
-decides before a key within, and that before any word. A line that tells no level belongs to the one before it
-if it is indented, or in a traceback.
+The formats are those of common writers: Python's logging and warnings, glog (PyTorch, Kubernetes), NCCL, compilers,
+Slurm, nginx, Apache, syslog, panics of Go and Rust, logfmt, JSON lines. In JSON and logfmt a top-level key wins over a
+nested key, and a nested key over any word. An indented line without a level inherits the level of the line before it.
+A line of a traceback is an error.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from enum import IntEnum
 from flarelog.late import late
 from flarelog.render.tracebacks import GOROUTINE, PANICKED, TRACEBACK, Tracebacks
 
-_HEAD = 256  # characters that are looked at
-_KEYS = 4096  # characters in which a key is looked for
+_HEAD = 256  # characters searched for a word or a letter
+_KEYS = 4096  # characters searched for a key
 
 
 class Level(IntEnum):
-    """The numbers are OpenTelemetry's SeverityNumber: the first of each of its ranges."""
+    """Levels by OpenTelemetry's SeverityNumber: the first number of each range."""
 
     TRACE = 1
     DEBUG = 5
@@ -29,7 +29,7 @@ class Level(IntEnum):
     FATAL = 21
 
 
-_FATAL = Level.FATAL  # an enum tells its own in ten times the time
+_FATAL = Level.FATAL  # ten times as fast as an attribute of the enum
 NAMES = tuple(level.name.lower() for level in Level)
 STYLES = {Level.TRACE: "2", Level.DEBUG: "2", Level.WARNING: "33", Level.ERROR: "31", Level.FATAL: "1;31"}
 
@@ -43,7 +43,7 @@ _WORDS = {
     "CRIT": Level.FATAL,
     **dict.fromkeys(("CRITICAL", "PANIC", "ALERT", "EMERG", "DPANIC"), Level.FATAL),
 }
-# Cut to their length by logrus, and to three letters by Serilog and zerolog, behind a time: alone INF is a number.
+# Words cut to four letters by logrus, and to three by Serilog and zerolog, behind a time: without one INF is a number.
 _CUT = {
     **dict.fromkeys(("TRAC", "TRC", "VRB"), Level.TRACE),
     **dict.fromkeys(("DEBU", "DBG"), Level.DEBUG),
@@ -55,13 +55,13 @@ _DIGIT = "0123456789"
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _LETTERS = {
     **dict(zip("IWEFD", (Level.INFO, Level.WARNING, Level.ERROR, Level.FATAL, Level.DEBUG), strict=True)),
-    "C": Level.FATAL,  # critical: of Jupyter and tornado
+    "C": Level.FATAL,  # "critical" of Jupyter and tornado
 }
-_BEFORE_LETTERS = f"[ \t{''.join(_LETTERS)}"  # what a line with one begins with
-_NUMBERS = tuple(Level)  # of bunyan and pino: 10 to 60
+_BEFORE_LETTERS = f"[ \t{''.join(_LETTERS)}"  # first characters of a line with a letter
+_NUMBERS = tuple(Level)  # for 10 to 60 of bunyan and pino
 _PRIORITIES = (*[Level.FATAL] * 3, Level.ERROR, Level.WARNING, Level.INFO, Level.INFO, Level.DEBUG)  # of syslog
 _FACILITIES = 24
-_SHORTEST = min(map(len, _WORDS))  # characters of a line that tells a level
+_SHORTEST = min(map(len, _WORDS))  # characters of the shortest line with a level
 _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 _PRIORITY = late(r"<(\d{1,3})>(?=[\w\[])")
 _VALUES = {
@@ -72,7 +72,7 @@ _VALUES = {
     "SEVERE": Level.ERROR,
     "EMERGENCY": Level.FATAL,
 }
-# Without \b before them: where a pattern begins with letters, the search skips to one of them.
+# Without a leading \b: the search of a pattern that begins with letters can skip to them.
 _CAPITALS = late(
     rf"(?:{_WORD})(?!\w|\.\w)|(?:TRAC|DEBU|ERRO|FATA|PANI)(?=\[\d)"
     r"|(?:TRC|VRB|DBG|INF|PNC)(?<=[\dMZ] \w{3})(?=[ \]])"
@@ -81,7 +81,7 @@ _TABBED = late(r"[^\t]{8,40}\t(debug|info|warn|error|dpanic|panic|fatal)\t")  # 
 _SETTING = late(r"(?:--[\w-]{0,40}level|[A-Z]_(?:LEVEL|DEBUG))=$")
 _OBJECT = late(r"(?:\[[^\]]{1,40}\]:?\s?)?\{\s?\"")
 _STRING = late(r"\"(?:[^\"\\]|\\.)*\"")
-# A quote within a string has a backslash before it, so that what is found is a key.
+# A quote within a string has a backslash before it, so a match is always a key.
 _KEY = late(
     r"\"(?:(?:@|log\.)?(?:[Ll]evel|LEVEL)(?:_?[Nn]ame)?|[Ss]everity(?:_?[Tt]ext)?|SEVERITY|lvl|@l)\"\s?:\s?"
     r"\"(?P<value>[A-Za-z]{1,16})\""
@@ -102,11 +102,11 @@ _RAYS = late(
     r"|\([^)]{1,60}\) (?:\[rank\d{1,7}\]:\s?)?\[?([IWEFD])"
     r"(?:\d{3,4} \d\d:\d\d:\d\d| [\w./]{1,80}\.(?:cpp|cc|cu|h|py):\d)"
 )
-_BRACKETED = late(  # spdlog, nginx, structlog; with its module, as Apache writes it. The first character is looked for.
+_BRACKETED = late(  # spdlog, nginx, structlog; Apache with its module. The search skips to the "[".
     r"\[(?<![A-Ya-z,;=(] \[)(?:[a-z_]{0,30}+:)?"
     r"(?P<word>error|err|warning|warn|critical|crit|alert|emerg|fatal|info|notice|debug|trace|Error|Warning) {0,8}\]"
 )
-# What is measured, or a setting, and no sentence.
+# The value of a metric or a setting, as in "error: 0.5": not the begin of a message.
 _FIGURE = (
     r"(?:[-+]?\d{1,15}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?%?(?:\s{0,4}(?:$|[,;|)\]}/])|\s{1,4}[\w-]{1,30}\s?[:=])"
     r"|[-+]?\d{1,15}\.\d{1,20}(?:[eE][-+]?\d{1,3})?%?(?:\s|$)"
@@ -118,21 +118,21 @@ _SAID = late(
     r"|\[(?P<bracketed>error)\]"
     r"|(?i:(?:^|\d:\s|\]:\s{0,2})(?P<said>warning|error|fatal(?=\serror)|fatal|warn(?=:)|info(?=:)|notice(?=:)|debug(?=:)"
     rf"|panic(?=:)):?\s(?!{_FIGURE}))"
-    r"|(?i:(?:^|\d:\s|\]:\s?|^\d{10}(?:\.\d{1,9})?\s"  # behind a time
+    r"|(?i:(?:^|\d:\s|\]:\s?|^\d{10}(?:\.\d{1,9})?\s"  # after a time
     r"|:\d\d(?:[.,]\d{1,9})?(?:\s(?:20\d\d|[AP]M))?(?:Z|\s?[+-]\d\d:?\d\d)?\]?:?\s{1,4})"
-    r"(?:[a-z][\w.+/-]{0,60}(?:\[\d{1,10}\])?:\s)?"  # and a program
+    r"(?:[a-z][\w.+/-]{0,60}(?:\[\d{1,10}\])?:\s)?"  # and the name of a program
     rf"(?P<named>warning|warn|error|fatal|critical|info|debug):\s(?!{_FIGURE}))"
     r"|(?P<panicked>\bthread '[^']{1,100}'(?: \(\d{1,19}\))? panicked at )"
     r"|(?P<warning>[A-Za-z]Warning:)"
     rf"|(?P<error>(?:[A-Za-z](?:Error|Exception)|\bException|\bError(?!:\s?{_FIGURE})):"
-    r"|(?:^|\]: |(?<=:\d\d )|(?<=\d[.,]\d{3} ))SEVERE(?=: )"  # of Java: elsewhere it says how ill somebody is
+    r"|(?:^|\]: |(?<=:\d\d )|(?<=\d[.,]\d{3} ))SEVERE(?=: )"  # Java's level; elsewhere the word is medical
     r"|(?<=\d )SEVERE(?= \[)|(?<=\[)SEVERE(?=\])"
     r"|Traceback \(most recent call last\):|Segmentation fault|core dumped|Out of memory)"
 )
 
 
 def _may_say(head: str) -> bool:
-    """Whether one of the texts is in *head* of which all that _SAID finds has one. A loop takes four times as long."""
+    """Whether _SAID may match in *head*: each of its matches holds one of these texts. A loop is four times slower."""
     return (
         "rror" in head
         or "arning" in head
@@ -161,19 +161,19 @@ def _may_say(head: str) -> bool:
 
 
 def level_of(text: str) -> Level | None:
-    """The level that *text*, without colours, tells; the first one where it tells several."""
+    """The level of *text*, without colours; the first one where it holds several."""
     return _told(text)[0]
 
 
 def _told(text: str) -> tuple[Level | None, int]:
-    """The level, and behind how many characters nothing could tell another one; 0: that is not known."""
+    """(level, count): no text behind the first *count* characters could change the level; 0: not known."""
     if len(text) < _SHORTEST:
         return None, 0
     first, head = text[0], text[:_HEAD]
     timed = first in _DIGIT
     if not timed and (first in "{[<(n" or "=" in text) and (keyed := _keyed(text)) is not None:
         return keyed, 0
-    may_have_letter = head[26:27] == ":" if timed else first in _BEFORE_LETTERS  # of a time, its length is known
+    may_have_letter = head[26:27] == ":" if timed else first in _BEFORE_LETTERS  # a time here has a fixed length
     if may_have_letter and (letter := _LETTER.match(head)) is not None:
         return _LETTERS[letter[1]], 0
     if timed and "\t" in head and (tabbed := _TABBED.match(head)) is not None:
@@ -189,7 +189,7 @@ def _told(text: str) -> tuple[Level | None, int]:
         found, at, end = _WORDS[marked["word"].upper()], marked.start(), marked.end()
         before = head[:at]
     if _may_say(before):
-        said = _SAID.search(head, 0, at + 1)  # "info: no ERROR" goes on behind "no", which is no figure then
+        said = _SAID.search(head, 0, at + 1)  # + 1: else "no" in "info: no ERROR" would end the text, as a value does
         if said is not None:
             if said["number"] or said["severity"]:
                 return _numbered(said), 0
@@ -197,16 +197,16 @@ def _told(text: str) -> tuple[Level | None, int]:
                 return Level.FATAL, 0
             name = said["value"] or said["said"] or said["named"] or said["bracketed"]
             return _WORDS[name.upper()] if name else Level.WARNING if said["warning"] else Level.ERROR, 0
-    # Behind brackets there may be a letter, and a name may go on.
+    # Not known without a time, because a letter may follow brackets, or before a ".", because a dotted name may go on.
     return found, end if timed and head[end - 1 : end] != "." else 0
 
 
 def _is_level(head: str, begin: int, end: int) -> bool:
-    """Whether the word from *begin* to *end* is not the rest of another one, of a name with dots or of a setting."""
+    """Whether the word from *begin* to *end* is a level, and not part of a word, a dotted name or a setting."""
     before = head[begin - 1]
     if before == ".":
         return head[end : end + 1] == ":" or not head[max(0, begin - 2)].isalnum()
-    if before == "/":  # of a path, but for [main/ERROR]
+    if before == "/":  # a path, except in [main/ERROR]
         return head[end : end + 1] == "]"
     if before == "=":
         return _SETTING.search(head, max(0, begin - 48), begin) is None
@@ -214,11 +214,11 @@ def _is_level(head: str, begin: int, end: int) -> bool:
 
 
 def _keyed(text: str) -> Level | None:
-    """The level under a key of *text*; None where it has no keys, or none of them tells one."""
+    """The level under a key of *text*; None without such a key."""
     if text[0] in "{[":
         if _OBJECT.match(text) is not None:
             return _in_object(text)
-        return _of_ray(text) if text[24:27:2] == "  " else None  # its letter stands between
+        return _of_ray(text) if text[24:27:2] == "  " else None  # Ray's letter stands between the blanks
     if text[0] == "(":
         return _of_ray(text)
     if text[0] == "n" and (said := _NPM.match(text)) is not None:
@@ -236,13 +236,13 @@ def _keyed(text: str) -> Level | None:
 
 
 def _of_ray(text: str) -> Level | None:
-    """The level that a worker of Ray tells, or what passes its lines on."""
+    """The level of a line of a Ray worker, or of the Ray process that forwards it."""
     found = _RAYS.match(text)
     return None if found is None else _LETTERS[found[1] or found[2]]
 
 
 def _in_object(text: str) -> Level | None:
-    """The level under a key of the JSON object *text*, or else under the first one of an object in it."""
+    """The level under a top-level key of the JSON object *text*, or else under the first nested key."""
     depth, at, inner = 0, 0, None
     for found in _KEY.finditer(text, 0, _KEYS):
         between = text[at : found.start()]
@@ -270,26 +270,26 @@ def _numbered(found: re.Match[str]) -> Level:
 
 
 def _shape(text: str) -> bytes:
-    """The same for texts in which the patterns find the same: none of them tells one digit from another."""
+    """*text* with all digits 1 to 9 as 0: texts of one shape match the patterns alike."""
     return text.encode(errors="replace").translate(_DIGITS)
 
 
 def _is_low(text: str) -> bool:
-    """Whether *text* is an object that tells a level below ERROR under a key, whatever it says of a traceback."""
+    """Whether *text* is a JSON object with a level below ERROR, which wins over a traceback quoted in it."""
     return text[0] == "{" and (_in_object(text) or Level.ERROR) < Level.ERROR
 
 
 class Levels:
-    """The levels of one log's lines, told in their order; of a container's log those of one stream."""
+    """The levels of one log's lines, fed in order; a container's log has one instance a stream."""
 
     def __init__(self) -> None:
         self._last: Level | None = None
         self._tracebacks = Tracebacks()
-        self.within = False  # the last line goes on with a traceback
-        self._like, self._end = b"", 0  # the shape of what told the level of the line before, and how long that is
+        self.within = False  # the last line continued a traceback
+        self._like, self._end = b"", 0  # the shape and length of the text that set the previous line's level
 
     def of(self, text: str) -> Level | None:
-        """The level of *text*, without colours; None: nobody knows."""
+        """The level of *text*, without colours; None: unknown."""
         self.within = False
         if TRACEBACK in text and not _is_low(text) and self._tracebacks.begins(text):
             return self._begun()
@@ -297,7 +297,7 @@ class Levels:
             self.within = True
             return Level.ERROR
         if self._end and text[: self._end].encode(errors="replace").translate(_DIGITS) == self._like:
-            return self._last  # most lines of a log begin as the one before, but for their times
+            return self._last  # most lines begin like the line before them, except for the time
         if GOROUTINE in text and self._tracebacks.begins(text):
             return self._begun()
         own, self._end = _told(text)

@@ -1,7 +1,7 @@
-"""Texts of which each match of a regular expression holds one: what a search of bytes can look for beforehand.
+"""Derive from a regular expression texts of which every match holds one, so that a byte search can go first.
 
-They are read from the expression as it is written. Whatever is not understood here promises nothing, so that too
-little is told of an expression, never too much.
+The texts are parsed from the expression's source. An unknown piece contributes no text, so the result is sometimes
+weaker than possible, and never wrong.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _PIECE = late(
     | (?P<char>\\[^A-Za-z0-9]|[^\\(\[])""",
     re.VERBOSE | re.DOTALL,
 )
-_FLAGS = late(r"\(\?[aiLmsu]+\)")  # of the whole expression: it stands at the beginning
+_FLAGS = late(r"\(\?[aiLmsu]+\)")  # flags of the whole expression, at its beginning
 _OPTIONAL = ("*", "?", "{0", "{,")
 
 
 def needed(pattern: re.Pattern[str], any_case: bool) -> set[str] | None:
-    """Texts of which each match of *pattern* holds one, the longer the better; None: nothing is known of it.
+    """Texts of which each match of *pattern* holds one, as long as possible; None: no such texts are known.
 
-    *any_case*: they will be looked for in any case of letters.
+    *any_case*: the caller searches for the texts regardless of case.
     """
     source = _FLAGS.sub("", pattern.pattern, count=1)
     pieces = deque(_PIECE.finditer(source))
@@ -39,7 +39,7 @@ def needed(pattern: re.Pattern[str], any_case: bool) -> set[str] | None:
 
 
 def _of_ways(pieces: deque[re.Match[str]], any_case: bool) -> set[str] | None:
-    """Of what stands before the end of a group, or of all, with ``|`` in it."""
+    """The texts for alternatives separated by ``|``, up to the end of the group or of the expression."""
     ways = [_of_one(pieces, any_case)]
     while pieces and pieces.popleft().lastgroup == "or":
         ways.append(_of_one(pieces, any_case))
@@ -53,7 +53,7 @@ def _of_one(pieces: deque[re.Match[str]], any_case: bool) -> set[str] | None:
         piece = pieces.popleft()
         char, inner = "", None
         match piece.lastgroup:
-            case "anchor":  # takes no character
+            case "anchor":  # matches no character
                 continue
             case "group":
                 inner = _of_ways(pieces, any_case)
@@ -74,7 +74,7 @@ def _of_one(pieces: deque[re.Match[str]], any_case: bool) -> set[str] | None:
 
 
 def _sure(char: str, any_case: bool) -> bool:
-    """Whether this character of an expression stands for its UTF-8 alone."""
+    """Whether *char* in an expression matches only its own UTF-8."""
     if char == "\ufffd" or "\ud800" <= char < "\ue000":
         return False
     return char == "\t" or " " <= char < "\x7f" or (not any_case and char >= "\xa0")

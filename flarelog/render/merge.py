@@ -1,12 +1,12 @@
-"""The lines of several logs in one order, without waiting for anybody for longer than a bound.
+"""Merge the lines of several logs into one order, with a bound on how long a log is waited for.
 
-A line without a time stamp has that of the line before it in its log, so that what belongs to a line, as a traceback,
-stays behind it, be that one shown or not; and a log's own order is never changed. ``by_time`` merges what is there,
-``Merge`` what arrives: a line is held for *hold* seconds from its arrival, and then goes out behind all that is held
-and earlier. So a silent log stalls nobody, and one whose clock is behind only comes too late for its place. A stamp
-that is in the future shows that the log's clock is ahead, by so much at least, and is taken back for the order.
+A line without a time stamp inherits the stamp of the line before it in its log, shown or not, so a traceback stays
+behind its line. A log's own order never changes. ``by_time`` merges complete logs. ``Merge`` merges live logs: it holds
+a line for *hold* seconds from its arrival, and then releases it behind all earlier lines that it holds. A silent log
+therefore stalls no other log, and the lines of a log whose clock is behind are released too late for their place. A
+stamp in the future proves that the log's clock is ahead by at least as much; the merge subtracts the difference.
 
-``Blocks`` keeps the lines of a Python traceback together where logs are merged as they arrive. All are told the time.
+``Blocks`` keeps the lines of a Python traceback together in a live merge. Callers pass the time.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from flarelog.render.times import SECOND, stamp
 from flarelog.render.tracebacks import Traceback, before_traceback
 
 HOLD = 2.0  # seconds
-MOST = 100_000  # lines that are held at once
-MOST_TEXT = 4 << 20  # characters of them
-BLOCK = 1000  # lines of a traceback that are kept together
-BLOCK_TEXT = 1 << 20  # characters of them
-OTHERS = 20  # lines of another stream of a container's log, behind which a traceback that brings nothing is over
+MOST = 100_000  # lines held at once
+MOST_TEXT = 4 << 20  # characters of all lines held at once
+BLOCK = 1000  # lines of a traceback kept together
+BLOCK_TEXT = 1 << 20  # characters of a traceback kept together
+OTHERS = 20  # consecutive lines of a container's other stream that end an idle traceback
 
 Source = TypeVar("Source", bound=Hashable)
 Stamp = Callable[[str], int | None]
@@ -38,7 +38,7 @@ Ahead = Callable[[Any], int]
 def by_time(
     sources: Mapping[Source, Iterable[Sequence[Line]]], stamped: Stamp = stamp
 ) -> Iterator[tuple[Source, Sequence[Line]]]:
-    """All lines of *sources*, batches that are read as they are needed, in the order of their times."""
+    """Yield all lines of *sources* in the order of their times. Each source's batches are read on demand."""
     merging, batches = ByTime(sources, stamped), [iter(batches) for batches in sources.values()]
     while (number := merging.needed) is not None:
         merging.add(number, next((batch for batch in batches[number] if batch), ()))
@@ -46,23 +46,23 @@ def by_time(
 
 
 class ByTime(Generic[Source]):
-    """The lines of whole logs, given batch by batch, in the order of their times: in blocks of one log's lines."""
+    """Merge complete logs, added batch by batch, by time, and yield blocks of one log's lines."""
 
     def __init__(self, sources: Iterable[Source], stamped: Stamp = stamp, ahead: Ahead = lambda source: 0) -> None:
         self._sources, self._stamped = list(sources), stamped
         self._ahead = [ahead(source) for source in self._sources]
         self._batches: list[tuple[Sequence[Line], list[int], int]] = [((), [], 0) for _ in self._sources]
         self._latest = [-1 for _ in self._sources]
-        self._heads: list[tuple[int, int]] = []  # the time and the number of each that has lines
+        self._heads: list[tuple[int, int]] = []  # (time, number) of each source with lines
         self._unread = list(range(len(self._sources)))[::-1]
 
     @property
     def needed(self) -> int | None:
-        """The number of the source of which something must be added before there is more; None: there is no more."""
+        """The number of the source to ``add`` lines of next; None: all sources have ended."""
         return self._unread[-1] if self._unread else None
 
     def add(self, number: int, lines: Sequence[Line]) -> None:
-        """The next *lines* of the source that is ``needed``; none when it has ended."""
+        """Add the next *lines* of the source that is ``needed``; an empty sequence ends the source."""
         self._unread.remove(number)
         if not lines:
             return
@@ -76,7 +76,7 @@ class ByTime(Generic[Source]):
         heapq.heappush(self._heads, (keys[0], number))
 
     def take(self) -> Iterator[tuple[Source, Sequence[Line]]]:
-        """What is next, as far as it is known; then more is ``needed``, or that was all."""
+        """Yield the next blocks until a source is ``needed``, or all sources have ended."""
         heads = self._heads
         while heads and not self._unread:
             _, number = heapq.heappop(heads)
@@ -84,8 +84,8 @@ class ByTime(Generic[Source]):
             end = len(keys)
             if heads:
                 time, other = heads[0]
-                bisect = bisect_right if number < other else bisect_left  # of two with one time the first goes first
-                end = bisect(keys, time, begin, min(end, begin + 8))  # most often it is near
+                bisect = bisect_right if number < other else bisect_left  # at equal times the first source goes first
+                end = bisect(keys, time, begin, min(end, begin + 8))  # most blocks are short
                 end = bisect(keys, time, end) if end == begin + 8 else end
             if end < len(keys):
                 self._batches[number] = lines, keys, end
@@ -96,7 +96,7 @@ class ByTime(Generic[Source]):
 
 
 def _said(line: Line, stamped: Stamp) -> int | None:
-    """The time of *line*, of which no time was read."""
+    """The time of *line*, whose ``time`` is None."""
     if isinstance(line, Untimed) and line.said is not None:
         return line.said
     return stamped(line.text)
@@ -109,7 +109,7 @@ class _Held(NamedTuple):
 
 
 class Merge(Generic[Source]):
-    """Lines that arrive from several logs, in the order of their times. See the module for its rules."""
+    """Merge lines of several live logs by time. The module's docstring has the rules."""
 
     def __init__(
         self, hold: float = HOLD, *, most: int = MOST, stamped: Stamp = stamp, ahead: Ahead = lambda source: 0
@@ -121,7 +121,7 @@ class Merge(Generic[Source]):
         self._count = self._size = 0
 
     def add(self, source: Source, lines: Iterable[Line], now: float) -> None:
-        """Take *lines* of *source*, which arrived at *now*, in seconds since 1970."""
+        """Hold *lines* of *source*, which arrived at *now*, in seconds since 1970."""
         queue, known = self._queues.setdefault(source, deque()), self._known(source)
         for line in lines:
             time = line.time if line.time is not None else _said(line, self._stamped)
@@ -137,12 +137,12 @@ class Merge(Generic[Source]):
             self._size += len(line.text)
 
     def first(self, source: Source) -> Line | None:
-        """The first line of *source* that is held."""
+        """The first held line of *source*; None without one."""
         queue = self._queues.get(source)
         return queue[0].line if queue else None
 
     def release(self, now: float) -> list[tuple[Source, Line]]:
-        """What was held for long enough at *now*, what is earlier than that, and what is too much to hold."""
+        """Release the lines held for long enough at *now*, all earlier lines, and the lines over the bounds."""
         out: list[tuple[Source, Line]] = []
         heads = [(queue[0].key, number, source) for number, (source, queue) in enumerate(self._queues.items()) if queue]
         heapq.heapify(heads)
@@ -163,32 +163,32 @@ class Merge(Generic[Source]):
         return out
 
     def close(self) -> list[tuple[Source, Line]]:
-        """Everything that is held."""
+        """Release all held lines."""
         self._hold = float("-inf")
         return self.release(0.0)
 
 
 class Blocks:
-    """One log's lines in blocks that belong together: a Python traceback is one, with what another stream of a
-    container's log says in between; every other line is one by itself.
+    """Group one log's lines into blocks: a Python traceback is a block, with the lines of a container's other stream
+    in between; every other line is a block of its own.
 
-    Feed it the lines as they come; a block that has not ended is given out by ``settle``, when nothing more comes.
+    Feed it lines in order. ``settle`` yields the open block once no more lines come.
     """
 
     def __init__(self) -> None:
         self._block: list[Line] = []
-        self._size = 0  # characters of it
+        self._size = 0  # characters of the block
         self._traceback: Traceback | None = None
-        self._others = 0  # lines of another stream behind its latest one
+        self._others = 0  # lines of another stream since the traceback's last line
 
     @property
     def held(self) -> bool:
-        """Whether a block has begun that has not ended."""
+        """Whether a block is open."""
         return bool(self._block)
 
     @property
     def first(self) -> Line | None:
-        """The first line of a block that has not ended."""
+        """The first line of the open block; None without one."""
         return self._block[0] if self._block else None
 
     def feed(self, lines: Iterable[Line]) -> Iterator[list[Line]]:
@@ -208,7 +208,7 @@ class Blocks:
                     self._size = len(line.text)
 
     def _takes(self, traceback: Traceback, line: Line, text: str, began: str | None) -> bool:
-        """Whether *line* is of the block: what another stream says in the middle of its traceback is as well."""
+        """Whether *line* belongs to the block, as do lines of another stream in the middle of the traceback."""
         if line.stream == self._block[0].stream:
             self._others = 0
             return bool(traceback.takes(text, began))

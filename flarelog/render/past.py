@@ -1,8 +1,8 @@
-"""What of a log need not be drawn, because all its lines are of before a time: found out in its bytes.
+"""Skip the bytes of a log whose lines are all older than a time, without drawing them.
 
-Nothing is left out that a line by line look would show. A piece is left out only where each line in it begins with a
-stamp of before the time, or tells none; where it begins with a line that tells one; and where nothing in it moves a
-cursor to other lines. The piece before one that is shown is shown as well: what is drawn there depends on it.
+No line is skipped that a check line by line would show. A piece is skipped only if each of its lines begins with a
+stamp before the time or has no stamp, if its first line has one, and if nothing in it moves a cursor to other lines.
+The piece before a shown piece is shown too, because the drawing depends on it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from flarelog.render.zones import Stamps, offsets
 
 _STAMP = (
     rb"^(\d{4}([-/])\d\d\2\d\d[T _](?:[01]\d|2[0-3]):[0-5]\d):[0-5]\d(?:[.,]\d{1,12})?(?!\d)"
-    rb"((?:\s?(?:[ap]m\b|[A-Z]{1,4}\b|[+-]\d\d:?\d\d\b)){0,3})"  # a half of the day, a zone, a level: ``stamp`` tells
+    rb"((?:\s?(?:[ap]m\b|[A-Z]{1,4}\b|[+-]\d\d:?\d\d\b)){0,3})"  # AM or PM, a zone, or a level: ``stamp`` decides
 )
 _STAMPS = re.compile(_STAMP, re.MULTILINE)
-_MOVING = {  # what each byte is a sign of that moves a cursor; one by one they are looked for ten times as fast
+_MOVING = {  # sequences that move a cursor, by their first byte: a search a byte is ten times as fast as one for all
     each: re.compile(pattern)
     for each, pattern in (
         *((byte, re.escape(byte)) for byte in (b"\x08", b"\x0b", b"\x0c")),
@@ -25,24 +25,24 @@ _MOVING = {  # what each byte is a sign of that moves a cursor; one by one they 
         (b"\xc2", rb"\xc2[\x80-\x9f]"),
     )
 }
-_LEAST = 16 << 10  # bytes that are looked at together
+_LEAST = 16 << 10  # bytes of a piece, at least
 
 Piece = tuple[int, bytes]
 
 
 class Past:
-    """Leaves out of one log's bytes before *end* what is of before *since*, in nanoseconds since 1970; *stamps* knows
-    the log's zones. The first piece is never left out: it tells what kind of log this is.
+    """Skip the pieces of one log, up to the offset *end*, that are older than *since*, in nanoseconds since 1970.
+    *stamps* knows the log's zones. The first piece is never skipped: the form of the log is read from it.
     """
 
     def __init__(self, since: int, stamps: Stamps, end: int) -> None:
         self._since, self._stamps, self._end = since, stamps, end
-        self._held: Piece | None = None  # that may be left out
-        self._rest: Piece | None = None  # behind the last LF, or too little to be looked at
+        self._held: Piece | None = None  # an old piece, skipped unless the next piece is shown
+        self._rest: Piece | None = None  # bytes behind the last LF, or fewer than _LEAST
         self._begun = self._over = False
 
     def feed(self, offset: int, data: bytes) -> list[Piece]:
-        """What is left of *data*, which stands at *offset*, and of what was held back before it."""
+        """The pieces to show of *data*, which stands at *offset*, and of the bytes held back before it."""
         if self._over or not self._begun:
             self._begun = True
             return [(offset, data)]
@@ -66,7 +66,7 @@ class Past:
         return out
 
     def close(self) -> list[Piece]:
-        """What is held back."""
+        """The pieces held back."""
         out = [piece for piece in (self._held, self._rest) if piece is not None]
         self._held = self._rest = None
         return out
@@ -75,7 +75,7 @@ class Past:
         if any(byte in data and moving.search(data) for byte, moving in _MOVING.items()):
             return False
         if b"\r" in data:
-            data = data.replace(b"\r", b"\n")  # each state of a line by itself
+            data = data.replace(b"\r", b"\n")  # checks each state of a redrawn line
         found = _STAMPS.findall(data)
         if not found or not _STAMPS.match(data) or self._latest(offset, set(found)) >= self._since:
             return False
@@ -86,7 +86,7 @@ class Past:
         return len(others) < len(lines) // 2 and all(self._is_early(offset, line) for line in others)
 
     def _latest(self, offset: int, found: set[tuple[bytes, bytes, bytes]]) -> int:
-        """The end of the latest of those minutes."""
+        """The end of the latest minute in *found*, matches of _STAMPS near *offset*."""
         return (
             max(self._time(offset, f"{minute.decode()}:59{zone.decode()}") or 0 for minute, _, zone in found) + SECOND
         )

@@ -1,10 +1,9 @@
-"""Which rank says a line, and whether it is to be shown: known, or waited for, and never guessed.
+"""Resolve which rank wrote a line, and whether to show it. A rank is known or awaited, never guessed.
 
-Best first: what a person says (``--rank-map``); what the environments of the processes say that write the file; the
-prefix of a line, as torchrun and torch write it; the name of the log. What is known belongs to a generation: a gang
-that is restarted begins a new one, or changes what is known of the old one, and is resolved anew. A ``[default3]:`` is
-a *local* rank, and tells the rank only where it is known which rank that is. Until a log's rank is known nothing of it
-is shown; then it is shown from its beginning.
+The sources, best first: the user (``--rank-map``); the environments of the processes that write the file; the prefix of
+a line, as torchrun and torch write it; the name of the log. A rank belongs to a generation: a restarted gang begins a
+new generation, or changes the attributes of the old one, and its ranks are resolved anew. A ``[default3]:`` is a
+*local* rank, which needs a known mapping to a rank. A log is hidden until its rank is known, and then shown whole.
 """
 
 from __future__ import annotations
@@ -24,29 +23,29 @@ from flarelog.render.sgr import plain
 from flarelog.render.tracebacks import Tracebacks
 from flarelog.values import changed, frozen
 
-# Strict: these forms alone, in a part of a log's name with or without an ending, are believed to name a rank.
+# Strict: a part of a log's name names a rank only in one of these forms, with or without a file ending.
 _NAME = late(r"(?:.*[._-])?(?<!local[._-])(?:global[._-]?)?(rank|worker)[._-]?(\d{1,7})(?:\.[a-z]{2,5})?")
 _LOCAL_NAME = late(r"(?:.*[._-])?local[._-]?rank[._-]?(\d{1,7})(?:\.[a-z]{2,5})?")
 _TORCHRUN_NAME = late(r"(?:.*/)?attempt_\d+/(\d{1,7})/(?:stdout|stderr)\.log")
 _LOCAL_PREFIX = late(r"\[default(\d{1,7})\]:")
 _PREFIX = late(r"\[rank(\d{1,7})\]:")
 _MAP = late(r"(?P<glob>[^=]+?)(?::(?P<local>\d{1,7}))?=(?P<rank>\d{1,7})")
-_WORDS = ("rank", "local-rank", "group-rank", "world-size", "ranks")  # of Attributes, which may hold others
+_WORDS = ("rank", "local-rank", "group-rank", "world-size", "ranks")  # the keys used here; Attributes may hold others
 _PAIR = late(r"(\d{1,7})=(\d{1,7})")
-_SEEN = 10_000  # ranks that are remembered of lines
-_SPANS = 8  # of ranks that are named
+_SEEN = 10_000  # ranks remembered from lines
+_SPANS = 8  # spans of ranks in a message
 
 
 @frozen
 class Known:
-    """What is known of who says the lines of a stretch of a stream."""
+    """The known ranks of the lines in one stretch of a stream."""
 
-    start: int  # the offset at which it begins; it goes on to the next one
-    rank: int | None = None  # of all its lines; None: not known, or not all the same
+    start: int  # the offset where the stretch begins; it ends where the next one begins
+    rank: int | None = None  # of all lines; None: unknown, or the lines differ
     how: str = ""  # "rank map", "environment" or "name"
     world_size: int | None = None
-    locals: Mapping[int, int] = field(default_factory=dict)  # the rank of those whose local rank is the key
-    local: int | None = None  # the local rank of all its lines
+    locals: Mapping[int, int] = field(default_factory=dict)  # the rank for each local rank
+    local: int | None = None  # the local rank of all lines
 
 
 NOTHING = Known(0)
@@ -54,7 +53,7 @@ NOTHING = Known(0)
 
 @frozen
 class Mapped:
-    """One entry of a rank map: logs whose ``SITE/LOG`` is like *glob*, of them the lines of *local* if it is given."""
+    """One entry of a rank map: the logs whose ``SITE/LOG`` matches *glob*, or only their lines of the rank *local*."""
 
     glob: str
     local: int | None
@@ -62,7 +61,7 @@ class Mapped:
 
 
 def rank_map(texts: Sequence[str]) -> tuple[Mapped, ...]:
-    """What ``--rank-map`` says: ``SITE/LOG=RANK`` with globs, or ``SITE/LOG:LOCAL=RANK`` of lines that bear a prefix.
+    """Parse ``--rank-map``: ``SITE/LOG=RANK`` with globs, or ``SITE/LOG:LOCAL=RANK`` for lines with a prefix.
 
     Raises InvalidOption.
     """
@@ -82,13 +81,13 @@ def rank_map(texts: Sequence[str]) -> tuple[Mapped, ...]:
 
 
 def named(log: str) -> tuple[int | None, int | None]:
-    """(rank, local rank) that the name of a log tells; None where it does not, or tells two."""
+    """(rank, local rank) from the name of a log; None for a rank that is absent or ambiguous."""
     parts = log.split("/")
     found: dict[str, set[int]] = {"rank": set(), "worker": set()}
     local: set[int] = set()
     for part in parts:
         if "rank" not in part and "worker" not in part:
-            continue  # as most: nobody compiles an expression for them
+            continue  # spares most names a compiled pattern
         if match := _LOCAL_NAME.fullmatch(part):
             local.add(int(match[1]))
         elif match := _NAME.fullmatch(part):
@@ -104,7 +103,7 @@ def _only(numbers: set[int]) -> int | None:
 
 
 def known(info: StreamInfo, mapping: Sequence[Mapped] = ()) -> list[Known]:
-    """What is known of *info*, stretch by stretch from offset 0 on."""
+    """The known ranks of *info*, stretch by stretch from offset 0 on."""
     by_name, by_log = named(info.stream.log), f"{info.stream.site}/{info.stream.log}"
     said = [entry for entry in mapping if any_of((entry.glob,), by_log)]
     whole = next((entry.rank for entry in said if entry.local is None), None)
@@ -118,13 +117,13 @@ Values = Mapping[str, str]
 
 
 def _stretches(info: StreamInfo) -> Iterator[tuple[int, Values, bool]]:
-    """(start, attributes, over) of each: what is known first of a generation holds from its beginning on."""
-    latest: dict[str, Values] = {}  # by identity: a file that was rotated away may go on
+    """(start, attributes, over) of each stretch: a generation's first attributes hold from its beginning on."""
+    latest: dict[str, Values] = {}  # by identity: a rotated file may resume
     start, values, identity, told = 0, dict[str, str](), "", False
     for mark in info.marks:
         match mark:
             case Generation():
-                if mark.identity == identity:  # it goes on behind a hole
+                if mark.identity == identity:  # the same file resumes behind a gap
                     continue
                 if mark.offset > start:
                     yield start, values, True
@@ -145,7 +144,7 @@ def _stretches(info: StreamInfo) -> Iterator[tuple[int, Values, bool]]:
 
 
 def _filled(stretches: list[tuple[int, Values, bool]]) -> list[tuple[int, Values]]:
-    """A stretch that is over, and stands between two that say the same, was too short to be asked for."""
+    """Copy the attributes of two equal stretches to a finished one between them, which was too short to be read."""
     found: list[tuple[int, Values]] = []
     for number, (start, values, over) in enumerate(stretches):
         if not values and over and found:
@@ -184,7 +183,7 @@ def _number(text: str | None) -> int | None:
 
 
 def rank_of(stretch: Known, text: str) -> int | None:
-    """The rank that says the line *text*, which has no colours; None when that is not known."""
+    """The rank that wrote the line *text*, given without colours; None: unknown."""
     if stretch.how in ("rank map", "environment") and stretch.rank is not None:
         return stretch.rank
     if not text.startswith("["):
@@ -200,24 +199,24 @@ def rank_of(stretch: Known, text: str) -> int | None:
 
 class Verdict(enum.Enum):
     SHOW = "show"
-    BY_LINE = "by line"  # ask for each line
-    ERRORS = "errors"  # another rank, of which errors are shown
+    BY_LINE = "by line"  # the lines differ: ask for each
+    ERRORS = "errors"  # an unwanted rank whose errors are shown
     HIDE = "hide"
-    WAIT = "wait"  # not known yet: do not read on; what has come meanwhile is shown from the stretch's start
+    WAIT = "wait"  # not known yet: stop reading, and resume at the stretch's start once it is known
 
 
 @frozen
 class RankChoice:
-    """Which ranks are shown. Raises InvalidOption."""
+    """The ranks to show."""
 
-    globs: tuple[str, ...] = ()  # --rank: of numbers, as "0", "1?" or "[0-3]"
+    globs: tuple[str, ...] = ()  # --rank: globs of numbers, such as "0", "1?" or "[0-3]"
     first: bool = False  # --ranks first: rank 0
-    last: bool = False  # --ranks last: the one before the world's size
+    last: bool = False  # --ranks last: the world size less one
     mapping: tuple[Mapped, ...] = ()
 
     @classmethod
     def of(cls, globs: Sequence[str], ranks: str, mapping: Sequence[str]) -> RankChoice:
-        """What ``--rank``, ``--ranks`` and ``--rank-map`` say. Raises InvalidOption."""
+        """Parse ``--rank``, ``--ranks`` and ``--rank-map``. Raises InvalidOption."""
         words = [word for word in ranks.split(",") if word]
         for word in words:
             if word not in ("first", "last"):
@@ -236,20 +235,20 @@ class RankChoice:
 
 
 class RankChooser:
-    """Says of each line whether its rank is wanted; ``learn`` whatever the receiver lists, whenever it does."""
+    """Decide for each line whether its rank is wanted. Call ``learn`` with each listing of the receiver."""
 
     def __init__(self, choice: RankChoice) -> None:
         self.choice = choice
         self._known: dict[str, list[Known]] = {}
-        self._largest: dict[tuple[str, str], int] = {}  # by run and site: of those that were told by people and names
-        self._over = False
-        self._seen = set[int]()  # of lines
-        self._nameless = False  # nobody knew the rank of a line
-        self._matched = False  # a line was of a rank that is wanted
-        self.shown = False  # any line was
+        self._largest: dict[tuple[str, str], int] = {}  # by run and site: the largest rank of any stretch
+        self._over = False  # the run is over: no more ranks become known
+        self._seen = set[int]()  # ranks of lines
+        self._nameless = False  # a line's rank was unknown
+        self._matched = False  # a line of a wanted rank was fed
+        self.shown = False  # any line was shown
 
     def learn(self, infos: Iterable[StreamInfo], *, over: bool = False) -> None:
-        """Take in what all streams of a run are by now. *over*: nothing more will be known."""
+        """Take in the present listing of all streams of a run. *over*: no more ranks will become known."""
         self._over = over
         for info in infos:
             stretches = self._known[str(info.stream)] = known(info, self.choice.mapping)
@@ -258,7 +257,7 @@ class RankChooser:
             self._largest[site] = max([self._largest.get(site, 0), *ranks])
 
     def stretch(self, stream: str, offset: int) -> Known:
-        """What is known of the line at *offset* of *stream*, which is ``run/site/log``."""
+        """The stretch that holds *offset* of *stream*, which is ``run/site/log``."""
         found = NOTHING
         for one in self._known.get(stream, ()):
             if one.start > offset:
@@ -267,27 +266,27 @@ class RankChooser:
         return found
 
     def verdict(self, stream: str, offset: int) -> Verdict:
-        """What is to become of the lines of *stream* from *offset* on, as far as its stretch goes."""
+        """The verdict on the lines of *stream* from *offset* to the end of its stretch."""
         if self.choice.everything:
             return Verdict.SHOW
         stretch = self.stretch(stream, offset)
         if stretch.rank is None:
             if stretch.locals:
                 return Verdict.BY_LINE
-            # Now nothing more can be known: what bears a prefix still tells, and errors are worth their lines.
+            # Once the run is over, only a line's prefix can tell its rank, and errors are still worth showing.
             return Verdict.BY_LINE if self._over else Verdict.WAIT
         found = self._of(stream, stretch, stretch.rank)
         return Verdict.BY_LINE if stretch.how == "name" and found is not Verdict.WAIT else found
 
     def readable(self, stream: str, offset: int) -> int | None:
-        """Up to where *stream* may be read from *offset* on, before something must be waited for; None: to its end."""
+        """The offset up to which *stream* may be read from *offset* without waiting for a rank; None: to its end."""
         if self.choice.everything:
             return None
         starts = [offset, *(one.start for one in self._known.get(stream, ()) if one.start > offset)]
         return next((start for start in starts if self.verdict(stream, start) is Verdict.WAIT), None)
 
     def line(self, stream: str, offset: int, text: str) -> Verdict:
-        """Whether the line *text*, without its colours, at *offset* of *stream* is shown: SHOW, ERRORS or HIDE."""
+        """The verdict on the line *text*, without colours, at *offset* of *stream*: SHOW, ERRORS or HIDE."""
         stretch = self.stretch(stream, offset)
         rank = rank_of(stretch, text)
         if self.choice.everything:
@@ -302,12 +301,12 @@ class RankChooser:
         return self._others() if found is Verdict.WAIT else found
 
     def concerns(self, stream: str, offset: int) -> bool:
-        """Whether a note at *offset* of *stream* is shown: not in a log whose rank is known and not wanted."""
+        """Whether to show a note at *offset* of *stream*: not in a log whose rank is known and not wanted."""
         stretch = self.stretch(stream, offset)
         return stretch.rank is None or self._of(stream, stretch, stretch.rank) is not Verdict.HIDE
 
     def unmatched(self) -> str:
-        """Why no line was of a rank that is wanted; empty where one was, or none was there."""
+        """The sentence why no line had a wanted rank; empty if one had, or if there were no lines."""
         known_ = [
             (stream, stretch, rank)
             for stream, stretches in self._known.items()
@@ -326,7 +325,7 @@ class RankChooser:
         return f"no log has rank {' or '.join(wanted)}: known are {_spans(sorted(ranks))}"
 
     def rank(self, stream: str, offset: int, text: str) -> int | None:
-        """The rank that says the line; None when it is not known."""
+        """The rank that wrote the line *text*, at *offset* of *stream*; None: unknown."""
         return rank_of(self.stretch(stream, offset), text)
 
     def _of(self, stream: str, stretch: Known, rank: int) -> Verdict:
@@ -341,7 +340,7 @@ class RankChooser:
         return Verdict.SHOW if rank == last else self._others()
 
     def _last(self, stream: str, stretch: Known) -> int | None:
-        """The last rank of the gang; None while another may still appear."""
+        """The last rank of the gang; None while a higher one may still appear."""
         if stretch.world_size is not None:
             return stretch.world_size - 1
         if self.choice.mapping and stretch.how == "rank map":
@@ -354,13 +353,13 @@ class RankChooser:
 
 
 class RankedLines:
-    """The lines of one *stream* that are shown: those of the ranks that are wanted and, of others, those that *error*
-    matches, and whole tracebacks.
+    """Filter the lines of one *stream*: lines of wanted ranks pass, and of ranks with the verdict ERRORS the lines that
+    *error* matches, and whole tracebacks.
     """
 
     def __init__(self, chooser: RankChooser, stream: str, error: re.Pattern[str]) -> None:
         self._chooser, self._stream, self._error = chooser, stream, error
-        self._tracebacks = defaultdict[str, Tracebacks](Tracebacks)  # by a line's stream
+        self._tracebacks = defaultdict[str, Tracebacks](Tracebacks)  # by stdout or stderr
 
     def feed(self, lines: Iterable[Line]) -> list[Line]:
         found: list[Line] = []
@@ -373,7 +372,7 @@ class RankedLines:
         return found
 
     def concerns(self, offset: int) -> bool:
-        """Whether a note at *offset* is shown."""
+        """Whether to show a note at *offset*."""
         return self._chooser.concerns(self._stream, offset)
 
     def _is_wrong(self, line: Line, text: str) -> bool:
@@ -382,7 +381,7 @@ class RankedLines:
 
 
 def _spans(ranks: Sequence[int]) -> str:
-    """``0 to 3, 7``, the first few where there are many."""
+    """Format *ranks* as in ``0 to 3, 7``, with at most _SPANS spans."""
     spans: list[tuple[int, int]] = []
     for rank in ranks:
         if spans and rank == spans[-1][1] + 1:

@@ -1,10 +1,10 @@
-"""The rows that a cursor can still reach, and what is given out of them.
+"""Hold the rows that a cursor can still reach, and output them as lines.
 
-A row that is ``WINDOW`` rows above the last one is final, and so are all where more is held than ``HELD``: then a new
-page begins, which no cursor leaves upwards.
+A row ``WINDOW`` rows above the last one is final. Once the rows hold more than ``HELD`` all are final: then a new page
+begins, above which no cursor goes.
 
-Nothing overtakes text. Rows are given out from the top to the bottom; only a bar, a row that is drawn again and again,
-is passed over, and a state of it waits until the text above it was given out.
+No row overtakes text. Rows are output from top to bottom. Only a bar, a row that is redrawn again and again, is
+skipped, and its states wait until the text above it was output.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ from flarelog.render.allowance import MOVE, PAGE, Allowance
 from flarelog.render.rows import TAB, WINDOW, Line, Overlong, Row, mark_of, resembles
 from flarelog.render.sgr import SGR, changed, plain
 
-LIMIT = 1 << 16  # characters of a line that are shown
-SPLIT = 1 << 17  # characters of an endless line that are held before its parts are given out
-WAITING = 256  # states of bars that wait for text above them
-HELD = 1 << 17  # cells, and characters in them, of all rows that a cursor can still reach
+LIMIT = 1 << 16  # characters shown of a line
+SPLIT = 1 << 17  # characters of an endless line held before its parts are output
+WAITING = 256  # states of bars that may wait for text above them
+HELD = 1 << 17  # cells plus characters of all rows that a cursor can still reach
 
-_DRAWN = late(r"[\u2500-\u259f\u2800-\u28ff]|([-=#*])\1")  # what bars are drawn with
+_DRAWN = late(r"[\u2500-\u259f\u2800-\u28ff]|([-=#*])\1")  # the characters of bars
 
 
 class Reach:
-    """The *rows* of one screen, from ``page`` on those that the cursor, in ``row``, can go to.
+    """The ``rows`` of one screen. The cursor, in ``row``, can reach them from ``page`` on.
 
-    A line of more than *limit* characters is cut, split or dropped, as *overlong* says.
+    *overlong* decides whether a line of more than *limit* characters is cut, split or dropped.
     """
 
     def __init__(self, allowance: Allowance, limit: int, overlong: Overlong) -> None:
         self.limit, self.overlong = limit, overlong
-        # Characters that a row may have: of many that are to be wiped out, more than are shown. Where lines are split
-        # it is whole parts, and what comes behind them is another row.
+        # Characters that a row may hold. More than *limit*, because some may be wiped out later. A split line holds a
+        # whole number of parts, and its rest becomes another row.
         self.room = max(limit, SPLIT - SPLIT % limit if overlong == "split" else min(TAB * limit, LIMIT))
         self.most = TAB * (self.room if overlong == "split" else limit)  # cells
         self.rows: list[Line | Row] = []
-        self.row = 0  # the cursor's; it need not be there yet
-        self.page = 0  # the first row that the cursor can reach
-        self.low = 0  # the last one: it was there; it need not be there yet, either
-        self.held = 0  # cells and characters of the rows that the cursor has left
-        self._settled = 0  # the rows before this one were given out, bars excepted
-        self._passed: list[Row] = []  # those bars, and rows that the cursor came back to later
-        self._dropped = 0  # rows that were there: what the number of a row begins with
+        self.row = 0  # the index of the cursor's row, which may be behind the last row
+        self.page = 0  # the index of the first row that the cursor can reach
+        self.low = 0  # the index of the lowest row that the cursor was in, which may be behind the last row
+        self.held = 0  # cells plus characters of the rows that the cursor has left
+        self._settled = 0  # the rows before this index were output, except bars
+        self._passed: list[Row] = []  # skipped bars, and output rows that the cursor came back to
+        self._dropped = 0  # rows dropped so far: a row's number is this plus its index
         self._waiting: list[tuple[int, Line]] = []  # states of bars, each with the number of the last text above it
-        self._text = 0  # the number of the last row of plain text that the cursor has stayed below since
-        self._seen = 0  # the rows of smaller numbers were looked at for that
-        self._goes_on = False  # a bar that was taken for one that is over went on
+        self._text = 0  # the number of the last row of plain text; the cursor has stayed below it since
+        self._seen = 0  # rows of smaller numbers were searched for plain text
+        self._goes_on = False  # a bar that was believed finished was redrawn
         self._allowance = allowance
 
     @property
     def number(self) -> int:
-        """That of the row that the cursor is on, which it keeps."""
+        """The number of the cursor's row. Unlike an index, a row's number never changes."""
         return self._dropped + self.row
 
     def at_cursor(self) -> Row | None:
-        """The row that the cursor is on, if it is there and has cells."""
+        """The cursor's row; None if it does not exist or is a finished line without cells."""
         row = self.rows[self.row] if self.row < len(self.rows) else None
         return row if isinstance(row, Row) else None
 
     def open(self, most: int = WINDOW) -> list[str]:
-        """The last *most* rows that may change, as they are now: bars, and the line that has no LF yet."""
+        """The present texts of the last *most* open rows: bars, and the line without an LF."""
         found: list[str] = []
         for index in range(len(self.rows) - 1, -1, -1):
             entry = self.rows[index]
@@ -74,11 +74,11 @@ class Reach:
 
     @property
     def first_open(self) -> int | None:
-        """Where the first row begins that was not given out."""
+        """The offset of the first row that was not output; None without one."""
         return self.rows[self._settled].offset if self._settled < len(self.rows) else None
 
     def said(self, texts: list[str]) -> list[str]:
-        """*texts* as far as the output allows."""
+        """Cut *texts* to the output that the allowance has left, and charge them."""
         found = []
         for text in texts:
             if not self._allowance.show(len(text) if text.isascii() else len(text.encode())):
@@ -89,28 +89,28 @@ class Reach:
         return found
 
     def paged(self, wide: bool, out: list[Line]) -> None:
-        """The last row is complete. One that is *wide* is final, and those above it: they are not kept."""
+        """Account for the last row, which is complete. A *wide* row and all rows above it are final and dropped."""
         self.page = self.row if wide else self.page
         self.drop(self.row if wide else len(self.rows) - WINDOW, out)
 
     def part(self, row: Row, texts: list[str], out: list[Line]) -> None:
-        """*row*, the last one, is full: *texts* is what it shows, final, and so are all rows above it."""
+        """Replace *row*, the last one, which is full, with the final *texts*. All rows above it are final too."""
         self.held -= row.held
         self.rows[-1:] = [Line(row.offset, row.end, text, row.stream, row.time) for text in texts]
         self.row = self.page = self.low = len(self.rows)
         self.drop(self.row, out)
 
     def new_page(self, final: int, out: list[Line]) -> None:
-        """Go on below all rows, of which no cursor reaches any; the first *final* of them are given out."""
+        """Move the cursor below all rows, out of reach of them, and output the first *final* of them."""
         self._allowance.work -= PAGE
-        for entry in self.rows[self.page :]:  # without an LF it ends here; where in the stream is not known any more
+        for entry in self.rows[self.page :]:  # a row without an LF ends here, at an unknown offset
             if isinstance(entry, Row):
                 entry.end = entry.end or entry.offset + 1
         self.page = self.row = self.low = len(self.rows)
         self.drop(final, out)
 
     def left(self, out: list[Line]) -> bool:
-        """The cursor leaves its row: where too much would be held, it goes to a new page, and True is returned."""
+        """Account for the row that the cursor leaves. True if the rows held too much and a new page began."""
         row = self.at_cursor()
         if row is not None:
             if row.was is not None:
@@ -130,7 +130,7 @@ class Reach:
         return False
 
     def come(self, index: int, out: list[Line], *, back: bool) -> None:
-        """The cursor comes to the row at *index*, which is there; *back*: by a move, and not by a line's end."""
+        """Account for the existing row at *index*, which the cursor enters; *back*: by a move, not by a line feed."""
         if self._seen < self._dropped + len(self.rows):
             self._look(len(self.rows))
         if self._text > self._dropped + index:
@@ -148,7 +148,7 @@ class Reach:
                 self._release(out)
 
     def wipe(self, index: int) -> None:
-        """Blank the row at *index*, on which the cursor is not."""
+        """Blank the row at *index*, which is not the cursor's."""
         row = self.thawed(index)
         self._allowance.touch(2 * len(row.chars))
         row.remember()
@@ -159,7 +159,7 @@ class Reach:
             self._passed.append(row)
 
     def thawed(self, index: int) -> Row:
-        """The row at *index* with its cells."""
+        """The row at *index* with its cells, which are made anew from a finished line."""
         line = self.rows[index]
         if isinstance(line, Row):
             return line
@@ -183,7 +183,7 @@ class Reach:
         return row
 
     def settle(self, before: int | None, out: list[Line]) -> None:
-        """Give out the rows that are complete, bars excepted that may go on, as far as the first that is not.
+        """Output the rows up to the first incomplete one, except bars that may go on.
 
         *before*: only rows that ended before this position.
         """
@@ -202,7 +202,7 @@ class Reach:
                 break
             elif isinstance(entry, Line):
                 out.append(entry)
-            elif index == self.row:  # it may be half of what it will be
+            elif index == self.row:  # the cursor may be in the middle of it
                 break
             else:
                 entry.over = entry.bar
@@ -212,21 +212,21 @@ class Reach:
                 self._release(out)
 
     def _over(self) -> int:
-        """The rows before this one are over, bars too: the cursor cannot reach them, or plain text was written below
-        them, and the cursor has stayed below that.
+        """The index before which all rows are finished, bars too: they are out of the cursor's reach, or plain text was
+        written below them and the cursor has stayed below that text.
 
-        Programs whose cursor rests below their bars, as rich's does, write text above them.
+        Programs that rest the cursor below their bars, as rich does, write text above the bars.
         """
         self._look(min(self.row, len(self.rows)))
         return max(self.page, 0 if self._goes_on else self._text - self._dropped)
 
     def _look(self, end: int, begin: int | None = None) -> None:
-        """Find plain text in the rows from *begin* to *end*, below which there is no bar; without *begin* in those that
-        are new: as they were written, none was a bar yet.
+        """Search the rows from *begin* to *end*, from below, for plain text, up to the first bar; without *begin* the
+        new rows, which were written before they could become bars.
         """
         first = max(0, self._seen - self._dropped) if begin is None else begin
         for index in range(end - 1, first - 1, -1):
-            if begin is not None:  # of new rows each is looked at once, which its bytes have paid for
+            if begin is not None:  # a new row is searched once, which its bytes have paid for
                 near = self.rows[max(0, index - 1) : index + 1]
                 self._allowance.touch(sum(len(row.chars) for row in near if isinstance(row, Row)))
             text = self._plain(index)
@@ -238,7 +238,7 @@ class Reach:
         self._seen = max(self._seen, self._dropped + end)
 
     def _plain(self, index: int) -> str | None:
-        """The row at *index* if it is a whole line of plain text, or blank; None: it may be a bar that has begun."""
+        """The text of the row at *index* if it is a whole line of plain text, or blank; None: it may become a bar."""
         entry = self.rows[index]
         if isinstance(entry, Line):
             text = plain(entry.text)
@@ -253,15 +253,13 @@ class Reach:
         return None if alike or "%" in text else text
 
     def _written_over(self, over: int) -> list[Row]:
-        """The rows that were passed over, or given out, and show a line of text now, or are *over*, from the top to the
-        bottom.
-        """
+        """The rows in ``_passed`` that show text now, or stand before the index *over*, from top to bottom."""
         ends = {id(row) for row in self.rows[:over]} if self._passed else ()
         found = [row for row in self._passed if not row.bar or id(row) in ends]
         return sorted(found, key=self.rows.index) if len(found) > 1 else found
 
     def drop(self, count: int, out: list[Line], end: int | None = None) -> None:
-        """The first *count* rows are final; those without an LF end at *end*, if that is known."""
+        """Output and drop the first *count* rows, which are final; those without an LF end at *end*, if it is known."""
         if count <= 0:
             return
         waiting = bool(self._waiting)
@@ -283,7 +281,7 @@ class Reach:
         self._dropped += count
 
     def present(self, state: Line, out: list[Line]) -> None:
-        """Give out *state* of the row that the cursor is on, as soon as the text above it was given out."""
+        """Output *state*, of the cursor's row, as soon as the text above that row was output."""
         text = next((index for index in range(self.row - 1, -1, -1) if self._is_text(index)), None)
         self._allowance.work -= self.row // 8
         if text is None:
@@ -295,29 +293,29 @@ class Reach:
             self._released(self._dropped + len(self.rows), out)
 
     def _is_text(self, index: int) -> bool:
-        """Whether the row at *index* is text that was not given out."""
+        """Whether the row at *index* is text that was not output."""
         entry = self.rows[index]
         if isinstance(entry, Row):
             return not (entry.bar or entry.given) and (index >= self._settled or entry in self._passed)
         return index >= self._settled
 
     def _release(self, out: list[Line]) -> None:
-        """Give out the states of bars that wait for no text any more."""
+        """Output the states of bars that no longer wait for text."""
         self._allowance.work -= len(self._waiting) // 4
         first = next((index for index in range(len(self.rows)) if self._is_text(index)), len(self.rows))
         self._released(self._dropped + first, out)
 
     def _released(self, first: int, out: list[Line]) -> None:
-        """The rows before that of number *first* were given out, or are bars."""
+        """Output the states that waited for rows before the number *first*: those rows were output, or are bars."""
         out += [state for after, state in self._waiting if after < first]
         self._waiting = [each for each in self._waiting if each[0] >= first]
 
     def _given(self, row: Row, end: int | None = None) -> Iterator[Line]:
-        """What is to be given out of *row* as it is now."""
+        """The lines to output for *row* as it is now."""
         texts = row.texts(self.limit, self.overlong)
         shown, row.shown, row.given = row.shown, texts[0] if texts else "", True
         if texts == [""] and not row.end:
-            return  # an open row that was wiped out
+            return  # an open row that was erased
         if shown is None or (row.shown and shown != row.shown):
             for text in self.said(texts):
                 yield Line(row.offset, row.end or end or row.offset + 1, text, row.stream, row.time)

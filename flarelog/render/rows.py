@@ -1,4 +1,4 @@
-"""A line of a view, and a row while it may still change: cells, what overwrites them, and the text that they make."""
+"""A line of a view, and a row of cells that may still change."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from flarelog.late import late
 from flarelog.render.sgr import RESET, painted
 
 WINDOW = 64  # rows that a cursor can still reach
-MARK = "..TRUNCATED"  # ends a line that was cut; it counts among the line's characters
-SHORT_MARK = "\u2026"  # where the line has no room for that
-ROOM = 8  # characters of a line that has room for the short mark
-TAIL = 4096  # characters that a line which was cut ends with, where its end is wanted
+MARK = "..TRUNCATED"  # ends a line that was cut; it counts towards the line's limit
+SHORT_MARK = "\u2026"  # for a line without room for MARK
+ROOM = 8  # characters of a line from which SHORT_MARK is shown
+TAIL = 4096  # last characters kept of a cut line with *ends*
 
-COLOURED = 1 << 18  # characters that the colours of a line take; what comes behind them has none
+COLOURED = 1 << 18  # characters of colour sequences in a line; text behind them is uncoloured
 
 TAB = 8
-_SHAPE = late(r"(\D*)\d*(?:[.,]\d+)?(\D{0,2})")  # what a text begins with, and what stands behind its first number
+_SHAPE = late(r"(\D*)\d*(?:[.,]\d+)?(\D{0,2})")  # the text before its first number, and two characters behind it
 _SIGNS = late(r"[\W_]+")
 _ALIKE = {ord(char): None for char in "0123456789 #"}
 _WORDS = late(r"[^\W\d_]{2,}")
-_TAB_CELLS = [["\t", *repeat("", count)] for count in range(TAB)]  # of a tab that moves on by one more than *count*
+_TAB_CELLS = [["\t", *repeat("", count)] for count in range(TAB)]  # the cells of a tab of count + 1 columns
 
 Overlong = Literal["cut", "split", "drop", "ends"]
-"""*ends*: what is left out stands in the middle, so that the line's last characters are there."""
+"""*ends*: cut a line in its middle, so that its last characters are shown."""
 
 
 class Line(NamedTuple):
-    """A line of a view. A tuple because a million of them a second are made."""
+    """A line of a view. A tuple, because a million a second are made."""
 
     offset: int  # of its first byte in the stream
-    end: int  # behind its LF; where there is none behind the last byte; of a bar's state the offset
-    text: str  # without LF; ends with no colour in force
-    stream: str = ""  # stdout or stderr, where a container runtime told
-    time: int | None = None  # nanoseconds since 1970 in UTC of its first byte, where a container runtime told
-    bar: bool = False  # a state that the same row has left: not its last; its time is its own
+    end: int  # behind its LF, or behind its last byte without one; for a bar's state the offset
+    text: str  # without LF; no colour is in force at its end
+    stream: str = ""  # stdout or stderr, if a container runtime recorded it
+    time: int | None = None  # of its first byte, nanoseconds since 1970 in UTC, if a container runtime recorded it
+    bar: bool = False  # an earlier state of a bar, with a time of its own
 
     def saying(self, text: str) -> Line:
-        """The same with another text."""
+        """A copy with another text."""
         return self._replace(text=text)
 
 
 class Untimed(Line):
-    """A line that tells no time, where those before it may be left out: the last that tells one told *said*."""
+    """A line without a time stamp, whose earlier lines may be missing: the last stamp before it was ``said``."""
 
-    said: int | None = None  # nanoseconds since 1970; None: nobody knows
+    said: int | None = None  # nanoseconds since 1970; None: unknown
 
     @classmethod
     def behind(cls, said: int, line: Line) -> Untimed:
@@ -63,9 +63,9 @@ class Untimed(Line):
 
 
 class Note(Untimed):
-    """A line that no log holds: what is to be known of the bytes around it. Its text is a sentence."""
+    """A line that is not in the log: a sentence about the bytes around it."""
 
-    event: Mapping[str, object]  # the same for programs
+    event: Mapping[str, object]  # the note for programs
 
     @classmethod
     def at(cls, offset: int, text: str, event: Mapping[str, object]) -> Note:
@@ -75,9 +75,9 @@ class Note(Untimed):
 
 
 class Row:
-    """A row that was or may be changed: cells while the cursor is on it, their text otherwise.
+    """A row of cells that was changed or may change.
 
-    A glyph of two columns, or a tab, is one cell with its text and empty ones behind it.
+    A two-column glyph, or a tab, is one cell with its text and empty cells behind it.
     """
 
     __slots__ = (
@@ -89,31 +89,31 @@ class Row:
         self.offset, self.end, self.stream, self.time = offset, 0, stream, time
         self.chars: list[str] = []
         self.styles: list[str] = []
-        self.size = 0  # characters that were put at its end
-        self.tail = ""  # the last ones of those for which it had no room
-        self.held = 0  # cells and characters, when the cursor left it last
-        self.shown: str | None = None  # what was given out of it last
+        self.size = 0  # characters put at its end
+        self.tail = ""  # the last characters that did not fit, for *ends*
+        self.held = 0  # cells plus characters when the cursor last left it
+        self.shown: str | None = None  # its text that was output last
         self.rewritten = self.revisited = self.changed = self.cut = False
-        self.was: str | None = None  # what it showed when the cursor left it last, of a row that it came back to
-        self.redrawn = self.blank = False  # it shows another state of what it showed before; nothing
-        self.given = False  # what it shows was given out
-        self.over = False  # that was a bar, which was taken for one that is over
-        self.decile, self.at = -1, 0.0  # of the state that was given out last: its percentage, and when
-        self.label: str | None = None  # that of its bar
+        self.was: str | None = None  # its text when the cursor last left it; None: the cursor never came back
+        self.redrawn = self.blank = False  # it shows a later state of ``was``; it shows nothing
+        self.given = False  # its present text was output
+        self.over = False  # it was output as a finished bar
+        self.decile, self.at = -1, 0.0  # the tenth and the time, in seconds, of its last output step
+        self.label: str | None = None  # its bar's label: the text before the percentage
 
     @property
     def bar(self) -> bool:
-        """Whether it shows something that is drawn again and again, and not a line of text."""
+        """Whether it shows a bar, which is redrawn again and again, and not a line of text."""
         return self.redrawn or (self.revisited and self.was is not None and "%" in self.was)
 
     def remember(self) -> None:
-        """The cursor comes to it, and it was there before."""
+        """Record its text as the cursor enters it again."""
         if self.was is None:
             self.was = "".join(self.chars).strip()
             self.blank = not self.was
 
     def left(self) -> None:
-        """The cursor leaves it. Where it shows something else than before it is text, until the cursor comes back."""
+        """Update its state as the cursor leaves it. A changed row that resembles no bar is text again."""
         if self.was is None:
             return
         now = "".join(self.chars).strip()
@@ -124,7 +124,7 @@ class Row:
             self.was, self.given = now, False
 
     def put(self, column: int, cells: list[str] | str, style: str, most: int) -> None:
-        """Write *cells* over what is there; what would make more than *most* cells of it is left out."""
+        """Write *cells* at *column*, over existing ones; cells beyond the first *most* of the row are dropped."""
         chars, styles, count = self.chars, self.styles, len(cells)
         if column + count > most:
             cells, count, self.cut = cells[: max(0, most - column)], max(0, most - column), True
@@ -144,7 +144,7 @@ class Row:
         styles[column : column + count] = repeat(style, count)
 
     def split(self, column: int) -> None:
-        """Make blanks of a glyph that *column* would be in the middle of."""
+        """Blank a glyph that *column* would cut in two."""
         chars = self.chars
         if not 0 < column < len(chars) or chars[column]:
             return
@@ -156,7 +156,7 @@ class Row:
         chars[begin:column] = " " * (column - begin)
 
     def combine(self, column: int, marks: str, most: int) -> bool:
-        """Add *marks*, which have no width, to the glyph before *column*; False when there is none."""
+        """Add the zero-width *marks* to the glyph before *column*; False without such a glyph."""
         column = min(column, len(self.chars))
         while column and not self.chars[column - 1]:
             column -= 1
@@ -170,8 +170,8 @@ class Row:
         return True
 
     def cells(self, text: str, column: int, limit: int) -> list[str] | str:
-        """The cells of *text* from *column* on. What has no width belongs to the glyph before it, whose text has
-        *limit* characters at most.
+        """The cells of *text* from *column* on. A zero-width character joins the glyph before it, which holds at most
+        *limit* such characters.
         """
         if "\t" not in text:
             widths = [width(char) for char in text]
@@ -204,7 +204,7 @@ class Row:
         return cells
 
     def _combine(self, column: int, cells: list[str], marks: str, limit: int) -> None:
-        """Add *marks* to the last glyph of *cells*, else to the one before *column*, else to nothing."""
+        """Add *marks* to the last glyph of *cells*, else to the glyph before *column*, else as a cell of their own."""
         at = len(cells)
         while at and not cells[at - 1]:
             at -= 1
@@ -217,14 +217,14 @@ class Row:
             self.cut = self.cut or len(marks) > limit + 1
 
     def erase(self, begin: int, end: int | None) -> None:
-        """Blank the columns from *begin* to *end*; None: there is nothing there any more."""
+        """Blank the columns from *begin* to *end*; None: remove the rest of the row."""
         if begin >= len(self.chars):
             return
         self.rewritten = self.changed = True
         self.split(begin)
         if end is None:
             self.size = max(0, self.size - len("".join(self.chars[begin:])))
-            self.cut, self.tail = False, ""  # what was left out stood behind it
+            self.cut, self.tail = False, ""  # the dropped characters stood behind it
             del self.chars[begin:], self.styles[begin:]
         else:
             end = min(end, len(self.chars))
@@ -233,7 +233,7 @@ class Row:
             self.styles[begin:end] = [""] * (end - begin)
 
     def put_in(self, column: int, count: int) -> None:
-        """Put *count* blanks before *column*."""
+        """Insert *count* blanks before *column*."""
         self.rewritten = self.changed = True
         self.split(column)
         self.size += count
@@ -241,7 +241,7 @@ class Row:
         self.styles[column:column] = repeat("", count)
 
     def take_out(self, column: int, count: int) -> None:
-        """Take out *count* columns from *column* on: what stands behind them moves there."""
+        """Delete *count* columns from *column* on; the cells behind them move left."""
         self.rewritten = self.changed = True
         self.split(column)
         self.split(column + count)
@@ -249,17 +249,17 @@ class Row:
         del self.chars[column : column + count], self.styles[column : column + count]
 
     def texts(self, limit: int, overlong: Overlong) -> list[str]:
-        """What is shown of it: one text, or none or several where it is longer than *limit*."""
+        """The texts to show: one, or none or several if the row is longer than *limit*."""
         count = len(self.chars)
         coloured = any(self.styles)
-        if self.rewritten and coloured:  # blanks are how a bar is wiped out
+        if self.rewritten and coloured:  # programs erase a bar with blanks
             while count and self.chars[count - 1] == " " and not self.styles[count - 1]:
                 count -= 1
         text = "".join(self.chars[:count])
         if self.rewritten and not coloured:
             text = text.rstrip(" ")
         long = self.cut or len(text) > limit
-        if not coloured or (long and overlong == "ends"):  # whoever wants a line's end looks at no colour
+        if not coloured or (long and overlong == "ends"):  # *ends* drops colours
             return shortened(text, limit, overlong, self.cut, self.tail) if long else [text]
         if not long:
             return [_coloured(self.chars[:count], self.styles)]
@@ -276,10 +276,10 @@ class Row:
 
 
 def resembles(one: str, other: str) -> bool:
-    """Whether *other* may be a later state of the bar *one*: the same before its first number and behind it, and no new
-    words.
+    """Whether *other* may be a later state of the bar *one*: both are alike before and behind their first numbers, and
+    *other* has no new words.
     """
-    if one.translate(_ALIKE) == other.translate(_ALIKE):  # most often
+    if one.translate(_ALIKE) == other.translate(_ALIKE):  # the common case
         return "%" in other or not other.isdigit()
     shapes = [_SHAPE.match(text[:256]) for text in (one, other)]
     found = {(_SIGNS.sub("", shape[1]), shape[2]) for shape in shapes if shape}
@@ -288,12 +288,12 @@ def resembles(one: str, other: str) -> bool:
 
 def _coloured(chars: list[str], styles: list[str]) -> str:
     count, now, size = len(chars), "", 0
-    at = next(compress(range(count), styles), count)  # a row that was moved along has nothing but blanks before it
+    at = next(compress(range(count), styles), count)  # a program that moves the cursor right leaves uncoloured blanks
     out = chars[:at]
     for style, run in groupby(styles[at:count]):
         end = at + len(list(run))
         if style != now:
-            if size > COLOURED:  # more colours than anybody looks at
+            if size > COLOURED:  # bounds the output of a hostile row
                 break
             out.append(painted(now, style))
             size += len(out[-1])
@@ -304,8 +304,8 @@ def _coloured(chars: list[str], styles: list[str]) -> str:
 
 
 def shortened(text: str, limit: int, overlong: Overlong, cut: bool = False, tail: str = "") -> list[str]:
-    """What is shown of a *text* without colours that is longer than *limit* characters, or was (*cut*). *tail*: the
-    last ones of those that were cut off.
+    """The texts to show of an uncoloured *text* of more than *limit* characters, or one that was cut before (*cut*).
+    *tail*: the last characters that were cut off before.
     """
     if overlong == "drop":
         return []
@@ -321,7 +321,7 @@ def shortened(text: str, limit: int, overlong: Overlong, cut: bool = False, tail
 
 
 def mark_of(limit: int) -> str:
-    """What ends a line of *limit* characters that was cut; a line of few characters has no room for a mark."""
+    """The mark that ends a cut line of *limit* characters; empty for a very short line."""
     return MARK if limit > len(MARK) else SHORT_MARK if limit >= ROOM else ""
 
 

@@ -1,18 +1,18 @@
-"""Bytes to lines, as a terminal of any width would show them, incrementally.
+"""Turn bytes into lines, as a terminal of any width would show them, incrementally.
 
 Lines end at LF alone. Carriage returns, backspaces and cursor moves are resolved within the last ``WINDOW`` rows: a row
-that far above the last one is final. SGR stays, every other escape sequence and control character is taken out, and so
-are the characters that reorder a line or cannot be seen: a log of a foreign site must not drive the terminal of whoever
-reads it. Two things differ from a terminal on purpose, so that nothing of a log is lost: clearing the screen begins a
-new page below, and an escape sequence without an end goes no further than its line.
+that far above the last one is final. SGR stays. Every other escape sequence and control character is removed, and so
+is every character that reorders a line or is invisible: a log of a foreign site must not drive the reader's terminal.
+Two things differ from a terminal on purpose, so that no text is lost: clearing the screen begins a new page below, and
+an unterminated escape sequence ends with its line.
 
-No log costs more than its size allows. Each byte brings a unit of work and ``SHOWN`` bytes of output, whole lines of
-text are free, and every control sequence costs units by what it touches (``Allowance``): no clock is asked. Where the
-units are used up, the next ``UNDRAWN`` bytes, and the rest of their line, are shown as they are, each control character
-as a picture of itself, below a note that says so. A line that would be longer than the output allows is cut with
-``MARK``. The rows that a cursor can reach hold at most ``HELD`` cells: then they are final, and a new page begins.
+No log costs more than its size allows. Each byte earns units of work and ``SHOWN`` bytes of output, whole lines of
+plain text are free, and every control sequence costs units by the cells it touches (``Allowance``). No clock is read.
+Once the units are spent, the next ``UNDRAWN`` bytes, to the end of their line, are shown undrawn below a note: each
+control character as a picture of itself. A line longer than the output budget is cut with ``MARK``. The rows that a
+cursor can reach hold at most ``HELD`` cells; beyond that they become final, and a new page begins.
 
-How the bytes are cut into pieces makes no difference. Lines without control characters are taken many at a time.
+The result does not depend on how the bytes are cut into pieces. Lines without control characters are drawn in bulk.
 """
 
 from __future__ import annotations
@@ -52,33 +52,33 @@ from flarelog.render.reach import LIMIT, Reach
 from flarelog.render.rows import TAB, TAIL, WINDOW, Line, Note, Overlong, Row, shortened, width
 from flarelog.render.sgr import RESET, changed, painted
 
-REACH = 4096  # a row of more columns than any terminal has is final, and those above it: nobody goes back there
-WIDEST = 1024  # columns that a cursor can be moved to beyond the end of its row
-STEP_SECONDS = 30.0  # a bar that tells no percentage is shown this often
-UNDRAWN = 64 << 10  # bytes that are shown as they are before it is tried again to draw what comes
-SMOOTH = 4096  # characters of a line of text and colours that is drawn the fast way
-STYLES = 1024  # that are remembered
+REACH = 4096  # columns; a wider row, wider than any terminal, is final, and so are the rows above it
+WIDEST = 1024  # the last column that a cursor can be moved to beyond the end of its row
+STEP_SECONDS = 30.0  # between the steps shown of a bar without progress in its percentage
+UNDRAWN = 64 << 10  # bytes shown undrawn before drawing resumes
+SMOOTH = 4096  # characters of the longest line of text and colours on the fast path
+STYLES = 1024  # cached styles
 BARS = 64  # labels of bars whose last step is remembered
-AT_ONCE = 4096  # characters that become cells at once
-TOGETHER, ALONE = 8, 256  # states of a row that are worth to be taken at once; that are taken alone at most
+AT_ONCE = 4096  # characters turned into cells at once
+TOGETHER, ALONE = 8, 256  # states of a row that make a batch worthwhile; most states taken one by one before a retry
 TOO_MUCH = (
     f"this line costs too much to draw: {UNDRAWN >> 10} KiB of it, and its rest,"
     " are shown undrawn, control characters as pictures; -o raw shows the bytes"
 )
 
 _PERCENT = late(r"(\d{1,3})(?:\.\d*)?%")
-_SUBSTITUTED = "\udc00"  # no UTF-8 decodes to it: tells a substitution from a U+FFFD that was written
+_SUBSTITUTED = "\udc00"  # no UTF-8 decodes to it, so a substitution differs from a U+FFFD in the log
 codecs.register_error("flarelog.substitute", lambda error: (_SUBSTITUTED, error.end))  # type: ignore[attr-defined]
 
 
 class Screen:
-    """One stream's rows.
+    """Draw one stream.
 
-    *steps*: give out the state of a bar each time that it has gone on by 10 %, or by ``STEP_SECONDS``; without it a row
-    is given out when it is final. *wanted*: give out each state of a row that it says yes to, as one of a bar. A line
-    of more than *limit* characters is cut (with ``MARK``), split or dropped.
-    ``position``, ``stream`` and ``time`` are those of the bytes that are fed next; ``position`` goes on by itself.
-    ``replaced`` counts what was no UTF-8, a U+FFFD each.
+    *steps*: output the state of a bar at every 10 %, or every ``STEP_SECONDS``; without it a row is output once it is
+    final. *wanted*: output each state of a row for which it returns True, as a bar's state. *overlong* decides whether
+    a line of more than *limit* characters is cut (with ``MARK``), split or dropped.
+    ``position``, ``stream`` and ``time`` describe the bytes fed next; ``feed`` advances ``position``.
+    ``replaced`` counts the U+FFFD that replaced invalid UTF-8.
     """
 
     def __init__(
@@ -96,25 +96,25 @@ class Screen:
         self._presents = steps or wanted is not None
         self._allowance = Allowance()
         self._reach = Reach(self._allowance, limit, overlong)
-        self._begin: int | None = None  # where the line that is being fed began
-        self._column = 0  # the cursor's
+        self._begin: int | None = None  # the offset of the unfinished line
+        self._column = 0  # of the cursor
         self._style = ""
-        self._kept: tuple[int, int, str] | None = None  # the number of a row, a column and a style to return to
-        self._styles: dict[tuple[str, str], str] = {}  # what parameters make of a style
+        self._kept: tuple[int, int, str] | None = None  # the saved cursor: a row's number, a column, a style
+        self._styles: dict[tuple[str, str], str] = {}  # cache: the new style by style and parameters
         self._decoder = codecs.getincrementaldecoder("utf-8")("flarelog.substitute")
-        self._half = ""  # the beginning of an escape sequence
-        self._in_string = False  # within a sequence that ends with ST
-        self._marked = False  # there was more than text in this line, or it did not begin as one by itself
-        self._rough = False  # and that more was not colours alone
-        self._returned = False  # a CR was the last; before an LF it costs nothing
-        self._alone = self._one_by_one = 0  # states that are taken one by one: after few at once, and still
-        self._run = "", 0  # which kind of characters ended where, of which more cost nothing
-        self._undrawn = 0  # the position behind whose line it is tried again to draw; 0: it is drawn
-        self._record = 0  # where the record ends that is being fed
+        self._half = ""  # an incomplete escape sequence
+        self._in_string = False  # inside a sequence that ends with ST
+        self._marked = False  # this line has more than text, or did not begin on a fresh row without a style
+        self._rough = False  # this line has more than text and colours
+        self._returned = False  # the last character was a CR, which is free before an LF
+        self._alone = self._one_by_one = 0  # states to take one by one after a small batch: in total; still left
+        self._run = "", 0  # the kind and end of a run of control characters, whose further characters are free
+        self._undrawn = 0  # the position from which drawing resumes at the next line; 0: drawing
+        self._record = 0  # the end of the record being fed
         self._bars: dict[str, tuple[int, float]] = {}  # by label: the bar's last step, a tenth, and its time
 
     def feed(self, data: bytes, now: float = 0.0) -> list[Line]:
-        """Take the next bytes, heard at *now* (seconds); returns the lines that became final, and steps of bars."""
+        """Draw the next bytes, received at *now* (seconds). Returns the lines that became final, and steps of bars."""
         out: list[Line] = []
         at = 0
         suspects = suspects_of(data)
@@ -136,7 +136,7 @@ class Screen:
         return out
 
     def record(self, data: bytes, begin: int, end: int, now: float = 0.0) -> list[Line]:
-        """As ``feed``: *data*, a line or a part of one, is what stands between *begin* and *end* in the stream."""
+        """As ``feed``, for a line or a part of one, *data*, whose record stands between *begin* and *end*."""
         if (
             self._fresh()
             and not self._undrawn
@@ -158,8 +158,8 @@ class Screen:
         return found
 
     def settle(self, before: int | None = None) -> list[Line]:
-        """Give out what is not final but complete, because nothing more comes for now; a row that the cursor came back
-        to is left out. One that is changed afterwards is given out again.
+        """Output complete rows that are not final, because no more bytes come for now. A row that the cursor came back
+        to is left out. A row that changes later is output again.
 
         *before*: only rows that ended before this position.
         """
@@ -168,22 +168,22 @@ class Screen:
         return out
 
     def open(self, most: int = WINDOW) -> list[str]:
-        """The last *most* rows that may change, as they are now: bars, and the line that has no LF yet."""
+        """The present texts of the last *most* open rows: bars, and the line without an LF."""
         return self._reach.open(most)
 
     @property
     def spent(self) -> int:
-        """Units of work that drawing took so far."""
+        """Units of work spent so far."""
         return self._allowance.spent
 
     @property
     def first_open(self) -> int | None:
-        """Where the first line begins of which not everything was given out."""
+        """The offset of the first line that was not fully output; None without one."""
         found = self._reach.first_open
         return self._begin if found is None else found
 
     def close(self, now: float = 0.0) -> list[Line]:
-        """Nothing more comes: everything that was not given out."""
+        """Output all remaining rows at the end of the stream."""
         out: list[Line] = []
         self._half = ""
         rest = self._decoded(b"", final=True)
@@ -198,8 +198,8 @@ class Screen:
         return out
 
     def jump(self, position: int, style: str = "") -> None:
-        """What is fed next stands at *position*, and what lies before it is not shown: both are whole lines. *style*:
-        the colours that go on there.
+        """Skip to *position*, a line's beginning, from the end of a whole line. *style*: the colours in force there;
+        empty keeps the present ones.
         """
         self.position, self._style = position, style or self._style
 
@@ -213,7 +213,7 @@ class Screen:
         )
 
     def _bulk(self, block: bytes, out: list[Line], *, drawn: bool = True) -> None:
-        """*block* ends with LF and holds nothing that moves the cursor otherwise; if it is not *drawn*, anything."""
+        """Output *block*, whole lines without control characters but CR LF; if not *drawn*, any whole lines."""
         returns = b"\r" in block
         whole = self._text(block.replace(b"\r\n", b"\n") if returns else block)
         self._allowance.earn(size_of(whole) + (block.count(b"\r\n") if returns else 0))
@@ -224,7 +224,7 @@ class Screen:
         sizes = [len(line) + 1 for line in own]
         ends = list(accumulate(sizes, initial=self.position))
         longest = max(sizes) - 1
-        if longest > REACH:  # bytes; characters are no more
+        if longest > REACH:  # in bytes; a line never has more characters than bytes
             longest = max(map(len, texts))
         if longest > self._limit:
             lines = [
@@ -237,7 +237,7 @@ class Screen:
             lines = list(map(tuple.__new__, repeat(Line), values))
         self.position = ends[-1]
         final = len(lines) - WINDOW
-        if final > 0:  # and so is every row before them
+        if final > 0:  # and then all earlier rows are final too
             self._reach.drop(len(self._reach.rows), out)
             out += lines[:final]
             del lines[:final]
@@ -248,20 +248,20 @@ class Screen:
         self._reach.drop(max(self._reach.page if wide else 0, len(self._reach.rows) - WINDOW), out)
 
     def _painted(self, line: bytes, out: list[Line]) -> bool:
-        """Take *line* if colours are all that it has besides text: three times as fast as a terminal's way."""
+        """Draw *line* if it holds only text and colours, three times as fast as ``_emulate``; False: not drawn."""
         if self._reach.row != len(self._reach.rows) or self._column or self._half or self._in_string:
             return False
         if not self._style and b"\x1b" not in line:
-            return False  # something else is in it
+            return False  # another control character is in it
         text = line.decode(errors="replace")
         if "\ufffd" in text or len(text) > self._limit or len(line) > SMOOTH or not PAINTED.fullmatch(text):
             return False
         colours = text.count("\x1b")
-        if colours * (COLOUR + NEW) + LINE + len(text) // 2 + 4 > self._allowance.work:  # it may be too much
+        if colours * (COLOUR + NEW) + LINE + len(text) // 2 + 4 > self._allowance.work:  # it may overspend
             return False
         pieces = COLOURS.split(text[:-1].removesuffix("\r"))
         if not text.isascii() and any(part and width(part[0]) == 0 for part in pieces[::2]):
-            return False  # it belongs to the glyph before the colour
+            return False  # a zero-width character joins the glyph before the colour
         parts, now, style = [], "", self._style
         for number, part in enumerate(pieces):
             if number % 2:
@@ -292,10 +292,10 @@ class Screen:
             found = self._styles[style, parameters] = changed(style, parameters) if known else style
         return found
 
-    # --- what costs too much to be drawn
+    # --- input too expensive to draw
 
     def _give_up(self, out: list[Line]) -> None:
-        """From here on the bytes are shown as they are."""
+        """Stop drawing: from here on the bytes are shown undrawn."""
         begin = self._begin if self._begin is not None else self.position
         self._reach.new_page(len(self._reach.rows), out)
         self._column, self._style, self._half, self._in_string, self._kept = 0, "", "", False, None
@@ -303,7 +303,7 @@ class Screen:
         out.append(Note.at(begin, TOO_MUCH, {"event": "not-drawn"}))
 
     def _as_it_is(self, data: bytes, at: int, out: list[Line]) -> int:
-        """Take what follows *at*, up to an LF; returns where that ends."""
+        """Show *data* from *at* up to an LF, undrawn. Returns the end of the shown bytes."""
         if self._begin is None and (end := data.rfind(b"\n", at) + 1) > at:
             last = data.find(b"\n", max(at, at + self._undrawn - self.position - 1)) + 1
             self._bulk(data[at : last or end], out, drawn=False)
@@ -317,7 +317,7 @@ class Screen:
         return end
 
     def _drawn_again(self, whole: bool) -> None:
-        """Go on drawing, if a *whole* line has ended and enough was shown as it is."""
+        """Resume drawing once a *whole* line has ended and ``UNDRAWN`` bytes were shown undrawn."""
         if whole and self.position >= self._undrawn:
             self._undrawn = 0
             self._allowance.have(DRAWN_AGAIN)
@@ -353,7 +353,7 @@ class Screen:
         self.replaced += text.count(_SUBSTITUTED)
         return text.replace(_SUBSTITUTED, "\ufffd")
 
-    # --- as a terminal does
+    # --- terminal emulation
 
     def _emulate(self, text: str, now: float, out: list[Line]) -> None:
         at, self._half = 0, ""
@@ -394,7 +394,7 @@ class Screen:
             if kind == "control":
                 if text[begin] == "\r":
                     if self._presents:
-                        allowance.earned -= size - 1  # of several the first shows the state: pieces may part them
+                        allowance.earned -= size - 1  # the first of several CRs shows the state: a piece may end there
                         self._presented(now, out)
                         allowance.earned += size - 1
                     if self._one_by_one:
@@ -419,21 +419,21 @@ class Screen:
                 elif token[0] in ("\x1b7", "\x1b8"):
                     self._keep_or_return(token[0] == "\x1b7", now, out)
             if allowance.work < 0:
-                if kind == "control":  # of several only the first cost anything
+                if kind == "control":  # only the first of a run costs units
                     allowance.earned -= size_of(text[begin + 1 : at])
                     at = begin + 1
                 break
         else:
-            return  # only what is no text may be too much, or the pieces would make a difference
+            return  # text alone never overspends here, or the result would depend on the pieces
         self._give_up(out)
         if at < length:
             self._put_as_it_is(text[at:], out)
             self._drawn_again(text.endswith("\n"))
 
     def _redrawn(self, text: str, begin: int, now: float) -> int:
-        """Take states of a row from the CR at *begin* on, each over the one before: what is left of them is written
-        once. Returns where the last of them ends; *begin* if none was taken. Where few can be taken it is not tried
-        again for a while: each try looks at many.
+        """Draw a batch of states of a row, from the CR at *begin* on, by writing their final cells once. Returns the
+        end of the last state drawn; *begin* if none was. After a small batch the next states are drawn one by one for a
+        while, because each try scans many states.
         """
         taken = self._taken_together(text, begin, now)
         self._alone = 0 if taken.count("\r") >= TOGETHER else min(2 * self._alone + TOGETHER, ALONE)
@@ -449,7 +449,7 @@ class Screen:
         states = found[0].split("\r")[1:]
         longest = max(map(len, states))
         if longest > reach.most or allowance.work < TOKEN * len(states):
-            return ""  # one by one it is told where it is too much
+            return ""  # drawn one by one, the states stop exactly where they overspend
         if self._presents:
             states = self._unpresented(row, states, now)
             longest = max(map(len, states), default=0)
@@ -470,8 +470,8 @@ class Screen:
         return taken
 
     def _unpresented(self, row: Row, states: list[str], now: float) -> list[str]:
-        """Those of *states*, from the first on, that ``_presented`` gives out none of, and one more, after which it is
-        asked. What the others cost is spent.
+        """The first *states* that ``_presented`` would not output, and the one behind them, which the caller presents.
+        The costs of all but the last are charged.
         """
         chars, allowance = row.chars, self._allowance
         shown = "".join(chars)
@@ -484,7 +484,7 @@ class Screen:
             or len(shown) != len(chars)
             or "" in chars
             or any(row.styles)
-            or allowance.work < (TOKEN + 2 + most) * len(states)  # more than any of them costs
+            or allowance.work < (TOKEN + 2 + most) * len(states)  # an upper bound of their costs
         ):
             return []
         for number, state in enumerate(states):
@@ -502,7 +502,7 @@ class Screen:
         return states
 
     def _control(self, chars: str, size: int, out: list[Line]) -> None:
-        """One character, or several of the same kind, of *size* bytes."""
+        """Apply a control character, or a run of one kind, of *size* bytes."""
         char, allowance = chars[0], self._allowance
         if char == "\n":
             marked, self._returned = self._marked, False
@@ -519,7 +519,7 @@ class Screen:
                 self._over(row, " ")
             return
         run = "\b" if char == "\b" else "\0"
-        allowance.work -= EARNS * size  # or it would matter where the pieces part it
+        allowance.work -= EARNS * size  # otherwise the result would depend on where the pieces cut a run
         if (run, allowance.earned - size) != self._run:
             allowance.work -= TOKEN
         self._run = run, allowance.earned
@@ -537,7 +537,7 @@ class Screen:
         allowance.earned += size
         if column >= len(chars):
             if column == len(chars) and row.size + size <= reach.room and "\t" not in text and text.isascii():
-                chars += text  # the most frequent case, in half the time
+                chars += text  # the common case, in half the time
                 row.styles += [self._style] * size
                 row.size, row.changed, self._column = row.size + size, True, column + size
             else:
@@ -550,7 +550,7 @@ class Screen:
             else:
                 self._over(row, text)
             return
-        for part in re.split("(\t)", text):  # a tab over what is there moves the cursor alone
+        for part in re.split("(\t)", text):  # a tab over existing cells only moves the cursor
             if part and self._column >= len(row.chars):
                 row = self._append(row, part, out)
             elif part == "\t":
@@ -560,13 +560,13 @@ class Screen:
                 self._over(row, part)
 
     def _over(self, row: Row, text: str) -> None:
-        """Write over what is there, and on behind it."""
+        """Write *text* at the cursor over existing cells, and on behind them."""
         cells = text if text.isascii() else row.cells(text, self._column, self._limit)
         row.put(self._column, cells, self._style, self._reach.most)
         self._column = min(self._column + len(cells), self._reach.most)
 
     def _append(self, row: Row, text: str, out: list[Line], *, as_it_is: bool = False) -> Row:
-        """Write behind the end of *row*, as much as it may have; returns the row on which that ends."""
+        """Write *text* behind the end of *row*, as far as it has room. Returns the row where the text ends."""
         column, length, over = self._column, len(text), 0
         if row.size + length > self._reach.room:
             if self._overlong == "split" and self._reach.row == len(self._reach.rows) - 1:
@@ -586,7 +586,7 @@ class Screen:
         return row
 
     def _parted(self, row: Row, text: str, out: list[Line], *, as_it_is: bool) -> Row:
-        """Write *text*, of which *row* has room for a part: that is final, and the line goes on in a row below."""
+        """Write *text* in parts: a full row is final, and the line continues in the row below. Returns the last row."""
         while row.size + len(text) > self._reach.room:
             room = max(0, self._reach.room - row.size)
             self._append(row, text[:room], out, as_it_is=as_it_is)
@@ -599,7 +599,7 @@ class Screen:
         return self._append(row, text, out, as_it_is=as_it_is)
 
     def _sequence(self, parameters: str, final: str, now: float, out: list[Line]) -> None:
-        """A control sequence. Those that are not known, or private, do nothing."""
+        """Apply a control sequence. Unknown and private ones are ignored."""
         if parameters.strip("0123456789;:"):
             return
         numbers = [int(one[:6] or 0) for one in parameters.replace(":", ";").split(";")]
@@ -631,7 +631,7 @@ class Screen:
             self._column = 0
 
     def _keep_or_return(self, keep: bool, now: float, out: list[Line]) -> None:
-        """Keep where the cursor is, and its colours, or go back there; where nothing was kept it stays."""
+        """Save the cursor and its style, or restore them; without a saved cursor restoring does nothing."""
         if keep:
             self._kept = self._reach.number, self._column, self._style
         elif self._kept is not None:
@@ -641,7 +641,7 @@ class Screen:
             self._style = style
 
     def _shift(self, final: str, count: int, now: float, out: list[Line]) -> None:
-        """At the cursor *count* blanks are put in, so many characters are taken out, or are made blanks."""
+        """At the cursor insert *count* blanks (``@``), delete *count* characters (``P``), or blank them (``X``)."""
         self._presented(now, out)
         row, count = self._reach.at_cursor(), min(count, WIDEST)
         if row is None or self._column >= len(row.chars):
@@ -655,7 +655,7 @@ class Screen:
             row.put_in(self._column, count)
 
     def _lowest(self) -> int:
-        """The lowest row that the cursor can go to."""
+        """The index of the lowest row that the cursor can go to."""
         return max(self._reach.row, self._reach.low, len(self._reach.rows) - 1)
 
     def _move(self, row: int, now: float, out: list[Line]) -> None:
@@ -718,7 +718,7 @@ class Screen:
         reach.drop(reach.row if wide else len(reach.rows) - WINDOW, out)
 
     def _presented(self, now: float, out: list[Line]) -> None:
-        """The cursor leaves a state of a row: a step of a bar, if it has gone far enough."""
+        """Output the state of the row that the cursor leaves, if it is wanted or a step of a bar."""
         row = self._reach.at_cursor()
         if row is None or not row.changed:
             return
@@ -751,8 +751,8 @@ class Screen:
                 del self._bars[next(iter(self._bars))]
 
     def _step(self, row: Row, text: str, now: float) -> int | None:
-        """The tenth of a bar that its state *text* is the first of; -1: the first of one that tells no percentage,
-        which is not shown; None: it has not gone far enough.
+        """The tenth that the bar's state *text* is the first to reach; -1: the first state without a percentage, which
+        is not output; None: not a new step.
         """
         percent = _PERCENT.findall(text)
         decile = int(percent[-1]) // 10 if percent else row.decile
@@ -767,6 +767,6 @@ class Screen:
 
 
 def _label(text: str) -> str:
-    """What a bar's state *text* has before its percentage."""
+    """The text before the percentage in the bar's state *text*."""
     found = _PERCENT.search(text)
     return text[: found.start()].rstrip() if found is not None else text

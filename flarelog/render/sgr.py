@@ -1,7 +1,7 @@
-"""Colours and weights of text (SGR, ECMA-48 8.3.117): the one kind of escape sequence that a view lets through.
+"""Colours and weights of text (SGR, ECMA-48 8.3.117): the only escape sequences that a view lets through.
 
-A style is the text of its parameters, each attribute once and in a fixed order, ``""`` for none. What hides text
-(8, conceal) is no style here.
+A style is the text of its parameters, each attribute once and in a fixed order, ``""`` for none. Code 8 (conceal),
+which hides text, is ignored.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from flarelog.late import late
 
 SGR = late(r"\x1b\[[0-9;:]*m")
 RESET = "\x1b[0m"
-RESETS = (b"\x1b[0m", b"\x1b[m")  # behind one of them it is known which colours there are
+RESETS = (b"\x1b[0m", b"\x1b[m")  # behind one no colour is in force
 _SGR_BYTES = late(rb"\x1b\[([0-9;:]*)m")
 
-# Each attribute: the codes that set it, and the one that takes it away.
+# The attributes, the codes that set each, and the codes that reset them.
 _SLOTS = (
     "bold",
     "faint",
@@ -42,7 +42,7 @@ _COLOUR = {38: "foreground", 48: "background", 58: "line"}  # followed by 5;N or
 
 @lru_cache(maxsize=1024)
 def changed(style: str, parameters: str) -> str:
-    """The style that *parameters*, what stands between ``ESC [`` and ``m``, make of *style*."""
+    """The style after *style* and a sequence with *parameters*, the text between ``ESC [`` and ``m``."""
     held = dict(_attributes(style))
     for slot, value in _attributes(parameters):
         if not slot:
@@ -55,7 +55,7 @@ def changed(style: str, parameters: str) -> str:
 
 
 def _attributes(parameters: str) -> list[tuple[str, str]]:
-    """Pairs of attribute and text; an empty text takes the attribute away, an empty attribute takes all of them."""
+    """(attribute, text) pairs of *parameters*; an empty text resets the attribute, an empty attribute resets all."""
     if not parameters:
         return [("", "")]
     found, codes = [], parameters.split(";")
@@ -72,7 +72,7 @@ def _attributes(parameters: str) -> list[tuple[str, str]]:
         elif number == 0:
             found.append(("", ""))
         elif number in _SET:
-            kind = code.partition(":")[2][:1] if number == 4 else ""  # curly, dotted; 4:0 is none
+            kind = code.partition(":")[2][:1] if number == 4 else ""  # 4:3 is curly, 4:4 dotted, 4:0 none
             found.append((_SET[number], "" if kind == "0" else f"4:{kind}" if kind else str(number)))
         else:
             found += [(slot, "") for slot in _TAKE.get(number, ())]
@@ -80,8 +80,8 @@ def _attributes(parameters: str) -> list[tuple[str, str]]:
 
 
 def style_behind(style: str, data: bytes) -> str:
-    """The style that *data*, bytes of a log, makes of *style*."""
-    if b"\x1b" not in data or b"\x1b[" not in data:  # the search for one byte is many times as fast
+    """The style in force behind *data*, bytes of a log that begin in *style*."""
+    if b"\x1b" not in data or b"\x1b[" not in data:  # a search for one byte is many times as fast
         return style
     last = max(data.rfind(reset) for reset in RESETS)
     if last >= 0:
@@ -92,7 +92,7 @@ def style_behind(style: str, data: bytes) -> str:
 
 
 def sequences(data: bytes) -> bytes:
-    """The sequences in *data* that count behind it: ``style_behind`` makes of them what it makes of *data*."""
+    """The sequences in *data* that decide the style behind it: ``style_behind`` gives the same for both."""
     if b"\x1b" not in data:
         return b""
     last = max(data.rfind(reset) for reset in RESETS)
@@ -100,7 +100,7 @@ def sequences(data: bytes) -> bytes:
 
 
 def painted(now: str, style: str) -> str:
-    """The sequence that makes *style* of the style *now*."""
+    """The sequence that changes the style from *now* to *style*."""
     return (f"\x1b[0;{style}m" if now else f"\x1b[{style}m") if style else RESET
 
 
@@ -110,7 +110,7 @@ def plain(text: str) -> str:
 
 
 def parts(text: str, most: int) -> Iterator[str]:
-    """*text* in parts of *most* characters, each in its colours."""
+    """Split *text* into parts of *most* characters, each with its colours."""
     if "\x1b" not in text:
         yield from (text[at : at + most] for at in range(0, len(text), most))
         return
@@ -132,7 +132,7 @@ def parts(text: str, most: int) -> Iterator[str]:
 
 
 def highlighted(text: str, patterns: Iterable[re.Pattern[str]], style: str = "1;7") -> str:
-    """*text* with what any of *patterns* matches in *style*; its own colours hold outside, and are not matched."""
+    """*text* with the matches of *patterns* in *style*; its own colours hold outside them and are not matched."""
     bare = plain(text)
     spans: list[tuple[int, int]] = []
     for begin, end in sorted(match.span() for pattern in patterns for match in pattern.finditer(bare)):
@@ -142,7 +142,7 @@ def highlighted(text: str, patterns: Iterable[re.Pattern[str]], style: str = "1;
             spans.append((begin, end))
     if not spans:
         return text
-    out, at, own = [], 0, ""  # *at*: characters of the pieces before
+    out, at, own = [], 0, ""  # *at*: characters in the earlier pieces
     edges = iter([edge for span in spans for edge in span])
     edge, inside = next(edges), False
     for piece in re.split(f"({SGR.pattern})", text):
@@ -150,7 +150,7 @@ def highlighted(text: str, patterns: Iterable[re.Pattern[str]], style: str = "1;
             own = changed(own, piece[2:-1])
             out += [] if inside else [piece]
             continue
-        begin = 0  # of what is left of the piece: a copy of that for each match is quadratic
+        begin = 0  # of the rest of the piece; slicing off the rest for each match would be quadratic
         while begin <= edge - at <= len(piece):
             out.append(piece[begin : edge - at])
             begin, inside = edge - at, not inside

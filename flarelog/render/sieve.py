@@ -1,7 +1,7 @@
-"""What lines are to be kept where it is not known yet what they show: lines with certain texts, and those around them.
+"""Ask a receiver for the raw lines that may match: lines that hold certain texts, and the lines around them.
 
-No pattern is run by a receiver. What travels are texts, of which every match of a pattern holds one: what a peer asks
-for takes linear time, whatever it is.
+A receiver runs no pattern of a peer. The reader sends texts, of which every match of its patterns holds one, so any
+request takes linear time.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from flarelog.render.literals import needed
 from flarelog.values import frozen
 
 MAX_TEXTS, MAX_TEXT, MAX_CONTEXT = 128, 64, 10_000
-FEW = 16  # texts that an older receiver takes
+FEW = 16  # texts that an older receiver accepts
 
 
 @frozen
 class Sieve:
-    """What is kept: lines with one of the texts *any_of*, UTF-8, with *before* and *after* lines around them.
+    """Keep lines that hold one of the texts *any_of*, in UTF-8, with *before* and *after* lines around them.
 
-    Raises InvalidOption for more than a receiver does for anybody.
+    Raises InvalidOption for a sieve over the limits of a receiver.
     """
 
     any_of: tuple[bytes, ...]
-    ignore_case: bool = False  # any_of holds small letters
+    ignore_case: bool = False  # any_of is in lower case
     before: int = 0
     after: int = 0
 
@@ -37,7 +37,7 @@ class Sieve:
 
 
 def sieve(patterns: Sequence[re.Pattern[str]], before: int = 0, after: int = 0) -> Sieve | None:
-    """One that keeps whatever one of *patterns* matches; None where nothing can be told of what they match."""
+    """The sieve that keeps every match of *patterns*; None if there is none within the limits."""
     found: set[str] = set()
     cases = {bool(pattern.flags & re.IGNORECASE) for pattern in patterns}
     for pattern in patterns:

@@ -1,12 +1,12 @@
-"""Lines that cannot match are left out before anything is decoded: at the receiver, so that they do not travel, and
-before the screen, so that they cost no more than a search of bytes.
+"""Drop lines that cannot match before they are decoded: at the receiver, which then does not send them, and before
+the screen, so that a dropped line costs only a search of bytes.
 
-A sieve keeps too much, never too little, and whoever reads looks for himself.
-A line is kept if it holds one of the texts; if control characters could make one of its bytes in another way; if a
-cursor may be moved to it from another line; if it is longer than ``LONGEST``; and with the lines around all of these.
+A sieve keeps too much, never too little; the reader matches its patterns again.
+A line is kept if it holds one of the texts; if a terminal could make one of the texts from its control characters; if
+a cursor may be moved to it from another line; if it is longer than ``LONGEST``; and if it is context of such a line.
 
-A byte earns work, and a line that is looked at by itself costs some: where a log has too many of them, the rest of what
-was fed is kept as it is, unseen.
+Each byte earns work, and each line that is checked singly costs work. Once the work is spent, the rest of the piece is
+kept unchecked.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from flarelog.render.controls import CODED, RARE_HEADS, has_rare
 from flarelog.render.rows import WINDOW, width
 from flarelog.render.sieve import Sieve
 
-LONGEST = 1 << 16  # bytes of a line that is judged
-_HELD = 1 << 18  # bytes of left-out lines in hand, because a later line may want them before it
-_LOOK, _LOOK_TEXT, _EARNED = 6, 1, 1 / 8  # microseconds or so: of a line that is looked at, for a text, a byte's
-_AT_FIRST = 256  # of them, for each piece
-TOGETHER = 128  # bytes of texts that are looked for together
-_DRAWN = 1 << 18  # bytes of all states of a line that are compared
+LONGEST = 1 << 16  # bytes of a line that is checked
+_HELD = 1 << 18  # bytes of dropped lines in memory, as possible context of a later line
+_LOOK, _LOOK_TEXT, _EARNED = 6, 1, 1 / 8  # work, about microseconds: a line's cost, plus a text's; a byte's earnings
+_AT_FIRST = 256  # work granted to each piece
+TOGETHER = 128  # bytes of texts in one pattern
+_DRAWN = 1 << 18  # bytes of all states of a redrawn line that are compared
 
 _CONTROLS = bytes({*range(32), 0x7F} - {0x09, 0x0A})
-_SUSPECT = {  # what dirt begins with: where case is ignored, _OTHER_CASES too; where there is rare dirt, that too
+_SUSPECT = {  # first bytes of control characters; of _OTHER_CASES where case is ignored; of rare ones where one occurs
     (any_case, rare): bytes(
         byte in _CONTROLS or byte in b"\xc2\xe2" + any_case * b"\xc4\xc5" + rare * RARE_HEADS for byte in range(256)
     )
@@ -37,34 +37,34 @@ _SUSPECT = {  # what dirt begins with: where case is ignored, _OTHER_CASES too; 
 }
 _DIRT = late(rb"[\x00-\x08\x0b-\x1f\x7f]|" + CODED)
 _COLOUR = late(rb"\x1b\[[0-9;:]*m")
-_MOVES = late(rb"(?:\x1b\[|\xc2\x9b)[0-?]*[ -/]*[ABEFHfJ]")  # the cursor to other rows, or wipes them out
-_OTHER_CASES = {  # of these letters, where case is ignored
+_MOVES = late(rb"(?:\x1b\[|\xc2\x9b)[0-?]*[ -/]*[ABEFHfJ]")  # moves of the cursor to other rows, and erasures of them
+_OTHER_CASES = {  # non-ASCII characters that equal an ASCII letter where case is ignored
     letter: tuple(char.encode() for char in chars)
     for letter, chars in ((b"s", "\u017f"), (b"k", "\u212a"), (b"i", "\u0131\u0130"))
 }
 
 
 class Sieving:
-    """The bytes of one stream, from *start* on, through *sieve*. What is fed follows each other without a hole.
+    """Pass the bytes of one stream, from *start* on, through *sieve*. The fed pieces are contiguous.
 
-    *fresh*: a line begins at *start*, and no line before it wants those behind it.
+    *fresh*: a line begins at *start*, and it is no context of an earlier line.
     """
 
     def __init__(self, sieve: Sieve, start: int = 0, *, fresh: bool = False) -> None:
         self._sieve = sieve
-        # What comes most often last. A blank may come from a cursor's move.
+        # Common letters last, so that a check fails early. Blanks are left out, because a cursor move can make them.
         self._letters = [sorted(set(text) - set(b" "), key=_common) for text in sieve.any_of]
         self._others = _others(sieve)
-        self._within = start > 0 and not fresh  # in a line that is kept; nobody knows how it began
-        self._held = b""  # lines that were left out, and the beginning of one
-        self._looked = 0  # how much of them are whole lines
-        # Lines that are to be kept because of one before them; nobody knows what came before the first
+        self._within = start > 0 and not fresh  # inside a line that is kept; the beginning of the first line is unknown
+        self._held = b""  # dropped lines that may become context, and the beginning of a line
+        self._looked = 0  # bytes of whole lines in it, which were checked
+        # Lines to keep as context of an earlier line, which may stand before *start*.
         self._owed = max(sieve.after, WINDOW) if self._within else 0
-        self._moved = False
+        self._moved = False  # the log has moved the cursor to another row
         self._end = start
 
     def feed(self, offset: int, data: bytes) -> list[tuple[int, bytes]]:
-        """What is kept, as far as that can be told, with its offsets."""
+        """(offset, bytes) of each piece that is kept, as far as it is decided."""
         out: list[tuple[int, bytes]] = []
         self._end = offset + len(data)
         if self._within:
@@ -96,11 +96,11 @@ class Sieving:
 
     @property
     def position(self) -> int:
-        """Before it everything was given out or left out, unless lines that are to come want it as context."""
+        """The offset before which every byte was output or dropped; held lines may still be output as context."""
         return self._end - len(self._held)
 
     def close(self) -> list[tuple[int, bytes]]:
-        """Nothing more comes: the last line, if it is kept; it has no LF. And the end, behind what is left out."""
+        """End the stream: the kept rest, a last line without LF; else an empty piece at the end."""
         held, rest = self._held, self._held[self._looked :]
         self._held, self._looked = b"", 0
         if not held:
@@ -111,14 +111,14 @@ class Sieving:
         return [(self._end - len(held) + first, held[first:])]
 
     def _spans(self, block: bytes, looked: int, cut: int) -> list[tuple[int, int]]:
-        """What is kept of the whole lines between *looked* and *cut*, and before them."""
+        """(begin, end) of the kept parts: of the whole lines between *looked* and *cut*, and of held lines before."""
         hits = sorted(self._hits(block, looked, cut))
         self._moved = self._moved or any(moves for _, _, moves in hits)
-        # Where a log has moved the cursor once, any line may be gone back to, and so may those before it.
+        # A log that has moved the cursor once may move it again, from any line to those before it.
         before, after = max(self._sieve.before, WINDOW if self._moved else 0), self._sieve.after
         spans: list[tuple[int, int]] = []
         at, owed, kept = looked, self._owed, 0
-        for first, last, moves in hits:  # no line is stepped over again and again, however many are wanted around each
+        for first, last, moves in hits:  # each line is stepped over once, however much context overlaps
             end, owed = _forth(block, at, owed, first)
             kept = end if end > at else kept
             spans += [(at, end), (_back(block, first, before, kept), last)]
@@ -127,7 +127,7 @@ class Sieving:
         return [*spans, (at, end)]
 
     def _hits(self, block: bytes, looked: int, cut: int) -> Iterable[tuple[int, int, bool]]:
-        """(begin, end, whether it moves the cursor) of the lines that are kept for their own sake."""
+        """(begin, end, whether it moves the cursor) of the lines that are kept, without their context."""
         found: dict[int, tuple[int, int, bool]] = {}
 
         def line(at: int) -> tuple[int, int]:
@@ -144,7 +144,7 @@ class Sieving:
                 found[first] = first, last, False
                 left -= _LOOK
                 if left < 0:
-                    cut = last  # what is behind it is kept
+                    cut = last  # the work is spent: the rest is kept unchecked
                 hit = finds.search(heap, last, cut)
         region = block[looked:cut] if looked or cut < len(block) else block
         moves = b"\x1b" in region or b"\x9b" in region
@@ -154,7 +154,7 @@ class Sieving:
             suspect = _SUSPECT[others, has_rare(region)]
             marks = region.translate(suspect)  # ten times as fast as a search for the pattern
         at = marks.find(b"\x01")
-        if at >= 0 and region[at : at + 2] == b"\r\n":  # and then most lines end so
+        if at >= 0 and region[at : at + 2] == b"\r\n":  # then most lines end with CR LF
             marks = region.replace(b"\r\n", b"\n\n").translate(suspect)
             at = marks.find(b"\x01")
         while at >= 0:
@@ -179,12 +179,12 @@ class Sieving:
         return self._may_match(unfinished) or _MOVES.search(unfinished) is not None
 
     def _has_others(self, text: bytes) -> bool:
-        """Whether *text* has a letter of the texts in a case that no byte of theirs tells."""
-        # A look for a byte takes a fraction of one for several.
+        """Whether *text* holds one of the characters of ``_others``."""
+        # A search for one byte takes a fraction of a search for several.
         return any(char[0] in text and char in text for char in self._others)
 
     def _has_letters(self, text: bytes) -> bool:
-        """Whether all letters of one of the texts are there: without them no terminal makes it of *text*."""
+        """Whether *text* holds all letters of one of the sieve's texts; no terminal can make that text without them."""
         for needed in self._letters:
             for letter in needed:
                 if letter not in text:
@@ -194,7 +194,7 @@ class Sieving:
         return False
 
     def _may_match(self, line: bytes) -> bool:
-        """Whether a terminal could make one of the texts of *line*."""
+        """Whether a terminal could make one of the sieve's texts from *line*."""
         any_case = self._sieve.ignore_case
         if self._has_others(line):
             return True
@@ -213,9 +213,9 @@ class Sieving:
 
 @lru_cache(maxsize=64)
 def finders(texts: tuple[bytes, ...]) -> tuple[re.Pattern[bytes], ...]:
-    """What finds any of *texts*: those together that begin alike, in a third of the time that each by itself takes.
+    """Patterns that find any of *texts*, one for each first byte: a third of the time of a search for each text.
 
-    At a byte at which a group may begin, all of it may be compared: a peer chooses the texts, so that each is small.
+    A pattern may compare all its texts at one byte, and a peer chooses the texts: so each pattern is small.
     """
     groups: dict[bytes, list[list[bytes]]] = {}
     for text in texts:
@@ -232,9 +232,9 @@ def finders(texts: tuple[bytes, ...]) -> tuple[re.Pattern[bytes], ...]:
 
 
 def _rows(text: bytes) -> list[bytes] | None:
-    """What *text*, parted by carriage returns, shows one after the other; None where that is not so simple."""
+    """The states that *text*, split at carriage returns, shows in turn; None if it needs a whole terminal."""
     decoded = text.decode(errors="replace")
-    if text.count(b"\r") * max(map(len, text.split(b"\r"))) > _DRAWN:  # a peer could make it as long as it likes
+    if text.count(b"\r") * max(map(len, text.split(b"\r"))) > _DRAWN:  # a peer chooses the length
         return None
     if _DIRT.search(text.replace(b"\r", b"")) or any(char == "\t" or width(char) != 1 for char in set(decoded)):
         return None
@@ -246,10 +246,10 @@ def _rows(text: bytes) -> list[bytes] | None:
 
 
 def _others(sieve: Sieve) -> tuple[bytes, ...]:
-    """What *sieve*, where it ignores case, may find in the place of a letter."""
+    """The characters that *sieve*, if it ignores case, may match in the place of an ASCII letter."""
     if not sieve.ignore_case:
         return ()
-    known = all(text.isascii() for text in sieve.any_of)  # of other letters nobody knows their cases here
+    known = all(text.isascii() for text in sieve.any_of)  # the cases of other letters are not known here
     letters = (letter for letter in _OTHER_CASES if not known or any(letter in text for text in sieve.any_of))
     return tuple(char for letter in letters for char in _OTHER_CASES[letter])
 
@@ -259,7 +259,7 @@ def _common(letter: int) -> bool:
 
 
 def _long(block: bytes, looked: int, cut: int) -> Iterable[tuple[int, int]]:
-    """The lines of more than LONGEST bytes."""
+    """(begin, end) of the lines of more than LONGEST bytes."""
     at = looked
     while cut - at > LONGEST:
         end = block.rfind(b"\n", at, at + LONGEST) + 1
@@ -272,7 +272,7 @@ def _long(block: bytes, looked: int, cut: int) -> Iterable[tuple[int, int]]:
 
 
 def _back(block: bytes, at: int, lines: int, least: int = 0) -> int:
-    """Where the line begins that stands *lines* before the one that begins at *at*, but not before *least*."""
+    """The beginning of the line that is *lines* before the one at *at*, but not before *least*."""
     while lines and at > least:
         at = block.rfind(b"\n", least, at - 1) + 1 or least
         lines -= 1
@@ -280,7 +280,7 @@ def _back(block: bytes, at: int, lines: int, least: int = 0) -> int:
 
 
 def _forth(block: bytes, at: int, lines: int, cut: int) -> tuple[int, int]:
-    """Where the line ends that stands *lines* behind what ends at *at*, and how many there are not yet."""
+    """(end, missing): the end of the line that is *lines* behind *at*, and the number of lines beyond *cut*."""
     while lines and at < cut:
         at = block.find(b"\n", at, cut) + 1
         lines -= 1
@@ -288,7 +288,7 @@ def _forth(block: bytes, at: int, lines: int, cut: int) -> tuple[int, int]:
 
 
 def _together(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """*spans*, by their beginnings or nearly so, without what is in two of them; those that touch are one."""
+    """Merge *spans* that touch or overlap; they come sorted, or nearly so, by their beginnings."""
     out: list[tuple[int, int]] = []
     for first, last in spans:
         kept = out[-1][1] if out else -1

@@ -1,13 +1,12 @@
-"""The time stamp that a line begins with, as nanoseconds since 1970 in UTC. Integers: stamps of any fraction and any
-offset compare exactly.
+"""Parse the time stamp at a line's beginning into nanoseconds since 1970 in UTC. Integers let stamps of any fraction
+and offset compare exactly.
 
-The forms are those of common log writers: RFC 3339 and ISO 8601 (container runtimes, NVFlare, Python's logging, Go,
+The formats are those of common log writers: RFC 3339 and ISO 8601 (container runtimes, NVFlare, Python's logging, Go,
 TensorFlow, JSON lines), syslog, glog (PyTorch, Kubernetes), Apache, rich, ctime, Spark, seconds or parts of them since
 1970 (OpenTelemetry, journald, fluent-bit), with AM or PM, and with the names of the zones of Europe and North America,
-UTC and Japan. What stands before a stamp may be colours, prefixes in brackets (``[rank1]:``), a level, a name; in JSON,
-other keys. A stamp without a zone is in the zone that the caller names; one without a year is of the year that puts it
-nearest to the time that the caller tells, and not more than ``AHEAD`` behind it: nobody writes a line half a year
-before its time.
+UTC and Japan. Colours, prefixes in brackets (``[rank1]:``), a level or a name may stand before a stamp; in JSON, other
+keys. The caller gives the zone of a stamp without one. A stamp without a year gets the year that puts it nearest to the
+caller's time, and at most ``AHEAD`` days after it, because log lines are not from the future.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from flarelog.render.sgr import plain
 SECOND = 1_000_000_000  # nanoseconds
 
 Zone = int | Callable[[int], int]
-"""Seconds east of UTC, or what tells them of the seconds since 1970 that a clock shows."""
+"""Seconds east of UTC, or a function that returns them for a local time in seconds since 1970."""
 
-AHEAD = 7  # days by which a stamp without a year may be in the future: of clocks, zones, and what is shown again
-_HEAD = 96  # characters that are looked at
-_OBJECT = 1024  # of JSON, in which a key may stand behind others
-LOOKED = 4 * _OBJECT  # bytes of a line that a reader of bytes looks at, so that it finds the same
+AHEAD = 7  # days by which a stamp without a year may be in the future, because of clocks, zones and replayed logs
+_HEAD = 96  # characters searched for a stamp
+_OBJECT = 1024  # characters searched in JSON, where other keys may come first
+LOOKED = 4 * _OBJECT  # bytes that hold as many characters, for readers of bytes
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _CLOCK = r"(?P<H>[01]\d|2[0-3]):(?P<M>[0-5]\d):(?P<S>[0-5]\d|60)(?:[.,](?P<f>\d{1,12}))?(?!\d)"
-_OFFSETS = {  # seconds; of a name that means two zones, the one that loggers of Europe and America write
+_OFFSETS = {  # seconds; an ambiguous name has its European or American meaning
     **dict.fromkeys(("Z", "UTC", "GMT", "WET"), 0),
     **dict.fromkeys(("BST", "CET", "WEST"), 3600),
     **dict.fromkeys(("CEST", "EET"), 7200),
@@ -49,7 +48,7 @@ _HALF = r"(?:\s?(?P<h>[AaPp])[Mm]\b)?"
 _ZONE = rf"{_HALF}(?:\s?(?:(?:UTC|GMT)(?=[+-]\d))?(?P<z>[+-]\d\d:?\d\d\b|{_ZONE_NAME}))?"
 _NAME = r"(?P<b>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DAY = r"(?P<d>0[1-9]|[12]\d|3[01]| ?[1-9])"
-_PART = r"(?:(?:\.|(?=\d{3}(?!\d)))(?P<f>\d{1,9}))?"  # of a second: behind a dot, or as the last of milliseconds
+_PART = r"(?:(?:\.|(?=\d{3}(?!\d)))(?P<f>\d{1,9}))?"  # of a second: behind a dot, or as the last digits of milliseconds
 _BRACKETS = r"\[[A-Za-z][\w.:/ -]{0,40}\]:?\s*|\([\w.:/ -]{1,40}\)\s*|<\d{1,3}>\d?\s*"
 _PREFIX = rf"(?:{_BRACKETS}|[\w./-]{{1,40}}\s*[|│:]\s+|[A-Z]+\s+)"
 _LEVELS = "TRACE|DEBUG|INFO|WARN|ERROR|FATAL"
@@ -63,17 +62,17 @@ _SINCE_1970 = late(
 _YEAR, _MONTH, _DAY_2 = r"(?P<Y>[12]\d{3})", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])"
 _HOURS = r"(?:\s?(?P<z>Z\b|[+-]\d\d:?\d\d\b))?"
 _ISO = late(rf"(?<![\w./-]){_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _-]{_CLOCK}{_HOURS}", re.ASCII)
-_LIKE = late(r"\d\d:\d\d|\dT\d{6}|1\d{9}", re.ASCII)  # every form has one: ten times as fast as all of them
-# Most stamps have neither a half of the day nor a zone's name: a look at two letters is a quarter of the time.
+_LIKE = late(r"\d\d:\d\d|\dT\d{6}|1\d{9}", re.ASCII)  # each form holds one; ten times as fast as trying all forms
+# Most stamps have neither AM or PM nor a zone's name: comparing two letters takes a quarter of the pattern's time.
 _BEHIND = late(_ZONE, re.ASCII)
 _BEHIND_BEGINS = {"AM", "PM", "am", "pm", *(name[:2] for name in _OFFSETS if name != "Z")}
-SHORTEST = 10  # characters of a stamp: those of the seconds since 1970
-_SIGN = late(rb"\d:\d\d|1\d{9}|\dT\d\d")  # each form has one, but for JSON in which zap writes 1.795162323e+09
+SHORTEST = 10  # characters of the shortest stamp, seconds since 1970
+_SIGN = late(rb"\d:\d\d|1\d{9}|\dT\d\d")  # each form holds one, except zap's 1.795162323e+09 in JSON
 _RFC_3339 = late(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def may_tell(line: bytes) -> bool:
-    """Whether *line* may begin with a time: of one that tells none that is known in a tenth of what ``stamp`` takes."""
+    """Whether *line* may begin with a time. Rejects a line in a tenth of the time of ``stamp``."""
     if line[:_HEAD].lstrip(b" \t")[:1] == b"{":
         head = line[:LOOKED]
         return _SIGN.search(head) is not None or b"e+09" in head or b"\x1b" in head
@@ -82,10 +81,9 @@ def may_tell(line: bytes) -> bool:
 
 
 def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:
-    """The time of *line*; None when it begins with none.
+    """The time of *line*, in nanoseconds since 1970; None without a stamp.
 
-    *zone*: of a stamp that tells none. *now*: nanoseconds since 1970; without it a stamp without a
-    year is not believed.
+    *zone*: for a stamp without a zone. *now*: nanoseconds since 1970; if it is None, a stamp without a year is ignored.
     """
     if len(line) < SHORTEST:
         return None
@@ -129,19 +127,19 @@ def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:
 
 
 def _behind(head: str, end: int, local: int | None) -> tuple[int | None, str | None]:
-    """The seconds *local* as what stands behind the stamp's *end* has them, and the zone."""
+    """(local, zone): *local* in seconds, corrected by an AM or PM behind the stamp's *end*, and a zone found there."""
     found = _BEHIND.match(head, end)
     if found is None or local is None:
         return local, None
     return local + (_half(found["h"], local // 3600 % 24) if found["h"] else 0), found["z"]
 
 
-@cache  # most logs need none of them, and a viewer would wait for their making
+@cache  # compiled on first use: most logs need none of them, and compiling delays a viewer
 def _forms() -> tuple[re.Pattern[str], ...]:
     ending = rf"(?:(?:\s(?P<z>{_ZONE_NAME}))?\s{_YEAR}\b)?"
     twelve = _CLOCK.replace("2[0-3])", r"2[0-3]|[1-9](?=:\d\d:\d\d(?:[.,]\d{1,12})?\s?[AaPp][Mm]\b))", 1)
     either = _CLOCK.replace("2[0-3])", r"2[0-3]|\d(?=:))", 1)
-    year = _YEAR.replace("<Y>", "<Y2>")  # where another one stands behind it
+    year = _YEAR.replace("<Y>", "<Y2>")  # a group name may occur once in a pattern
     minutes, together = _CLOCK[: _CLOCK.index(":(?P<S>")], _CLOCK.replace(":(", "(")
     texts = (
         rf"{_START}[IWEFDC]{_YEAR}{_MONTH}{_DAY_2}\s+{_CLOCK}",  # glog with its year
@@ -161,7 +159,7 @@ def _forms() -> tuple[re.Pattern[str], ...]:
 
 @lru_cache(maxsize=1024)  # lines of one second come together
 def _iso_seconds(text: str) -> int | None:
-    """Since 1970, of ``2026-11-20 08:12:03`` with any characters between the numbers, as a clock shows it."""
+    """Local seconds since 1970 for ``2026-11-20 08:12:03`` with any characters between the numbers; None: no date."""
     days = _days(int(text[:4]), int(text[5:7]), int(text[8:10]))
     if days is None:
         return None
@@ -169,8 +167,8 @@ def _iso_seconds(text: str) -> int | None:
 
 
 def _half(half: str, hour: int) -> int:
-    """Seconds from *hour* as it stands to the hour that it means in this *half* of the day: A or P, of AM or PM."""
-    if not 1 <= hour <= 12:  # that is no clock of twelve hours
+    """Seconds to add to *hour* of a 12-hour clock in this *half* of the day: A or P, of AM or PM."""
+    if not 1 <= hour <= 12:  # not a 12-hour clock
         return 0
     return ((hour % 12) + (12 if half in "Pp" else 0) - hour) * 3600
 
@@ -180,21 +178,19 @@ def _nanoseconds(fraction: str | None) -> int:
 
 
 def has_year(line: str) -> bool:
-    """Whether the stamp of *line*, which has one, tells its year."""
+    """Whether the stamp of *line*, which has one, has a year."""
     return stamp(line) is not None
 
 
 def in_year_of(time: int, other: int) -> int:
-    """The *time*, of which no year was told, in the year that puts it nearest to *other*, as nobody writes lines half
-    a year before their times.
-    """
+    """*time*, from a stamp without a year, in the year nearest to *other*, and at most ``AHEAD`` days after it."""
     moment = datetime.fromtimestamp(time // SECOND, UTC)
     days = _nearest(moment.month, moment.day, other // SECOND)
     return time if days is None else (days * 86400 + time // SECOND % 86400) * SECOND + time % SECOND
 
 
 def rfc3339(text: str) -> int | None:
-    """The time that *text*, nothing else, tells; None when it is no RFC 3339 with a zone."""
+    """Parse *text* as RFC 3339 with a zone, in nanoseconds since 1970; None for anything else."""
     found = _RFC_3339.fullmatch(text)
     if found is None:
         return None
@@ -207,7 +203,7 @@ def rfc3339(text: str) -> int | None:
 
 
 def shown(time: int, zone: tzinfo | None = None) -> str:
-    """*time* as RFC 3339 with nine digits, in UTC or in *zone*; what no calendar has is shown as seconds."""
+    """Format *time* as RFC 3339 with nine digits, in UTC or in *zone*; a time beyond the calendar as seconds."""
     seconds, fraction = divmod(time, SECOND)
     try:
         moment = datetime.fromtimestamp(seconds, zone or UTC)

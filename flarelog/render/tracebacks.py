@@ -1,11 +1,10 @@
-"""Which lines of one log are of a Python traceback, of a goroutine's stack or of a panic of Rust, also where those of
-several writers are mixed.
+"""Find the lines of Python tracebacks, goroutine stacks and Rust panics in one log, even of interleaved writers.
 
-A traceback is told apart by what stands before each of its lines (``[rank3]: ``). It goes on to its exception, or to
-the closing line of an exception group, and on where a sentence says that another one follows from it. A line of another
-writer in between is none of it, and does not end it. Each stream of a container's log is a writer by itself, with
-``Tracebacks`` of its own. A goroutine's stack goes on as long as its lines look like calls and their places, a panic of
-Rust over the line of its message, if that is one of its own, and what looks like a stack.
+A traceback is identified by the prefix of its lines (``[rank3]: ``). It ends with its exception, or with the closing
+line of an exception group, and continues where a sentence announces a chained traceback. A line of another writer in
+between neither belongs to it nor ends it. Each stream of a container's log is a writer with ``Tracebacks`` of its own.
+A goroutine's stack lasts as long as its lines look like calls and their places. A Rust panic takes its message, where
+that is a line of its own, and the lines that look like a stack.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from flarelog.late import late
 TRACEBACK = "Traceback (most recent call last):"  # in the first line of a block
 _GOES_ON = ("The above exception was", "During handling of the above")  # between two tracebacks of a block
 _GROUP = "Exception Group "
-_RULES = ("  + ", "  | ")  # before the lines of an exception group, one for each that it is in
-_NAMES = ("Error", "Exception", "Interrupt", "Exit")  # of most exceptions' types end so
+_RULES = ("  + ", "  | ")  # before the lines of an exception group, one for each level of nesting
+_NAMES = ("Error", "Exception", "Interrupt", "Exit")  # how the names of most exception types end
 _EXCEPTION = late(
     r"(?!(?i:trace|debug|info|notice|note|warn|warning)\b)"
     r"(?P<type>[^\W\d]\w{0,200}(?:\.(?:[^\W\d]\w{0,200}|<locals>)){0,20})"
@@ -30,18 +29,18 @@ _STACK = late(r"goroutine \d{1,19}(?: gp=[\w= ]{1,80})? \[[^\]]{1,100}\]:\s*$")
 _CALL = late(r"[^\s(]{1,500}\(.*\)$")
 PANICKED = " panicked at "  # in the first line of a panic of Rust
 _PANIC = late(r"thread '[^']{1,100}'(?: \(\d{1,19}\))? panicked at ")
-_PLACE = late(r":\d{1,9}:\d{1,9}:\s*$")  # the message stands on the next line
-_STAMPED = late(r"\[?\d{4}[-/]?\d\d|\{\"|\[\w{1,40}\]")  # the line of a logger
+_PLACE = late(r":\d{1,9}:\d{1,9}:\s*$")  # ends a panic's first line whose message is on the next
+_STAMPED = late(r"\[?\d{4}[-/]?\d\d|\{\"|\[\w{1,40}\]")  # begins a line of a logger
 _RUST = (" ", "\t", "stack backtrace:", "note: ")
-OPEN = 64  # tracebacks that are open at once
-MOST = 300  # lines of others behind which one that brings nothing is over
-PREFIX = 1000  # characters before each line that are compared
+OPEN = 64  # tracebacks open at once
+MOST = 300  # lines of other writers that end an idle traceback
+PREFIX = 1000  # characters of the longest prefix
 
 
 def before_traceback(text: str) -> str | None:
-    """What stands before the traceback that begins in *text*, and before each of its lines; None: none begins there.
+    """The prefix of the traceback that begins in *text*, and of each of its lines; None: none begins there.
 
-    A pattern that takes whatever stands before any number of rules is quadratic.
+    Not a pattern, because one for any prefix and any number of rules is quadratic.
     """
     end = text.find(TRACEBACK)
     if end < 0:
@@ -53,14 +52,14 @@ def before_traceback(text: str) -> str | None:
 
 
 def exception_in(text: str) -> re.Match[str] | None:
-    """The ``type`` and the ``message`` of the exception that the line *text* may be, behind a traceback."""
+    """Match *text* as the exception line of a traceback, with the groups ``type`` and ``message``."""
     return _EXCEPTION.match(text)
 
 
 def is_type(name: str, *, between: bool) -> bool:
-    """Whether *name*, which an exception's line would begin with, is a type's and no word as in ``done`` and
-    ``loss: 0.5``: hardly any type without a module begins with a small letter. *between*: behind a line of another
-    writer, which may have more of them.
+    """Whether *name*, the first word of a possible exception line, is an exception type and not a word as in ``done``
+    or ``loss: 0.5``: hardly any type without a module begins with a lower-case letter. *between*: the line follows one
+    of another writer and may be that writer's too, so the check is stricter.
     """
     if between:
         return name.endswith(_NAMES)
@@ -68,21 +67,21 @@ def is_type(name: str, *, between: bool) -> bool:
 
 
 class Traceback:
-    """One that began in *first*, with *prefix* before it."""
+    """A Python traceback that began in *first*, with *prefix* before each line."""
 
     __slots__ = ("_begin", "_between", "_group", "at", "open", "prefix")
 
     def __init__(self, first: str, prefix: str, at: int = 0) -> None:
         self.prefix = prefix
-        self.at = at  # the number of its latest line
-        self._begin = prefix.rstrip()  # before an empty line
+        self.at = at  # the number of its last line
+        self._begin = prefix.rstrip()  # the prefix of an empty line
         self._group = not first.startswith(TRACEBACK, len(prefix))
-        self.open = True  # its exception has not come
-        self._between = False  # a line of another writer with the same prefix came behind its latest one
+        self.open = True  # its exception is still to come
+        self._between = False  # the last line with the same prefix was another writer's
 
     def takes(self, text: str, began: str | None = None) -> bool | None:
-        """Whether *text* goes on with it; None: it is another writer's, and more may come. *began*: as
-        ``before_traceback`` tells of *text*.
+        """Whether *text* continues the traceback; False: it has ended; None: the line is another writer's, and the
+        traceback may continue. *began*: the result of ``before_traceback`` for *text*.
         """
         if text.startswith(self.prefix):
             rest = text[len(self.prefix) :]
@@ -119,7 +118,7 @@ class Traceback:
 
 
 class Goroutine:
-    """The stack of one, with *prefix* before each line."""
+    """The stack of a goroutine, with *prefix* before each line."""
 
     __slots__ = ("at", "prefix")
 
@@ -138,13 +137,13 @@ class Goroutine:
 
 
 class Panic:
-    """One of Rust, which began in *first*, with *prefix* before each line."""
+    """A Rust panic that began in *first*, with *prefix* before each line."""
 
     __slots__ = ("_message", "at", "prefix")
 
     def __init__(self, first: str, prefix: str, at: int = 0) -> None:
         self.prefix, self.at = prefix, at
-        self._message = _PLACE.search(first, max(0, len(first) - 40)) is not None  # it has not come
+        self._message = _PLACE.search(first, max(0, len(first) - 40)) is not None  # the message is still to come
 
     def takes(self, text: str, began: str | None = None) -> bool | None:
         """As a traceback's."""
@@ -158,14 +157,14 @@ class Panic:
 
 
 class Tracebacks:
-    """Those of one log. Feed it all lines in their order, each to ``begins`` first."""
+    """The tracebacks, stacks and panics of one log. Feed it all lines in order, each to ``begins`` first."""
 
     def __init__(self) -> None:
-        self.open: list[Traceback | Goroutine | Panic] = []  # those of the longest prefixes first
+        self.open: list[Traceback | Goroutine | Panic] = []  # longest prefixes first
         self._number = 0
 
     def begins(self, text: str) -> bool:
-        """Whether one begins in *text*."""
+        """Whether a traceback, a stack or a panic begins in *text*."""
         began = before_traceback(text)
         if began is None:
             return self._begins_stack(text)
@@ -186,7 +185,7 @@ class Tracebacks:
         at = text.rfind("thread '", 0, end) if 0 <= end <= PREFIX else -1
         if at < 0 or not _PANIC.match(text, at):
             return False
-        self.goes_on(text)  # another one ends
+        self.goes_on(text)  # may end an earlier one
         self._add(Panic(text, text[:at], self._number))
         return True
 
@@ -199,7 +198,7 @@ class Tracebacks:
         self.open.sort(key=lambda other: -len(other.prefix))
 
     def goes_on(self, text: str, began: str | None = None) -> bool:
-        """Whether *text* goes on with one of them."""
+        """Whether *text* continues an open traceback, stack or panic."""
         self._number += 1
         for one in self.open:
             takes = one.takes(text, began)

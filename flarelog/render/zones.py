@@ -1,9 +1,9 @@
-"""Which zone a stamp is in that tells none, and what moment it means there.
+"""Resolve stamps without a zone: which zone they are in, and which moment they mean there.
 
-A zone is a name of the IANA database (``Europe/Berlin``), an offset (``+05:30``), or a rule of POSIX with ``;`` for
-its commas (``CET-1CEST;M3.5.0;M10.5.0/3``). An hour that a clock shows twice is the first one, until the log's stamps
-have gone back by more than SLACK; of a log that was first heard of in the second hour it is that one. ``Stamps`` reads
-the stamps of one log, in the order of its lines. Where lines are left out, ``spoken`` finds out what was said before.
+A zone is a name of the IANA database (``Europe/Berlin``), an offset (``+05:30``), or a POSIX rule with ``;`` for its
+commas (``CET-1CEST;M3.5.0;M10.5.0/3``). A stamp in an hour that clocks show twice means the first of the two, until the
+log's stamps have gone back by more than SLACK; in a log that began in the second hour it means the second. ``Stamps``
+parses the stamps of one log, in the order of its lines. ``spoken`` finds the last stamp before skipped lines.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from flarelog.model import Mark, StreamInfo
 
 SLACK = 600  # seconds by which the stamps of one log may be out of order
-SOON = 60  # seconds within which a receiver hears of a log that begins
-BACK, NEAR = 8 << 20, 16 << 10  # bytes that are looked back at most, and at first
-LINES = 200  # that are looked at before others have a turn
-_QUARTER = 900  # seconds: no zone changes its offset anywhere else, since there are computers
+SOON = 60  # seconds within which a receiver learns of a new log
+BACK, NEAR = 8 << 20, 16 << 10  # bytes to search backwards at most, and at first
+LINES = 200  # parsed before other tasks get a turn
+_QUARTER = 900  # seconds: in the computer age every zone changes its offset at a quarter of an hour
 _UNLIKE = "", "", 0, 0
 _FRACTIONS = {f"{number:03d}": number * 1_000_000 for number in range(1000)}  # of a second, in nanoseconds
 _WHOLE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[,.]\d{3}(?= - | \[|\]|: | [A-Z]{4,8} )", re.ASCII)
@@ -43,17 +43,17 @@ _POSIX = re.compile(rf"{_ABBREVIATION}[+-]?{_HOURS}(?:{_ABBREVIATION}(?:[+-]?{_H
 
 @lru_cache(maxsize=256)
 def zone_of(text: str) -> tzinfo | None:
-    """The zone called *text*; None where this machine knows none of that name."""
+    """The zone called *text*; None if this machine knows no such zone."""
     if found := _OFFSET.fullmatch(text):
         sign, hours, minutes = found.groups()
         offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
         return timezone(-offset if sign == "-" else offset) if offset < timedelta(hours=24) else None
     if text.upper() in ("UTC", "Z"):
         return UTC
-    # It looks for the machine's own files when it is imported: who reads no times does not wait for that.
+    # The import searches for the machine's zone files, which readers without times need not wait for.
     from zoneinfo import ZoneInfo
 
-    with suppress(ValueError, OSError, KeyError):  # no zone has the name, or a directory has it
+    with suppress(ValueError, OSError, KeyError):  # no zone has the name, or it is a directory's
         if _NAME.fullmatch(text):
             return ZoneInfo(text)
     with suppress(ValueError):
@@ -63,13 +63,13 @@ def zone_of(text: str) -> tzinfo | None:
 
 
 def _compiled(rule: str) -> BytesIO:
-    """A file of zone information (RFC 9636) that holds nothing but *rule*, as POSIX writes it."""
+    """A zone information file (RFC 9636) that holds only the POSIX *rule*."""
     block = b"TZif2" + bytes(15) + b"".join(n.to_bytes(4, "big") for n in (0, 0, 0, 0, 1, 1)) + bytes(6) + b"\0"
     return BytesIO(block + block + b"\n" + rule.encode() + b"\n")
 
 
 def offsets(zone: tzinfo, local: int) -> tuple[int, int]:
-    """Seconds east of UTC when a clock in *zone* shows *local*, in seconds since 1970: the first time, and the last."""
+    """Seconds east of UTC at the first and the last time that a clock in *zone* shows *local* seconds since 1970."""
     return _offsets(zone, local // _QUARTER)
 
 
@@ -84,8 +84,8 @@ def _offsets(zone: tzinfo, quarter: int) -> tuple[int, int]:
 
 
 def offset_at(zone: tzinfo, local: int, after: int | None = None, begun: int = 0) -> int:
-    """Seconds east of UTC when a clock in *zone* shows *local*, in seconds since 1970, as are the others, but in UTC:
-    *after*, at which the log was before, and *begun*, at which a receiver first heard of it, 0 where nobody knows.
+    """Seconds east of UTC when a clock in *zone* shows *local*, in seconds since 1970. *after*: the log's previous
+    time; *begun*: when a receiver first heard of the log, 0 if unknown; both in seconds since 1970 in UTC.
     """
     first, last = offsets(zone, local)
     if last >= first:
@@ -96,8 +96,8 @@ def offset_at(zone: tzinfo, local: int, after: int | None = None, begun: int = 0
 
 
 def told(marks: Iterable[Mark]) -> Iterator[tuple[int, str]]:
-    """The zones that *marks* tell, each with the offset from which on it holds."""
-    from flarelog.model import Attributes  # who reads files has no marks, and does not wait for it
+    """(offset, zone) for each zone in *marks*, valid from the offset on."""
+    from flarelog.model import Attributes  # readers of files have no marks and never import it
 
     for mark in marks:
         if isinstance(mark, Attributes) and mark.zone:
@@ -105,42 +105,42 @@ def told(marks: Iterable[Mark]) -> Iterator[tuple[int, str]]:
 
 
 class Stamps:
-    """The times of one log's lines. *zone*: of stamps that tell none, as long as nothing is learned; *fixed*: whatever
-    is learned. *now*: nanoseconds since 1970, at which bytes come of which nothing else is known.
+    """Parse the times of one log's lines. *zone*: for stamps without one, until a mark tells the log's zone; with
+    *fixed* marks are ignored. *now*: the arrival, in nanoseconds since 1970, of bytes whose arrival is unknown.
     """
 
     def __init__(self, zone: tzinfo, now: int, *, fixed: bool = False) -> None:
         self._now, self._fixed = now, fixed
-        self._begun = 0  # when the log was first heard of, in seconds; 0: nobody knows
-        self._ends, self._arrivals = list[int](), list[int]()  # when all bytes before each end had come, in nanoseconds
+        self._begun = 0  # when a receiver first heard of the log, in seconds; 0: unknown
+        self._ends, self._arrivals = list[int](), list[int]()  # when the bytes before each end arrived, in nanoseconds
         self._zones, self._starts, self._learned = [zone], [0], False
         self.after: int | None = None  # the last time, in seconds
-        self.twice = self.doubted = False  # it is of an hour that the clock shows twice, or an earlier one was
-        self._spoken: deque[Spoken] = deque()  # the last times before lines that are still to come
+        self.twice = self.doubted = False  # the last time is in an hour that clocks show twice; any time was
+        self._spoken: deque[Spoken] = deque()  # the last times before lines still to come
         self._zone = zone
-        self._like = _UNLIKE  # the second that the last stamp told, what stood behind its milliseconds, both times
-        self.unknown: set[str] = set()  # zones that were told and that this machine does not know
+        self._like = _UNLIKE  # the last stamp: its second, the text behind its milliseconds, its time, its offset
+        self.unknown: set[str] = set()  # zones in marks that this machine does not know
 
     @property
     def zones(self) -> list[tzinfo]:
-        """All that are in use."""
+        """All zones in use."""
         return self._zones
 
     def came(self, info: StreamInfo) -> None:
-        """Take in when its receiver got the bytes of *info*."""
+        """Take in the arrival times of the bytes of *info*."""
         points = [(info.committed, info.grown), *((mark.offset, mark.at) for mark in info.marks)]
         known = sorted((end, at * 1_000_000) for end, at in points if at)
-        earliest = accumulate((at for _, at in reversed(known)), min)  # what came behind them came later
+        earliest = accumulate((at for _, at in reversed(known)), min)  # later bytes arrived later
         self._ends, self._arrivals = [end for end, _ in known], [*earliest][::-1]
         self._begun = info.begun // 1000
 
     def now(self, offset: int) -> int:
-        """By when the byte at *offset* had come."""
+        """The time, in nanoseconds since 1970, by which the byte at *offset* had arrived."""
         number = bisect_right(self._ends, offset)
         return self._arrivals[number] if number < len(self._ends) else self._now
 
     def learn(self, marks: Iterable[Mark]) -> None:
-        """Take in what more *marks* tell. The first zone holds from the beginning on, another one from its mark."""
+        """Take in the zones of *marks*. The first zone holds from the log's beginning, a later one from its mark."""
         self._like = _UNLIKE
         for offset, name in told(marks) if not self._fixed else ():
             zone = zone_of(name)
@@ -153,12 +153,12 @@ class Stamps:
                 self._starts.append(offset)
 
     def time(self, text: str, offset: int) -> int | None:
-        """The time of the line *text*, which stands at *offset*; nanoseconds since 1970."""
+        """The time of the line *text* at *offset*, in nanoseconds since 1970; None without a stamp."""
         while self._spoken and offset >= self._spoken[0][0]:
             self.after, self._like = self._spoken.popleft()[1], _UNLIKE
         second, behind, time, place = self._like
         if second and text.startswith(second) and text[23:28] == behind and offset >= place:
-            fraction = _FRACTIONS.get(text[20:23])  # most lines of a log that says much say it in the second before
+            fraction = _FRACTIONS.get(text[20:23])  # most lines of a busy log share their second with the line before
             if fraction is not None:
                 return time + fraction
         self._zone = self._zones[max(0, bisect_right(self._starts, offset) - 1)]
@@ -169,7 +169,7 @@ class Stamps:
         return found
 
     def _alike(self, text: str, found: int | None, offset: int) -> tuple[str, str, int, int]:
-        """What a line begins with that tells the same second as *text*, if that begins with a whole stamp."""
+        """The parts of *text* by which ``time`` recognizes a stamp of the same second; _UNLIKE without one."""
         if found is None or not _WHOLE.match(text) or len(self._starts) > 1:
             return _UNLIKE
         fraction = int(text[20:23]) * 1_000_000
@@ -184,25 +184,25 @@ class Stamps:
         return offset_at(self._zone, local, self.after, self._begun)
 
     def recall(self, spoken: Spoken) -> None:
-        """Take in what was told last before a line that is still to come, be it read or not."""
+        """Take in the last time before a line still to come; the lines between may be skipped."""
         self._spoken.append(spoken)
 
     def in_doubt(self, offset: int, data: bytes) -> bool | None:
-        """Whether the first time in *data*, at *offset*, is of an hour that clocks show twice; None: it has none."""
+        """Whether the first time in *data*, at *offset*, is in an hour that clocks show twice; None: no time."""
         reader = self.beginning()
         return next((reader.twice for at, text in _texts(offset, data) if reader.time(text, at) is not None), None)
 
     def beginning(self, after: int | None = None) -> Stamps:
-        """One that knows what this one knows, but not what it has read. *after*: the last time before, in seconds."""
+        """A copy with the same zones and arrivals, that has read no line. *after*: the last time before, in seconds."""
         found = copy(self)
         found.after, found._spoken, found._like = after, deque(), _UNLIKE
         found.twice = found.doubted = False
         return found
 
     def timed(self, lines: Iterable[Line]) -> list[Line]:
-        """*lines*, with the times that they tell."""
+        """*lines* with their times parsed."""
         out: list[Line] = []
-        new = tuple.__new__  # a million a second are made: the class's own takes twice as long
+        new = tuple.__new__  # half the time of the class's own, for a million lines a second
         for line in lines:
             offset, end, text, stream, time, bar = line
             if time is not None or len(text) < SHORTEST or isinstance(line, Note):
@@ -213,7 +213,7 @@ class Stamps:
 
 
 def _texts(offset: int, data: bytes) -> Iterator[tuple[int, str]]:
-    """The beginning of each line in *data*, as a terminal shows it in the end, with where the line begins."""
+    """(offset, text) of each line in *data*: the beginning of the last state that a terminal would show."""
     for line in data.split(b"\n"):
         last = line.rstrip(b"\r")
         yield offset, last[last.rfind(b"\r") + 1 :][:LOOKED].decode(errors="replace")
@@ -225,9 +225,9 @@ Spoken = tuple[int, int | None]
 
 
 def spoken(stamps: Stamps, offset: int, since: Spoken = (0, None)) -> Generator[tuple[int, int], bytes, Spoken]:
-    """What the log of *stamps* told last before the line at *offset*, as who has read all of it knows: it looks back to
-    a time that no clock shows twice, or to *since*, BACK bytes at most. It asks for bytes, from an offset to another;
-    where the two are the same, others may have a turn.
+    """The last time before the line at *offset* in the log of *stamps*, as if all of it had been read. It searches back
+    to a time that no clock shows twice, or to *since*, at most BACK bytes. It yields (begin, end) and is sent those
+    bytes; an empty range gives other tasks a turn.
     """
     since = since if since[0] <= offset else (0, None)
     begin, least, data = offset, max(since[0], offset - BACK), b""
@@ -236,7 +236,7 @@ def spoken(stamps: Stamps, offset: int, since: Spoken = (0, None)) -> Generator[
         data = (yield begin, end) + data
         whole = begin in (0, since[0])
         reader, sure = stamps.beginning(since[1] if begin == since[0] else None), whole
-        first = begin if whole else begin + data.find(b"\n") + 1  # a line that begins before is none
+        first = begin if whole else begin + data.find(b"\n") + 1  # skip the tail of a cut line
         for number, (at, text) in enumerate(_texts(first, data[first - begin :]), 1):
             sure = (reader.time(text, at) is not None and not reader.twice) or sure
             if not number % LINES:

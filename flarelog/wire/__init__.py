@@ -1,1 +1,1 @@
-"""The wire: what of the model goes over it, its calls, and what packs them."""
+"""The gRPC protocol: encoding of the model, both ends of its calls, compression and batching."""

@@ -1,4 +1,4 @@
-"""The asking end of each call: the channel to a receiver, and what goes over it as values of the model."""
+"""The client's end of each call: the channel to a receiver, and calls that take and return values of the model."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from flarelog.wire.codec.runs import (
 from flarelog.wire.wakeups import relieve
 
 LOCAL_AHEAD = 256 << 10
-"""Bytes that another process of the receiver has answered and that wait to be passed on, of each call."""
+"""Bytes a call buffers of another process's answers before they are forwarded."""
 
-# Identity alone: gRPC unpacks a message whole, and older versions look at its size only then: 4 MiB become 4 GiB.
+# No compression by gRPC: it unpacks a message whole, and older versions check the size afterwards, so that 4 MiB can
+# become 4 GiB.
 UNCOMPRESSED = ("grpc.compression_enabled_algorithms_bitset", 1)
 CHANNEL_OPTIONS: list[tuple[str, object]] = [
     UNCOMPRESSED,
@@ -41,22 +42,22 @@ CHANNEL_OPTIONS: list[tuple[str, object]] = [
     ("grpc.max_send_message_length", MAX_MESSAGE),
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
-    # A receiver that comes back is found within the delivery's own delays, not within gRPC's two minutes.
+    # A receiver that restarts is found within the delivery's own backoff, not within gRPC's two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 10_000),  # in truth the time that one attempt to connect may take
+    ("grpc.min_reconnect_backoff_ms", 10_000),  # despite its name the timeout of one attempt to connect
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # Two producers in one process must not share what a cut connection does to them.
+    # Two producers in one process must not share a connection and its backoff.
     ("grpc.use_local_subchannel_pool", 1),
 ]
 
 
 def channel(address: str, tls: Tls | None, token: str = "", *, ahead: int = 0) -> grpc.aio.Channel:
-    """A channel to the receiver at *address*; *token*: a secret that goes with each call, over TLS alone.
-    *ahead*: bytes of each call that may be here before anybody reads them; 0: as many as gRPC takes the network for.
+    """A channel to the receiver at *address*. *token*: a secret sent with each call, only over TLS.
+    *ahead*: bytes of each call to buffer before they are read; 0: gRPC's estimate for the network.
 
-    Raises InvalidOption when the files of *tls* make no sense, and for a token without TLS.
+    Raises InvalidOption for invalid files in *tls*, and for a token without TLS.
     """
-    # Whoever reads is a person, or is watched by one: a receiver that comes back is found within a second.
+    # A person waits for a reader: it finds a restarted receiver within a second.
     reads = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", ahead), ("grpc.max_reconnect_backoff_ms", 500)]
     options = dict(CHANNEL_OPTIONS) | (dict(reads) if ahead else {})
     if tls is None:
@@ -74,10 +75,10 @@ def channel(address: str, tls: Tls | None, token: str = "", *, ahead: int = 0) -
 
 
 class _Showing:
-    """A channel whose calls show a token.
+    """A channel whose calls carry a token.
 
-    Not gRPC's call credentials: those ask Python for it from a thread of gRPC's own, and a channel that is closed in
-    that moment waits for the thread, and the thread for the interpreter, for ever.
+    It does not use gRPC's call credentials: they fetch the token from Python in a thread of gRPC, and a channel that is
+    closed at that moment deadlocks: it waits for the thread, and the thread for the interpreter.
     """
 
     def __init__(self, channel: grpc.aio.Channel, token: str) -> None:
@@ -93,7 +94,8 @@ class _Showing:
             call = made(*how, **more)
 
             def shown(*args: Any, metadata: Iterable[tuple[str, str]] | None = None, **other: Any) -> Any:
-                return call(*args, metadata=(*self._metadata, *(metadata or ())), **other)  # a List has its own
+                # *metadata* is set for a List.
+                return call(*args, metadata=(*self._metadata, *(metadata or ())), **other)
 
             return shown
 
@@ -101,18 +103,17 @@ class _Showing:
 
 
 def push(channel: grpc.aio.Channel) -> Any:
-    """The call of Push, which takes encoded requests; it gives the replies that an answer holds, and Malformed, as a
-    value, for one that is none.
+    """The call of Push. It takes encoded requests, and returns a message's replies, or Malformed for an invalid one.
 
-    What cannot be encoded is to raise where it was said: gRPC would log it, and send nothing in its place.
+    Callers encode their requests, so that errors raise there: gRPC would log them and send nothing.
     """
-    from flarelog.wire.several import replies_or_malformed  # a reader needs none of it, nor of all that is below
+    from flarelog.wire.several import replies_or_malformed  # readers never import it, nor what it imports
 
     return channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=replies_or_malformed)
 
 
 def push_singly(channel: grpc.aio.Channel) -> Any:
-    """The same for a producer that has not said Open.several: it gives one Reply at a time."""
+    """As ``push``, for a producer that has not set Open.several: it returns one Reply at a time."""
     from flarelog.wire.codec.replies import decode_reply
 
     return channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=decode_reply)
@@ -126,32 +127,32 @@ def read(channel: grpc.aio.Channel) -> Any:
 
 _SOME, _MISSING = "flarelog-some", "flarelog-missing"
 TAKES_SOME = ((_SOME, "1"),)
-"""Metadata of a List of which some answer is better than none: a worker of the receiver that hangs is left out."""
+"""Metadata of a List that accepts a partial answer: the receiver leaves out a worker that hangs."""
 
 
 def takes_some(metadata: Metadata | None) -> bool:
-    """Whether whoever calls with *metadata* gave TAKES_SOME."""
+    """Whether the call's *metadata* holds TAKES_SOME."""
     return any(key == _SOME for key, _ in metadata or ())
 
 
 def missing_some(workers: Iterable[int]) -> tuple[tuple[str, str], ...]:
-    """The last metadata of a List that lacks what *workers* have."""
+    """The trailing metadata of a List without the streams of *workers*."""
     return ((_MISSING, ", ".join(map(str, workers))),)
 
 
 def missing_in(metadata: Metadata | None) -> str:
-    """Which workers are missing, by the last metadata of a List; empty where none is."""
+    """The numbers of the missing workers from the trailing metadata of a List; empty if none is missing."""
     found = [value for key, value in metadata or () if key == _MISSING and isinstance(value, str)]
     return legible(found[0], 80) if found else ""
 
 
 def list_streams(channel: grpc.aio.Channel) -> Any:
-    """Undecoded, so that an answer may be measured before it is understood."""
+    """The call of List. Its answers are bytes, so that their size can be checked before they are decoded."""
     return channel.unary_stream(f"/{SERVICE}/List", request_serializer=encode_list)
 
 
 def run_call(channel: grpc.aio.Channel, method: str, **how: Any) -> Any:
-    """*how*: what else gRPC takes with a call."""
+    """The call of StartRun, EndRun or GetRun, by *method*. *how*: further arguments of gRPC's call."""
     call: Any = channel.unary_unary(f"/{SERVICE}/{method}", request_serializer=encode_run)
 
     async def answer(run: str, timeout: float | None = None) -> ReceiverInfo:
@@ -161,19 +162,19 @@ def run_call(channel: grpc.aio.Channel, method: str, **how: Any) -> Any:
 
 
 def list_runs(channel: grpc.aio.Channel, run: str, timeout: float | None = None) -> AsyncGenerator[RunInfo, None]:
-    """What ListRuns answers."""
+    """Yield the answers of ListRuns."""
     return cast("AsyncGenerator[RunInfo, None]", _answers(raw_list_runs(channel), decode_run_info)(run, timeout))
 
 
 def timeline(channel: grpc.aio.Channel) -> Any:
-    """Undecoded, as that of List."""
+    """The call of Timeline. Its answers are bytes, as those of List."""
     from flarelog.wire.codec.timeline import encode_timeline
 
     return channel.unary_stream(f"/{SERVICE}/Timeline", request_serializer=encode_timeline)
 
 
 def findings(channel: grpc.aio.Channel) -> Any:
-    """Undecoded, as that of List."""
+    """The call of Findings. Its answers are bytes, as those of List."""
     from flarelog.wire.codec.findings import encode_asked
 
     return channel.unary_stream(f"/{SERVICE}/Findings", request_serializer=encode_asked)
@@ -182,16 +183,16 @@ def findings(channel: grpc.aio.Channel) -> Any:
 async def remove_run(
     channel: grpc.aio.Channel, run: str, site: str, force: bool, timeout: float | None = None, **how: Any
 ) -> Removed:
-    """What RemoveRun answers. *how*: what else gRPC takes with a call."""
+    """Call RemoveRun. *how*: further arguments of gRPC's call."""
     call: Any = channel.unary_unary(f"/{SERVICE}/RemoveRun")
     return decode_removed(await call(encode_remove(run, site, force), timeout=timeout, **how))
 
 
 def local_channel(path: str) -> grpc.aio.Channel:
-    """A channel to the socket at *path*, of another process of this receiver."""
+    """A channel to another process of this receiver, through the Unix socket at *path*."""
     sizes = [("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE)]
     again = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200)]
-    # What a reader does not take stays where it is read, and not here once more.
+    # Bytes that a slow reader does not take stay in the other process, instead of being buffered here as well.
     window = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", LOCAL_AHEAD)]
     made = grpc.aio.insecure_channel(f"unix:{path}", options=[UNCOMPRESSED, *sizes, *again, *window])
     relieve()
@@ -199,7 +200,7 @@ def local_channel(path: str) -> grpc.aio.Channel:
 
 
 def raw_push(channel: grpc.aio.Channel) -> Any:
-    """Push as it is on the wire, either way; so are the answers of the next two, which ask as ``handlers`` decodes."""
+    """The call of Push with bytes in both directions, for forwarding."""
     return channel.stream_stream(f"/{SERVICE}/Push")
 
 
@@ -216,7 +217,7 @@ def raw_list_runs(channel: grpc.aio.Channel) -> Any:
 
 
 def _answers(call: Any, decode: Callable[[bytes], Any]) -> Any:
-    """*call*, its answers decoded here: gRPC would log what a deserializer raises, and hand out None."""
+    """Wrap *call* and decode its answers: gRPC would log what a deserializer raises, and return None."""
 
     async def answers(request: Any, timeout: float | None = None) -> AsyncIterator[Any]:
         made = call(request, timeout=timeout)
@@ -224,6 +225,6 @@ def _answers(call: Any, decode: Callable[[bytes], Any]) -> Any:
             async for raw in made:
                 yield decode(raw)
         finally:
-            made.cancel()  # whoever has enough does not leave the other end waiting
+            made.cancel()  # a caller may stop early, and the receiver must not wait for it
 
     return answers

@@ -1,4 +1,4 @@
-"""When a call that says nothing sends a heartbeat, and for how long its receiver may owe an answer."""
+"""Send the heartbeats of an idle call, and check the timeout of its receiver's answers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-HEARTBEAT = 15.0  # seconds without a message after which one is sent
-LEAST_HEARTBEAT = 0.03  # seconds, however impatient a receiver says that it is
+HEARTBEAT = 15.0  # seconds without a message before a heartbeat
+LEAST_HEARTBEAT = 0.03  # seconds, however short the receiver's idle timeout
 IDLE_TIMEOUT = 60.0  # seconds of silence after which a receiver ends a call
-REPLY_TIMEOUT = 30.0  # seconds that an answer may take
+REPLY_TIMEOUT = 30.0  # seconds an answer may take
 
 
 class Heartbeat:
-    """The heartbeat of one call, after *seconds* in which nothing was said."""
+    """The heartbeat of one call, sent after *seconds* without a message."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -23,23 +23,23 @@ class Heartbeat:
         self._wake = asyncio.Event()
 
     def said(self) -> None:
-        """A message leaves now."""
+        """Restart the interval: a message is sent now."""
         self._said_at = self._loop.time()
 
     def within(self, idle_timeout: float) -> None:
-        """The receiver ends a call after *idle_timeout* seconds of silence; 0: it does not tell."""
+        """Adapt the interval to the receiver's *idle_timeout*, in seconds; 0: unknown."""
         if 0 < idle_timeout < 3 * self.seconds:
             self.seconds = max(LEAST_HEARTBEAT, idle_timeout / 3)
             self._wake.set()
 
     def end(self) -> None:
-        """The call has ended; harmless when repeated."""
+        """Stop ``run``, because the call has ended; harmless when repeated."""
         self._over = True
-        self._wake.set()  # and so the task ends by itself: one that is cancelled keeps the connection
+        self._wake.set()  # lets the task return: a cancelled task would keep the connection
 
     async def run(self, beat: Callable[[], None], miss: Callable[[float], None]) -> None:
-        """Until the call ends, send heartbeats by *beat*, and look for missing answers by *miss*, which is told the
-        loop's time. Both are the call's: it keeps its connection for as long as somebody holds them.
+        """Until the call ends, send heartbeats with *beat*, and check for missing answers with *miss*, which gets the
+        loop's time. Both are bound to the call, which keeps its connection while they are referenced.
         """
         while not self._over:
             self._wake.clear()

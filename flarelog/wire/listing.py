@@ -1,8 +1,7 @@
-"""The asking end of List, of Timeline and of Findings: page by page, each with a deadline of its own, and together what
-was asked for.
+"""The client's end of List, Timeline and Findings. A List is fetched page by page, each page with its own deadline.
 
-Laws that hold here: no number of streams of one site makes a list too long to be had; an older receiver, which knows no
-pages, answers everything at once, and nothing is listed twice; what is collected is bounded whatever a receiver says.
+Laws: a list of any number of streams can be fetched; an older receiver without pages answers everything at once, and
+no stream is listed twice; the collected answers are bounded, whatever a receiver sends.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ if TYPE_CHECKING:
     from flarelog.wire.codec.timeline import Times
 
 PAGE = 2_000
-"""Streams: half a second's work of a receiver, which one that is busy does in a few."""
+"""Streams of a page: half a second of a receiver's work, or a few seconds of a busy one's."""
 FIRST = 500
-"""Streams of the first page, where somebody waits for it: more than a screen shows."""
+"""Streams of the first page where a user waits for it: more than a screen shows."""
 MAX_LISTED = 64 << 20
-"""Bytes of answers to List that are read: a site's marks may take as many in its journals."""
+"""Bytes of answers to one List: the marks in a site's journals can be as many."""
 MAX_LISTED_MARKS = 200_000
 
 
@@ -47,17 +46,17 @@ async def streams(
     heard: Callable[[], object] = lambda: None,
     so_far: Callable[[Sequence[StreamInfo]], Awaitable[object]] | None = None,
 ) -> list[StreamInfo]:
-    """What List answers, the parts of each stream put together; what was not asked for is left out.
+    """Call List and join the parts of each stream; streams that were not asked for are dropped.
 
-    *times*: milliseconds since 1970 at which it is asked how long each stream was. *within*: seconds, only open streams
-    of which bytes came since, without their marks, if the receiver knows how to.
-    *unstored*: with the logs of which nothing was ever stored, if the receiver tells of them.
-    *one_a_site*: only the first stream of each site, without its marks, if the receiver knows how to. *timeout*,
-    *silence*: seconds that each page, and each message, may take. *missing*: gets the numbers of the receiver's workers
-    that did not answer, whose streams are missing; without it they are waited for. *heard*: called with each message.
-    *so_far*: told behind each page what has been listed; the next page is asked for when it returns.
+    *times*: milliseconds since 1970 for which each stream's length is asked. *within*: only open streams that grew in
+    the last so many seconds, without their marks; older receivers ignore it.
+    *unstored*: include the logs of which nothing was ever stored, if the receiver reports them.
+    *one_a_site*: only the first stream of each site, without its marks; older receivers ignore it. *timeout*,
+    *silence*: seconds that a page, and a message, may take. *missing*: called with the numbers of the receiver's
+    workers that did not answer, whose streams are missing; None: wait for their answers. *heard*: called for
+    each message. *so_far*: called after each page but the last with the streams so far; it may delay the next page.
 
-    Raises grpc.RpcError, TimeoutError; Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
+    Raises grpc.RpcError, TimeoutError; Malformed for an invalid answer, or answers larger than MAX_LISTED.
     """
     listed, since = _Listed(run, site, heard), min(round(within * 1000), 0xFFFF_FFFF)
     size = PAGE if so_far is None else FIRST
@@ -76,11 +75,11 @@ async def streams(
 
 
 async def timeline(channel: grpc.aio.Channel, asked: Times, silence: float) -> list[Moment]:
-    """What Timeline answers, in the order of time. *silence*: seconds that each message may take.
+    """Call Timeline. Returns the moments in the order of time. *silence*: seconds that each message may take.
 
-    Raises grpc.RpcError, TimeoutError; Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
+    Raises grpc.RpcError, TimeoutError; Malformed for an invalid answer, or answers larger than MAX_LISTED.
     """
-    from flarelog.wire.codec.timeline import decode_moments  # a List needs none of it
+    from flarelog.wire.codec.timeline import decode_moments  # a List never imports it
 
     found: list[Moment] = []
     call, size = calls.timeline(channel)(asked), 0
@@ -101,9 +100,9 @@ async def timeline(channel: grpc.aio.Channel, asked: Times, silence: float) -> l
 
 
 async def findings(channel: grpc.aio.Channel, asked: Asked, silence: float) -> list[FoundIn]:
-    """What Findings answers, the parts of each log put together. *silence*: seconds that each message may take.
+    """Call Findings and join the parts of each log. *silence*: seconds that each message may take.
 
-    Raises grpc.RpcError, TimeoutError; Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
+    Raises grpc.RpcError, TimeoutError; Malformed for an invalid answer, or answers larger than MAX_LISTED.
     """
     from flarelog.wire.codec.findings import decode_found
 
@@ -115,7 +114,7 @@ async def findings(channel: grpc.aio.Channel, asked: Asked, silence: float) -> l
                 raw = await call.read()
             if raw is grpc.aio.EOF:
                 return list(found.values())
-            size += len(raw) + 200  # the objects that are made of it
+            size += len(raw) + 200  # an estimate of the decoded objects' overhead
             if size > MAX_LISTED:
                 raise Malformed(
                     f"the receiver tells of more than {MAX_LISTED >> 20} MiB of findings, the most that a reader"
@@ -131,17 +130,17 @@ async def findings(channel: grpc.aio.Channel, asked: Asked, silence: float) -> l
 
 
 class _Listed:
-    """What was listed so far of *run* and *site*."""
+    """The streams of *run* and *site* listed so far."""
 
     def __init__(self, run: str, site: str, heard: Callable[[], object]) -> None:
         self.found: list[StreamInfo] = []
-        self.last = "", "", ""  # the names of the last of them
+        self.last = "", "", ""  # the last stream's names: run, site, log
         self._run, self._site, self._heard = run, site, heard
         self._size = 0
-        self._marks: list[Mark] = []  # of the last of them
+        self._marks: list[Mark] = []  # of the last stream
 
     async def page(self, call: Any, size: int, silence: float | None) -> bool:
-        """Take the page of *size* streams that *call* answers; whether there may be another one."""
+        """Collect *call*'s page of *size* streams. Returns whether there may be another page."""
         behind, before = self.last, len(self.found)
         heard, latest = 0, behind
         try:
@@ -149,12 +148,12 @@ class _Listed:
                 async with asyncio.timeout(silence):
                     raw = await call.read()
                 if raw is grpc.aio.EOF:
-                    # A receiver that knows pages sends no more than it is asked for, and nothing twice.
+                    # A receiver with pages sends at most *size* streams, and none twice; a full page may not be last.
                     return heard == len(self.found) - before == size
                 self._heard()
                 self._size += len(raw)
                 for part, first_mark in decode_infos(raw):
-                    self._size += 200  # the objects that are made of it
+                    self._size += 200  # an estimate of the decoded objects' overhead
                     if self._size > MAX_LISTED:
                         raise Malformed(
                             f"the receiver lists more than {MAX_LISTED >> 20} MiB, the most that a reader accepts"
@@ -187,5 +186,5 @@ class _Listed:
             raise Malformed(f"the receiver lists more than {MAX_LISTED_MARKS} marks of {part.stream}")
 
     def _put_together(self) -> None:
-        if self.found and len(self._marks) != len(self.found[-1].marks):  # it came in several parts
+        if self.found and len(self._marks) != len(self.found[-1].marks):  # the stream came in several parts
             self.found[-1] = replace(self.found[-1], marks=tuple(self._marks))

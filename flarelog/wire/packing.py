@@ -1,10 +1,9 @@
-"""Chunks compressed on their way: the frames, what is believed of them, and the thread in which large ones are made.
+"""Compress and decompress chunks: the frames, the checks on them, and the thread for large ones.
 
-Laws that hold here: a chunk goes compressed if that makes it shorter, and bytes that it does not are tried again when
-16 MiB more have gone as they are; on loopback nothing is compressed unless somebody wants it. What a frame says of
-itself is compared with what its chunk says before anything is unpacked, and never more is unpacked than the chunk says,
-which is no more than a chunk may hold. What takes long is done in one thread, so that it takes one core at most and
-leaves the loop alone; what is small is done at once.
+Laws: a chunk is sent compressed if that makes it much shorter; after one that does not shrink, the next 16 MiB are sent
+as they are. On loopback compression is off by default. A frame's header is checked against its chunk before it is
+decompressed, and no frame decompresses to more bytes than its chunk states, which is at most a chunk's limit. Large
+chunks are processed in one thread, so that they take at most one core and do not block the loop; small ones at once.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ try:
         from compression import zstd
     else:
         from backports import zstd
-except ImportError:  # no wheel for this platform: nothing is compressed
+except ImportError:  # no wheel for this platform: compression is off
     zstd = None  # type: ignore[assignment]
 
 T = TypeVar("T")
@@ -36,22 +35,22 @@ Compression = Literal["auto", "on", "off"]
 """When chunks are compressed; *auto*: not on loopback."""
 COMPRESSIONS: tuple[Compression, ...] = ("auto", "on", "off")
 LEAST = 512
-"""Bytes of a chunk from which on it is tried: of fewer there is little to gain, whatever they are."""
+"""Bytes of the smallest chunk that is compressed: a smaller one gains little."""
 PAYS = 1.3
-"""How many times as long as its compressed form a chunk must be."""
+"""The least compression ratio with which a chunk is sent compressed."""
 REST = 16 << 20
-"""Bytes that are sent as they are after a chunk that did not pay."""
+"""Bytes sent uncompressed after a chunk with a lower ratio."""
 LARGE = 64 << 10
-"""Bytes from which on a chunk is compressed or unpacked in the thread: a tenth of a millisecond's work."""
+"""Bytes of the smallest chunk that is processed in the thread: a tenth of a millisecond's work."""
 _MAX_WINDOW_LOG = MAX_CHUNK.bit_length() - 1
-"""Frames that want to look back further than a chunk is long are refused."""
+"""A frame with a window longer than a chunk is refused."""
 if AVAILABLE:
-    # What repeats in a log is near: with the half MiB of level 1, training logs get 6 % longer and take 15 % more time.
+    # Repetitions in logs are near: the half MiB of level 1 would make training logs 6 % longer, in 15 % more time.
     _HOW: dict[int, int] = {zstd.CompressionParameter.compression_level: 1, zstd.CompressionParameter.window_log: 17}
 
 
 def check(mode: str) -> None:
-    """Raises InvalidOption: there is no such *mode*, or this installation cannot."""
+    """Raises InvalidOption for an unknown *mode*, and for ``on`` if this installation cannot compress."""
     if mode not in COMPRESSIONS:
         raise InvalidOption(f"compression is {mode!r}; write {', '.join(COMPRESSIONS[:-1])} or {COMPRESSIONS[-1]}")
     if mode == "on" and not AVAILABLE:
@@ -59,12 +58,12 @@ def check(mode: str) -> None:
 
 
 def compress(data: Buffer) -> bytes:
-    """*data* as one frame."""
+    """Compress *data* into one frame."""
     return zstd.compress(data, options=_HOW)
 
 
 def decompress(data: Buffer, length: int, cap: int = MAX_CHUNK) -> bytes:
-    """The *length* bytes that the frame *data* holds.
+    """Decompress the frame *data* to *length* bytes.
 
     Raises:
         Refused: CORRUPT for a frame that is damaged, REJECTED for one that no honest producer makes.
@@ -85,7 +84,7 @@ def decompress(data: Buffer, length: int, cap: int = MAX_CHUNK) -> bytes:
         raise _never(f"is said to unpack to {length} bytes, but its frame {says}{size}")
     unpacking = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _MAX_WINDOW_LOG})
     try:
-        # One more than there may be, so that the frame can come to its end.
+        # One byte more than expected, so that the decompressor reaches the end of the frame.
         raw = unpacking.decompress(data, length + 1)
     except zstd.ZstdError as error:
         if "too much memory" in str(error):
@@ -105,34 +104,34 @@ def _never(what: str) -> Refused:
 
 
 class Crew:
-    """One thread, which is there from the first large piece of work until ``close``."""
+    """One worker thread, started for the first large piece of work and kept until ``close``."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._thread: ThreadPoolExecutor | None = None
 
     async def do(self, size: int, work: Callable[[], T]) -> T:
-        """What *work* returns, which has to do with *size* bytes."""
+        """Run *work*, which processes *size* bytes, and return its result."""
         if size < LARGE:
             return work()
         try:
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, self._name)
             doing = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except RuntimeError:  # a program that is ending gives no thread any more
+        except RuntimeError:  # the interpreter is shutting down and starts no threads
             return work()
         return await doing
 
     def close(self) -> None:
-        """Let the thread end; what it does by then is finished."""
+        """Let the thread end after its current work; queued work is cancelled."""
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 class Compressing:
-    """What the streams of one sidecar share: whether chunks for *receiver* are compressed, and where that is done.
+    """Shared by the streams of one sidecar: whether chunks for *receiver* are compressed, and the thread for it.
 
-    *name*: whose certificate the receiver shows, if that is not its address's: then it is at the end of a tunnel.
+    *name*: the name in the receiver's certificate if it differs from its address, as at the end of a tunnel.
     """
 
     def __init__(self, mode: Compression, receiver: str, name: str = "") -> None:
@@ -145,19 +144,19 @@ class Compressing:
 
 
 class Packing:
-    """One stream's chunks on their way out."""
+    """Compress one stream's chunks."""
 
     def __init__(self, compressing: Compressing) -> None:
         self._compressing = compressing
-        self._rest = 0  # bytes that are not tried
-        self._taken = False  # the receiver takes what is compressed
-        self.busy = False  # a chunk is being compressed: nothing that stands behind it may be sent yet
+        self._rest = 0  # bytes still to send uncompressed after a chunk with a low ratio
+        self._taken = False  # the receiver accepts compressed chunks
+        self.busy = False  # a chunk is being compressed: later chunks must wait
 
     def heard(self, reply: Reply) -> None:
         self._taken = self._compressing.wanted and Codec.ZSTD in reply.codecs
 
     def at_once(self, chunk: Chunk) -> Chunk | Packed | None:
-        """*chunk* as it is to be sent, compressed where that makes it shorter; None: it takes long, see ``packed``."""
+        """*chunk* as it is to be sent, compressed if that pays; None: it is large, and ``packed`` must compress it."""
         size = len(chunk.data)
         if not self._taken or size < LEAST:
             return chunk
@@ -167,7 +166,7 @@ class Packing:
         return self._as(chunk, compress(chunk.data)) if size < LARGE else None
 
     async def packed(self, chunk: Chunk) -> Chunk | Packed:
-        """As ``at_once``, of any *chunk*."""
+        """*chunk* as it is to be sent, compressed if that pays, in the thread if it is large."""
         done = self.at_once(chunk)
         if done is not None:
             return done
@@ -185,7 +184,7 @@ class Packing:
 
 
 class Unpacking:
-    """What the calls of one receiver share: the chunks that come in compressed, if it takes any."""
+    """Shared by the calls of one receiver: whether it accepts compressed chunks, and the thread for them."""
 
     def __init__(self, *, taken: bool) -> None:
         self._taken = taken and AVAILABLE
@@ -193,7 +192,7 @@ class Unpacking:
         self.crew = Crew("flarelog-unpack")
 
     def demand(self, packed: Packed) -> None:
-        """Raises Refused: nothing that is compressed is taken here."""
+        """Raises Refused if this receiver accepts no compressed chunks."""
         if not self._taken:
             raise Refused(
                 Code.REJECTED,
@@ -203,7 +202,7 @@ class Unpacking:
             )
 
     async def unpacked(self, packed: Packed, cap: int) -> Chunk:
-        """*packed* as it was. Raises Refused."""
+        """Decompress *packed*. Raises Refused."""
         size = packed.raw_length
         data = await self.crew.do(size, lambda: decompress(packed.data, size, cap))
         return Chunk(packed.offset, data, packed.digest)

@@ -1,4 +1,4 @@
-"""The answering end of each call: a gRPC server, and flarelog's service on it."""
+"""The receiver's end of each call: a gRPC server, and flarelog's service on it."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ from flarelog.wire.wakeups import relieve
 
 HEALTH = "grpc.health.v1.Health"
 CALLS = 200
-"""Calls at once over one connection; one carries all streams of a producer, and each read is another."""
+"""Concurrent calls over one connection: a producer's streams share one call, and each read is a call."""
 
 
 MOST = 1 << 30
-"""An option of gRPC's has 32 bits with a sign, and gRPC adds to it; a larger limit is no limit."""
+"""The largest limit. gRPC's options are signed 32-bit integers, and gRPC adds to them."""
 
 T = TypeVar("T")
 Meet = Callable[[Context, Action | None], Awaitable[Context]]
-"""Takes a call's context, and what is asked for (None: the health); gives the context to go on with, or raises."""
+"""Takes a call's context and action (None: the health check), and returns the context to go on with, or raises."""
 
 
 SERVER_OPTIONS: list[tuple[str, object]] = [
     ("grpc.max_receive_message_length", MAX_MESSAGE),
     ("grpc.max_send_message_length", MAX_MESSAGE),
     UNCOMPRESSED,
-    # Pings are answered, however many come: gRPC ends a connection for too many at a cost that grows with the square of
-    # how many came at once (1 s of CPU for 20,000, which take 10 ms to answer).
+    # Any number of pings is answered: closing a connection for too many costs gRPC CPU time quadratic in their number
+    # (1 s for 20,000, which take 10 ms to answer).
     ("grpc.http2.max_ping_strikes", 0),
-    # Whoever connects and then says nothing, or a byte now and then, is cut off.
+    # A client that connects and then sends nothing, or single bytes, is disconnected.
     ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.http2.settings_timeout", 10_000),
-    # Nor is one kept that has no call: who has one again connects again.
+    # A connection without a call is closed; its client reconnects for the next call.
     ("grpc.max_connection_idle_ms", 60_000),
 ]
 
@@ -62,14 +62,14 @@ SERVER_OPTIONS: list[tuple[str, object]] = [
 def server(
     max_connections: int, *, shared: bool = False, local: bool = False, more: Sequence[tuple[str, object]] = ()
 ) -> grpc.aio.Server:
-    """A server that accepts so many connections at once, and CALLS over each of them; *shared*: its port, with other
-    processes of this user; *local*: it serves those alone, with as many calls as there are and what is known of each;
-    *more*: options of gRPC's."""
+    """A server for *max_connections* concurrent connections with CALLS calls each. *shared*: share its port with other
+    processes of this user. *local*: serve only those processes, with any number of calls and larger metadata. *more*:
+    further options of gRPC."""
     connections = min(max_connections, MOST)
     limits = [("grpc.max_allowed_incoming_connections", connections), ("grpc.max_concurrent_streams", CALLS)]
     if local:
         limits[1:] = [("grpc.max_metadata_size", 1 << 20), ("grpc.absolute_max_metadata_size", 1 << 20)]
-    # If it were always shared two receivers could have one port, each getting some of the streams.
+    # If every port were shared, two receivers could have one port, and each would get some of the streams.
     made = grpc.aio.server(options=[*SERVER_OPTIONS, *limits, *more, ("grpc.so_reuseport", int(shared))])
     relieve()
     return made
@@ -90,12 +90,12 @@ def handlers(
     counted: Any,
     meet: Meet | None = None,
 ) -> list[grpc.GenericRpcHandler]:
-    """What a gRPC server serves: flarelog's service and the standard health service.
+    """The handlers of flarelog's service and of the standard health service.
 
-    Each argument takes and gives values of the model, or gives bytes as they are to be on the wire; ``push`` gets its
-    requests undecoded, so that it can answer bad ones. The requests of the others are decoded here: what a deserializer
-    raises, gRPC logs with a traceback. *meet* comes before all of that. *counted* is for the calls that nobody else
-    sees: with a context, something to be in while they last.
+    Each argument takes values of the model, and returns values of the model or encoded messages. *push* gets its
+    requests undecoded, so that it can answer invalid ones. The requests of the other calls are decoded here, because
+    gRPC logs a deserializer's exception with a traceback. *meet* runs before each call is decoded. *counted* returns,
+    for a context, an async context manager that counts the calls that reach no other argument.
     """
 
     async def met(context: Context, action: Action | None) -> Context:
@@ -149,7 +149,7 @@ def handlers(
         try:
             async with counted(context):
                 yield await health(request, context)
-                await asyncio.Event().wait()  # nothing changes until the receiver stops, and that ends the call
+                await asyncio.Event().wait()  # the status changes only when the receiver stops, which ends the call
         except Full as error:
             await context.abort(status_of(error), str(error))
 
@@ -171,7 +171,7 @@ def handlers(
                 "RemoveRun": grpc.unary_unary_rpc_method_handler(removed),
             },
         ),
-        # By hand, because the package for it ties its users to one range of protobuf versions.
+        # Written by hand, because the health package pins a range of protobuf versions.
         grpc.method_handlers_generic_handler(
             HEALTH,
             {

@@ -1,8 +1,7 @@
-"""Messages that speak of several streams: what is to be said at the same time leaves as one, and costs what one costs.
+"""Batch the requests and replies of several streams into one message, at the cost of one.
 
-Laws that hold here: a message of one stream is as it was before there were others, so that an older end understands it;
-what cannot be read of one stream is that stream's alone; how often one message may speak is bounded, because each time
-costs far more than its bytes.
+Laws: a message of one stream has the form from before there were batches, so that an older peer understands it. An
+invalid part affects only its own stream. The parts of a message are bounded, because a part costs more than its bytes.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from flarelog.wire.codec.push import Request, request_parts
 from flarelog.wire.codec.replies import encode_reply, reply_message, reply_messages, reply_of
 
 MOST = 4096
-"""Times that one message may speak of a stream."""
-_EACH, _TEXTS = 1000, 64 << 10  # said in a message, and characters of reasons in it: it takes 2 ms to make
-_FULL = 3 << 20  # bytes of requests in a message
+"""Parts of a message that a peer may send."""
+_EACH, _TEXTS = 1000, 64 << 10  # parts, and characters of reasons, of a sent message: it takes 2 ms to make
+_FULL = 3 << 20  # bytes of requests in a sent message
 _SEVERAL = 0x5A  # PushRequest.several
 
 
 class Batch:
-    """Requests that are to leave at the same time."""
+    """Requests to send together."""
 
     def __init__(self) -> None:
         self.size = 0  # bytes
@@ -33,19 +32,19 @@ class Batch:
         return len(self._said)
 
     def add(self, number: int, request: Request) -> None:
-        """*request*, of the stream *number*, behind what was added before. Raises what encoding it does."""
+        """Append *request* of the stream *number*. Raises the errors of its encoding."""
         head, data = request_parts(request, number)
         self._said.append((head, data))
         self.size += len(head) + len(data)
 
     def first(self) -> bytes:
-        """The first of them by itself; the others stay."""
+        """Remove the first request, and return it as a message of its own."""
         head, data = self._said.pop(0)
         self.size -= len(head) + len(data)
         return b"".join((head, data))
 
     def messages(self, *, several: bool) -> Iterator[bytes]:
-        """All of it; *several*: in as few messages as their sizes allow, which the receiver takes."""
+        """All requests as messages: with *several* in as few as their sizes allow, which the receiver must support."""
         first = size = 0
         for at, (head, data) in enumerate(self._said):
             length = len(head) + len(data)
@@ -67,8 +66,8 @@ def _joined(said: Sequence[tuple[bytes, Buffer]]) -> bytes:
 
 
 def requests(raw: bytes) -> Iterator[tuple[int, bytes | memoryview]]:
-    """The requests of which *raw* consists, as they would be by themselves, and where each begins: from there on *raw*
-    is a message as well. Raises Malformed, before the first.
+    """(begin, request) of each request in *raw*, encoded as a message of its own; *raw* from *begin* on is a valid
+    message too. Raises Malformed, before the first.
     """
     if raw[:1] != b"Z":  # _SEVERAL, as a byte
         yield 0, raw
@@ -83,18 +82,18 @@ def requests(raw: bytes) -> Iterator[tuple[int, bytes | memoryview]]:
     except IndexError:
         at = len(raw) + 1
     if at != len(raw) or len(found) > MOST:
-        fields_of(raw, MOST, "PushRequest")  # raises if it is none
+        fields_of(raw, MOST, "PushRequest")  # raises unless it is a PushRequest
         raise Malformed("a PushRequest that speaks of several streams says something beside it")
     view = memoryview(raw)
     for begin, body, end in found:
         yield begin, view[body:end]
 
 
-# --- what a receiver says
+# --- replies
 
 
 def encode_all(replies: Sequence[Reply]) -> Iterator[bytes]:
-    """*replies*, which are of one call, in as few messages as their sizes allow."""
+    """Encode *replies* of one call in as few messages as their sizes allow."""
     first = texts = 0
     for at, reply in enumerate(replies):
         texts += len(reply.reason)
@@ -106,7 +105,7 @@ def encode_all(replies: Sequence[Reply]) -> Iterator[bytes]:
 
 
 def encode_replies(replies: Sequence[Reply]) -> bytes:
-    """One message for *replies*, which are of one call: what they have in common is said once."""
+    """Encode *replies* of one call as one message, with their common fields once."""
     if len(replies) == 1:
         return encode_reply(replies[0])
     first = replies[0]
@@ -140,14 +139,14 @@ def encode_replies(replies: Sequence[Reply]) -> bytes:
 
 
 def decode_replies(raw: bytes) -> list[Reply]:
-    """The replies that *raw* holds, each as if it were by itself. Raises Malformed."""
+    """The replies in *raw*, each with the common fields filled in. Raises Malformed."""
     message, several = reply_messages(raw, MOST)
     shared = reply_of(message)
     return [reply_of(one, shared) for one in several] or [shared]
 
 
 def replies_or_malformed(raw: bytes) -> list[Reply] | Malformed:
-    """What a call gives of *raw*: gRPC logs what a deserializer raises."""
+    """As ``decode_replies``, with Malformed returned: gRPC only logs what a deserializer raises."""
     try:
         return decode_replies(raw)
     except Malformed as error:

@@ -1,4 +1,4 @@
-"""Between flarelog's errors and gRPC's statuses."""
+"""Translate between flarelog's errors and gRPC's statuses."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _STATUS: dict[type[FlarelogError], grpc.StatusCode] = {
     InUse: grpc.StatusCode.FAILED_PRECONDITION,
     NotAuthenticated: grpc.StatusCode.UNAUTHENTICATED,
     NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
-    # To be asked again: a producer that took it for an empty answer would begin from 0.
+    # A status to retry: a producer that took it for an empty answer would begin from 0.
     Full: grpc.StatusCode.UNAVAILABLE,
-    Unreadable: grpc.StatusCode.DATA_LOSS,  # an older reader takes it for a lost connection, and tries again
+    Unreadable: grpc.StatusCode.DATA_LOSS,  # an older reader takes it for a lost connection, and retries
     Unavailable: grpc.StatusCode.UNAVAILABLE,
 }
 
 
 def status_of(error: FlarelogError) -> grpc.StatusCode:
-    """The gRPC status that says *error* to the other end."""
+    """The gRPC status that reports *error* to the peer."""
     return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
 
 
 def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
-    """What a failed call to *address* means."""
+    """The error of flarelog for a failed call to *address*."""
     status = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else grpc.StatusCode.UNKNOWN
     said = error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)
     details = legible(said or status.name, 2 * MAX_TEXT)
@@ -64,14 +64,14 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
             return TimedOut(f"{address} did not answer in time")
         case grpc.StatusCode.UNIMPLEMENTED:
             return NotAllowed(f"{address} answers, but {NO_PROTOCOL}, version {MAJOR}")
-        case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in details:  # as gRPC says it, at either end
+        case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in details:  # gRPC's words, at either end
             return StreamRejected(f"{address} refuses a message: {details}", offset=0)
     cause = _cause(details)
     return (ConnectionAged if cause == _AGED else CannotConnect)(f"no connection to {address}: {cause}")
 
 
-_AGED = "max connection age"  # as gRPC says it
-# In what gRPC wraps the cause of a lost connection; whatever it does not wrap may hold colons of its own.
+_AGED = "max connection age"  # gRPC's words
+# The prefixes that gRPC puts before the cause of a lost connection; the cause may hold colons of its own.
 _WRAPPING = late(
     r"failed to connect to all addresses; last error: |(?:[A-Z_]+: )?(?:ipv4|ipv6|unix|unix-abstract|vsock):\S+: "
     r"|Failed to connect to remote host: |connect: |getsockopt\(SO_ERROR\): "

@@ -1,9 +1,9 @@
 """The producer's end of a Push call, which carries all logs of a sidecar.
 
-The call asks a log for what it has to say when that can leave, not before: bytes are read from a file when their turn
-comes, what many logs have to say leaves as one message, and all that is on its way keeps within the call's window. A
-receiver of which it is not known that it takes messages of several streams gets one after the other. What is heard of
-one log holds for all; a receiver that owes an answer for too long is taken for lost.
+The call asks a log for its requests only when they can be sent: bytes are read from a file when their turn comes, the
+requests of many logs leave as one message, and the bytes in flight stay within the call's window. A receiver that has
+not announced batches gets one request a message. An answer to any log shows that the receiver is alive; a receiver that
+owes an answer for too long counts as lost.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ from flarelog.wire.codec.push import Request
 from flarelog.wire.heartbeat import HEARTBEAT, REPLY_TIMEOUT, Heartbeat
 from flarelog.wire.several import Batch
 
-FULL = 1 << 20  # bytes of a message behind which nothing is added to it
-LONGEST_TURN = 0.005  # seconds of making a message
-CALM = 1.0  # seconds after which it is believed that logs say little
-FIRST_ANSWER = 0.2  # seconds to wait for the first one, which tells what the receiver takes
-FAREWELL = 1.0  # seconds that the receiver gets to hear that no stream comes again
+FULL = 1 << 20  # bytes from which a batch is full
+LONGEST_TURN = 0.005  # seconds to fill a batch
+CALM = 1.0  # seconds without a hurrying log after which gathering begins
+FIRST_ANSWER = 0.2  # seconds to wait for the first answer, which tells whether the receiver supports batches
+FAREWELL = 1.0  # seconds to tell the receiver that no stream comes again
 
 ENDED = (asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError)
-"""What gRPC raises where a call has ended."""
+"""The errors that gRPC raises for a call that has ended."""
 
 
 class Gone(Exception):
-    """The call has come to its end. Its text continues a sentence that begins with the receiver."""
+    """The call has ended. The text continues a sentence whose subject is the receiver."""
 
 
 class Speaker(Protocol):
-    """What has a stream: a log."""
+    """A log, as its stream calls it."""
 
     @property
     def in_flight(self) -> int:
-        """Bytes that were said and are not acknowledged."""
+        """Bytes sent and not acknowledged."""
 
     def say(self, room: int) -> tuple[Sequence[Request], bool]:
-        """What is to leave now, at most *room* bytes of it a chunk's; and whether there may be more at once."""
+        """(requests to send now, with at most *room* bytes of chunks; whether more may follow at once)."""
 
     @property
     def hurries(self) -> bool:
-        """Whether what it has to say is not to wait for what others have."""
+        """Whether its requests must not wait to be batched with those of other logs."""
 
     def heard(self, reply: Reply) -> bool:
-        """Take *reply*; whether another one is owed. What it raises ends the stream."""
+        """Apply *reply*. Returns whether another reply is due. An exception ends the stream."""
 
     def beat(self) -> Chunk | None:
-        """A heartbeat, if it can have one now."""
+        """A heartbeat; None if the log cannot send one now."""
 
     def wake(self) -> None:
-        """Its stream was answered, or has ended."""
+        """Called when the stream was answered or has ended."""
 
 
 class Stream:
@@ -70,30 +70,30 @@ class Stream:
         self.speaker = speaker
         self.error: Exception | None = None
         self.answered = self.sealed = False
-        self.owed: float | None = None  # since when an answer is
-        self.in_flight = 0  # bytes, of those that count against the call's window
+        self.owed: float | None = None  # the loop's time since which an answer is due
+        self.in_flight = 0  # its bytes that count against the call's window
         self._uplink = uplink
 
     def check(self) -> None:
-        """Raises what ended it: grpc.RpcError, Gone, or an error of its speaker."""
+        """Raises the error that ended the stream: grpc.RpcError, Gone, or an error of its speaker."""
         if self.error is not None:
             raise self.error
 
     def put(self, request: Request) -> None:
-        """Send *request* behind what was put before. Raises as ``check``, and what encoding it does."""
+        """Send *request* behind the earlier ones. Raises as ``check``, and the errors of its encoding."""
         self.check()
         self._uplink.put(self, request)
 
     def wants(self) -> None:
-        """The speaker may have something to say; harmless when repeated."""
+        """Announce that the speaker may have requests; harmless when repeated."""
         if self.error is None:
             self._uplink.wants(self)
 
     def leave(self) -> None:
-        """Have done with the stream in this call; harmless when repeated."""
+        """Leave the call; harmless when repeated."""
         self._uplink.leave(self)
 
-    # --- by the uplink
+    # --- called by the uplink
 
     def heard(self, reply: Reply, now: float) -> None:
         self.answered, self.sealed = True, reply.code is Code.SEALED
@@ -109,24 +109,24 @@ class Stream:
 
 
 class Uplink:
-    """One Push call, *call*, as long as it lasts; it ends with the last of its streams."""
+    """One Push call, *call*. It ends with the last of its streams."""
 
     def __init__(self, call: Any, heartbeat: float = HEARTBEAT) -> None:
         self.over = False
-        self._parting = False  # all streams were left, and the receiver is being told so
-        self.closing = False  # the receiver is about to end it: what is written into it now could cost its last replies
+        self._parting = False  # the receiver is being told that all streams leave
+        self.closing = False  # the receiver is ending the call, and writing to it now could lose its last replies
         self._call = call
         self._heartbeat = Heartbeat(heartbeat)
         self._streams: dict[int, Stream] = {}
-        self._last = 0  # number of a stream
-        self._batch = Batch()  # what leaves next
+        self._last = 0  # the last stream's number
+        self._batch = Batch()  # sent next
         self._fair = Fair()
         self._gathering = Gathering()
-        self._window: int | None = None  # bytes, of a receiver that takes messages of several streams
+        self._window: int | None = None  # bytes; None: the receiver has not announced that it supports batches
         self._in_flight = 0  # bytes
-        self._hurries = False  # one of those that want to speak has a reason not to wait
-        self._hurried_at = -math.inf  # when one had that last
-        self._pace = 0.0  # seconds between two messages of little, that the receiver asks for
+        self._hurries = False  # a log with requests hurries
+        self._hurried_at = -math.inf  # the last time that a log hurried
+        self._pace = 0.0  # seconds between two small messages, as the receiver asks
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
         self._may_write = asyncio.Event()
@@ -136,7 +136,7 @@ class Uplink:
         self._watching = asyncio.create_task(self._heartbeat.run(self._beat, self._miss))
 
     def stream(self, speaker: Speaker) -> Stream:
-        """Another stream."""
+        """Add a stream for *speaker*."""
         self._last += 1
         stream = self._streams[self._last] = Stream(self, self._last, speaker)
         if self.over:
@@ -155,7 +155,7 @@ class Uplink:
             self.put(stream, Leave())
 
     async def leave_all(self) -> None:
-        """Tell the receiver that none of the streams comes again, and end the call, after FAREWELL seconds at most."""
+        """Tell the receiver that no stream comes again, and end the call, after FAREWELL seconds at most."""
         streams, self._streams = self._streams, {}
         for stream in streams.values():
             if stream.error is None and not stream.sealed:
@@ -179,15 +179,15 @@ class Uplink:
         self._batch = Batch()
         self._may_write.set()
         self._answered.set()
-        self._heartbeat.end()  # and so these tasks end by themselves: one that is cancelled keeps the connection
+        self._heartbeat.end()  # lets the tasks return: a cancelled task would keep the connection
         if self._reading is not asyncio.current_task():
             self._reading.cancel()
         self._call.cancel()
 
-    # --- what leaves
+    # --- sending
 
     def put(self, stream: Stream, request: Request) -> None:
-        """Send *request*, whatever the window is."""
+        """Send *request*, regardless of the window."""
         if self.over:
             return
         self._add(stream, request)
@@ -199,24 +199,22 @@ class Uplink:
             stream.owed = self._loop.time()
 
     def wants(self, stream: Stream) -> None:
-        """*stream* may have something to say."""
+        """Queue *stream* for a turn: it may have requests."""
         self._fair.wants(stream.number)
         if not self._hurries:
             now = self._loop.time()
-            # Where nothing waits there is no reason to ask, which takes a look at the file.
+            # Ask only while messages are delayed, because the answer takes a look at the file.
             if not self._gathering.is_over(now, self._pace) and stream.speaker.hurries:
                 self._hurries, self._hurried_at = True, now
         self._may_write.set()
 
     @property
     def gathers(self) -> float:
-        """Seconds for which ``wants`` may wait, so that many logs that say little are looked at together; 0: it is to
-        be told at once.
-        """
+        """Seconds to delay a call of ``wants``, so that many quiet logs are checked together; 0: call it at once."""
         now = self._loop.time()
         if self.over or len(self._batch) or not self._fair.all_fresh or now - self._hurried_at < CALM:
             return 0.0
-        return 1.1 * self._gathering.gathers(now)  # so that what is found then need not wait again
+        return 1.1 * self._gathering.gathers(now)  # a little longer, so that the requests found then are sent at once
 
     async def _write(self) -> None:
         try:
@@ -224,7 +222,7 @@ class Uplink:
             await self._begin()
             made = False
             while not self.over:
-                if not made:  # else it is the rest of what was gathered
+                if not made:  # otherwise the batch is the rest of the last one
                     await self._gathered()
                 made = not self._parting and self._made()
                 batch, self._batch = self._batch, Batch()
@@ -234,15 +232,15 @@ class Uplink:
                 if made:
                     await asyncio.sleep(0)
                 elif self._parting:
-                    await self._call.done_writing()  # a call that is cancelled could lose what was written last
+                    await self._call.done_writing()  # cancelling the call could lose the last write
                     return
                 else:
                     await self._may_write.wait()
         except (grpc.RpcError, asyncio.CancelledError, *ENDED):
-            pass  # the reply that ended the call may still be on its way, and reading comes to the end after it
+            pass  # the reply that ended the call may still be in flight; the reading task gets it and ends the call
 
     async def _begin(self) -> None:
-        """Say the first thing by itself: its answer tells what the receiver takes."""
+        """Send the first request alone: its answer tells whether the receiver supports batches."""
         if len(self._batch):
             await self._call.write(self._batch.first())
             with contextlib.suppress(TimeoutError):
@@ -250,7 +248,7 @@ class Uplink:
                     await self._answered.wait()
 
     async def _gathered(self) -> None:
-        """Return when what there is to say should leave."""
+        """Wait until the next batch should be sent."""
         while not self.over and not len(self._batch) and self._fair.all_fresh:
             rest = self._gathering.wait(self._loop.time(), self._pace, hurries=self._hurries)
             if rest <= 0:
@@ -261,7 +259,7 @@ class Uplink:
                     await self._may_write.wait()
 
     def _made(self) -> bool:
-        """Add to what leaves next what those say whose turn it is; whether there may be more to say at once."""
+        """Fill the batch with the requests of the logs whose turn it is. Returns whether more may follow at once."""
         self._may_write.clear()
         self._hurries = False
         until, window = self._loop.time() + LONGEST_TURN, self._window or ALL
@@ -276,7 +274,7 @@ class Uplink:
             before, stream = self._batch.size, self._streams[number]
             more = self._fill(stream, min(most, max(room, SMALL)))
             if more and self._batch.size - before >= SMALL:
-                self._hurried_at = now  # one that has much: what others say is not gathered for a while
+                self._hurried_at = now  # a busy log: stop gathering for a while
             if stream.error is None:
                 self._fair.said(number, self._batch.size - before, more=more)
             if self._batch.size > before:
@@ -284,25 +282,25 @@ class Uplink:
         return True
 
     def _fill(self, stream: Stream, room: int) -> bool:
-        """Let *stream* say something; whether it may have more to say."""
+        """Add requests of *stream* to the batch. Returns whether it may have more."""
         more = False
         try:
             said, more = stream.speaker.say(room)
             for request in said:
                 self._add(stream, request)
-        except Exception as error:  # is that stream's alone
+        except Exception as error:  # ends only this stream
             self._fair.forget(stream.number)
             stream.lost(error)
         self._count(stream)
         return more
 
     def _count(self, stream: Stream) -> None:
-        """Count what *stream* has on its way by now."""
+        """Update the bytes that *stream* has in flight."""
         in_flight = stream.speaker.in_flight
         self._in_flight += in_flight - stream.in_flight
         stream.in_flight = in_flight
 
-    # --- what comes
+    # --- receiving
 
     async def _read(self) -> None:
         loop = asyncio.get_running_loop()
@@ -320,12 +318,12 @@ class Uplink:
                     self._heard(reply)
                 self._answered.set()
                 if len(self._fair):
-                    self._may_write.set()  # there may be room again
+                    self._may_write.set()  # the window may have room again
         except grpc.RpcError as error:
-            # INTERNAL: what was written while the receiver ended the call.
+            # INTERNAL: the producer wrote while the receiver was ending the call.
             ended = isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.INTERNAL
             self._end(Gone("ended the call") if ended else error)
-        except (asyncio.CancelledError, *ENDED):  # gRPC cancels whoever reads from a channel that is closed
+        except (asyncio.CancelledError, *ENDED):  # gRPC cancels a task that reads from a closed channel
             self._end(Gone("is no longer called"))
 
     def _heard(self, reply: Reply) -> None:
@@ -334,28 +332,26 @@ class Uplink:
         self._window = reply.call_window or self._window
         self._pace = min(reply.pace, LONGEST_PACE) if self._window is not None else 0.0
         stream = self._streams.get(reply.number)
-        if stream is not None:  # else it was left
+        if stream is not None:  # otherwise the stream was left
             stream.heard(reply, self._heard_at)
             self._count(stream)
-        elif not reply.number and (
-            reply.code is not Code.OK or not reply.call_window
-        ):  # of a call that is refused whole
+        elif not reply.number and (reply.code is not Code.OK or not reply.call_window):  # the whole call is refused
             for stream in [one for one in self._streams.values() if not one.answered]:
                 stream.heard(reply, self._heard_at)
 
     def _beat(self) -> None:
-        """Send a heartbeat of the first log that can have one."""
+        """Send a heartbeat for the first log that can send one."""
         for stream in self._streams.values():
             try:
                 beat = stream.speaker.beat() if stream.error is None and stream.answered else None
                 if beat is not None:
                     stream.put(beat)
                     return
-            except Exception as error:  # is that stream's alone
+            except Exception as error:  # ends only this stream
                 stream.lost(error)
 
     def _miss(self, now: float) -> None:
-        """A stream that waits for so long begins anew; if nothing was heard of any, the call has ended."""
+        """End the streams that wait too long for an answer; end the whole call if no stream was answered either."""
         late = [one for one in self._streams.values() if one.owed is not None and now - one.owed > REPLY_TIMEOUT]
         gone = Gone(f"did not answer for {REPLY_TIMEOUT:g} s")
         if late and now - self._heard_at > REPLY_TIMEOUT:

@@ -1,9 +1,9 @@
-"""gRPC's events reach the loop as fast as they come.
+"""Deliver gRPC's events to the event loop as fast as they come.
 
-grpc.aio hands its events over from a thread of its own, which writes one byte into a socket for each; the loop takes
-all the events that are there, but only one of the bytes. In a burst the socket is full of old bytes and the thread
-waits for room in it: from then on one event arrives in each turn of the loop, whoever it is for, and a peer that begins
-thousands of calls holds up everybody by seconds.
+grpc.aio queues its events from a thread of its own, which writes one byte into a socket for each event. The loop
+takes all queued events, but reads only one of the bytes. In a burst the socket fills with old bytes and the thread
+blocks: from then on only one event arrives in each turn of the loop, and a peer that begins thousands of calls delays
+every other call by seconds.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import termios
 from collections.abc import Callable
 
 _QUEUE = "PollerCompletionQueue"
-_LEFT = 16  # bytes: a loop of another thread reads them as well, and those of later events must not be taken
+_LEFT = 16  # bytes left unread: a loop in another thread reads the same socket, and later events need their bytes
 
 
 def relieve() -> bool:
-    """Let the running loop take all the bytes at once from now on; to be called when there is a channel or server.
+    """Make the running loop read all the bytes at once. Call it once a channel or a server exists.
 
-    False where nothing is found that is known: another loop, or a gRPC that does otherwise, which is left as it is.
+    False, with nothing changed, for an unknown event loop or an unknown version of gRPC.
     """
     try:
         loop = asyncio.get_running_loop()
@@ -44,10 +44,10 @@ def relieve() -> bool:
 
 
 def _woken(fd: int, take_events: Callable[[], None]) -> None:
-    """Take the events that are there, and then their bytes, which nobody needs any more.
+    """Take the queued events, and then read their bytes, which have served.
 
-    An event of a loop that is closed, as of a call that ended with it, makes *take_events* raise before it has taken
-    what lies behind: then the bytes stay, and wake the loop again. Nobody waits for such an event.
+    An event for a closed loop, as of a call that ended with the loop, makes *take_events* raise before it takes the
+    events behind: then the bytes stay and wake the loop again. The raised event itself has no waiter.
     """
     waiting = int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
     try:

@@ -1,4 +1,4 @@
-"""Between the model and the wire: the messages of protobuf, a module each call; the one room that knows ``v1``.
+"""Encode and decode the model as protobuf messages, a module for each call; the only importer of ``v1``.
 
-What comes is never believed: what cannot be is Malformed, what makes no sense but is a hint for people is none.
+Messages from a peer are never trusted: an impossible value raises Malformed, and an invalid hint is dropped.
 """

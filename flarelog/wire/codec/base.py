@@ -1,4 +1,4 @@
-"""What every message has: the protocol's version and bounds, and the parts that several messages share."""
+"""The protocol's version and bounds, and the parts that several messages share."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from flarelog.v1 import log_pb2 as pb
 MAJOR, MINOR = 1, 1
 
 MAX_TEXT = 1024
-"""Characters of a path, an identity or a reason in a mark."""
+"""Characters, at most, of a path, an identity or a reason in a mark."""
 
 SERVICE = "flarelog.v1.LogService"
 
 MAX_MESSAGE = 4 << 20
-"""Bytes a message may have on the wire; a chunk's own limit is lower, and says so in a sentence."""
+"""Bytes, at most, of a message on the wire; a chunk's limit is lower and has an error message of its own."""
 
 _M = TypeVar("_M", bound=Message)
 
 
 class Malformed(FlarelogError):
-    """Bytes that are no message of this protocol."""
+    """Bytes that are not a message of this protocol."""
 
 
 def parse(kind: type[_M], raw: bytes) -> _M:
-    """Raises Malformed."""
+    """Parse *raw*. Raises Malformed."""
     try:
         return kind.FromString(raw)
-    except Exception as error:  # protobuf's implementations do not agree on a type
+    except Exception as error:  # protobuf's implementations raise different types
         raise Malformed(f"a message of {len(raw)} bytes is not a {kind.__name__}") from error
 
 
 def text_of(text: str) -> str:
-    """*text* of the other end, as it may stand anywhere here."""
+    """*text* of a peer, made safe to show and bounded."""
     return legible(text, MAX_TEXT)
 
 

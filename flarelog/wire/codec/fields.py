@@ -1,4 +1,4 @@
-"""Protobuf's own bytes, by hand: numbers, and where the fields of a message lie before it is parsed."""
+"""Read and write protobuf's encoding by hand: varints, and the fields of a message before it is parsed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from flarelog.wire.codec.base import Malformed
 
-SHORT = 4 << 10  # bytes of a message that is parsed whatever it holds
-FEW = 64  # fields that any message has at most, but for one that says something of several streams
+SHORT = 4 << 10  # bytes up to which a message is parsed without a check of its fields
+FEW = 64  # fields, at most, of a message without batched parts
 _FIXED = {1: 8, 5: 4}  # bytes of a field, by its wire type
 
 
-_SHORTEST = [bytes((value,)) for value in range(0x80)]  # most are: made in a third of the time
+_SHORTEST = [bytes((value,)) for value in range(0x80)]  # most varints have one byte; a third of the time
 
 
 def varint(value: int) -> bytes:
@@ -26,8 +26,8 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(raw: bytes | memoryview, at: int) -> tuple[int, int]:
-    """The number at *at*, and where it ends. Raises IndexError: for one of more than 63 bits, too, which the generated
-    code may cut to 64.
+    """(number, end) of the varint at *at*. Raises IndexError, also for more than 63 bits, which the generated code may
+    cut to 64.
     """
     value = shift = 0
     while shift < 63:
@@ -41,7 +41,7 @@ def read_varint(raw: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 class Field(NamedTuple):
-    """One of a message: where it begins, where what it says does, and where it ends."""
+    """A field of a message: the offsets of its tag, its payload and its end."""
 
     tag: int
     begin: int
@@ -50,7 +50,7 @@ class Field(NamedTuple):
 
 
 def fields_of(raw: bytes | memoryview, most: int, kind: str) -> list[Field]:
-    """The fields of the *kind* of message that *raw* is. Raises Malformed: it is none, or has more than *most*."""
+    """The fields of *raw*, a message of the type *kind*. Raises Malformed if it is invalid, or has more than *most*."""
     found, at = list[Field](), 0
     try:
         while at < len(raw):
@@ -75,6 +75,6 @@ def fields_of(raw: bytes | memoryview, most: int, kind: str) -> list[Field]:
 
 
 def few_fields(raw: bytes | memoryview, kind: str) -> None:
-    """A message that says one thing a million times would be ten times as large once it is parsed. Raises Malformed."""
+    """Raises Malformed for too many fields: parsed, a million repeated fields take ten times the memory."""
     if len(raw) > SHORT:
         fields_of(raw, FEW, kind)

@@ -1,4 +1,4 @@
-"""A Findings: what it asks for, and what was found in each stream, in messages of a bounded size."""
+"""Encode and decode Findings: the request, and the findings of each stream in messages of a bounded size."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _FINDINGS_A_MESSAGE = 200
 
 
 class Asked(NamedTuple):
-    """What a Findings asks for."""
+    """The request of a Findings."""
 
     run: str
     site: str = ""
-    all: bool = False  # logs in which nothing was found as well
+    all: bool = False  # include logs without findings
 
 
 class FoundIn(NamedTuple):
-    """What was found in *stream*, or a part of it."""
+    """The findings in *stream*, or a part of them."""
 
     stream: StreamId
-    seen: int  # bytes that were looked at
-    more: int  # findings that were too many
+    seen: int  # bytes examined
+    more: int  # findings not listed, because they were too many
     zone: str  # the receiver's
     findings: Sequence[Finding]
 
@@ -43,13 +43,13 @@ def decode_asked(raw: bytes) -> Asked:
 
 
 def found_in_messages(found: FoundIn) -> Iterator[FoundIn]:
-    """*found* in messages of a bounded size."""
+    """Split *found* into messages of a bounded size."""
     for at in range(0, max(1, len(found.findings)), _FINDINGS_A_MESSAGE):
         yield found._replace(findings=found.findings[at : at + _FINDINGS_A_MESSAGE])
 
 
 def encode_found(found: FoundIn) -> bytes:
-    import json  # most answers have no finding, and need none of this
+    import json  # most answers have no finding and never import it
 
     from flarelog.detect.records import kept_record
 
@@ -60,7 +60,7 @@ def encode_found(found: FoundIn) -> bytes:
 
 
 def decode_found(raw: bytes) -> FoundIn:
-    """What makes no sense, as of a later version, is counted among what is not there. Raises Malformed, InvalidName."""
+    """Decode *raw*. Invalid findings, as of a later version, count as not listed. Raises Malformed, InvalidName."""
     message = parse(pb.Found, raw)
     stream = stream_of(message.stream)
     found = [one for each in message.findings[:_FINDINGS_A_MESSAGE] if (one := _finding(stream, each)) is not None]
@@ -69,7 +69,7 @@ def decode_found(raw: bytes) -> FoundIn:
 
 
 def _finding(stream: StreamId, said: str) -> Finding | None:
-    import json  # as above
+    import json  # most answers have no finding and never import it
 
     from flarelog.detect.records import finding_of
 

@@ -1,4 +1,4 @@
-"""A List: what it asks for, and what is held of each stream, in messages of a bounded size."""
+"""Encode and decode List: the request, and the record of each stream in messages of a bounded size."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from flarelog.wire.codec.news import set_state, state_of
 
 MOST_TIMES = 4  # in one List
 _MARKS_A_MESSAGE = 300
-_TEXTS_A_MESSAGE = 64 << 10  # characters: one message is neither long in the making nor large
+_TEXTS_A_MESSAGE = 64 << 10  # characters; bounds the time to make a message, and its size
 
 
 class Listing(NamedTuple):
-    """What a List asks for."""
+    """The request of a List."""
 
     run: str = ""  # empty: all
     site: str = ""
     one_a_site: bool = False
-    after: tuple[str, str, str] = "", "", ""  # only streams whose run, site and log are behind these
-    limit: int = 0  # streams at most; 0: all
-    times: tuple[int, ...] = ()  # at which it is asked how long each stream was; milliseconds since 1970
-    within: int = 0  # only open streams of which bytes came within so many milliseconds, without their marks; 0: all
-    several: bool = False  # whether a message may tell of several streams
-    unstored: bool = False  # also logs of which nothing was ever stored
+    after: tuple[str, str, str] = "", "", ""  # only streams whose run, site and log sort behind these
+    limit: int = 0  # streams, at most; 0: all
+    times: tuple[int, ...] = ()  # milliseconds since 1970 for which each stream's length is asked
+    within: int = 0  # only open streams that grew in the last so many milliseconds, without marks; 0: all
+    several: bool = False  # an answer may batch several streams
+    unstored: bool = False  # include logs of which nothing was ever stored
 
 
 def encode_list(asked: Listing) -> bytes:
@@ -53,7 +53,7 @@ def decode_list(raw: bytes) -> Listing:
 
 
 def parts_of(info: StreamInfo) -> Iterator[tuple[StreamInfo, int]]:
-    """*info* in messages of a bounded size, each with the number of its first mark."""
+    """Split *info* into messages of a bounded size, each with the number of its first mark."""
     first = texts = 0
     for number, mark in enumerate(info.marks):
         size = _texts_of(mark)
@@ -65,7 +65,7 @@ def parts_of(info: StreamInfo) -> Iterator[tuple[StreamInfo, int]]:
 
 
 def _texts_of(mark: Mark) -> int:
-    """Characters."""
+    """The characters of the texts of *mark*."""
     if isinstance(mark, Generation):
         return len(mark.path) + len(mark.identity) + len(mark.notes)
     if isinstance(mark, Exit):
@@ -98,7 +98,7 @@ def encode_info(part: tuple[StreamInfo, int]) -> bytes:
 
 
 def decode_info(raw: bytes) -> tuple[StreamInfo, int]:
-    """Raises Malformed, InvalidName."""
+    """Decode (info, number of its first mark). Raises Malformed, InvalidName."""
     message = parse(pb.StreamInfo, raw)
     if max(message.first, message.committed, message.first_mark) > MAX_OFFSET:
         raise Malformed("the record of a stream tells of more bytes or marks than a stream can have")
@@ -122,17 +122,17 @@ def decode_info(raw: bytes) -> tuple[StreamInfo, int]:
 
 
 def encode_infos(parts: Sequence[bytes]) -> bytes:
-    """One message of those that are *parts*."""
+    """Batch the encoded messages *parts* into one."""
     return parts[0] if len(parts) == 1 else pb.StreamInfo(several=parts).SerializeToString()
 
 
 def decode_infos(raw: bytes) -> Iterator[tuple[StreamInfo, int]]:
-    """As ``decode_info``, of each that the message tells of."""
+    """Yield ``decode_info`` of each stream in *raw*, which may be a batch."""
     several = parse(pb.StreamInfo, raw).several
     return map(decode_info, several or (raw,))
 
 
 def listed(raw: bytes) -> tuple[str, str, str]:
-    """The names of the stream that a message of List is about."""
+    """The run, site and log of an answer to List."""
     stream = parse(pb.StreamInfo, raw).stream
     return stream.run, stream.site, stream.log

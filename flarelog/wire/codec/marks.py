@@ -1,6 +1,6 @@
-"""Marks, to and from protobuf.
+"""Encode and decode marks.
 
-A time or a number that makes no sense is a hint that does not: it must not cost a stream.
+An invalid hint, as a time, is clamped, because it must not end a stream; an invalid offset raises Malformed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def mark_message(mark: Mark) -> pb.Mark:
     message = pb.Mark(offset=mark.offset, digest=mark.digest, clock_ms=mark.clock, at_ms=mark.at)
     match mark:
         case Generation():
-            message.generation.path = text_of(mark.path)  # up to 4096 bytes, and any of them
+            message.generation.path = text_of(mark.path)  # a path has up to 4096 arbitrary bytes
             message.generation.source_offset = mark.source_offset
             message.generation.identity = text_of(mark.identity)
             message.generation.head_length = mark.head_length
@@ -32,7 +32,7 @@ def mark_message(mark: Mark) -> pb.Mark:
         case Attributes():
             message.attributes.words = text_of(mark.words)
         case Exit():
-            message.attributes.SetInParent()  # what an older version sees
+            message.attributes.SetInParent()  # for older versions, which ignore exit
             _set_exit(message.exit, mark)
     return message
 
@@ -49,7 +49,7 @@ def _set_exit(message: pb.Exit, mark: Exit) -> None:
 
 
 def _exit(at: int, digest: int, message: pb.Exit, there: int, here: int) -> Exit:
-    """Numbers that make no sense, and an *oom* of another version, are hints that do not: they cost no stream."""
+    """Decode an Exit. Invalid numbers are clamped, and an unknown *oom* is dropped: bad hints must not end a stream."""
     process, boot_id, cgroup, oom = map(_text, (message.process, message.boot_id, message.cgroup, message.oom))
     within = partial(min, MAX_OFFSET)
     return Exit(
@@ -77,7 +77,7 @@ def _exit(at: int, digest: int, message: pb.Exit, there: int, here: int) -> Exit
 
 def mark_of(message: pb.Mark) -> Mark:
     at, digest = _offset(message.offset), message.digest
-    # A time that makes no sense is a hint that does not: it must not cost a stream.
+    # Clamp invalid times: a bad hint must not end a stream.
     there, here = min(message.clock_ms, MAX_OFFSET), min(message.at_ms, MAX_OFFSET)
     if message.HasField("exit"):
         return _exit(at, digest, message.exit, there, here)

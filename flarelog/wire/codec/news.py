@@ -1,6 +1,6 @@
-"""How a producer and its streams fare, to and from protobuf: hints for people.
+"""Encode and decode the state of a producer and its streams: hints for people.
 
-A hint that makes no sense is none: it must not cost a stream.
+An invalid hint is clamped or dropped, because it must not end a stream.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def set_news(message: pb.News, news: News) -> None:
 
 
 def news_of(message: pb.News) -> News:
-    """A hint that makes no sense is none: it must not cost a stream."""
+    """Decode News. Invalid hints are clamped or dropped, because they must not end a stream."""
     figures = min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET)
     place = legible(message.place, MAX_PLACE)
     named = ((_named(name), legible(one.why, MAX_UNREAD)) for one in message.unread for name in one.names)
@@ -44,7 +44,7 @@ def news_of(message: pb.News) -> News:
 
 
 def _named(name: str) -> str:
-    """*name*, legible; what was cut is no log's name."""
+    """*name*, legible and bounded; a cut name ends with an ellipsis, so that it equals no log's name."""
     return f"{legible(name, MAX_LOG)[:-3]}\u2026" if len(name) > MAX_LOG else legible(name, MAX_LOG)
 
 
@@ -75,8 +75,8 @@ def _activity(message: pb.News | pb.State) -> Activity | None:
 
 
 _FIGURES = tuple(each.name for each in fields_of(Health) if each.name != "unread")
-MAX_PLACE = 64  # characters of a digest
-MAX_UNREAD = 300  # characters of why a log cannot be read
+MAX_PLACE = 64  # characters of a place's digest
+MAX_UNREAD = 300  # characters of the reason why a log cannot be read
 
 
 def set_health(message: pb.News | pb.State | pb.Moment, health: Health | None) -> None:
@@ -102,9 +102,9 @@ def health_of(message: pb.News | pb.State | pb.Moment) -> Health | None:
     return Health(**found, unread=tuple(legible(sentence, MAX_UNREAD) for sentence in said.unread[:UNREAD]))
 
 
-MAX_HELD = 2048  # characters of why a producer was told to wait
+MAX_HELD = 2048  # characters of the reason why a producer was paused
 _AGES = ("changed", "heard", "grown", "skew")
-_OLDEST = 1 << 50  # milliseconds, which a float still holds
+_OLDEST = 1 << 50  # milliseconds; a float still holds it exactly
 _MOST_32 = (1 << 32) - 1
 
 

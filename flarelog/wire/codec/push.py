@@ -1,8 +1,8 @@
-"""What a producer says in a Push.
+"""Encode and decode the requests of a Push.
 
-A chunk's payload is the bulk of everything, so chunks alone are encoded and decoded by hand: the same protobuf bytes
-that the generated code makes, with the payload last, copied once on the way out and not at all on the way in. Those
-that are compressed are small, and left to the generated code.
+Payloads of chunks are most of the traffic, so chunks alone are encoded and decoded by hand: the same protobuf bytes
+that the generated code makes, with the payload last. It is copied once when it is sent, and not at all when it is
+received. Compressed chunks are small, and use the generated code.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from flarelog.wire.codec.marks import mark_message, mark_of
 from flarelog.wire.codec.news import news_of, set_news
 
 MAX_NUMBER = (1 << 32) - 1
-"""Of a stream in its call."""
+"""The highest number of a stream in a call."""
 
 _NUMBER_TAG = 0x48  # PushRequest.number
 _CHUNK_TAG = 0x12  # PushRequest.chunk, length-delimited
 _OFFSET_TAG, _DIGEST_TAG, _DATA_TAG = 0x08, 0x15, 0x7A  # Chunk.offset, .digest, .data
 
 Request = Open | Chunk | Packed | tuple[int, Mark] | Receipt | News | Leave
-"""What a producer says of a stream; a mark comes with its number."""
+"""A request for one stream; a mark comes with its number."""
 
 
 class Said(NamedTuple):
-    """A message of a Push."""
+    """A decoded PushRequest."""
 
     number: int  # of the stream in its call
     request: Request
 
 
 def encode_request(request: Request, number: int = 0) -> bytes:
-    """The bytes of a PushRequest."""
+    """Encode a PushRequest."""
     return b"".join(request_parts(request, number))
 
 
 def request_parts(request: Request, number: int = 0) -> tuple[bytes, Buffer]:
-    """The bytes of a PushRequest in two parts, of which the second is what a chunk holds."""
+    """Encode a PushRequest in two parts: the second is a chunk's payload, else empty."""
     first = b"%c%b" % (_NUMBER_TAG, varint(number)) if number else b""
     if isinstance(request, Chunk):
         return _chunk_head(first, request), request.data
@@ -102,12 +102,12 @@ def _chunk_head(first: bytes, chunk: Chunk) -> bytes:
 
 
 def decode_request(raw: bytes | memoryview) -> Request:
-    """The request that *raw* holds, of whichever stream. Raises as decode_said."""
+    """The request in *raw*, without its stream's number. Raises as decode_said."""
     return decode_said(raw).request
 
 
 def decode_said(raw: bytes | memoryview) -> Said:
-    """What *raw* says of which stream. Raises Malformed; InvalidName for a stream that cannot be named so."""
+    """Decode a PushRequest. Raises Malformed; InvalidName for a stream with an invalid name."""
     number, at = _first_number(raw)
     if at < len(raw) and raw[at] == _CHUNK_TAG:
         chunk = _decode_chunk(raw, at + 1)
@@ -119,12 +119,12 @@ def decode_said(raw: bytes | memoryview) -> Said:
 
 
 def number_of(raw: bytes | memoryview) -> int:
-    """The stream that *raw* speaks of, if it begins with that, else 0: for what cannot be decoded."""
+    """The stream's number at the beginning of *raw*, else 0; for messages that cannot be decoded."""
     return _first_number(raw)[0]
 
 
 def _first_number(raw: bytes | memoryview) -> tuple[int, int]:
-    """The number that *raw* begins with, and where it ends; (0, 0) if it begins otherwise."""
+    """(number, end) of the stream's number at the beginning of *raw*; (0, 0) without one."""
     if len(raw) and raw[0] == _NUMBER_TAG:
         try:
             number, at = read_varint(raw, 1)
@@ -140,7 +140,7 @@ def _request(message: pb.PushRequest) -> Request:
     match message.WhichOneof("message"):
         case "open":
             opened = message.open
-            if opened.version.major != MAJOR:  # before anything else: another major may name its streams otherwise
+            if opened.version.major != MAJOR:  # first, because another major may name its streams otherwise
                 raise Malformed(
                     f"the producer speaks version {opened.version.major} of the protocol, this receiver"
                     f" version {MAJOR}; install matching versions of flarelog"
@@ -178,9 +178,7 @@ def _chunk(message: pb.Chunk) -> Chunk | Packed:
 
 
 def _decode_chunk(raw: bytes | memoryview, at: int) -> Chunk | None:
-    """The chunk whose length stands at *at*, its payload still lying in *raw*; None if it is laid out otherwise than
-    flarelog does it.
-    """
+    """The chunk whose length stands at *at*, its payload a view of *raw*; None for a layout other than flarelog's."""
     try:
         size, at = read_varint(raw, at)
         if at + size != len(raw) or raw[at] != _OFFSET_TAG:

@@ -1,4 +1,4 @@
-"""A Read: what it asks for, and the pieces of a stream that it gets."""
+"""Encode and decode Read: the request, and the pieces of a stream in its answer."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from flarelog.wire.codec.marks import mark_message, mark_of
 
 
 class Wanted(NamedTuple):
-    """What a Read asks for."""
+    """The request of a Read."""
 
     stream: StreamId
     start: int = 0
     follow: bool = False
     first_mark: int | None = None  # None: no marks
     sieve: Sieve | None = None
-    stop: int = 0  # only bytes before it; 0: all
-    counts: int | None = None  # answer what is counted: the digest of what stands before start
+    stop: int = 0  # only bytes before this offset; 0: all
+    counts: int | None = None  # the digest of the bytes before start; set: answer with counts instead of bytes
 
 
 Found = tuple[int, Buffer | Mark]
-"""What a Read gives: bytes with their offset, or a mark with its number."""
+"""An answer of a Read: bytes with their offset, or a mark with its number."""
 
 Piece = tuple[int, Buffer | Mark | Counted]
-"""The same of a Read that may count."""
+"""An answer of a Read that may count."""
 
 
 def encode_read(request: tuple[Any, ...]) -> bytes:
@@ -53,7 +53,7 @@ def decode_read(raw: bytes) -> pb.ReadRequest:
 
 
 def read_request(message: pb.ReadRequest) -> Wanted:
-    """Raises InvalidName, Malformed."""
+    """Convert and check *message*. Raises InvalidName, Malformed."""
     if max(message.start, message.first_mark, message.stop) > MAX_OFFSET:
         raise Malformed(f"reading cannot start behind offset {MAX_OFFSET}, nor behind as many marks")
     sieve = None
@@ -79,7 +79,7 @@ def encode_piece(piece: Piece) -> bytes:
 
 
 def decode_piece(raw: bytes) -> tuple[int, Any]:
-    """A Piece. Raises Malformed."""
+    """Decode a Piece. Raises Malformed."""
     message = parse(pb.ReadResponse, raw)
     if max(message.offset, message.mark.index) > MAX_OFFSET:
         raise Malformed(f"bytes or marks of a stream lie behind offset {MAX_OFFSET}")
@@ -91,7 +91,7 @@ def decode_piece(raw: bytes) -> tuple[int, Any]:
 
 
 def _counted(begin: int, said: pb.Counted) -> Counted:
-    """Raises Malformed."""
+    """Convert and check counts that start at *begin*. Raises Malformed."""
     wanted = stretches(begin, said.end) if begin < said.end <= MAX_OFFSET else 0
     if not wanted or not len(said.lines) == len(said.colours) == wanted or max(said.lines, default=0) > BLOCK:
         raise Malformed("what a receiver counted is not of the bytes that were asked for")

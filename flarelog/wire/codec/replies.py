@@ -1,4 +1,4 @@
-"""What a receiver says in a Push: one reply, or those of several streams."""
+"""Encode and decode the replies of a Push: one, or a batch for several streams."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def reply_message(reply: Reply) -> pb.Reply:
 
 
 def decode_reply(raw: bytes | memoryview) -> Reply:
-    """The reply that *raw* holds; a code that this version does not know counts as REJECTED. Raises Malformed."""
+    """Decode a reply. An unknown code counts as REJECTED. Raises Malformed."""
     few_fields(raw, "Reply")
     return reply_of(parse(pb.Reply, bytes(raw)))
 
 
 def reply_messages(raw: bytes, most: int) -> tuple[pb.Reply, Sequence[pb.Reply]]:
-    """The Reply that *raw* is, and those of several streams in it, *most* of them at most. Raises Malformed."""
+    """Parse *raw* into the Reply and its batched replies, at most *most*. Raises Malformed."""
     if len(raw) > SHORT:
         for field in fields_of(raw, most + FEW, "Reply"):
             if field.tag == _REPLIES_TAG:
@@ -55,7 +55,7 @@ def reply_messages(raw: bytes, most: int) -> tuple[pb.Reply, Sequence[pb.Reply]]
 
 
 def reply_of(message: pb.Reply, shared: Reply | None = None) -> Reply:
-    """What *message* says; *shared* is said once for several, each of which may leave it out. Raises Malformed."""
+    """Convert *message*; a field that it omits is taken from *shared*, the Reply around a batch. Raises Malformed."""
     committed, marks = message.committed, message.marks
     if committed > MAX_OFFSET or marks > MAX_OFFSET:
         raise Malformed(f"a reply acknowledges {committed} bytes and {marks} marks, more than a stream can have")

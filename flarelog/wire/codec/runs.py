@@ -1,4 +1,4 @@
-"""What is asked, told and done of whole runs, and who answers as a receiver."""
+"""Encode and decode the calls about whole runs: StartRun, EndRun, GetRun, ListRuns and RemoveRun."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def encode_run_info(info: RunInfo) -> bytes:
 
 
 def decode_run_info(raw: bytes) -> RunInfo:
-    """Raises Malformed, InvalidName."""
+    """Decode an answer of ListRuns. Raises Malformed, InvalidName."""
     found = parse(pb.RunInfo, raw)
     totals = {name: min(getattr(found, name), MAX_OFFSET) for name in _TOTALS}
     begun, grown = min(found.begun_ms, MAX_OFFSET), min(found.grown_ms, MAX_OFFSET)

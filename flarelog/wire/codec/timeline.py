@@ -1,4 +1,4 @@
-"""A Timeline: what it asks for, and the moments of a run, in messages of a bounded size."""
+"""Encode and decode Timeline: the request, and the moments of a run in messages of a bounded size."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from flarelog.wire.codec.base import Malformed, parse, text_of
 from flarelog.wire.codec.marks import mark_message, mark_of
 from flarelog.wire.codec.news import health_of, set_health
 
-MOST_POINTS = 4096  # of the growth of one log
+MOST_POINTS = 4096  # in the growth of one log
 _MOMENTS_A_MESSAGE, _POINTS_A_MESSAGE = 300, 20_000
 _NAMES_A_HAPPENING = 64
 
 
 class Times(NamedTuple):
-    """What a Timeline asks for."""
+    """The request of a Timeline."""
 
     run: str
     site: str = ""  # empty: all
-    points: int = 0  # of the growth of each log, at most; 0: a few hundred
+    points: int = 0  # in the growth of each log, at most; 0: a few hundred
 
 
 def encode_timeline(asked: Times) -> bytes:
@@ -37,7 +37,7 @@ def decode_timeline(raw: bytes) -> Times:
 
 
 def moments_in_messages(moments: Sequence[Moment]) -> Iterator[Sequence[Moment]]:
-    """*moments* of one site in messages of a bounded size, each of one log, or of none."""
+    """Split *moments* of one site into messages of a bounded size, each about one log, or about none."""
     begin = size = 0
     for number, one in enumerate(moments):
         new = 1 if one.what == "grown" else _POINTS_A_MESSAGE // _MOMENTS_A_MESSAGE
@@ -50,7 +50,7 @@ def moments_in_messages(moments: Sequence[Moment]) -> Iterator[Sequence[Moment]]
 
 
 def encode_moments(moments: Sequence[Moment]) -> bytes:
-    """One of those messages."""
+    """Encode one message of ``moments_in_messages``."""
     message = pb.Moments(site=moments[0].site, log=moments[0].log)
     for one in moments:
         if one.what == "grown":
@@ -71,7 +71,7 @@ def encode_moments(moments: Sequence[Moment]) -> bytes:
 
 
 def decode_moments(raw: bytes) -> list[Moment]:
-    """Those of a message that this version knows. Raises Malformed, InvalidName."""
+    """Decode a message's moments; unknown kinds are dropped. Raises Malformed, InvalidName."""
     message = parse(pb.Moments, raw)
     site = site_name(message.site) if message.site else ""
     log = log_name(message.log) if message.log else ""
@@ -93,7 +93,7 @@ def _moment(site: str, log: str, message: pb.Moment) -> Moment | None:
         try:
             mark = mark_of(message.mark)
         except Malformed:
-            return None  # of a kind of a later version
+            return None  # a kind of a later version
         return Moment(at, type(mark).__name__.lower(), site, log, mark.offset, mark)
     if what in _PLAIN:
         return Moment(at, what, site, log, min(message.length, MAX_OFFSET))
