@@ -445,12 +445,10 @@ def test_where_the_output_is_still_spooled_at_the_end_a_command_sends_the_rest(p
     receiver = place.serve()
     (later,) = re.findall(r"when the output has ended, this command sends and removes it: (.*)", at_the_prompt)
     again = shlex.split(later.replace(named[1], receiver.address))
-    assert again[again.index("&&") :] == [
-        *("&&", "rm", "-r", str(spool.parent)),
-        *("&&", "rmdir", "--ignore-fail-on-non-empty", str(spool.parents[1]), str(spool.parents[2])),
-    ]
-    assert place.call(*again[1 : again.index("&&")]).ends() == 0
+    assert again[-2:] == ["--accept-gaps", "--remove-spool"]
+    assert place.call(*again[1:]).ends() == 0
     receiver.holds(b"first\nlast\n", "stdout.log", SITE, RUN)
+    assert not spool.parents[2].exists()
 
 
 def test_a_command_that_is_run_again_goes_on_in_its_log_and_nothing_looks_lost(place: Place) -> None:
@@ -552,6 +550,23 @@ def test_the_command_that_is_told_sends_what_is_left_and_removes_it(place: Place
     assert receiver.stored("stdout.log", SITE, RUN).endswith(b"first %d\n" % count)
     assert (record["sealed"], bool(record["gaps"])) == (True, count > 1)
     assert list(first.spool.iterdir()) == [], "nor are the directories of its run and site left"
+
+
+def test_the_command_that_is_told_removes_no_spool_that_is_in_use_again(place: Place) -> None:
+    named = ("--receiver", free_address(), "--run", RUN, "--site", SITE, "--linger", "0.3", "--copy", "off")
+    first = Ran(place.directory, *named, command=["echo", "first"])
+    told = first.ends()[2].decode().rpartition(" this command sends and removes it: flarelog ")[2]
+    receiver = place.serve(listen=named[1])
+    go = place.directory / "go"
+    waits = f"echo second; while [ ! -e {go} ]; do sleep 0.05; done; echo third"
+    second = Ran(place.directory, *named, command=["sh", "-c", waits])
+    receiver.gets(b"first\nsecond\n", "stdout.log", SITE, RUN)
+    again = place.call(*shlex.split(told))
+    assert again.process.returncode == 5
+    assert f"a flarelog run writes to {second.spool}/{RUN}/{SITE}/run, and sends what is there" in again.sentence()
+    go.touch()
+    assert second.ends()[0] == 0
+    receiver.holds(b"first\nsecond\nthird\n", "stdout.log", SITE, RUN)
 
 
 @pytest.mark.parametrize("way", ["variables", "run", "sidecar"])

@@ -15,10 +15,10 @@ import click
 
 from flarelog.cli.config_file import demand
 from flarelog.cli.options import Access, asks, is_flag, option, tls_options, words
-from flarelog.cli.running import checked, run
+from flarelog.cli.running import checked, run, say
 from flarelog.cli.sending import Sender, exit_code, receivers_option, site_option, site_policy_option, until_stopped
 from flarelog.cli.tuning import more_descriptors, tune_memory
-from flarelog.errors import GAPS, OK
+from flarelog.errors import FAILED, GAPS, OK, USAGE
 from flarelog.locks import give_the_word, has_the_word
 from flarelog.model import Receipt
 from flarelog.sender import unmatched
@@ -28,11 +28,13 @@ from flarelog.sender.outcome import Outcome, StreamOutcome
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import HIDDEN, SourceOptions
 from flarelog.sources.files.unmatched import left_out
+from flarelog.sources.process import names as spools
 
 T = TypeVar("T")
 STDOUT = 1
 _ELSEWHERE = ("include", "exclude", "start_at", "ignore_older", "once", "state", "drain_limit")
-_NOT_HOW = ("root", "accept_gaps", "as_json", "until_stdin_ends", "only_check")  # of the call, not the sending
+# Options of the call, not of the sending.
+_NOT_HOW = ("root", "accept_gaps", "remove_spool", "as_json", "until_stdin_ends", "only_check")
 
 
 @click.command
@@ -52,6 +54,11 @@ _NOT_HOW = ("root", "accept_gaps", "as_json", "until_stdin_ends", "only_check") 
     help="Send all files but hidden ones. Patterns, --start-at and the like count only as flags.",
 )
 @option("--accept-gaps", is_flag=True, help="End with 0 instead of 6 where gaps record lost bytes.")
+@click.option(
+    "--remove-spool",
+    is_flag=True,
+    help="Remove --root, a spool of flarelog run, at the end if all of it is stored.",
+)
 @site_policy_option
 @asks(sidecar=SidecarOptions)
 @tls_options
@@ -71,6 +78,7 @@ def command(
     source: partial[SourceOptions],
     all_files: bool,
     accept_gaps: bool,
+    remove_spool: bool,
     site_policy: tuple[str, ...],
     sidecar: partial[SidecarOptions],
     access: Access,
@@ -121,6 +129,7 @@ def command(
         checked(lambda: demand(context))
         click.echo(json.dumps(words(context, (*_NOT_HOW, *_ELSEWHERE))))
         return
+    locks = _held(root) if remove_spool else []
     tune_memory()
     more_descriptors()
     made: list[Sending] = []
@@ -144,7 +153,22 @@ def command(
                 whose = {"receiver": target.receiver, "run": run_id, "site": site}
                 click.echo(json.dumps({**whose, "log": None, "error": sentence}))
     code = exit_code(outcome.exit_code for outcome in outcomes)
+    if locks and code in (OK, GAPS):
+        spools.remove(root)
     sys.exit(OK if accept_gaps and code == GAPS else code)
+
+
+def _held(root: str) -> list[int]:
+    """Lock the spool *root*; end the command where that fails."""
+    try:
+        found = checked(lambda: spools.lock_all(root))
+    except OSError as error:
+        say(f"flarelog: --remove-spool: {root} cannot be locked: {error.strerror}")
+        sys.exit(FAILED)
+    if not found:
+        say(f"flarelog: --remove-spool: {root} is no spool of flarelog run: it has no lock file")
+        sys.exit(USAGE)
+    return found
 
 
 def speak_to(guard: int, sending: list[Sending]) -> None:

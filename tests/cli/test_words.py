@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from flarelog.cli import main
-from flarelog.sources.process.sending import removal
 
 ASKED = ["sidecar", "--receiver", "127.0.0.1:1", "--run", "r", "--site", "s", "--root", ".", "--all-files"]
 SAID = ["--receiver", "127.0.0.1:1", "--run", "r", "--site", "s", "--all-files"]
@@ -87,12 +86,6 @@ def test_what_a_flag_outweighs_is_checked_as_well(table: str, said: str, tmp_pat
     done = CliRunner().invoke(main, asked)
     assert (done.exit_code, done.stdout) == (2, "")
     assert said in done.stderr
-
-
-def test_what_a_shell_removes_a_spool_with_takes_its_empty_directories() -> None:
-    assert removal("/sp ool/run/site/key") == (
-        "rm -r '/sp ool/run/site/key' && rmdir --ignore-fail-on-non-empty '/sp ool/run/site' '/sp ool/run'"
-    )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import BinaryIO
 
 from flarelog import locks
-from flarelog.errors import InvalidName
+from flarelog.errors import InvalidName, NotAllowed
 from flarelog.names import log_name, run_name, site_name
 from flarelog.replace import make_directory
 from flarelog.text import quoted
@@ -179,6 +179,25 @@ def _is_held(path: str) -> bool:
     with contextlib.suppress(OSError), _opened(path) as file:
         return locks.take(file.fileno(), shared=True) is False
     return False  # the lock file is gone
+
+
+def lock_all(root: str) -> list[int]:
+    """Lock the spool *root* until this process ends: no flarelog run writes to it then. Raises NotAllowed, OSError."""
+    found = [name for name in os.listdir(root) if name.startswith(".") and name.endswith(".lock")]
+    held = [_lock(os.path.join(root, name)) for name in found]
+    if None in held:
+        raise NotAllowed(f"a flarelog run writes to {root}, and sends what is there: run this command after its end")
+    return [lock for lock in held if lock is not None]
+
+
+def remove(root: str) -> None:
+    """Remove the spool *root*, and the empty directories of its site and run."""
+    import shutil  # imported late, to keep a command's start fast
+
+    shutil.rmtree(root, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        for directory in (of_site := os.path.dirname(root), os.path.dirname(of_site)):
+            os.rmdir(directory)
 
 
 def discard(place: Place) -> None:

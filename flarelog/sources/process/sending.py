@@ -11,7 +11,6 @@ import contextlib
 import json
 import math
 import os
-import shlex
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -120,7 +119,7 @@ class Sending:
         later = f"sends it: {self._later}"
         if kept == []:
             # Bytes already lost are no reason to keep the rest once it is stored.
-            later = f"sends and removes it: {self._later} --accept-gaps && {removal(self._root)}"
+            later = f"sends and removes it: {self._later} --accept-gaps --remove-spool"
         if left:
             self._say(
                 f"the sidecar continues to send it from {self._root} for as long as a receiver answers; when the output"
@@ -172,15 +171,6 @@ class Sending:
                         os.unlink(path)
             with contextlib.suppress(OSError):
                 os.rmdir(directory)
-
-
-def removal(root: str) -> str:
-    """The shell command that removes the spool *root*, and the directories of its site and run where they are empty, as
-    ``discard`` does.
-    """
-    of_site = os.path.dirname(root)
-    empty = ["rmdir", "--ignore-fail-on-non-empty", of_site, os.path.dirname(of_site)]
-    return f"{shlex.join(['rm', '-r', root])} && {shlex.join(empty)}"
 
 
 def _paper() -> int:
