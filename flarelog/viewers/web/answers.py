@@ -32,6 +32,7 @@ from flarelog.viewers.web.windows import info_of
 
 FRESH = 0.5  # seconds for which a list is reused
 ONE = 0.3  # seconds for which the length of one log is reused
+ASKED = 1.0  # seconds between two questions whether the receiver still answers
 KEPT = 100  # lengths of logs
 FEW = 20  # sites: fewer are listed by themselves
 WAIT = 0.5  # seconds that a client waits at most: for the first logs of a run, then for all of them
@@ -167,11 +168,12 @@ class Answers:
         self.lists, self.timelines = Lists(), Timelines()
         self._troubles, self._lasts = Troubles(), Lasts()
         self._runs, self._lanes, self._machines = Lately[tuple[bytes, str]](), Lately[bytes](), Lately[bytes]()
+        self._states = Lately[RunState](ASKED)
 
     async def close(self) -> None:
         await self._troubles.close()
         await self._lasts.close()
-        for kept in (self.lists, self._runs, self._lanes, self._machines):
+        for kept in (self.lists, self._runs, self._lanes, self._machines, self._states):
             await kept.close()
 
     async def runs(self, request: Request) -> Response:
@@ -191,6 +193,7 @@ class Answers:
         Raises NotFound.
         """
         rights, run, wanted = request.state.session.of, _run(request), set(request.query_params.getlist("site"))
+        await self._states.of((rights.key, run), (), partial(rights.origin.state, run))  # a list outlives its receiver
         shown = None if wanted else offset(request.query_params, "so_far")
         if shown is None:
             listed = await self.lists.of(rights, run, wanted)

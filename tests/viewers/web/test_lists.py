@@ -6,8 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from starlette.datastructures import QueryParams
 
 from flarelog.errors import CannotConnect, FlarelogError, NotFound
 from flarelog.lifecycle import RunState
@@ -207,5 +210,31 @@ def test_a_list_that_fails_is_made_anew_for_whoever_asks_next(store: Path) -> No
         assert sites((await lists.of(of, RUN)).infos) == SITES
         assert origin.lists == 2
         await lists.close()
+
+    asyncio.run(play())
+
+
+def test_a_receiver_that_is_gone_is_told_while_a_list_of_it_is_still_fresh(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "ASKED", 0.0)
+
+    async def play() -> None:
+        (of, origin), logins = rights(store), SimpleNamespace(name="here")
+        page, state = answers.Answers(cast(Any, logins), ()), SimpleNamespace(session=SimpleNamespace(of=of))
+        request = cast(Any, SimpleNamespace(state=state, query_params=QueryParams(f"run={RUN}"), headers={}))
+        for _ in range(1 + len(SITES)):
+            origin.steps.release()
+        async with of.origin:
+            assert (await page.run(request)).status_code == 200
+
+            async def gone(run: str) -> RunState:
+                raise CannotConnect("no connection")
+
+            monkeypatch.setattr(origin, "state", gone)
+            with pytest.raises(CannotConnect):
+                await page.run(request)
+            assert origin.lists == 1
+            await page.close()
 
     asyncio.run(play())
