@@ -42,7 +42,7 @@ export class RunPage extends HTMLElement {
     this.first = h("section", { class: "first", hidden: true, "aria-label": "First error" });
     this.findings = h("section", { class: "findings", hidden: true, "aria-label": "Findings" });
     this.lanes = new Lanes(this.run);
-    this.filter = h("input", { type: "search", "aria-label": "Show sites that contain", placeholder: "Site", value: this.site, on: { input: () => this.draw() } });
+    this.filter = h("input", { type: "search", "aria-label": "Show sites and logs that contain", placeholder: "Site or log", value: this.site, on: { input: () => this.draw() } });
     this.only = h("select", { "aria-label": "Standing", on: { change: () => this.draw() } }, h("option", { value: "" }, "All sites"), h("option", { value: "bad" }, "In trouble"), h("option", { value: "open" }, "Not ended"));
     this.body = h("div", { class: "body", role: "rowgroup" });
     this.empty = h("p", { class: "empty", hidden: true });
