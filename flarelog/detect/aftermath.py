@@ -32,7 +32,13 @@ ON_LINKS = 2  # and behind a connection that failed
 _CASCADES = frozenset(each.id for each in SIGNATURES if each.role == "cascade")
 _LINKS = _CASCADES & frozenset(each.id for each in network.SIGNATURES)
 _GOT_OVER = WARNED_OF | {"container.start"}  # what no cause is where the next lines go on
-_COUNTED = _CASCADES - AT_ANY_LEVEL | {"loss.nan"}  # no cause, if more lines than one show that the program goes on
+_COUNTED = _CASCADES - AT_ANY_LEVEL | {
+    "loss.nan",
+    "fs.denied",
+    "fs.missing",
+    "shell.command",
+    "port.in-use",
+}  # no cause, if more lines than one show that the program goes on
 
 
 class Aftermath:
@@ -71,7 +77,7 @@ class Aftermath:
                 self._found.went_on(OURS)
             elif goes_further(text) or is_routine(text, self.routine):
                 self.on += 1
-                self._found.went_on(_COUNTED if self.on >= ON else _LINKS if self.on >= ON_LINKS else ())
+                self._found.went_on(_COUNTED if self.on >= ON else _LINKS if self.on >= ON_LINKS else (), raised=False)
             else:
                 continue
             left = left if self._found.awaits() else min(left, number + NEAR)

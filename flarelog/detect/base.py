@@ -53,7 +53,7 @@ PIECES = (
         "nexpected",
         "esource busy",
         "recognized ",
-        "already in use",
+        " in use",
     ),
     *("alling back", "StatusCode.", "NotReady", ": F ", ": E "),
     *("ritical", "what()", "losed by", "roken pipe", "ot enough", "nsufficient", " died", "FAIL", "nhealthy", "Stop."),

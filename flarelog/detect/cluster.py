@@ -271,7 +271,7 @@ SIGNATURES = (
         r"\b(?:srun|sbatch|salloc|slurmd|slurmstepd(?:-[\w.-]{1,100})?): (?:error|fatal): "
         r"(?:(?=.{0,400}?(?P<why>No such file or directory|[Pp]ermission denied|Operation not permitted|[Tt]imed out"
         r"|Connection refused|No route to host|cannot open shared object file|not found|No space left"
-        r"|Stale file handle|Invalid argument)))?|srun: Job step aborted|srun: Force Terminated",
+        r"|Stale file handle|Invalid argument|\[ERROR\] (?=\S))))?|srun: Job step aborted|srun: Force Terminated",
         "Slurm reports an error of the job or of a step.",
         "Look at what it says, and at the task that failed first.",
         key=("why",),

@@ -295,9 +295,13 @@ SIGNATURES = (
         "port.in-use",
         "root",
         Level.FATAL,
-        "ddress already in use",
+        ("ddress already in use", " in use"),
         r"(?:port: (?P<port>\d{1,5})|bind to [^ ]{0,60}?:(?P<bound>\d{1,5}) ).{0,120}?[Aa]ddress already in use"
-        r"|[Aa]ddress already in use",
+        r"|[Aa]ddress already in use"
+        # In other words, of a program that takes no other port.
+        r"|\b[Pp]orts?\b:?(?: (?!not\b)[\w.:/\[\]-]{1,80}){0,6}? (?:(?:already|currently) in use\b|(?:is|are|was|were)"
+        r" in use by another\b)(?!.{0,200}?\b(?i:trying|using (?:port )?\d|switch\w{0,4}|attempting|falling back"
+        r"|will (?:use|try)|instead)\b)",
         "Another process listens on the port.",
         "End the process of an earlier run, or choose another port (torchrun --master-port, --rdzv-endpoint).",
     ),

@@ -261,7 +261,7 @@ class Detector:
         *,
         key: tuple[str, ...] = (),
     ) -> None:
-        if each.role in CAUSES and each.id in OURS:
+        if each.role == "fallback" or (each.role in CAUSES and each.id in OURS):
             self._aftermath.doubt(line.offset)
         rank = self._rank(line)
         if rank is None and isinstance(facts.get("rank"), int):

@@ -74,17 +74,22 @@ def told(found: Traceback, table: Table) -> Told:
         each = replace(each, role=role[0], meaning=role[1])
     elif only_reports(last.text):
         each = replace(each, role="cascade", meaning="Another process failed; this exception does not say why.")
-    if handled or went_on:
-        each = replace(each, role=handled or "symptom", meaning="A program reported an exception, and went on.")
+    if handled == "advice" or went_on:
+        gone_on: Role = "advice" if handled else "symptom"
+        each = replace(each, role=gone_on, meaning="A program reported an exception, and went on.")
+    elif handled and each.role != "symptom":
+        each = replace(each, role=handled)
     return Told(each, facts, last.text, ("exception", "at"), bool(handled) or went_on)
 
 
 def _handled(found: Traceback) -> Role | None:
-    """The role of what was reported and not raised: at a program's end, or as a warning."""
+    """The role of what was reported and not raised: at a program's end, or as a warning; but that may also be a line of
+    its own, before the program's end.
+    """
     said = found.before[:LOOKED]
     if any(text in said for text in _IGNORED):
         return "advice"
-    return "symptom" if level_of(said) is Level.WARNING else None
+    return "fallback" if level_of(said) is Level.WARNING else None
 
 
 def _went_on(before: str, after: str, table: Table) -> bool:

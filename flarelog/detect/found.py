@@ -59,14 +59,15 @@ class Found:
             self._by_key[key] = make(found.count + 1)
         return None
 
-    def went_on(self, also: Container[str] = (), since: int = 0, *, mild: bool = False) -> None:
+    def went_on(self, also: Container[str] = (), since: int = 0, *, mild: bool = False, raised: bool = True) -> None:
         """The program went on after each fallback that was found from the offset *since* on, and after the signatures
-        *also*: it is no cause. *mild*: after what it warned of too.
+        *also*: it is no cause. *mild*: after what it warned of too. Not *raised*: but after no root that a traceback
+        tells.
         """
         for key, each in self._causes():
             if each.offset >= since and (
                 each.role == "fallback"
-                or each.signature in also
+                or (each.signature in also and (raised or each.role != "root" or "exception" not in each.facts))
                 or (mild and each.signature in OURS and level_of(each.text) is Level.WARNING)
             ):
                 self._by_key[key] = _gone_on(each)

@@ -13,6 +13,9 @@ _HARMLESS = (
     r"|^D\d{4} |^W\d{4} | W )[\w/])"
 )
 
+# A line of a traceback, which has a prefix or a level of its own: it names no trouble.
+_NO_FRAME = r"(?!.{0,160}?(?:\.py:\d{1,6}\] {3,40}\S|(?<![\w.])raise [\w.]{1,80}\())"
+
 # A key of JSON, before the level that it tells.
 _LEVEL = r"['\"](?:\w{1,20}[._])?(?i:level|levelname|level_name|severity|severity_text|lvl|loglevel)['\"]\s?:\s?"
 
@@ -26,7 +29,7 @@ _FAILING = "|".join(
         r"[\w.()\[\]'\"`:>-]{0,60}[A-Za-z_)\]'\"`>](?<!\bno)(?<!\bif)(?<!\bnot)(?<!\bnone)(?<!\bnothing)"
         r" failed(?: ?[:,;.!]| \(| \[|\s*$)"
         r"|(?=\d{0,20}[A-Za-z/])[\w./-]{1,100}\d failed: ",
-        r"\S{1,200} FAILED\s*$|FAILED: \S|\*\*\* .{1,400}\.  Stop\.\s*$|^\S{1,300}:\d{1,7}: Failure\s*$"
+        r"^E: [A-Z][a-z]|\S{1,200} FAILED\s*$|FAILED: \S|\*\*\* .{1,400}\.  Stop\.\s*$|^\S{1,300}:\d{1,7}: Failure\s*$"
         r"|^(?:vet: )?\S{1,300}\.go:\d{1,7}:\d{1,5}: (?!warning|note|can inline|inlining"
         r"|.{0,200}(?:does not escape|escapes to"
         r"|cannot inline))"
@@ -327,7 +330,7 @@ SIGNATURES = (
             "E1",
             'level":50',
         ),
-        rf"^{_HARMLESS}(?:.{{0,120}}?(?<![\w\"'=.-])(?<!no )(?:ERROR|\*ERROR\*|SEVERE)(?![\w\"'=.-])(?! ?= )"
+        rf"^{_HARMLESS}{_NO_FRAME}(?:.{{0,120}}?(?<![\w\"'=.-])(?<!no )(?:ERROR|\*ERROR\*|SEVERE)(?![\w\"'=.-])(?! ?= )"
         rf"|.{{0,120}}\blevel=(?i:error)\b|ERRO\[[\dT:Z.+-]{{4,40}}\]"
         r"|(?:\[[^\]]{1,40}\]:?\s?)?E\d{4} \d\d:\d\d:\d\d|[\d :.T-]{10,40}: E \w"
         r"|.{0,40}?(?<![\w\"'=.-])(?<!no )[Ee](?:rror|xception): (?![\d.])\S|\S{1,200}: error: \S"
@@ -434,7 +437,7 @@ SIGNATURES = (
                 "isconnect",
             ),
         ),
-        rf"^{_HARMLESS}(?!\s{{0,20}}(?:(?i:hint|notes?|tip|usage|help)\b:?|If (?:you|the|this"
+        rf"^{_HARMLESS}{_NO_FRAME}(?!\s{{0,20}}(?:(?i:hint|notes?|tip|usage|help)\b:?|If (?:you|the|this"
         rf"|it)\b))(?=.{{0,400}}?(?<![\w=/-])(?:{_FAILING}))"
         r"|\b(?i:terminating|aborting|killing) (?:the |all |this |other |remaining ){0,3}(?:workload|job|run|training"
         r"|workers?|process(?:es)?|instance|subprocess(?:es)?|tasks?|executor|container)\b",

@@ -40,6 +40,8 @@ _WELL = late(
     r"|exits? successfully|\bexit(?:ed)? with (?:code|status) 0\b|exit code:? 0\b"
     r"|\"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) \S{1,300} HTTP/\d(?:\.\d)?\" [23]\d\d\b"  # a server answers
 )
+# A row of a table of measurements: none of a dump of registers, of processes or of memory has so many fractions.
+_ROW = late(r"^\s{0,40}\d{1,18}(?=(?:.{0,60}?\s\d{1,12}\.\d{1,12}(?!\S)){3})(?:\s{1,20}[\w.+/-]{1,20}){5,40}\s*$")
 # A configuration that goes on after an error is not the end of it.
 _TRIED = ("-- Performing Test ", "-- Looking for ")
 # A tracker sums up, whatever end its run came to.
@@ -85,13 +87,13 @@ _HARMLESS = late(
     r"|\blibGL error|\bALSA lib|\bACPI (?:BIOS )?(?:Error|Exception)|\bqt\.qpa|\bfindfont: |\bFontconfig error"
     r"|\bdebconf: |\bnouveau\b|Direct firmware load for|mca_base_component_|pip's dependency resolver"
     r"|the object has been modified|\bdebug\d?: |^\[W |^\w{0,20} ?(?i:warn(?:ing)?)\b|\"I\d{4} \d\d:"
-    r"|cannot remove |: File exists\s*$"
+    r"|^(?:re|io)?nice: |^chrt: |cannot remove |: File exists\s*$"
     r"|kill: \(?\d{1,10}\)? - No such process|set the locale|-- (?:Looking for|Performing Test|Could NOT find) "
     r"|failed to improve|frozen solve|[Ww]arning: |Repo card metadata|Could not locate the best model"
     r"|(?i:(?<!_join )fail\w{0,4}(?:[ _](?!errno|err|error|code|status|rc|ret"
     r"|exit)\w{1,20}){0,3}['\"]?\s?[:=]\s?\d{1,12}(?:\.\d{1,12})?%?\s{0,3}(?:$|[,;|)}\]/]|- ))"
     r"|\baws_logging\.cc:"
-    r"|\b0 (?:\S{1,40} ){0,2}(?:failed|errors|failures)\b(?!:)|\bto read 0 files"
+    r"|(?<![\w.-])0 (?:\S{1,40} ){0,2}(?:failed|errors|failures)\b(?!:)|\bto read 0 files"
     r"|\bEDAC \w{2,12}: \d{1,9} CE |(?<!\w)[Cc]orrect(?:ed|able) (?:\w{1,20} ){0,3}errors?\b"
     # of packages that are installed where no system runs, and of a kernel's first seconds
     r"|^\[ {3,4}\d{1,2}\.\d{6}\] "
@@ -109,7 +111,7 @@ def shows(text: str) -> bool:
     level = level_of(head)
     if level is not None and level >= Level.ERROR:
         return False
-    if _STEP.search(head) is not None or _WELL.search(head) is not None:
+    if _STEP.search(head) is not None or _WELL.search(head) is not None or _ROW.match(head) is not None:
         return not head.startswith((*_SUMMARY, *_TRIED))
     if goes_on(head):
         return True
@@ -204,6 +206,11 @@ def begun_test(text: str) -> str:
     return f"[ RUN      ] {found['gtest']}" if found["gtest"] else f"=== RUN   {found['go']}"
 
 
+def starts_shell(text: str) -> bool:
+    """Whether the line *text* is what a shell says of a file that it reads as it starts: it goes on without."""
+    return _STARTUP.match(text[:HEAD]) is not None
+
+
 def serves_others(text: str) -> bool:
     """Whether the line *text* is one of a service of the machine, which has nothing to do with its jobs."""
     return _SERVICE.match(text[:HEAD]) is not None
@@ -232,7 +239,7 @@ def ends_well(text: str) -> bool:
     return any(word in head for word in _CLOSING) and _CLOSED.search(head) is not None
 
 
-_CLOSING = ("SUCC", "ucce", "alue 0", "tus=0", "pass", "PASS", "ok=")
+_CLOSING = ("SUCC", "ucce", "alue 0", "tus=0", "pass", "PASS", "ok=", "ithout err")
 # Of the whole: what a part of it came to, a task or a worker, tells nothing of the others.
 _CLOSED = late(
     r"\bBUILD SUCCESS(?:FUL)?\b|\(success\)|\breturn value 0\b|\bExit_status=0\b"
@@ -241,6 +248,7 @@ _CLOSED = late(
     r"\b(?:status|state|result)\b['\"]?(?: is)?\s{0,3}[:=]?\s{0,3}['\"]?(?:success(?:ful)?|succeeded)\b)"
     r"|(?i:(?:^[\W\d]{0,40}|\b(?:run|job|training|experiment|workflow|pipeline|flow|build|simulation|federation)"
     r" (?:was |has |is )?)(?:completed|finished|ended) successfully\b)"
+    r"|\b[Jj]ob (?:exited|ended|finished|completed) without (?:any )?errors?\b"
     # counts, of which none is of what failed
     r"|^(?!.{0,399}?(?:\b[1-9]\d{0,6} (?:tests? )?(?:fail|err)|\b(?i:fail\w{0,4}|errors?|unreachable)\s?[:=]?\s?[1-9]))"
     r".{0,300}?(?:\b[1-9]\d{0,6} (?:tests? )?passed\b|\bPASS(?:ED)?[ =:]{1,3}[1-9]|\bpassed[=:] ?[1-9]"
@@ -305,6 +313,9 @@ _SERVICE = late(
     r"(?:.{0,60}? )?(?:sshd(?:-session)?|postfix/\w{1,20}|chronyd|ntpd|dhclient|avahi-daemon|dbus-daemon|polkitd"
     r"|NetworkManager|ModemManager|snapd|cupsd|rsyslogd|smbd|named|dnsmasq|systemd-(?:resolved|timesyncd|logind|networkd)"
     r"|packagekitd|fwupd|CRON|crond?|anacron|auditd|wpa_supplicant|gdm[\w-]{0,20}|gnome-[\w-]{1,30})\[\d{1,10}\]: "
+)
+_STARTUP = late(
+    r"\S{0,200}(?:\.\w{0,5}(?:rc|profile|login|logout|env|aliases)|/profile(?:\.d/\S{1,100})?): (?:line )?\d{1,7}: "
 )
 _TERMINATED = late(r"(?<![\w.])(?:-15|143|SIGTERM|[Ss]ignal:? 15)\b")
 _SHUTS = late(r"(?i:\bshut(?:ting|s)? ?down\b|\bstopping\b|\bstops\b|\bgraceful(?:ly)?\b)")

@@ -5,6 +5,12 @@ from __future__ import annotations
 from flarelog.detect.base import signature
 from flarelog.render.levels import Level
 
+# Tools that look, tidy up or set a priority: a script mostly goes on without.
+_TIDIES = (
+    r"(?!(?:\S{0,200}: (?:line )?\d{1,7}: )?(?:/\S{0,40}/)?(?:find|ls|du|df|stat|rm|rmdir|e?grep|nice|renice|ionice"
+    r"|chrt|sysctl|stty|tee: /(?:proc|sys)/\S{1,200}): )"
+)
+
 SIGNATURES = (
     signature(
         "host.oom",
@@ -95,7 +101,11 @@ SIGNATURES = (
         r"|^\d{1,9} segmentation fault|signal SIGSEGV, Segmentation fault"
         r"|(?P<program>[\w.-]{1,40})\[(?P<pid>\d{1,9})\]: segfault at "
         r"|Signal: Segmentation fault|[Cc]aught signal 11\b|\bSIGSEGV\b.{0,60}(?:received|segmentation)"
-        r"|\*\*\* (?:SIGSEGV|caught segfault)|^\s{0,40}Segmentation violation|^#\s{1,4}SIGSEGV \(0x",
+        r"|\*\*\* (?:SIGSEGV|caught segfault)|^\s{0,40}Segmentation violation|^#\s{1,4}SIGSEGV \(0x"
+        # A runtime's own words, and those of other shells.
+        r"|(?:\[BUG\]|panic\S{0,40}:|panic\([^)]{1,40}\):) Segmentation fault\b"
+        r"|\bSegmentation fault (?:occurred )?at (?:address )?0x"
+        r"|^(?:\w{1,12}: |\[\d{1,3}\]\s{1,6}[+-]?\s{1,6}\d{1,9} )segmentation fault\b",
         "The process read or wrote memory that is not its own: an extension written in C, C++ or CUDA has a bug.",
         "The frames behind 'Current thread' name the call, if PYTHONFAULTHANDLER=1 was set; update that package.",
     ),
@@ -239,7 +249,8 @@ SIGNATURES = (
         Level.ERROR,
         ("ermission denied", "Operation not permitted"),
         r"\[Errno (?:13|1)\] (?:Permission denied|Operation not permitted)(?:: '?(?P<path>[^']{1,200}))?"
-        r"|^(?:\S{0,200}: )(?:line \d{1,7}: )?(?:.{0,160}: )?Permission denied\s*(?:$|\((?:publickey|password))"
+        rf"|^{_TIDIES}(?:\S{{0,200}}: )(?:line \d{{1,7}}: )?(?:.{{0,160}}: )?Permission denied\s*"
+        r"(?:$|\((?:publickey|password))"
         r"|[Ee]rror.{0,120}: [Pp]ermission denied",
         "The program may not read or write a file.",
         "Compare the user of the job or the container with the owner and the mode of the file.",
@@ -251,7 +262,7 @@ SIGNATURES = (
         ("No such file or directory", "can't open file", "does not exist"),
         # A program that warns goes on without the file.
         r"^(?!.{0,80}?\bWARN(?:ING)?\b).*?\[Errno 2\] No such file or directory(?:: '?(?P<path>[^']{1,200}))?"
-        r"|python\S{0,8}: can't open file|^(?:\S{0,200}: )(?:line \d{1,7}: )?(?:cannot (?:open|access"
+        rf"|python\S{{0,8}}: can't open file|^{_TIDIES}(?:\S{{0,200}}: )(?:line \d{{1,7}}: )?(?:cannot (?:open|access"
         r"|stat) )?\S{1,200}: No such file or directory\s*$",
         "A file that the program needs is not there.",
         "Check the path, the mount and the working directory at the site that failed.",

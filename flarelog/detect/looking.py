@@ -19,13 +19,15 @@ from itertools import pairwise
 from typing import NamedTuple
 from zlib import crc32
 
-from flarelog.detect.aftermath import AFTER
+from flarelog.detect.aftermath import AFTER, Aftermath
 from flarelog.detect.base import PIECES, Finding
-from flarelog.detect.before import BEFORE
+from flarelog.detect.before import BEFORE, Before
 from flarelog.detect.clean import SIEVE, is_clean
 from flarelog.detect.detector import Detector, Settled
-from flarelog.detect.found import Key
+from flarelog.detect.exceptions import Told
+from flarelog.detect.found import Found, Key
 from flarelog.detect.going_on import shows
+from flarelog.detect.meant import is_meant
 from flarelog.detect.progress import Progress, digest_of
 from flarelog.detect.speaking import only_speaks
 from flarelog.detect.table import Table
@@ -61,9 +63,8 @@ def version() -> int:
         (each.id, each.role, each.severity, each.literals, each.pattern and each.pattern.pattern)
         for each in _TABLE.signatures
     ]
-    rules = [
-        getsource(sys.modules[each.__module__]) for each in (Detector, only_speaks, shows, Tracebacks, level_of, Stamps)
-    ]
+    rooms = (Detector, Aftermath, Before, Found, is_meant, only_speaks, shows, Told, Tracebacks, level_of, Stamps)
+    rules = [getsource(sys.modules[each.__module__]) for each in rooms]
     return crc32(repr((rows, rules, PIECES, BEFORE, AFTER)).encode())
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from flarelog.detect.base import Signature
-from flarelog.detect.going_on import does_without, ended_well, is_put_down, serves_others
+from flarelog.detect.going_on import does_without, ended_well, is_put_down, serves_others, starts_shell
 from flarelog.detect.speaking import denied, is_retried, only_speaks
 from flarelog.render.levels import Level, level_of
 
@@ -29,6 +29,14 @@ WARNED_OF = frozenset(
     )
 )
 """What a program that only warns of it tries again or does without: others say at a low level how a job ended."""
+DISPENSABLE = frozenset(
+    (
+        *("checkpoint.mismatch", "checkpoint.corrupt", "python.module", "python.library", "container.gpu", "cuda.none"),
+        *("cuda.driver", "gpu.driver", "gpu.resources", "net.tls", "storage.throttled"),
+    )
+)
+"""What a program does without that warns of it: a package that makes it faster, say, weights to begin with, a GPU."""
+ERRORS = ("log.error", "program.exception")  # they say of themselves that they are no warning
 ENDED = ("ray.died", "process.died")  # it may be tried again, or be the end
 AT_ANY_LEVEL = frozenset(("job.failed", "nccl.warning", "flower.failures"))  # told of what ended, at whatever level
 _PUT_DOWN = ("process.exit", "process.died", "process.signal", "torchrun.failed")  # it may be what was to be
@@ -52,7 +60,8 @@ def doubted(each: Signature, text: str, last: str, before: Sequence[str]) -> Sig
         return replace(each, role="symptom")
     if each.role != "fallback":
         return each
-    if (warns and level_of(text) is None) or any(map(ended_well, before)):
+    goes_with = warns and level_of(text) is None and each.id not in ERRORS  # it may be the warning's next line
+    if goes_with or any(map(ended_well, before)):
         return replace(each, role="symptom")
     return each
 
@@ -76,9 +85,13 @@ def is_handled(text: str, part: str, signature: Signature) -> bool:
         or does_without(part, begin)
     ):
         return True
-    if signature.id in WARNED_OF and (level := level_of(part)) is not None and level <= Level.WARNING:
+    level = level_of(part)
+    if signature.id in WARNED_OF and level is not None and level <= Level.WARNING:
         return True
-    if (signature.role == "fallback" or signature.id in WARNED_OF) and serves_others(text):
+    if signature.id in DISPENSABLE and (level is Level.WARNING or (level is None and "arning: " in part[:begin])):
+        return True
+    of_others = signature.role == "fallback" or signature.id in WARNED_OF
+    if (of_others and serves_others(text)) or ((of_others or signature.id == "shell.command") and starts_shell(text)):
         return True
     return is_retried(part, begin, end)
 

@@ -31,7 +31,7 @@ _STRING = re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL)
 _REPORTS = re.compile(
     r"\bError building extension '|\bCommand .{1,2000} (?:returned non-zero exit|died with)"
     r"|\bDataLoader worker .{1,100} (?:is killed|exited)|\bCaught \w{1,60} in \w{1,30} (?:worker|replica)\b"
-    r"|\bsubprocess exited with\b"
+    r"|\bsubprocess exited with\b|\b[Ss]ee (?:the )?(?:stack trace for|root cause above)\b"
 )
 FOLDED = 1 << 16  # characters of a traceback within a string
 

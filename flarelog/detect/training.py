@@ -68,7 +68,11 @@ SIGNATURES = (
         Level.ERROR,
         ("nan", "NaN"),
         r"[Ll]oss['\"]?(?: returned in .training_step.)?\s{0,4}(?:is|=|:|to)?\s{0,4}(?:tensor\()?(?P<value>nan|NaN)\b"
-        r"|\b(?:NaN|nan|NaNs|nans)(?:/[Ii]nf| or [Ii]nf)? (?:loss\b|(?:detected|found|encountered).{0,40}?[Ll]oss)",
+        r"|\b(?:NaN|nan|NaNs|nans)(?:/[Ii]nf| or [Ii]nf)? (?:loss\b|(?:detected|found|encountered).{0,40}?[Ll]oss)"
+        # By other names: those of its parts, and the letter that papers give it.
+        r"|\b[Ll]oss_\w{1,40}['\"]?\s{0,2}[:=]?\s{0,2}(?:tensor\()?(?P<part>nan|NaN)\b"
+        r"|(?<![\w.])(?:(?:avg|mean|train|total|batch|epoch)_)?(?:L|nll|NLL|elbo|ELBO|cost|objective|mse|MSE)['\"]?\s{0,2}[:=]\s{0,2}"
+        r"(?P<named>nan|NaN)\b|\b[Nn]on-?finite loss\b.{0,80}?\b(?:nan|NaN)\b",
         "The loss is not a number: from here on the model learns nothing.",
         "Go back to an earlier checkpoint; lower the learning rate, clip gradients, check the data and fp16.",
     ),

@@ -141,7 +141,7 @@ def test_memory_has_a_bound() -> None:
         pytest.param(
             "2026-11-20 08:12:03 WARNING retrying\nTraceback (most recent call last):\n"
             '  File "a", line 1, in b\nOSError: busy\n',
-            "symptom",
+            "fallback",
             id="a-warning",
         ),
         pytest.param(
@@ -240,13 +240,31 @@ def test_tracebacks_of_a_containers_two_streams_are_two() -> None:
     assert [each.text for each in found] == ["stdoutError: bad batch", "stderrError: bad batch"]
 
 
+def test_an_exception_that_points_to_another_one_is_a_symptom_of_it() -> None:
+    raised = 'Traceback (most recent call last):\n  File "a", line 1, in b\n'
+    text = f"{raised}ValueError: unsupported head size\n{raised}RuntimeError: no engine. See root cause above.\n"
+    found = judged(searched(text.encode()))
+    assert [(each.facts["exception"], each.role) for each in found] == [
+        ("ValueError", "root"),
+        ("RuntimeError", "symptom"),
+    ]
+
+
+def test_lines_of_a_traceback_whose_beginning_is_missing_are_no_findings() -> None:
+    text = (
+        'ERROR 12-04 11:31:15 [core.py:843]   File "/v/vllm/core.py", line 747, in failed to\n'
+        "(APIServer pid=811)     raise RuntimeError('Engine failed. '\n"
+    )
+    assert searched(text.encode()) == []
+
+
 def test_what_stands_before_a_traceback_and_behind_it_is_of_its_stream() -> None:
     """Whether the program goes on is said by who raised it."""
     warned = [("stderr", "WARNING write failed, retrying"), ("stdout", "step 1"), *(("stderr", one) for one in TRACE)]
     for behind, role in (("stderr", "symptom"), ("stdout", "root")):
         said = [("stderr", one) for one in TRACE] + [(behind, "INFO retrying"), ("stderr", "bye")]
         assert [each.role for each in searched(in_container(said, "cri"))] == [role]
-    assert [each.role for each in searched(in_container(warned, "cri"))] == ["symptom"]
+    assert [each.role for each in searched(in_container(warned, "cri"))] == ["fallback"]
     other = [("stdout", text) if text.startswith("W") else (of, text) for of, text in warned]
     assert [each.role for each in searched(in_container(other, "cri"))] == ["root"]
 

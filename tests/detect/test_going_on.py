@@ -19,6 +19,7 @@ from flarelog.detect.going_on import (
     is_well_again,
     shape_of,
     shows,
+    starts_shell,
 )
 from flarelog.model import StreamInfo
 from flarelog.viewers.findings import drawn
@@ -111,6 +112,11 @@ RAISED = "ERROR app: ValueError: two shards overlap\n"
 FULL = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
 DOWN = "[811.1] mlx5_core 0000:3b:00.0 ib0: Link down\n"
 NAN = "epoch 3 loss nan\n"
+DENIED = "cp: cannot create regular file 'a': Permission denied\n"
+DENIED_IN_PYTHON = (
+    'Traceback (most recent call last):\n  File "a", line 1, in b\n'
+    "PermissionError: [Errno 13] Permission denied: 'a'\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +128,10 @@ NAN = "epoch 3 loss nan\n"
         pytest.param(REFUSED + "step 5\n" * (ON_LINKS - 1), ["root"], id="a-connection-and-few-lines"),
         pytest.param(REFUSED + "step 5\n" * ON_LINKS, ["symptom"], id="a-connection-and-more"),
         pytest.param(FULL + "step 5\n" * 99, ["root"], id="a-cause-by-itself"),
+        pytest.param(DENIED + "step 5\n" * (ON - 1), ["root"], id="a-denied-file-and-few-lines"),
+        pytest.param(DENIED + "step 5\n" * ON, ["symptom"], id="a-denied-file-and-more"),
+        pytest.param(DENIED_IN_PYTHON + "step 5\n" * 99, ["root"], id="a-denied-file-of-a-traceback"),
+        pytest.param(DENIED_IN_PYTHON + "[INFO] BUILD SUCCESS\n", ["symptom"], id="which-ends-well"),
         pytest.param(NAN + "epoch 4 loss 0.3\n" * ON, ["symptom"], id="a-loss-that-is-a-number-again"),
         pytest.param(NAN * 9, ["root"], id="a-loss-that-stays"),
         pytest.param("a 12 b\nvalue 7 here\n" + ERROR + "value 8 here\n", ["symptom"], id="the-routine"),
@@ -297,6 +307,10 @@ def test_a_log_that_goes_on_long_behind_it_went_on() -> None:
         'reason:"Started"object="',
         'reason:"Started""involvedObject":{"name":',
         "using the previous a ",
+        "1 0.5 ",
+        "1" + " 0.5" * 40 + " ",
+        "/profile.d/a",
+        ".rc: line 1",
         "trying ",
     ],
 )
@@ -304,5 +318,9 @@ def test_a_hostile_line_takes_a_bounded_time(part: str) -> None:
     text = (part * LOOKED)[:LOOKED]
     begin = time.process_time()
     shows(text), gets_over(text), ended_well(text), does_without(text, 0), ends_well(text), shape_of(text)
-    is_well_again(text, text), [is_back(text, name, "") for name in ("k8s.volume", "checkpoint.corrupt", "ray.oom")]
+    (
+        starts_shell(text),
+        is_well_again(text, text),
+        [is_back(text, name, "") for name in ("k8s.volume", "checkpoint.corrupt", "ray.oom")],
+    )
     assert time.process_time() - begin < 0.25

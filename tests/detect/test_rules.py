@@ -33,6 +33,12 @@ def test_a_rule_finds_its_lines_and_their_facts() -> None:
     assert (found[0].role, found[0].meaning, found[0].action) == ("root", "The storage is slow.", "Look at it.")
 
 
+def test_a_fallback_of_ones_own_is_a_symptom_where_the_program_goes_on() -> None:
+    table = more(Table(), '[[rule]]\nid = "mine"\nliteral = "a bump"\nrole = "fallback"\n', "rules.toml")
+    assert [each.role for each in searched(b"a bump\n", table)] == ["fallback"]
+    assert [each.role for each in searched(b"a bump\nstep 5 loss 0.3\n", table)] == ["symptom"]
+
+
 def test_a_rule_comes_before_flarelogs_own() -> None:
     rules = '[[rule]]\nid = "mine"\nliteral = "out of memory"\n'
     found = searched(b"RuntimeError: CUDA out of memory\n", more(Table(), rules, "rules.toml"))
