@@ -129,9 +129,7 @@ def test_a_log_makes_no_more_output_than_its_size_allows() -> None:
 
 
 def test_rows_that_a_cursor_has_left_are_final_when_they_hold_too_much() -> None:
-    """Each of the two rows has more than half of the limit: the second begins a new page, and the cursor's home is
-    there.
-    """
+    """Each of the two rows has more than half of the limit: the second begins a new page, with the cursor's home."""
     row = HELD // 4 + 1  # cells, each of one character
     found = texts(b"\n" * 9 + b"\x1b[H" + b"A" * row + b"\x1b[B\r" + b"B" * row + b"\x1b[B\r\x1b[HZ\n")
     assert "A" * row in found
