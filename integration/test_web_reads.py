@@ -1,4 +1,4 @@
-"""The page's server over HTTP: what a browser is shown of runs and logs, live and at any place."""
+"""The page's server over HTTP: its answers about runs and logs, live and at any place."""
 
 from __future__ import annotations
 
