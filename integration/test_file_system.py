@@ -22,7 +22,7 @@ from integration.harness.places import FLARELOG, LOG, RUN, SITE, Place, Receiver
 from tests.often import table
 
 NOBODY = 65534
-# The process changes its user by itself: nobody may be unable to read the interpreter, which may be in a user's home.
+# The process changes its user by itself: the user nobody may be unable to read an interpreter in a user's home.
 AS_NOBODY = (
     *(sys.executable, "-c"),
     "import os, sys, encodings.idna, grpc._utilities, zoneinfo\n"

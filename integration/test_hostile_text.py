@@ -149,7 +149,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor", "--site", SITE),
     "doctor-json": ("doctor", "--site", SITE, "-o", "json"),
 }
-TWINS = ("streams-json", "status-json", "runs-json", "logs-json", "logs-time", "doctor-json")  # they ask as others do
+TWINS = ("streams-json", "status-json", "runs-json", "logs-json", "logs-time", "doctor-json")  # same requests as others
 ENDLESS = {"follow": ("follow", RUN), "watch": ("status", RUN, "--watch", "--interval", "0.2")}
 
 

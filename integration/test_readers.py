@@ -217,7 +217,7 @@ def test_a_read_that_goes_on_ends_with_a_sentence_when_its_token_is_revoked(
     until(lambda: bytes(wall.got) == bytes(hall.got) == DATA * 2, "both have read everything")
     listed = place.call("token", "list", "--store", "store", "--json").records()
     (id,) = [record["id"] for record in listed if record["name"] == "wall"]
-    receiver.program.says("token made", 2)  # what comes and goes between two looks is not seen
+    receiver.program.says("token made", 2)  # a look misses shorter-lived tokens
     assert place.call("token", "revoke", id, "--store", "store").process.returncode == 0
     ended = wall.ended()
     assert isinstance(ended, NotAllowed)

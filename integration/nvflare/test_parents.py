@@ -105,7 +105,7 @@ def test_a_jobs_logs_are_there_while_it_runs_and_whole_in_its_workspace_afterwar
     holds(running, job)
     assert troubles(running, job) == []
     assert not [name for name in os.listdir(running.storage(job)) if "LOG" in name]  # nothing is filed twice
-    with zipfile.ZipFile(running.storage(job) / "workspace") as archive:  # and the server's own process is a site's
+    with zipfile.ZipFile(running.storage(job) / "workspace") as archive:  # the server's process is a site, too
         own = archive.read("log.txt")
     until(lambda: running.stored(job, "server") == own, "the server's own log is there")
     assert own.count(b"\n") > 10
@@ -270,7 +270,7 @@ def test_what_the_server_holds_can_be_shown_verified_and_downloaded(running: Pro
 
 
 def test_a_site_that_does_not_allow_it_streams_nothing_and_says_so_once(running: Project) -> None:
-    before = (running.kit("site-2") / "log.txt").read_text().count("flarelog sends no logs")  # it is said at its start
+    before = (running.kit("site-2") / "log.txt").read_text().count("flarelog sends no logs")  # logged at the start
     with other(running, "site-2", site(), allowed=False):
         for _ in range(2):
             job = running.submit(running.job())

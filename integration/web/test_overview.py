@@ -125,7 +125,7 @@ def test_the_newest_wish_for_an_error_wins(tab: Tab) -> None:
     (route,) = waiting
     line = json.dumps({"rows": [[0, 0, 6, "short", 4]], "from": 0, "to": 6, "committed": 6})
     route.fulfill(body=line, content_type="application/json")
-    page.evaluate("fetch('/api/me').then((answer) => answer.text())")  # whose answer comes behind that one
+    page.evaluate("fetch('/api/me').then((answer) => answer.text())")  # answered after the other request
     expect(page).to_have_url(address)
 
 

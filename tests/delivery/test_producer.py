@@ -446,7 +446,7 @@ def test_options_that_make_no_sense(options: dict[str, Any], sentence: str) -> N
         DeliveryOptions(**options)
 
 
-# --- what the receiver can take
+# --- the receiver's capacity
 
 
 def test_the_receiver_says_how_much_may_be_on_its_way() -> None:

@@ -170,7 +170,7 @@ class ReceivingEnd:
             call.session.refuse(error)
 
     def commit(self, call: Call) -> None:
-        """Make durable what *call* brought, and acknowledge it."""
+        """Make the bytes of *call* durable, and acknowledge them."""
         if call.over or call.session is None or not call.dirty:
             return
         call.dirty = False

@@ -102,7 +102,7 @@ def test_a_receiver_that_comes_back_with_an_older_copy_is_filled_up_again(old: i
 
 def test_bytes_that_a_receiver_lost_are_counted() -> None:
     joined = link(faults={21: Fault(Kind.RESTORE, 99)}).run()
-    assert 0 < joined.producer.went_backwards <= joined.appended - len(SOURCE)  # the rest was not acknowledged yet
+    assert 0 < joined.producer.went_backwards <= joined.appended - len(SOURCE)  # the others were not acknowledged
 
 
 @pytest.mark.parametrize("index", [3, 10, 20, 30])

@@ -1,4 +1,4 @@
-"""A worker that is silent for long hangs, unless the whole machine was suspended."""
+"""A worker that is silent for long counts as hung, unless all are silent, as on a suspended machine."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_what_is_not_there_and_what_cannot_be_named(tmp_path: Path) -> None:
         for run, site in (("../run-1", ""), ("run-1", ".."), ("", "")):
             with pytest.raises(InvalidName):
                 await server.removals.remove(run, site)
-        assert await pushed(server, OPEN, CHUNK, END) == [Code.OK, Code.OK, Code.SEALED]  # nothing is held back
+        assert await pushed(server, OPEN, CHUNK, END) == [Code.OK, Code.OK, Code.SEALED]  # no refused removal bars it
 
     play(tmp_path, act)
 

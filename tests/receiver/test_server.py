@@ -188,7 +188,7 @@ def test_a_stream_whose_end_fails_is_none_of_the_receivers_any_more(
             server, call = Server(store, ServerOptions(max_streams=1)), Call([OPEN, CHUNK])
             await server.push(None, call)
             assert not len(server.sessions)
-            server.quota.opens(StreamId("run-1", "site-1", "other.txt"))  # there is room for one
+            server.quota.opens(StreamId("run-1", "site-1", "other.txt"))  # raises Full if the old one counts
             return call.replies
 
     replies = asyncio.run(go())

@@ -209,7 +209,7 @@ def test_what_was_told_of_its_writers_is_forgotten_when_bytes_come(receiver: Rec
 def test_what_was_told_before_the_latest_byte_makes_no_log_hung(receiver: Receiver) -> None:
     receiver.states.opened(STREAM, PRODUCER)
     receiver.states.took(STREAM, 5)
-    receiver.states.news(STREAM, PRODUCER, News(0, 5, Activity(1, 0.0, 3600.0)))  # it was on its way with the byte
+    receiver.states.news(STREAM, PRODUCER, News(0, 5, Activity(1, 0.0, 3600.0)))  # sent before the byte arrived
     receiver.later(20)
     receiver.states.heard(STREAM, PRODUCER)
     assert receiver.called().phase is Phase.QUIET

@@ -107,7 +107,7 @@ def test_other_encodings_are_read_as_utf8(case: dict[str, Any]) -> None:
     assert [text for _, text in rendered(data)] == case["expected"]["lines"]
 
 
-# --- what runtimes wrote
+# --- samples of runtimes
 
 
 def sample(name: str) -> bytes:

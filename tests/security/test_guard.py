@@ -1,4 +1,4 @@
-"""Who may come in at which port, how refusals are reported, and when a call in progress has to end."""
+"""Access at each port, the reports of refusals, and the end of calls whose permission has gone."""
 
 from __future__ import annotations
 

@@ -525,7 +525,7 @@ def test_a_log_and_a_log_below_it_cannot_both_be_kept(tmp_path: Path, first: str
             assert await store.last_offset(other) is None
             assert [info.stream async for info in store.list()] == [one]
             assert await read(store, stream=one) == DATA
-            assert store.open_streams("run-1") == [one], refused  # which keeps all that opening it had
+            assert store.open_streams("run-1") == [one], refused  # its traceback holds the open's objects
 
     run(go())
 

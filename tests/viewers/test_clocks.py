@@ -101,7 +101,7 @@ def test_lines_are_put_in_the_order_of_the_receivers_clock() -> None:
         (Choice(), (), Arrived()),
         (Choice(since=2000 * SECOND), (2_000_000, 0, 2_000_000 - 1000 * LATE), Arrived(since=7)),
         (Choice(until=2000 * SECOND), (0, 2_000_000, 0), Arrived(until=8)),
-        (Choice(since=9000 * SECOND), (9_000_000, 0, 9_000_000 - 1000 * LATE), Arrived(since=7)),  # all came before it
+        (Choice(since=9000 * SECOND), (9_000_000, 0, 9_000_000 - 1000 * LATE), Arrived(since=7)),  # all came earlier
         (Choice(until=9000 * SECOND), (), Arrived()),  # no upper bound: that time is in the future
         (
             Choice(since=2000 * SECOND, until=9000 * SECOND),

@@ -442,7 +442,7 @@ def test_the_last_lines_of_a_log_that_grows_are_looked_for_in_so_many_bytes_and_
 
     one = b"x" * 5000
     assert starts(one, 3) == [4990, 4960, 4840, 4360, 4200, 4200]
-    lines = b"x" * 5000 + b"".join(b"\n%03d" % n for n in range(300))  # the first ones lie further back
+    lines = b"x" * 5000 + b"".join(b"\n%03d" % n for n in range(300))  # the first lines lie further back
     assert starts(lines, 300)[-2:] == [5400, 5401]
     assert starts(b"x" * 500, 3)[-1] == 0
     origin = Held({"a/l": one}, 7)

@@ -168,7 +168,7 @@ def test_a_job_is_received_and_its_end_waits_for_its_logs(site: Path, tmp_path: 
     def at_server() -> FLContext:
         return context(server, process=ProcessType.SERVER_JOB)
 
-    for event in (EventType.ABOUT_TO_START_RUN, EventType.START_RUN, EventType.START_RUN):  # harmless when repeated
+    for event in (EventType.ABOUT_TO_START_RUN, EventType.START_RUN, EventType.START_RUN):  # harmless if repeated
         fire(receiver, event, at_server())
     logging.root.warning("one")
     for _ in range(2):

@@ -176,7 +176,7 @@ def test_very_many_files_wait_for_the_record(crowd: Site, opened: list[str]) -> 
     crowd.discovery.await_record(True)
     crowd.look()
     assert (opened, crowd.discovery.held_up) == ([], True)
-    assert crowd.discovery.starts() == {"1:2:3": ("log.txt", 7)}  # a checkpoint is not to forget what was not seen yet
+    assert crowd.discovery.starts() == {"1:2:3": ("log.txt", 7)}  # files that were not looked at stay in it
     crowd.discovery.learn([], crowd.now)
     crowd.settle()
     assert crowd.content("log.txt") == everything(CROWD)

@@ -39,7 +39,7 @@ class Racing(LocalStore):
 
 
 async def expire(store: LocalStore, age: float, meanwhile: Callable[[], Awaitable[None]] | None = None) -> list[str]:
-    """The runs of *age* seconds that one look removes. *meanwhile* happens after the look at the first one's files."""
+    """The runs of *age* seconds that one look removes. *meanwhile* is called before each removal."""
     gone = []
 
     async def remove(run: str, was: Extent, why: str) -> None:
