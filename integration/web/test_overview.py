@@ -259,7 +259,7 @@ def test_a_page_without_sites_says_why(tab: Tab) -> None:
     page = tab.open("/run/none")
     expect(page.get_by_role("alert")).to_contain_text("has no run none")
     expect(page.get_by_role("table")).to_be_hidden()
-    tab.complaints.clear()  # the answer 404
+    tab.complaints.clear()  # of the answer 404
     tab.open("/run/run-1").get_by_role("searchbox", name="Show sites that contain").fill("nowhere")
     expect(page.get_by_text("No site matches.")).to_be_visible()
 
