@@ -1,4 +1,4 @@
-"""What pytest is told of the tests with real processes."""
+"""Setup of pytest for the tests with real processes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from integration.harness.places import Place, new_place, nursery  # noqa: E402  
 
 
 def pytest_configure() -> None:
-    """Under nohup, or behind a shell's &, signals are ignored, which children inherit. A handler is not inherited."""
+    """Reset ignored signals. Under nohup or a shell's & signals are ignored, and children inherit that,
+    but no handler.
+    """
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first, one after the other: the sweep plays in several processes by itself."""
+    """Start the slowest tests first. The sweep runs in several processes by itself."""
     items.sort(key=lambda item: item.path.name != "test_kill_sweep.py")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the processes of a failed test said."""
+    """Show the output of a failed test's processes."""
     report = yield
     if report.failed and report.when != "teardown":
         places = [place for place in getattr(item, "funcargs", {}).values() if isinstance(place, Place)]

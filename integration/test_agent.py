@@ -1,4 +1,6 @@
-"""One agent for all runs of a site: they begin and end by themselves, share a connection, and none holds another."""
+"""One agent for all runs of a site: runs begin and end by themselves, share a connection, and do not
+delay each other.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import pytest
 
 from integration.harness.places import SITE, Place, Program, Receiver, free_address, noise, until
 
-LATE = 45.0  # seconds after which a run that is over is sealed at the latest, on a machine that is loaded
+LATE = 45.0  # the latest time, on a loaded machine, after which a finished run is sealed, in seconds
 
 
 def agent(place: Place, receiver: Receiver | str, *args: str) -> Program:
@@ -19,7 +21,7 @@ def agent(place: Place, receiver: Receiver | str, *args: str) -> Program:
 
 
 def wrote(place: Place, run: str, data: bytes, log: str = "log.txt") -> bytes:
-    """What the log holds now."""
+    """Append to the log; return its whole content."""
     path = place.root / run / log
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "ab") as file:
@@ -34,7 +36,7 @@ def sealed(receiver: Receiver, run: str, data: bytes, log: str = "log.txt") -> N
 
 
 def connections(program: Program, address: str) -> int:
-    """How many of its sockets lead to *address*."""
+    """The number of the program's sockets that are connected to *address*."""
     port = f"{int(address.rpartition(':')[2]):04X}"
     mine = {os.readlink(path) for path in Path(f"/proc/{program.process.pid}/fd").iterdir() if path.is_symlink()}
     rows = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
@@ -65,7 +67,7 @@ def test_runs_begin_and_end_by_themselves_over_one_connection(place: Place) -> N
 
 @pytest.mark.soak
 def test_a_log_of_a_resumed_run_that_grows_after_another_one_is_sent(place: Place) -> None:
-    """The run is resumed by its first byte, when the receiver has all of the other log."""
+    """The run's first new byte resumes it, when the receiver has all of the other log."""
     receiver = place.serve()
     program = agent(place, receiver, "--idle", "3")
     wrote(place, "job", b"one\n", "rank-0.log")
@@ -112,7 +114,7 @@ def test_its_own_state_is_no_run_of_an_agent(place: Place) -> None:
 
 
 def test_once_sends_all_runs_that_there_are(place: Place) -> None:
-    """More of them than go over one connection at the same time."""
+    """There are more runs than one connection carries at a time."""
     receiver = place.serve()
     logs = {f"job-{n}": wrote(place, f"job-{n}", noise(1000, n)) for n in range(200)}
     assert agent(place, receiver, "--once").ends(120.0) == 0
@@ -131,7 +133,7 @@ def test_a_run_of_which_a_directory_is_closed_is_not_said_to_be_whole(place: Pla
     wrote(place, "job-1", b"secret\n", "closed/log.txt")
     wrote(place, "job-2", b"secret\n", "closed/log.txt")
     for run in ("job-1", "job-2"):
-        (place.root / run / "closed").chmod(0o600)  # its names may be read
+        (place.root / run / "closed").chmod(0o600)  # its names may be listed
     program = place.start(
         *("agent", "--receiver", receiver.address, "--site", SITE, "--root", str(place.root), "--once"), plain=True
     )
@@ -175,7 +177,7 @@ def test_a_run_that_a_newer_sidecar_sends_is_left_to_it_and_the_others_go_on(pla
 
 
 def test_sigterm_sends_what_is_there(place: Place) -> None:
-    """A backlog of old runs, a run that begins right before it, and a byte of one that was over."""
+    """There are a backlog of old runs, a run that begins right before the signal, and a new byte of a finished run."""
     receiver = place.serve()
     logs = {f"old-{n}": wrote(place, f"old-{n}", noise(500, n)) for n in range(60)}
     for run in logs:

@@ -1,7 +1,7 @@
-"""Bad input: one sentence on stderr, an exit code, and nothing lost.
+"""Bad input: one sentence on stderr, an exit code, and no loss.
 
 The exit codes are 0 ok, 1 failed, 2 usage, 3 not found, 4 cannot connect, 5 not allowed, 6 ended with gaps, 7 timeout
-and 78 configuration. What a broken producer may say to a receiver is said here message by message, over gRPC.
+and 78 configuration. A broken producer's messages are sent one by one over gRPC.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ DATA = lines(100)
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Receiver]:
-    """One receiver that many bad producers talk to, and that must live through all of them."""
+    """One receiver for many bad producers, all of which it must survive."""
     with new_place() as place:
         yield place.serve("--durability", "memory")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def patient(served: Receiver) -> Iterator[tuple[list[Program], list[list[pb.Reply]]]]:
-    """What takes its time by design, while the other tests run: commands that look for a receiver where none is, and
-    the replies to a producer that says nothing.
+    """Slow cases that run beside the other tests: commands without a receiver to connect to, and the replies to a
+    silent producer.
     """
     replies: list[list[pb.Reply]] = []
     silent = threading.Thread(target=lambda: replies.append(push(served.address)), daemon=True)
@@ -122,7 +122,7 @@ def test_a_command_that_cannot_begin_says_why_in_one_sentence(
     place: Place, args: list[str], code: int, says: str
 ) -> None:
     (place.directory / "FILE").write_text("a file")
-    (place.directory / ".lock").touch()  # of the store that some of them name
+    (place.directory / ".lock").touch()  # marks the store that some of the commands name
     (place.directory / "LOOP").symlink_to("LOOP")
     program = place.start(*args)
     assert (program.ends(), program.printed) == (code, ""), program.talk()
@@ -134,7 +134,7 @@ LONG = "x" * 129
 
 
 def mark_of(kind: str, *usual: str) -> Any:
-    """The mark of a kind of name, whose rule has tests without processes as well."""
+    """The mark of a kind of name: its rule is also tested without processes."""
     return () if kind in usual else pytest.mark.soak
 
 
@@ -206,7 +206,7 @@ def test_a_run_that_the_receiver_does_not_know_is_not_found(served: Receiver, pl
     assert "run-unknown" in program.sentence()
 
 
-# --- where things are
+# --- addresses and paths
 
 
 def test_a_port_that_is_in_use_is_said(place: Place, served: Receiver) -> None:
@@ -224,7 +224,7 @@ def test_a_second_receiver_on_the_same_store_is_refused_and_the_first_goes_on(pl
     assert place.once(receiver).ends() == 0
     receiver.holds(DATA)
     receiver.program.kill()
-    receiver = place.serve(store=receiver.store)  # the lock of one that was killed is none
+    receiver = place.serve(store=receiver.store)  # a killed receiver holds no lock
     receiver.holds(DATA)
 
 
@@ -263,7 +263,7 @@ def test_somebody_else_at_the_address_is_no_receiver(place: Place) -> None:
         listener.listen()
         sidecar = place.sidecar(
             f"127.0.0.1:{listener.getsockname()[1]}", "--once", "--drain-timeout", "3"
-        )  # who accepts and says nothing
+        )  # it accepts and stays silent
         assert sidecar.ends() == 4
         sidecar.sentence()
 
@@ -289,7 +289,7 @@ def test_a_reader_of_a_web_server_ends_at_once(place: Place, command: tuple[str,
     assert reader.ends() == 4
     why = "the program at this port does not speak gRPC: check the port"
     assert reader.said.splitlines() == [f"flarelog: no connection to {address}: {why}"]
-    assert took < 5, took  # 12 s when it was asked again and again
+    assert took < 5, took  # 12 s if it retried
 
 
 def test_a_root_that_does_not_exist_ends_once_with_3(place: Place) -> None:
@@ -310,7 +310,7 @@ def test_a_pattern_that_no_file_matches_is_said_once_and_once_ends_with_3(place:
     assert (once.said.count(sentence), once.said.count("WARNING")) == (1, 1)
     waiting = place.sidecar(receiver, "--include", "nope*")
     until(lambda: "which leaves out 2 files" in waiting.said, "the warning")
-    append(place.root / "nope.log", DATA)  # it waits for one
+    append(place.root / "nope.log", DATA)  # the sidecar waits for a file
     until(lambda: "nope.log: sending" in waiting.said, "the log that came later")
     assert (waiting.stop(), waiting.said.count("leaves out")) == (0, 1)
 
@@ -422,7 +422,7 @@ def test_a_file_that_is_known_and_got_a_name_that_is_no_text_is_sent_to_its_end(
     app, odd = place.root / "app.log", os.fsencode(place.root) + b"/app.log.\xe9"
     append(app, DATA)
     address, state = free_address(), place.directory / "state"
-    sidecar = place.sidecar(address, "--state", str(state))  # it meets the file, and reaches nobody
+    sidecar = place.sidecar(address, "--state", str(state))  # the sidecar meets the file, and reaches no receiver
     until(lambda: b"app.log" in b"".join(path.read_bytes() for path in state.glob("*.json")), "a checkpoint")
     sidecar.kill()
     os.rename(app, odd)
@@ -475,7 +475,7 @@ def test_a_log_where_the_store_has_a_directory_is_refused_and_the_others_go_on(p
     receiver.holds(DATA, "rank/x.log")
 
 
-# --- what a broken producer says
+# --- messages of a broken producer
 
 
 def opening(log: str = LOG, run: str = RUN, site: str = SITE, major: int = 1, producer: bytes = b"") -> bytes:
@@ -487,7 +487,7 @@ def opening(log: str = LOG, run: str = RUN, site: str = SITE, major: int = 1, pr
 
 
 def chunk(offset: int, data: bytes, before: bytes = b"", digest: int | None = None) -> bytes:
-    """*data* at *offset*; *before* is what the stream holds already."""
+    """*data* at *offset*; *before*: the bytes that the stream holds already."""
     message = pb.PushRequest()
     message.chunk.offset, message.chunk.data = offset, data
     message.chunk.digest = zlib.crc32(before + data) if digest is None else digest
@@ -509,7 +509,7 @@ def gap(index: int, offset: int, before: bytes, reason: str = "test") -> bytes:
 
 
 def push(address: str, *messages: bytes) -> list[pb.Reply]:
-    """Say *messages* and nothing more, and return all replies; the call is ended by the receiver, or after SEALED."""
+    """Send only *messages*, and return all replies; the receiver ends the call, or the test does after SEALED."""
     waiting: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     for message in messages:
         waiting.put(message)
@@ -521,7 +521,7 @@ def push(address: str, *messages: bytes) -> list[pb.Reply]:
 
 
 def ask(address: str, method: str, request: bytes) -> list[bytes]:
-    """All answers to one call with one message."""
+    """All responses to one call with one message."""
     with grpc.insecure_channel(address) as channel:
         call: Any = channel.unary_stream(f"/{method}")
         return list(call(request, timeout=60.0))
@@ -533,7 +533,7 @@ def status(error: Any) -> grpc.StatusCode:
 
 
 def goes_on(receiver: Receiver, log: str, before: bytes = b"") -> None:
-    """The receiver takes what a sane producer then sends to the same stream, and to another."""
+    """Assert that the receiver accepts an honest producer afterwards, on the same stream and on another."""
     for name, held in ((log, before), (f"{log}.other", b"")):
         whole = held + DATA
         replies = push(
@@ -581,7 +581,7 @@ def test_a_bad_message_is_answered_and_the_stream_goes_on_from_what_is_held(
 
 
 def test_the_last_reply_is_never_lost(served: Receiver) -> None:
-    # It comes right behind the acknowledgement of the chunk before it, which may be under way still.
+    # The last reply follows the chunk's acknowledgement at once, which may still be in flight.
     for number in range(60):
         log = f"last-{number}.log"
         sealed = push(served.address, opening(log), chunk(0, DATA), finish(len(DATA), zlib.crc32(DATA)))
@@ -688,7 +688,7 @@ def test_a_stream_that_is_not_there_cannot_be_read(served: Receiver) -> None:
     assert status(caught.value) is grpc.StatusCode.NOT_FOUND
 
 
-# --- what took its time
+# --- the slow cases
 
 
 def test_a_receiver_that_is_not_there_cannot_be_asked(patient: tuple[list[Program], object]) -> None:
@@ -744,7 +744,7 @@ def test_the_ready_file_appears_whole_and_connections_are_taken_then(place: Plac
     assert found is not None
     with socket.create_connection(("127.0.0.1", int(found[1])), 5.0):
         pass
-    assert [path.name for path in place.directory.glob("*ready*")] == ["ready"]  # nothing is left beside it
+    assert [path.name for path in place.directory.glob("*ready*")] == ["ready"]  # no temporary file is left
     assert program.stop() == 0
 
 
@@ -753,7 +753,7 @@ def test_a_start_that_fails_leaves_no_ready_file(place: Place, taken: str) -> No
     receiver = place.serve()
     ready = place.directory / "ready"
     for name in (ready, place.directory / "ready.reader"):
-        name.write_text("127.0.0.1:1\n")  # of a receiver that was killed
+        name.write_text("127.0.0.1:1\n")  # of a killed receiver
     store = receiver.store if taken == "store" else place.directory / "other"
     listen = receiver.address if taken == "port" else "127.0.0.1:0" if taken == "store" else "nowhere"
     done = place.call("serve", "--store", str(store), "--listen", listen, "--ready-file", str(ready))
@@ -817,7 +817,7 @@ FULL = 'exec "$@" {}/dev/full'
     ],
 )
 def test_a_command_whose_output_goes_to_a_full_disk_says_so(place: Place, command: tuple[str, ...]) -> None:
-    (place.directory / ".lock").touch()  # by which a store is known
+    (place.directory / ".lock").touch()  # marks the directory as a store
     program = place.call(*command, plain=("bash", "-c", FULL.format(">"), "-", *FLARELOG))
     assert (program.ends(), program.said) == (1, "flarelog: cannot write: No space left on device\n")
 
@@ -920,6 +920,6 @@ def test_a_compressed_message_is_refused_before_it_is_unpacked(served: Receiver)
         call = method(iter([bytes(100 << 20)]), timeout=30.0)
         with pytest.raises(grpc.RpcError) as caught:
             next(call)
-    # Newer clients end the call themselves, for want of a form that the receiver takes.
+    # Newer clients end the call themselves, because they share no encoding with the receiver.
     assert status(caught.value) in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INTERNAL)
     goes_on(served, "packed.log")

@@ -1,4 +1,4 @@
-"""The bench itself, with sizes that say nothing: it starts, measures, and keeps a result that can be read."""
+"""The bench itself, with sizes too small to measure anything: it starts, runs, and keeps a readable result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One hostile log keeps no other site's lines from being shown, in ``follow`` and ``logs`` of real processes."""
+"""One hostile log delays no other site's lines in ``follow`` and ``logs`` of real processes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 
 from integration.harness.places import RUN, Place, Receiver, append, until
 
-HOSTILE = b"\x1b[2Jx\x1b[64;1024Hy\x1b[1;1H\a\n\b\n" * 100_000  # some MB, of which each costs what it may
+HOSTILE = b"\x1b[2Jx\x1b[64;1024Hy\x1b[1;1H\a\n\b\n" * 100_000  # some MB, each as expensive to draw as the limit allows
 LINES = 40
-IN_TIME = 5.0  # seconds, on a machine that is loaded; all that is hostile takes longer than that to draw
+IN_TIME = 5.0  # seconds on a loaded machine; all of the hostile log takes longer to draw
 
 
 class Shown:
-    """What a program prints, of which only what is new is read: it is much."""
+    """A program's output, read only where it is new, because it is large."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._at, self._rest = path, 0, b""
 
     def has(self, wanted: bytes) -> Callable[[], bool]:
-        """Whether *wanted* came behind what was waited for before."""
+        """A condition: whether *wanted* came after the last match."""
 
         def look() -> bool:
             with open(self._path, "rb") as file:
@@ -39,7 +39,7 @@ class Shown:
 
 
 def two_sites(place: Place) -> Receiver:
-    """A receiver, to which a hostile site and an honest one send."""
+    """A receiver with logs of a hostile and an honest site."""
     receiver = place.serve()
     for site, data in (("honest", b"honest line begin\n"), ("mallory", HOSTILE)):
         root = place.directory / site
@@ -64,7 +64,7 @@ def test_who_follows_sees_the_other_sites_lines_while_a_hostile_log_takes_its_ti
         until(shown.has(b"honest line %d\n" % number), f"line {number} is shown", 60.0)
         late.append(time.monotonic() - began)
     print(f"lines were late by {sorted(late)[LINES // 2]:.2f} s in the middle, {max(late):.2f} s at most")
-    assert "mallory/log.txt" in follower.printed  # it gets its share as well
+    assert "mallory/log.txt" in follower.printed  # the hostile log gets its share, too
     assert sorted(late)[LINES // 2] < IN_TIME, late
     follower.tell(signal.SIGINT)
     follower.ends()

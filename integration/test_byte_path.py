@@ -1,7 +1,7 @@
 """The byte path with real processes: every byte that a site writes is stored once, in order, and sealed.
 
-Each test ends with what both ends must agree on (``Receiver.holds``): the file in the store has the SHA-256 of what
-was written, and the streams that ``--store`` and ``--receiver`` show are the same, with its length and digest.
+Each test ends with a check of both ends (``Receiver.holds``): the stored file has the SHA-256 of the written bytes, and
+``--store`` and ``--receiver`` show the same streams, with its length and digest.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DURABILITY = pytest.mark.parametrize("durability", ["disk", pytest.param("memory
 
 @pytest.fixture(scope="module", autouse=True)
 def unannounced() -> Iterator[tuple[Place, Program]]:
-    """A sidecar of a run that nobody announces. It gives up after half a minute, while the other tests run."""
+    """A sidecar of an unannounced run. It gives up after half a minute, while the other tests run."""
     with new_place() as place:
         append(place.log, HEAD)
         receiver = place.serve("--announced-runs-only")
@@ -48,7 +48,7 @@ def unannounced() -> Iterator[tuple[Place, Program]]:
 
 
 def stop(*programs: Program) -> None:
-    """Each of them drains and ends well."""
+    """Stop each program, which must drain and succeed."""
     for program in programs:
         program.heeds_signals()
     for program in programs:
@@ -58,7 +58,7 @@ def stop(*programs: Program) -> None:
 
 
 def quiet(program: Program) -> None:
-    """A CI that greps a site's log for trouble finds none."""
+    """Assert that a CI that greps the program's output for trouble finds none."""
     assert not any(word in program.said for word in ("ERROR", "Traceback", "Exception")), program.said
 
 
@@ -92,7 +92,7 @@ def test_a_renamed_file_keeps_its_tail_and_what_is_written_to_it_later(place: Pl
         append(place.log, NEXT)
         receiver.gets(HEAD + TAIL + AFTER + NEXT)
         late = lines(7, 5000)
-        old.write(late)  # its successor has been begun
+        old.write(late)  # its successor has begun
         receiver.gets(HEAD + TAIL + AFTER + NEXT + late)
     last = append(place.log, lines(9, 6000))
     receiver.gets(HEAD + TAIL + AFTER + NEXT + late + last)
@@ -167,7 +167,7 @@ def test_many_rotations_in_a_row_are_one_stream(place: Place) -> None:
     for rotation in range(12):
         written += append(place.log, lines(50, rotation * 50))
         receiver.gets(written)
-        written += append(place.log, lines(5, rotation * 1000))  # perhaps not read before the file moves
+        written += append(place.log, lines(5, rotation * 1000))  # perhaps unread before the file moves
         for number in range(rotation, 0, -1):
             (place.root / f"app.log.{number}").rename(place.root / f"app.log.{number + 1}")
         place.log.rename(place.root / "app.log.1")
@@ -253,7 +253,7 @@ def test_an_empty_file_is_a_stream_of_no_bytes(place: Place) -> None:
     receiver.holds(b"")
 
 
-# --- where and when
+# --- places and times
 
 
 def test_start_at_end_sends_what_comes_and_new_files_whole(place: Place) -> None:
@@ -384,7 +384,7 @@ def test_the_end_of_the_run_makes_its_sidecars_drain_and_end(place: Place) -> No
 
 
 def test_a_writer_that_outlives_the_end_of_the_run_loses_nothing(place: Place) -> None:
-    """Its log gets a receipt when the run ends, and another one when the writer has gone."""
+    """The log gets a receipt at the run's end, and another one when its writer has gone."""
     receiver = place.serve()
     other = append(place.root / "other.txt", NEXT)
     script = "import os\nwhile data := os.read(0, 65536): os.write(1, data)\n"
@@ -406,7 +406,7 @@ def test_a_writer_that_outlives_the_end_of_the_run_loses_nothing(place: Place) -
     assert sidecar.ends() == 0
     receiver.holds(HEAD + TAIL)
     assert (receiver.store / RUN / SITE / "other.txt").read_bytes() == other
-    assert sidecar.talk().count("other.txt: sealed") == 1  # nobody wrote to it
+    assert sidecar.talk().count("other.txt: sealed") == 1  # no process wrote to it
 
 
 def test_the_end_of_the_run_also_ends_a_sidecar_that_found_no_log(place: Place) -> None:
@@ -422,7 +422,7 @@ def test_sigterm_ends_a_sidecar_whose_root_never_appeared(place: Place) -> None:
     sidecar = place.sidecar(place.serve(), "--drain-timeout", "600", root=place.directory / "none")
     sidecar.says("waiting for it")
     sidecar.tell(signal.SIGTERM)
-    assert sidecar.ends() in (0, 3)  # it need not wait for what the whole run did not bring
+    assert sidecar.ends() in (0, 3)  # a sidecar does not wait for bytes that the whole run did not bring
 
 
 # --- the producer fails
@@ -691,17 +691,17 @@ def test_a_network_that_comes_and_goes_while_logs_rotate_loses_and_repeats_nothi
     quiet(sidecar)
 
 
-# --- what is lost is said
+# --- losses are reported
 
 
 def stalled(place: Place, receiver: Receiver) -> tuple[Program, bytes]:
-    """A sidecar that has read more than its receiver, which stands still, has stored; and what there was to read."""
+    """A sidecar that has read more than its stopped receiver has stored; and all bytes of the log."""
     sidecar = place.sidecar(receiver)
     data = append(place.log, HEAD)
     receiver.gets(HEAD)
     receiver.program.tell(signal.SIGSTOP)
     before = sidecar.bytes_read()
-    sidecar.tell(signal.SIGSTOP)  # so that it sees all of it at once: what is truncated before it was seen is no gap
+    sidecar.tell(signal.SIGSTOP)  # so that it sees all bytes at once: those that are truncated unseen make no gap
     data += append(place.log, noise(40 << 20))
     sidecar.tell(signal.SIGCONT)
     until(lambda: sidecar.bytes_read() > before + (4 << 20), "it reads on, more than one chunk")
@@ -709,7 +709,7 @@ def stalled(place: Place, receiver: Receiver) -> tuple[Program, bytes]:
 
 
 def ended_with_a_gap(receiver: Receiver, sidecar: Program, data: bytes, after: bytes) -> None:
-    """The stream is a beginning of *data*, the rest of which is a gap, and *after*."""
+    """Assert that the stream is a prefix of *data*, a gap for the rest, and *after*."""
     until(lambda: receiver.stored().endswith(after), "what came afterwards arrives")
     assert sidecar.stop() == 6, sidecar.talk()
     stored = receiver.stored()
@@ -750,7 +750,7 @@ def test_what_was_truncated_before_the_receiver_came_is_a_gap(place: Place) -> N
     (gap,) = receiver.holds(NEXT)["gaps"]
     alike = next(
         n for n, (was, became) in enumerate(zip(HEAD, NEXT, strict=False)) if was != became
-    )  # of which nobody can say that they are not the same bytes
+    )  # equal bytes cannot be told apart
     assert (gap["offset"], gap["length"]) == (0, len(HEAD) - alike)
 
 
@@ -770,10 +770,10 @@ def test_a_loss_is_said_once_at_each_end_with_its_log_its_length_and_its_reason(
         assert said.count(f" WARNING {'sidecar' if said == sidecar.said else 'receiver'}: {sentence}") == 1
 
 
-# --- the run that nobody announces
+# --- the unannounced run
 
 
-@pytest.mark.soak  # it waits for a delay that no option can shorten
+@pytest.mark.soak  # waits for a delay that no option can shorten
 def test_a_run_that_is_never_announced_ends_with_one_error(unannounced: tuple[Place, Program]) -> None:
     place, sidecar = unannounced
     assert sidecar.ends(75.0) == 7

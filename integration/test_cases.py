@@ -20,12 +20,12 @@ from flarelog.model import Ended, StreamInfo
 from flarelog.stores.local.journal import replay
 from integration.harness.places import Place, Program, Receiver
 
-WRITTEN = 10.0  # seconds that a case waits for what it has written: a machine that is busy takes as long
+WRITTEN = 10.0  # seconds that a case waits for its bytes: a busy machine may need them
 CASES = Path(__file__).parent.parent / "tests" / "data" / "scenarios.json"
 
 
 def data_of(value: Any) -> bytes:
-    """The bytes that a case describes."""
+    """The bytes that a case's value describes."""
     if isinstance(value, str):
         return value.encode()
     if "b64" in value:
@@ -38,14 +38,14 @@ def data_of(value: Any) -> bytes:
 
 def cases() -> list[Any]:
     found = json.loads(CASES.read_text())
-    return [  # half of them each time: others show each of their kinds as well
+    return [  # half of them in each run: cases of each kind are in both halves
         pytest.param(case, id=f"{case['id']}-{case['name']}", marks=pytest.mark.soak if number % 2 else ())
         for number, case in enumerate(found)
     ]
 
 
 class Stage:
-    """Where one scenario is played."""
+    """The processes and files of one scenario."""
 
     def __init__(self, place: Place, case: dict[str, Any]) -> None:
         self.place = place
@@ -152,13 +152,11 @@ class Stage:
         self.receiver = self.place.serve(store=self.receiver.store, listen=self.receiver.address)
 
     def op_poll(self, ack: bool = True, receiver_kill: str = "") -> None:
-        """Time to see and send everything: until what was written and is to be stored is, and nothing has changed for a
-        while.
-        """
+        """Wait until all expected bytes written so far are stored, and the store has been unchanged for a while."""
         deadline = time.monotonic() + WRITTEN
         while self.sidecar and self.receiver.program.process.poll() is None and self.lacks_any():
             if time.monotonic() > deadline:
-                break  # it comes later in this case
+                break  # this case brings them later
             time.sleep(0.02)
         last, since = self.stored(), time.monotonic()
         while time.monotonic() - since < 0.4:
@@ -170,7 +168,7 @@ class Stage:
             self.receiver.program.process.wait()
 
     def lacks_any(self) -> bool:
-        """Whether what was written is in the store less often than it is to be, at the end, or was written by now."""
+        """Whether a written text is stored less often than it was written, or than the end of the case expects."""
         logs = (path for path in self.receiver.store.rglob("*.log*") if not path.name.startswith("."))
         stored = b"\n".join(path.read_bytes() for path in logs)
         return any(stored.count(data) < min(times, self.wanted.count(data)) for data, times in self.written.items())
@@ -226,14 +224,14 @@ def test_scenario(place: Place, case: dict[str, Any]) -> None:
     }
     got = [entry for entry in stage.generations() if entry[0] not in packed]
     assert sorted(got) == sorted(wanted)
-    for path in {entry[0] for entry in wanted}:  # the generations of one path in their order
+    for path in {entry[0] for entry in wanted}:  # the generations of each path are in order
         assert [entry for entry in got if entry[0] == path] == [entry for entry in wanted if entry[0] == path]
     for path, text in packed.items():
         (raw,) = [data for first, _, data in stage.generations() if first == path]
         assert gzip.decompress(raw).decode() == text
     if "generation ended unseen" in expected.get("report", []):
-        # How much was lost nobody can know: nobody looked between the bytes and their removal. That something may be
-        # missing is said all the same.
+        # The size of the loss is unknown: no look came between the bytes and their removal. A mark tells of the
+        # possible loss all the same.
         marks = [mark for info in stage.infos() for mark in info.marks]
         assert any(isinstance(mark, Ended) and mark.reason == "unseen" for mark in marks)
     else:

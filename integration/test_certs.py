@@ -1,4 +1,4 @@
-"""``flarelog certs`` as people use it, and what gRPC makes of its certificates."""
+"""``flarelog certs`` as users run it, and gRPC's view of its certificates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.often import table
 
 @pytest.fixture
 def ca(place: Place) -> Path:
-    """A CA with certificates, where the commands look for one."""
+    """A CA with certificates, in the commands' default place."""
     directory, now = place.directory / "certs", datetime.now(UTC)
     authority.init(directory, now=now)
     authority.issue_server(directory, ["localhost", "127.0.0.1"], now=now)
@@ -32,7 +32,7 @@ def ca(place: Place) -> Path:
 
 
 def done(program: Program) -> list[str]:
-    """The lines that a command which ended well printed."""
+    """The output lines of a command that succeeded."""
     assert program.ends() == 0, program.talk()
     return program.printed.splitlines()
 
@@ -118,7 +118,7 @@ def test_every_option_names_its_variable(place: Place, command: str) -> None:
 
 
 def test_one_command_waits_for_another_before_it_clears_what_a_dead_one_left(place: Place, ca: Path) -> None:
-    """What the other has half made looks the same."""
+    """The unfinished file of a live command looks the same as that of a dead one."""
     left = ca / ".site-3.key.new"
     left.write_text("half made")
     fd = os.open(ca, os.O_RDONLY)
@@ -135,7 +135,7 @@ def test_one_command_waits_for_another_before_it_clears_what_a_dead_one_left(pla
 
 
 def waits(program: Program) -> bool:
-    """It sleeps in flock(2)."""
+    """Whether the program sleeps in flock(2)."""
     return any(
         line.split()[1] == "->" and int(line.split()[5]) == program.process.pid
         for line in Path("/proc/locks").read_text().splitlines()
@@ -148,11 +148,11 @@ def test_of_many_at_once_each_name_is_issued_once(place: Place, ca: Path) -> Non
     assert not [path for path in ca.iterdir() if path.name.startswith(".")]
 
 
-# --- what gRPC makes of them
+# --- gRPC's view of them
 
 
 class Whoami(grpc.GenericRpcHandler):
-    """Answers any call with who the caller is."""
+    """Answers any call with the caller's identity."""
 
     def __init__(self) -> None:
         self.seen: dict[str, Any] = {}

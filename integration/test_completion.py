@@ -1,4 +1,6 @@
-"""TAB in a real shell: commands, options, runs and sites; and nothing, at once, where nobody answers."""
+"""TAB in a real shell completes commands, options, runs and sites; without a receiver's answer it gives nothing, at
+once.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ PROMPT = b"READY> "
 
 
 class Shell:
-    """A shell at a terminal."""
+    """A shell at a pseudo-terminal."""
 
     def __init__(self, master: int) -> None:
         self._master = master
@@ -35,7 +37,7 @@ class Shell:
         os.write(self._master, text.encode())
 
     def shows(self, wanted: bytes) -> float:
-        """Wait until it shows *wanted* behind what was waited for before; the seconds that it took."""
+        """Wait until the shell shows *wanted* after the last match; return the seconds that it took."""
         began = time.monotonic()
         while wanted not in self.shown:
             left = began + PATIENCE - time.monotonic()
@@ -47,7 +49,7 @@ class Shell:
 
 
 def environment(place: Place, **env: str) -> dict[str, str]:
-    """A user's, with ``flarelog`` on the path."""
+    """A user's environment with ``flarelog`` on the path."""
     binaries = place.directory / "bin"
     binaries.mkdir(exist_ok=True)
     script = binaries / "flarelog"
@@ -63,7 +65,7 @@ def environment(place: Place, **env: str) -> dict[str, str]:
 
 @contextmanager
 def shell(place: Place, *command: str, **env: str) -> Iterator[Shell]:
-    """*command* at a pseudo-terminal, with ``flarelog`` on its path."""
+    """Run *command* at a pseudo-terminal, with ``flarelog`` on its path."""
     master, slave = pty.openpty()
     process = subprocess.Popen(
         command,
@@ -210,7 +212,7 @@ def test_a_receiver_that_does_not_answer_holds_nobody_up(place: Place, receiver:
     began = time.monotonic()
     assert program.ends() == 0
     assert (program.printed.strip(), program.said) == ("", "")
-    assert time.monotonic() - began < 20  # it would wait for ever
+    assert time.monotonic() - began < 20  # without a timeout it would wait for ever
 
 
 @pytest.mark.parametrize("name", ["zsh", "fish"])

@@ -1,8 +1,8 @@
-"""A sidecar is killed while a writer rotates and gzip compresses what was rotated.
+"""A sidecar is killed while a writer rotates its log and gzip compresses the rotated files.
 
-What was written is the judge. Of each generation the log has all bytes, in the order of births, or its beginning and a
-gap as long as the rest. One that was compressed before a byte of it was read is the log of its ``.gz`` file, and no
-other is.
+The judge is the written bytes. The log has all bytes of each generation, in the order of births, or a prefix of them
+and a gap of the rest's length. Only a generation that was compressed before its first byte was read is a log of its
+own, that of the ``.gz`` file.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import pytest
 from integration.harness.places import SITE, Place, Receiver, free_address, until
 
 LOG = "log.txt"
-RATE = 1_000_000  # bytes a second that the receiver takes: a kill meets generations that are sent in part
-LINES = (1, 300, 20_000, 60_000)  # of a generation
+RATE = 1_000_000  # bytes a second of the receiver: low, so that a kill meets partly sent generations
+LINES = (1, 300, 20_000, 60_000)  # lines of a generation
 
 
 @dataclass
 class Writer:
-    """Writes generations that differ in every line, rotates and compresses them as logrotate does."""
+    """Writes generations that differ in every line; rotates and compresses them as logrotate does."""
 
     root: Path
     chance: random.Random
-    delayed: bool  # delaycompress
+    delayed: bool  # logrotate's delaycompress
     written: list[bytes] = field(default_factory=list)
 
     def write(self) -> None:
@@ -74,7 +74,7 @@ def storm(place: Place, seed: int, delayed: bool, kills: int) -> None:
     for _ in range(kills):
         for _ in range(chance.choice((0, 1, 2))):
             writer.rotate()
-            time.sleep(chance.choice((0.02, 0.3)))  # the writer's own pace: that is what is tried
+            time.sleep(chance.choice((0.02, 0.3)))  # the writer's own pace, which the test varies
         sidecar.kill()
         for _ in range(chance.choice((1, 1, 2, 3))):
             writer.rotate()
@@ -99,7 +99,7 @@ def storm(place: Place, seed: int, delayed: bool, kills: int) -> None:
 
 
 def _stored(receiver: Receiver, streams: dict[str, Any], written: list[bytes]) -> list[int]:
-    """The generations that the log has, whole or with a gap for the rest."""
+    """The generations in the log, whole or with a gap for the rest."""
     record, data = streams[f"{SITE}/{LOG}"], receiver.stored(LOG)
     gaps = {gap["offset"]: gap["length"] for gap in record["gaps"]}
     pieces: dict[str, tuple[bytes, int]] = {}
@@ -117,14 +117,14 @@ def _stored(receiver: Receiver, streams: dict[str, Any], written: list[bytes]) -
 
 
 def _beside(receiver: Receiver, streams: dict[str, Any], written: list[bytes]) -> list[int]:
-    """The generations that other logs have: one after the other where their files had one name."""
+    """The generations in other logs; a log has several if their files had the same name."""
     found = []
     for name in streams.keys() - {f"{SITE}/{LOG}"}:
         log = name.partition("/")[2]
         assert log.endswith(".gz"), log
         try:
             data = gzip.decompress(receiver.stored(log))
-        except (EOFError, gzip.BadGzipFile):  # it is still being sent
+        except (EOFError, gzip.BadGzipFile):  # the file is still being sent
             continue
         while data:
             found.append(int(data.split(maxsplit=2)[1]))

@@ -1,4 +1,4 @@
-"""Compression with real processes: fewer bytes on the wire, and the same in the store, whatever happens on the way."""
+"""Compression with real processes: fewer bytes on the wire, the same bytes in the store, despite any fault."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SERVICE = "/flarelog.v1.LogService"
 
 
 def training(size: int, seed: int = 1) -> bytes:
-    """*size* bytes as training writes them: no two lines are alike."""
+    """*size* bytes like a training's output: no two lines are equal."""
     rng, out, length, step = random.Random(seed), [], 0, 0
     while length < size:
         step += 1
@@ -123,7 +123,7 @@ def test_a_receiver_that_comes_back_and_takes_none_any_longer_gets_what_it_takes
 
 
 class Older:
-    """A receiver of a version that knows no compression: its replies do not name any, and it stores what it gets."""
+    """A receiver of a version without compression: its replies name no codecs, and it stores its input."""
 
     def __init__(self) -> None:
         self.stored, self.codecs = b"", set[int]()
@@ -173,7 +173,7 @@ def test_an_older_receiver_gets_the_bytes_as_they_are(place: Place) -> None:
 
 
 def test_an_older_producer_is_served_as_ever(place: Place) -> None:
-    """It knows no codecs, and passes over the field that names them."""
+    """The producer knows no codecs, and ignores the field with them."""
     receiver, data = place.serve(), training(1 << 20, 7)
     said = [opening(LOG, RUN, SITE), chunk(0, data, zlib.crc32(data)), finish(len(data), zlib.crc32(data), 0)]
     with grpc.insecure_channel(receiver.address) as channel:

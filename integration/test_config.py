@@ -1,4 +1,4 @@
-"""A receiver, a sidecar and a reader whose options stand in one file."""
+"""A receiver, a sidecar and a reader with their options in one file."""
 
 from __future__ import annotations
 

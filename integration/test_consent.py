@@ -1,4 +1,4 @@
-"""A site's policy and redaction with real processes: what it keeps back never leaves, whatever is killed."""
+"""A site's policy and redaction with real processes: the bytes that it keeps back never leave, whatever is killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECRET = b"hunter2-and-more"
 
 
 def secrets(count: int, first: int = 0) -> bytes:
-    """Lines of a training that says what it should not."""
+    """Lines of a training that prints a secret."""
     return b"".join(
         b"%06d step loss=0.%d password=%s-%d\r%06d tokens=%d\n" % (n, n * 7919, SECRET, n, n, n)
         for n in range(first, first + count)
@@ -42,7 +42,7 @@ def policy(place: Place, text: str) -> str:
 
 
 def sealed(receiver: Receiver, data: bytes, matches: int) -> None:
-    """The stream is *data* masked, both ends agree on it, and the receipt says how much was."""
+    """Assert that the stream is *data* masked, that both ends agree, and that the receipt has the number of matches."""
     wanted = shown(data)
     assert SECRET[:4] not in wanted
     record = receiver.holds(wanted)
@@ -149,7 +149,7 @@ def test_a_line_that_is_longer_than_any_window_hides_no_secret(place: Place) -> 
     data = b""
     for size in (70_000, 65_530, 131_060, 3):
         data += append(place.log, b"x" * size + b" password=" + SECRET + b" ")
-    receiver.grows(3 * 65_536)  # live, though no line has ended
+    receiver.grows(3 * 65_536)  # sent live, before the line has ended
     data += append(place.log, b"\n")
     receiver.gets(shown(data))
     assert sidecar.stop() == 0
@@ -160,7 +160,7 @@ def test_a_line_that_is_longer_than_any_window_hides_no_secret(place: Place) -> 
 
 
 def silent_address() -> tuple[str, list[socket.socket], socket.socket]:
-    """An address, who has connected there, and the socket that listens."""
+    """An address, the connections that it got, and its listening socket."""
     listening = socket.create_server(("127.0.0.1", 0))
     met: list[socket.socket] = []
 
@@ -246,7 +246,7 @@ def test_a_policy_that_changes_ends_a_sidecar_which_drains_nothing_more(
     receiver.gets(data)
     Path(path).write_text("# the same in other words\nallow_log_streaming = true\n")
     receiver.gets(data + append(place.log, b"two\n"))
-    sidecar.tell(19)  # SIGSTOP: what follows is written and asked for before it can look
+    sidecar.tell(19)  # SIGSTOP: the change, the bytes and the signal all come before it looks
     os.unlink(path) if text is None else Path(path).write_text(text)
     append(place.log, b"three\n" * 1000)
     sidecar.tell(15)
@@ -318,8 +318,8 @@ def test_the_end_of_a_run_waits_for_no_log_that_the_site_has_kept_back(place: Pl
 def test_a_receiver_that_takes_a_file_for_the_log_does_not_get_it_under_a_name_that_the_site_keeps(
     place: Place,
 ) -> None:
-    """What the receiver's record calls public.log is, at this site, a file that the policy does not name: the same
-    inode, which was sent as public.log from elsewhere.
+    """The receiver holds the same inode as public.log, sent from elsewhere; at this site the policy does not name the
+    file.
     """
     elsewhere, policy = place.directory / "elsewhere", place.directory / "site.toml"
     elsewhere.mkdir()

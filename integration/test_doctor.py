@@ -1,4 +1,4 @@
-"""``flarelog doctor`` where all is well, and where one thing after the other is not."""
+"""``flarelog doctor`` where all is well, and with one fault after the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.certificates import Authority
 
 
 def rows(program: Program, code: int) -> dict[str, tuple[str, str, str]]:
-    """(result, what was found, the fix) of each check."""
+    """(result, finding, fix) of each check."""
     assert program.ends() == code, program.talk()
     assert "Traceback" not in program.said
     return {row["check"]: (row["result"], row["found"], row["fix"]) for row in program.records()}
@@ -34,7 +34,7 @@ def test_all_is_well(place: Place) -> None:
         *("round trip", "store", "writing", "letters", "space", "inodes"),
     ]
     assert "a receiver is using it" in found["store"][1]
-    assert not receiver.stored()  # of the site's own logs nothing is sent
+    assert not receiver.stored()  # none of the site's own logs is sent
     table = place.call("doctor", *arguments)
     assert table.printed.count("\nok    ") == 9
     assert "; the record was removed\n" in table.printed
@@ -152,7 +152,7 @@ def test_a_record_that_is_refused_leaves_the_run_as_it_is(place: Place, limit: t
     assert result == "fail"
     assert limit[0] in found
     assert fix == "do at the receiver what its answer says: it has no room for this site's logs"
-    time.sleep(1.5)  # the receiver writes once a second which logs it refused
+    time.sleep(1.5)  # the receiver records refused logs once a second
     assert told() == before
     assert before[1] == 0
 

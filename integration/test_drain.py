@@ -1,4 +1,4 @@
-"""How long a drain may take: as long as something moves."""
+"""A drain may take as long as it makes progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from integration.harness.places import LOG, RUN, SITE, Place, Proxy, append, free_address, noise
 
-# Bytes a second, four seconds' worth at once; with the idle timeout a heartbeat goes every second.
+# Bytes a second, of which a burst may be four seconds' worth; the idle timeout makes a heartbeat a second.
 SLOW = ("--max-site-rate", "1000000", "--idle-timeout", "3")
 PATIENCE = 4.0  # seconds
 
@@ -18,7 +18,7 @@ def filled(place: Place, logs: int, size: int) -> dict[str, bytes]:
 
 
 def test_what_is_sent_slowly_is_sent_to_its_end(place: Place) -> None:
-    """With --once, at SIGTERM, and where another receiver is gone: three sites, each of which takes its time."""
+    """Three sites drain slowly: with --once, at SIGTERM, and with a second receiver that is gone."""
     written, receiver = filled(place, 14, 1 << 20), place.serve(*SLOW)
     drain, began = ("--drain-timeout", str(PATIENCE)), time.monotonic()
     once = place.sidecar(receiver, "--once", *drain)
@@ -27,7 +27,7 @@ def test_what_is_sent_slowly_is_sent_to_its_end(place: Place) -> None:
     stopped.says("sending from")
     assert stopped.stop(120) == 0, stopped.talk()
     assert once.ends(120) == 0, once.talk()
-    assert time.monotonic() - began > 2 * PATIENCE  # or it shows nothing
+    assert time.monotonic() - began > 2 * PATIENCE  # otherwise the test shows nothing
     assert beside.ends(120) == 4, beside.talk()
     assert beside.said.index("no receiver answered") < beside.said.rindex("sealed at offset")
     for site in (SITE, "site-2", "site-3"):
@@ -44,7 +44,7 @@ def test_a_limit_is_one_whatever_moves(place: Place) -> None:
     assert sidecar.ends() == 7
     assert 3 <= time.monotonic() - began < 20
     assert "the limit is 3 s;" in sidecar.said
-    assert place.once(receiver).ends() == 0  # it goes on from there
+    assert place.once(receiver).ends() == 0  # the next sidecar resumes there
 
 
 def test_a_receiver_that_answers_and_takes_nothing_is_not_waited_for(place: Place) -> None:
@@ -111,7 +111,7 @@ def test_a_connection_that_stalls_ends_it(place: Place) -> None:
 
 @pytest.mark.parametrize(("logs", "most"), [(600, 100), pytest.param(10_000, 5_000, marks=pytest.mark.soak)])
 def test_more_logs_than_a_site_may_have_open_are_sent(place: Place, logs: int, most: int) -> None:
-    """Some are held until others have ended. That is said of a few of them."""
+    """Some logs are held until others have ended, and only a few of them are reported."""
     written = filled(place, logs, 2_000)
     receiver = place.serve("--max-site-streams", str(most), "--durability", "memory")
     sidecar = place.sidecar(receiver, "--once", "--drain-timeout", "20")

@@ -1,4 +1,4 @@
-"""flarelog inside a threaded program: what its page shows works, and log trouble never becomes the run's."""
+"""flarelog in a threaded program: the page's examples work, and log trouble never becomes the run's."""
 
 from __future__ import annotations
 

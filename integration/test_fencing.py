@@ -1,7 +1,7 @@
-"""One producer a stream: two sidecars of one site, and whatever may happen to the older of them.
+"""One producer a stream: two sidecars of one site, and any fate of the older one.
 
-The older one ends with one sentence and exit code 5, which tells a supervisor not to start it again; the newer one
-never notices; and each byte is stored once.
+The older one ends with one sentence and exit code 5, which tells a supervisor not to restart it; the newer one is
+unaffected; and each byte is stored once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SEED = random.randrange(1 << 32)
 
 @pytest.fixture(scope="module", autouse=True)
 def frozen() -> Iterator[tuple[Receiver, Program, float]]:
-    """A receiver that stands still while the other tests run, its sidecar, and since when."""
+    """A receiver that is stopped while the other tests run, its sidecar, and the time of the stop."""
     with new_place() as place:
         receiver = place.serve()
         sidecar = place.sidecar(receiver)
@@ -48,7 +48,7 @@ def frozen() -> Iterator[tuple[Receiver, Program, float]]:
 
 @pytest.fixture(scope="module", autouse=True)
 def black_hole() -> Iterator[tuple[Receiver, Program, Proxy]]:
-    """A network that has begun to swallow everything, in both directions, before the first test."""
+    """A network that silently drops everything in both directions, since before the first test."""
     with new_place() as place:
         receiver = place.serve()
         with Proxy(receiver.address) as network:
@@ -62,7 +62,7 @@ def black_hole() -> Iterator[tuple[Receiver, Program, Proxy]]:
 
 @pytest.fixture(scope="module", autouse=True)
 def slow_network() -> Iterator[tuple[Receiver, Program, Proxy]]:
-    """A network as slow as one over satellites that is full."""
+    """A network as slow as a full satellite link."""
     with new_place() as place:
         receiver = place.serve()
         append(place.log, HEAD)
@@ -71,7 +71,7 @@ def slow_network() -> Iterator[tuple[Receiver, Program, Proxy]]:
 
 
 def fenced(program: Program) -> None:
-    """It ends with the one sentence and the one code of a sidecar whose successor is at work."""
+    """Assert that the sidecar ends with the sentence and the exit code for a taken-over stream."""
     assert program.ends() == FENCED, program.talk()
     sentence = program.sentence()
     assert "a newer producer has this stream" in sentence
@@ -79,7 +79,7 @@ def fenced(program: Program) -> None:
 
 
 def goes_on(receiver: Receiver, program: Program, before: bytes, log: str = LOG) -> bytes:
-    """It still sends; returns what the stream holds by then."""
+    """Assert that the sidecar still sends; return the bytes that the stream then holds."""
     data = before + append(receiver.place.root / log, NEXT)
     receiver.gets(data, log)
     assert program.process.poll() is None, program.talk()
@@ -115,7 +115,7 @@ def test_sidecars_that_a_supervisor_restarts_do_not_fence_each_other_for_ever(pl
     append(place.log, HEAD)
     wanted = [place.sidecar(receiver), place.sidecar(receiver)]
     starts = len(wanted)
-    for _ in range(2):  # the supervisor's two services; a third life of one comes when it is killed
+    for _ in range(2):  # the supervisor's two services; the one that is killed starts a third time
         until(lambda: any(one.process.poll() is not None for one in wanted), "one of them ends")
         ended = next(one for one in wanted if one.process.poll() is not None)
         wanted.remove(ended)
@@ -154,7 +154,7 @@ def test_two_sidecars_of_one_site_with_different_logs_go_on_beside_each_other(pl
     assert [sidecar.stop() for sidecar in sidecars] == [0, 0]
 
 
-# --- the older one stood still
+# --- the older one was stopped
 
 MOMENTS: dict[str, Callable[[Receiver, Program], object]] = {
     "opening": lambda receiver, older: until(
@@ -187,7 +187,7 @@ def test_a_sidecar_that_wakes_up_after_its_successor_has_gone_on_ends(place: Pla
     if moment == "draining":
         until(lambda: receiver.stored(), "it sends")
     MOMENTS[moment](receiver, older)
-    time.sleep(rng.uniform(0, 0.02))  # which moment of that moment is chance
+    time.sleep(rng.uniform(0, 0.02))  # a random moment within the named one
     older.tell(signal.SIGSTOP)
 
     newer = place.sidecar(receiver)
@@ -205,7 +205,7 @@ def test_a_sidecar_that_wakes_up_after_its_successor_has_gone_on_ends(place: Pla
     older.tell(signal.SIGCONT)
 
     if moment == "draining" and older.ends() in (0, 7):
-        pass  # it was done already, or its time was up
+        pass  # it had drained already, or its time was up
     else:
         fenced(older)
     if wakes in ("sealed", "successor-killed"):
@@ -244,7 +244,7 @@ def test_fifty_logs_that_are_fenced_are_one_sentence(place: Place) -> None:
     for name in names:
         receiver.gets(TAIL, name)
     older.tell(signal.SIGSTOP)
-    newer = place.sidecar(receiver, FLARELOG_LOG_LEVEL="debug")  # which says it of each
+    newer = place.sidecar(receiver, FLARELOG_LOG_LEVEL="debug")  # at this level it logs each stream
     newer.says("sending from offset", times=50)
     older.tell(signal.SIGCONT)
     fenced(older)

@@ -1,4 +1,4 @@
-"""What the two processes do to the files of others, and what hostile files do to them: nothing."""
+"""The two processes leave other programs' files alone, and hostile files do not harm them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from integration.harness.places import FLARELOG, LOG, RUN, SITE, Place, Receiver
 from tests.often import table
 
 NOBODY = 65534
-# It becomes nobody by itself: nobody may not be able to read the interpreter, which may lie in somebody's home.
+# The process changes its user by itself: the user nobody may be unable to read an interpreter in a user's home.
 AS_NOBODY = (
     *(sys.executable, "-c"),
     "import os, sys, encodings.idna, grpc._utilities, zoneinfo\n"
@@ -44,7 +44,7 @@ def nobody(place: Place) -> tuple[str, ...]:
 
 
 def tree(root: Path) -> dict[str, tuple[int, ...]]:
-    """Everything in *root*, and when it was changed last; reading leaves no trace in it."""
+    """Every file below *root* with its last change; reading leaves no trace there."""
     found: dict[str, tuple[int, ...]] = {}
     for path in (root, *root.rglob("*")):
         status = path.lstat()
@@ -55,7 +55,7 @@ def tree(root: Path) -> dict[str, tuple[int, ...]]:
     return found
 
 
-# --- a sidecar that may read, and nothing else
+# --- a sidecar that may only read
 
 
 @pytest.mark.parametrize("once", [pytest.param((), marks=pytest.mark.soak), ("--once", "--json")])
@@ -92,7 +92,7 @@ def test_a_site_whose_only_log_cannot_be_read_is_seen_and_told(
 
 
 def standing_of(place: Place, receiver: Receiver, *of: str) -> tuple[str, int, str]:
-    """What status says of the run, how logs *of* it end, and what runs says of it."""
+    """(the run's status, the exit code of logs *of* it, the run's state in runs)."""
     at = ("--receiver", receiver.address)
     status = place.call("status", RUN, *at).printed.split()[1].rstrip(":")
     exits = place.call("logs", RUN, *at, *of, "--exit-status").ends()
@@ -417,7 +417,7 @@ def test_a_log_that_was_refused_for_its_name_is_sent_under_another_one(
 
 
 def beside_a_stored_log(place: Place, name: str) -> tuple[Receiver, Path]:
-    """A receiver that has a log of the site, and a file *name* below the root, of which it gets nothing."""
+    """A receiver with a log of the site, and a file *name* below the root that it must not get."""
     receiver = place.serve()
     elsewhere = place.directory / "elsewhere"
     elsewhere.mkdir()
@@ -627,7 +627,7 @@ def test_a_sidecar_that_is_another_user_reads_what_it_may_and_says_once_what_it_
     assert "Traceback" not in sidecar.said
     assert list(receiver.streams()) == [f"{SITE}/{LOG}"]
     receiver.holds(data + more)
-    assert receiver.stop() == 0  # and has written down what it was told
+    assert receiver.stop() == 0  # the receiver has recorded all reports
     assert place.call("report", RUN, "--store", str(receiver.store), "-o", str(report)).ends() == 0
     assert why in report.read_text().replace("\\", "")
     after = tree(place.root)
@@ -653,7 +653,7 @@ def test_a_sidecar_without_capabilities_reads_a_root_that_nobody_can_write(place
     data = append(place.log, lines(100))
     append(place.root / "secret.log", SECRET)
     (place.root / "secret.log").chmod(0o000 if os.geteuid() else 0o600)
-    if os.geteuid() == 0:  # without capabilities root is an owner like others
+    if os.geteuid() == 0:  # without capabilities root's files are like any owner's
         for path in (place.root, *place.root.iterdir()):
             os.chown(path, NOBODY, NOBODY)
     place.root.chmod(0o555)
@@ -669,7 +669,7 @@ def test_a_sidecar_without_capabilities_reads_a_root_that_nobody_can_write(place
 
 @pytest.fixture
 def read_only(place: Place) -> Iterator[Path]:
-    """The site's root, mounted so that nobody can write there."""
+    """The site's root, mounted read-only."""
     mounted = place.directory / "mounted"
     mounted.mkdir()
     asked = [("mount", "--bind", str(place.root), str(mounted)), ("mount", "-o", "remount,bind,ro", str(mounted))]
@@ -712,7 +712,7 @@ CHANGING += ",setxattr,lsetxattr,fsetxattr,removexattr,fallocate,open,openat,ope
 
 
 def test_a_sidecar_makes_no_call_that_changes_a_file_outside_its_state(place: Place) -> None:
-    """As the kernel is asked: whatever it may do, it does not try."""
+    """strace shows that the sidecar does not even try."""
     if shutil.which("strace") is None:
         pytest.skip("there is no strace: install it")
     trace = place.directory / "trace"
@@ -746,7 +746,7 @@ def append_to(path: Path) -> Path:
     return path
 
 
-# --- a receiver that is nobody
+# --- an unprivileged receiver
 
 
 @pytest.mark.parametrize(
@@ -789,7 +789,7 @@ def test_a_receiver_without_capabilities_stores_what_comes(place: Place) -> None
     ],
 )
 def test_a_link_that_was_planted_in_the_store_holds_its_streams_until_it_is_gone(place: Place, where: str) -> None:
-    """Nothing is read or written at its other end, other sites go on, and no byte is lost."""
+    """Nothing behind the link is read or written, other sites go on, and no byte is lost."""
     data = append(place.log, lines(100))
     outside = place.directory / "outside"
     (outside / RUN / SITE).mkdir(parents=True)
@@ -834,13 +834,13 @@ def test_verify_fails_where_a_stored_log_became_a_link(place: Place) -> None:
     assert "Traceback" not in verified.said
 
 
-# --- a root that is hostile
+# --- a hostile root
 
-DEPTH, TOO_DEEP = 15, 100  # directories that a log may lie below, and that it may not
+DEPTH, TOO_DEEP = 15, 100  # a directory depth at which a log may lie, and one at which it may not
 
 
 def plant(place: Place) -> dict[str, bytes]:
-    """Fill the root with what no log is; returns what is to be sent all the same."""
+    """Fill the root with files that are no logs; return the logs that must be sent."""
     root, outside = place.root, place.directory / "outside"
     wanted = {LOG: append(place.log, lines(100))}
     outside.mkdir(mode=0o755)
@@ -899,7 +899,7 @@ def test_a_hostile_root_holds_up_nothing_and_sends_nothing_that_no_link_in_it_le
         sidecar = place.sidecar(receiver, plain=nobody)
         for name, data in wanted.items():
             receiver.gets(data, log=name)
-        # A log becomes a directory, which holds a log of the same name.
+        # A log becomes a directory with a log of the same name in it.
         replaced = append_to(place.root / "replaced.log")
         before = replaced.read_bytes()
         receiver.gets(before, log="replaced.log")

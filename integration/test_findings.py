@@ -1,4 +1,4 @@
-"""``flarelog findings`` of real programs that fail in real ways, and what it says where nothing is found."""
+"""``flarelog findings`` of real programs with real failures, and its output where nothing is found."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PROGRAMS = {
 
 
 def ran(place: Place, command: str, *, run: str = RUN) -> str:
-    """The receiver's store with the output of *command*, run by a shell below ``flarelog run``."""
+    """Run *command* in a shell below ``flarelog run``; return the address of the receiver with its output."""
     receiver = place.serve()
     place.call(
         "run", "--run", run, "--site", "site-1", "--receiver", receiver.address, "--copy", "off",
@@ -136,7 +136,7 @@ def test_rules_that_make_no_sense_end_with_78(place: Place, tmp_path: Path) -> N
 
 
 def test_the_first_error_is_the_earliest_cause(place: Place) -> None:
-    """An ERROR line of another site comes earlier, which is a cause where nothing is known."""
+    """An earlier ERROR line of another site is a cause only where no better one is known."""
     receiver = place.serve()
     for site, text in (
         ("site-1", "2026-11-20 08:00:01 ERROR try again\n"),
@@ -161,7 +161,7 @@ def test_the_first_error_is_the_earliest_cause(place: Place) -> None:
         assert own.printed == "site-1/log.txt │ 2026-11-20 08:00:01 ERROR try again\n"
     one = place.call("logs", RUN, "--receiver", receiver.address, "--first-error", "--site", "site-1")
     assert one.printed == "site-1/log.txt │ 2026-11-20 08:00:01 ERROR try again\n"
-    assert "the earliest finding that may be the cause: log.error" in one.said  # where there is no better one
+    assert "the earliest finding that may be the cause: log.error" in one.said  # because no better cause is known
 
 
 @pytest.mark.parametrize("command", [("findings",), pytest.param(("logs", "--first-error"), marks=pytest.mark.soak)])

@@ -1,4 +1,4 @@
-"""What a receiver finds while logs come, and keeps: the same as a search, soon, after any kill, and of old stores."""
+"""A receiver's findings of arriving logs: kept, soon equal to a search's, after any kill, and for old stores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRACEBACK = b'Traceback (most recent call last):\n  File "/src/train.py", line 3
 
 
 def sent(place: Place, receiver: Receiver, site: str, logs: dict[str, bytes], run: str = RUN) -> None:
-    """*logs* of *site*, complete at *receiver*."""
+    """Send *logs* of *site* completely to *receiver*."""
     root = place.directory / f"root-{run}-{site}"
     for name, data in logs.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def asked(place: Place, *args: str) -> list[dict[str, Any]]:
 
 
 def known(receiver: Receiver, run: str = RUN) -> dict[str, Any] | None:
-    """What the receiver has found in each log, and how far it has looked; None: it looks for nothing."""
+    """The receiver's findings for each log, and its position in it; None: it does not search."""
 
     async def ask() -> Any:
         async with Client(receiver.address) as client:
@@ -73,7 +73,7 @@ def test_what_was_found_is_what_a_search_finds(place: Place, all_of: bool) -> No
 
 
 def test_what_the_receiver_found_is_what_is_shown_and_survives_it(place: Place) -> None:
-    """The file beside the logs is where it comes from: a word that is changed there is shown, and is in no log."""
+    """The findings come from the file beside the logs: a word changed there, which no log has, is shown."""
     receiver = place.serve()
     sent(place, receiver, SITE, {"log.txt": STEP * 20 + FULL})
     assert [each["event_name"] for each in asked(place, "--receiver", receiver.address)] == ["disk.full"]
@@ -109,7 +109,7 @@ def test_a_line_is_found_within_a_second(place: Place) -> None:
         "roots": 1,
         "earliest": {"event_name": "disk.full", "body": FULL.decode().strip()},
     }
-    append(log, TRACEBACK)  # nothing comes behind it
+    append(log, TRACEBACK)  # no line follows it
     until(lambda: ("python.traceback", 1) in counts(receiver, f"{SITE}/log.txt"), "the traceback is found")
 
 
@@ -189,7 +189,7 @@ def test_what_the_receiver_found_is_what_the_report_and_the_first_error_show(pla
         assert report.process.returncode == OK, report.talk()
         first = place.call("logs", RUN, *where, "--first-error")
         parts = re.split("(?m)^(?=## )", (tmp_path / "run.md").read_text())
-        # How a machine fares is kept some time later.
+        # A machine's health is recorded later.
         text = "".join(each for each in parts if not each.startswith("## Machines"))
         return text, (first.printed + first.said).replace(" ".join(where), "WHERE")
 

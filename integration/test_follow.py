@@ -28,7 +28,7 @@ BAR = b"".join(b"\rtrain: %3d%%|##|" % percent for percent in range(0, 101, 5)) 
 
 
 def sites(place: Place, receiver: Receiver, **logs: bytes) -> list[Program]:
-    """A sidecar for each of SITES, whose log.txt holds what is said of it."""
+    """A sidecar for each of SITES, with the site's bytes in *logs* as its log.txt."""
     programs = []
     for site in SITES:
         root = place.directory / site
@@ -53,7 +53,7 @@ def end(place: Place, receiver: Receiver, programs: list[Program]) -> None:
 
 
 def of(program: Program, site: str) -> list[str]:
-    """What was shown of *site*, without its name."""
+    """The shown lines of *site*, without its name."""
     found = (line.split(" │ ", 1) for line in program.printed.splitlines())
     return [line[1] for line in found if line[0].strip() == f"{site}/log.txt"]
 
@@ -117,7 +117,7 @@ def test_a_receiver_that_is_started_again(place: Place) -> None:
 
 @pytest.fixture
 def ended(place: Place) -> Receiver:
-    """A receiver of a run that has ended."""
+    """A receiver with a run that has ended."""
     receiver = place.serve()
     first = b"2026-11-20 08:00:01 a1\n" + b"2026-11-20 08:00:04 step 4\n" + b"2026-11-20 08:00:05 a5\n"
     second = b"2026-11-20 08:00:02 b2\nTraceback (most recent call last):\n  File x\nValueError: no\n"
@@ -226,7 +226,7 @@ def test_a_long_log_needs_no_more_memory_than_a_short_one(place: Place, how: str
 
 
 def memory(pid: int) -> int:
-    """KiB that the process had at most."""
+    """The peak memory of the process, in KiB."""
     found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
     return int(found[1]) if found is not None else 0
 
@@ -296,7 +296,7 @@ def test_exit_status_tells_of_what_is_missing(place: Place, ended: Receiver) -> 
     ],
 )
 def test_bad_input_gets_a_sentence(place: Place, arguments: list[str], code: int, sentence: str) -> None:
-    (place.directory / ".lock").touch()  # by which a store is known
+    (place.directory / ".lock").touch()  # marks the directory as a store
     program = place.call(*arguments)
     assert program.process.returncode == code, program.talk()
     assert sentence in program.said
@@ -308,7 +308,7 @@ def test_nobody_there_is_said_soon(place: Place) -> None:
     assert program.process.returncode == 4, program.talk()
 
 
-# --- whoever reads
+# --- the reader of the output
 
 
 def test_a_slow_reader_of_a_pipe_gets_every_line(place: Place) -> None:
@@ -337,7 +337,7 @@ def test_a_reader_that_has_seen_enough_ends_it(place: Place, command: str) -> No
     done = subprocess.run(
         ["bash", "-c", f"{shell} | head -n 1; echo ${{PIPESTATUS[0]}}"], capture_output=True, timeout=60, check=False
     )
-    complaints = [line for line in done.stderr.splitlines() if b" INFO " not in line]  # it may have to wait
+    complaints = [line for line in done.stderr.splitlines() if b" INFO " not in line]  # the command may have to wait
     assert (done.stdout, complaints) == (b"line\n141\n", [])
 
 
@@ -354,7 +354,7 @@ def test_ctrl_c_ends_it_without_a_word(place: Place) -> None:
 
 
 class Terminal:
-    """A command in a pseudo-terminal, and what it wrote."""
+    """A command in a pseudo-terminal, and its output."""
 
     def __init__(self, *arguments: str, columns: int = 100, **env: str) -> None:
         self.master, slave = pty.openpty()
@@ -397,7 +397,7 @@ def test_a_terminal_shows_the_state_of_the_sites_below_and_bars_that_move(place:
     receiver = place.serve()
     written = {"site1": b"\x1b[31mred\x1b[0m\n\rtrain:  10%", "site2": b"two\n"}
     programs = sites(place, receiver, **written)
-    for site in SITES:  # the first that is seen has the first colour
+    for site in SITES:  # in order: colours follow the order in which sites are seen
         receiver.gets(written[site.replace("-", "")], "log.txt", site)
     terminal = Terminal("follow", RUN, "--receiver", receiver.address)
     terminal.sees("\x1b[36msite-1\x1b[0m │ \x1b[31mred\x1b[0m\r\n")
@@ -441,7 +441,7 @@ def test_a_terminal_that_vanishes_without_a_signal_ends_it_though_nothing_comes_
         Terminal(*command, RUN, "--receiver", receiver.address)
         for command in (("follow",), ("follow", "--first-error"), ("status", "--watch"))
     )
-    os.close(first_error.master)  # nobody's controlling terminal: there is no SIGHUP
+    os.close(first_error.master)  # it is no controlling terminal, so there is no SIGHUP
     until(lambda: first_error.process.poll() is not None, "--first-error has ended")
     watched.sees("live")
     os.close(watched.master)
@@ -455,7 +455,7 @@ def test_a_terminal_that_vanishes_without_a_signal_ends_it_though_nothing_comes_
 
 
 def interrupted(terminal: Terminal) -> list[str]:
-    """The command with which to go on, as it is told after Ctrl-C."""
+    """Press Ctrl-C; return the command that resumes, as printed."""
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.ended() == 130
     told = terminal.seen.decode().rpartition("flarelog: continue with: ")[2]
@@ -491,7 +491,7 @@ def test_ctrl_c_on_a_terminal_tells_how_to_go_on(place: Place, chosen: tuple[str
 def test_what_comes_after_ctrl_c_is_shown_however_old_its_times_are_and_however_many_logs_there_are(
     place: Place, count: int, order: str
 ) -> None:
-    """The times in the lines were compared with that of Ctrl-C, where there were three logs or more."""
+    """With three logs or more, the lines' own times were once compared with that of Ctrl-C."""
     receiver = place.serve()
     root, old = place.directory / "many", b"2020-01-01 00:00:%02d line\n"
     root.mkdir()
@@ -502,7 +502,7 @@ def test_what_comes_after_ctrl_c_is_shown_however_old_its_times_are_and_however_
     for file in files:
         receiver.gets(old % 1, file.name)
     terminal = Terminal("follow", RUN, "--receiver", receiver.address, "--order", order, "-o", "json")
-    for file in files if order == "arrival" else files[:1]:  # others are held back
+    for file in files if order == "arrival" else files[:1]:  # by time, the other logs are held back
         terminal.sees(f'"{file.name}"')
     command = interrupted(terminal)
     before = [json.loads(line) for line in terminal.seen.decode().splitlines() if line.startswith("{")]

@@ -1,4 +1,4 @@
-"""The GPUs of a site: NVIDIA's own binding, over a library that tells what the test wants (``harness/nvml.c``)."""
+"""The GPUs of a site: NVIDIA's own binding, over a fake library (``harness/nvml.c``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIBRARY = Path(__file__).with_name("harness") / "nvml.c"
 
 
 class Gpus:
-    """What the library is to tell, a row for each GPU: percent, bytes used, bytes in all, and who computes."""
+    """The fake library's answers, a row for each GPU: percent, bytes used, bytes in all, and the computing process."""
 
     def __init__(self, directory: Path) -> None:
         self._said = directory / "gpus"
@@ -55,7 +55,7 @@ def health(receiver: Receiver) -> dict[str, Any]:
 
 
 def asks(sidecar: Program) -> list[int]:
-    """The processes by which it asks for the GPUs."""
+    """The sidecar's processes that query the GPUs."""
     tasks = Path(f"/proc/{sidecar.process.pid}/task").glob("*/children")  # a thread starts them
     names = [name for task in tasks for name in task.read_text().split()]
     return [int(name) for name in names if "nvml" in Path(f"/proc/{name}/cmdline").read_text()]
@@ -78,7 +78,7 @@ def test_what_the_gpus_of_a_site_do_is_shown(place: Place, gpus: Gpus) -> None:
     until(lambda: not Path(f"/proc/{asking}").exists(), "the process that asked ended with it")
 
 
-@pytest.mark.soak  # it waits for a library that hangs
+@pytest.mark.soak  # waits for a library that hangs
 def test_a_library_that_hangs_costs_the_gpus_and_nothing_else(place: Place, gpus: Gpus) -> None:
     gpus.say()
     receiver = place.serve()
@@ -94,7 +94,7 @@ def test_a_library_that_hangs_costs_the_gpus_and_nothing_else(place: Place, gpus
     assert sidecar.complaints() == []
 
 
-@pytest.mark.soak  # processes are looked at every 15 seconds
+@pytest.mark.soak  # processes are checked every 15 seconds
 def test_who_computes_on_a_gpu_is_busy_without_a_core(place: Place, gpus: Gpus) -> None:
     """Two programs sleep, and a GPU computes for one of them."""
     receiver = place.serve()

@@ -1,4 +1,4 @@
-"""What people are used to from other log tools, with a real receiver."""
+"""Habits of other log tools' users, with a real receiver."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INFO went on
 
 @pytest.fixture
 def held(place: Place) -> Receiver:
-    """A receiver with two runs: site-2 and site-10 of exp-42, and, begun later, run-1."""
+    """A receiver with two runs: site-2 and site-10 of exp-42, and the later run-1."""
     receiver = place.serve()
     for site, run in (("site-10", "exp-42"), ("site-2", "exp-42"), ("site-1", RUN)):
         root = place.directory / f"of-{site}"
@@ -110,7 +110,7 @@ def test_numbers_in_names_are_in_their_order(held: Receiver) -> None:
 
 
 def screen(columns: int, *args: str, **variables: str) -> list[str]:
-    """What a terminal so wide is shown."""
+    """The output on a terminal of so many columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     env = {name: value for name, value in environment().items() if name not in ("COLUMNS", "LINES", "PAGER")}
@@ -121,7 +121,7 @@ def screen(columns: int, *args: str, **variables: str) -> list[str]:
         try:
             while piece := os.read(ours, 65536):
                 found += piece
-        except OSError:  # it has ended
+        except OSError:  # the command has ended
             pass
     os.close(ours)
     assert shell.returncode == 0, found

@@ -1,5 +1,5 @@
-"""What a program does that flarelog is embedded in: it forks, it ends without a word, its handlers hang, it goes on for
-hundreds of runs. None of it costs a byte that could be sent, and nothing of flarelog costs the program anything.
+"""Hazards of a program that embeds flarelog: it forks, exits abruptly, has hanging handlers, or plays hundreds of runs.
+No byte that could be sent is lost, and flarelog does not harm the program.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def ends(pid, seconds=20.0):
 
 @dataclass
 class Done:
-    """How a program ended, after *seconds*."""
+    """The end of a program, after *seconds*."""
 
     code: int
     out: str
@@ -103,7 +103,7 @@ Play = Callable[..., Done]
 
 @pytest.fixture
 def play(tmp_path: Path) -> Play:
-    """Run a program to its end, BEGIN before it."""
+    """A function that runs a program, with BEGIN before it, to its end."""
 
     def play(text: str, *args: str, seconds: float = 240.0, before: str = "") -> Done:
         path = tmp_path / "program.py"
@@ -123,7 +123,7 @@ def play(tmp_path: Path) -> Play:
 
 
 def silent(done: Done) -> None:
-    """It did what it should, and nobody said anything."""
+    """Assert that the program succeeded and printed nothing on stderr."""
     assert (done.code, done.err) == (0, ""), done.err
 
 
@@ -169,7 +169,7 @@ CHILDREN = {
     ids=[f"children that {what}" for what in CHILDREN],
 )
 def test_a_program_may_fork_while_it_streams(play: Play, what: str) -> None:
-    """From several threads at once; the children neither hang nor crash nor say anything."""
+    """Several threads fork at once; the children neither hang nor crash nor print."""
     forks = f"""
     codes = []
     def fork():
@@ -186,7 +186,7 @@ def test_a_program_may_fork_while_it_streams(play: Play, what: str) -> None:
 
 
 def test_a_child_that_wants_flarelog_for_itself_is_told_how_to_get_it(play: Play) -> None:
-    """Even when the parent has stopped by then: gRPC's threads are gone in the child, its locks are not."""
+    """The advice also comes after the parent has stopped: the child lacks gRPC's threads, but has its locks."""
     done = play(
         streaming("""
         def own():
@@ -306,7 +306,7 @@ def test_a_child_that_outlives_a_receiver_holds_neither_its_store_nor_its_port(p
             receiver = place.serve(listen=address)
             receiver.holds(b"before the fork\n", "log.txt", "site", "run", sealed=None)
         finally:
-            os.kill(child, signal.SIGKILL)  # raises if it has ended before
+            os.kill(child, signal.SIGKILL)  # raises if the child has ended before
 
 
 def test_grpc_that_was_imported_first_is_named_as_a_danger_to_children_once(play: Play) -> None:
@@ -340,7 +340,7 @@ EXIT_TIMEOUT = 1.0
     "how", each(ENDS, "falls off its end", "is interrupted"), ids=[f"a program that {how}" for how in ENDS]
 )
 def test_what_is_written_when_a_program_ends_is_sent(play: Play, place: Place, how: str) -> None:
-    """Without END_RUN, without stop()."""
+    """The program calls neither END_RUN nor stop()."""
     end, code, last = ENDS[how]
     receiver = place.serve()
     done = play(ENDING + end, receiver.address, "30")
@@ -360,7 +360,7 @@ def test_what_is_written_when_a_program_ends_is_sent(play: Play, place: Place, h
 def test_a_receiver_that_does_not_take_it_holds_up_the_end_no_longer_than_the_bound(
     play: Play, receiver: str, how: str
 ) -> None:
-    """The exit code is the program's, and one WARNING says what was not sent."""
+    """The exit code is the program's, and one WARNING names the unsent logs."""
     end, code, last = ENDS[how]
     with socket.socket() as hanging:
         hanging.bind(("127.0.0.1", 0))
@@ -368,7 +368,7 @@ def test_a_receiver_that_does_not_take_it_holds_up_the_end_no_longer_than_the_bo
             hanging.listen()
         done = play(ENDING + end, "{}:{}".format(*hanging.getsockname()), str(EXIT_TIMEOUT))
     assert done.code == code
-    assert done.seconds < EXIT_TIMEOUT + 4.0  # the rest is the start of the program
+    assert done.seconds < EXIT_TIMEOUT + 4.0  # the rest is the program's start
     assert done.err.count("Traceback") == (1 if last else 0), done.err
     warnings = [line for line in done.err.splitlines() if line.startswith("WARNING the process exits")]
     assert len(warnings) == 1, done.err
@@ -391,7 +391,7 @@ def test_a_receiver_in_the_program_stores_what_the_program_s_producer_sends_at_t
 
 
 def test_os_exit_and_sigterm_end_a_program_as_they_do_without_flarelog(play: Play) -> None:
-    """They run no Python code, and flarelog installs no handler that would."""
+    """These ends run no Python code, and flarelog installs no handlers."""
     text = """
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
     with Receiver(str(store), bus=bus) as receiver, Producer("127.0.0.1:1", "site", str(job), bus=bus):
@@ -447,7 +447,7 @@ def both(tmp_path: Path) -> Iterator[Both]:
 
 
 def goes_on(both: Both, run: str = "run") -> None:
-    """A run is played, and its log is stored."""
+    """Play a run, and assert that its log is stored."""
     _, producer, bus, here = both
     log = here / "job" / f"{run}.txt"
     bus.publish(Event.ABOUT_TO_START_RUN, run)
@@ -554,7 +554,7 @@ def test_a_handler_may_stop_everything(both: Both, event: Event) -> None:
 
 
 def test_a_handler_may_publish_what_comes_next(both: Both) -> None:
-    """START_RUN when the run is announced, END_RUN when a stream of it is opened, another run when it has ended."""
+    """The handlers publish START_RUN at the announcement, END_RUN at a stream's opening, and another run at the end."""
     _, producer, bus, here = both
     (here / "job" / "log.txt").write_text("hello")
     bus.subscribe(lambda notice: bus.publish(Event.START_RUN, notice.run), Event.ABOUT_TO_START_RUN)
@@ -573,12 +573,12 @@ def test_a_handler_may_publish_what_comes_next(both: Both) -> None:
 # --- many runs
 
 
-@pytest.mark.soak  # starting and stopping often shows most of what is left behind
+@pytest.mark.soak  # the test with starts and stops shows most leaks
 def test_hundreds_of_runs_in_one_process_leave_nothing_behind(play: Play) -> None:
-    """Descriptors, threads and tasks exactly; memory within 4 MiB after the first 60 runs.
+    """Descriptors, threads and tasks are exact; memory is within 4 MiB after the first 60 runs.
 
-    A pool starts each of its workers when it first needs so many at once, perhaps in the last run: a worker counts when
-    another worker has its name, which is what a second pool leaves.
+    A thread pool starts a worker when it first needs so many at once, perhaps in the last run. So a worker counts as
+    left over only if another one has its name, as after a second pool.
     """
     done = play("""
     import asyncio
@@ -678,11 +678,11 @@ def test_starting_and_stopping_often_leaves_nothing_behind(play: Play) -> None:
     )
 
 
-# --- company
+# --- several frameworks
 
 
 def test_two_frameworks_in_one_process_do_not_meet(tmp_path: Path) -> None:
-    """Each with a bus, a receiver and a producer, started and stopped by threads of its own."""
+    """Each has its own bus, receiver and producer, started and stopped by its own threads."""
     errors = list[BaseException]()
 
     def framework(name: str) -> None:
@@ -700,7 +700,7 @@ def test_two_frameworks_in_one_process_do_not_meet(tmp_path: Path) -> None:
                     (here / "job" / "log.txt").write_text(f"{name} {number}")
                     bus.publish(Event.END_RUN, run)
                     assert [outcome.exit_code for outcome in producer.outcomes[run]] == [0]
-                    # Written anew it would be cut, perhaps while the next run's sidecar reads it: a gap.
+                    # Rewriting would truncate it, perhaps while the next run's sidecar reads it: a gap.
                     (here / "job" / "log.txt").unlink()
                     stop = threading.Thread(target=producer.stop)
                     stop.start()
@@ -754,7 +754,7 @@ def test_a_program_with_a_loop_and_grpc_calls_of_its_own_keeps_both(play: Play) 
 
 
 def test_a_writer_that_would_not_wait_never_has_to(play: Play) -> None:
-    """No lease and no lock is taken on a log, whatever becomes of its names: O_NONBLOCK never meets EAGAIN."""
+    """No lease and no lock is taken on a log, whatever its names: a writer with O_NONBLOCK never gets EAGAIN."""
     silent(
         play("""
         import fcntl
@@ -777,7 +777,7 @@ def test_a_writer_that_would_not_wait_never_has_to(play: Play) -> None:
 
 
 def test_a_program_that_ends_does_not_wait_for_a_peer_that_takes_nothing(play: Play) -> None:
-    """Of the tunnel through a framework's own messages, which may take half a minute each."""
+    """The tunnel through a framework's messages is closed at once, though a message may take half a minute."""
     done = play("""
         import socket
         from flarelog.integrations import background as _background
@@ -843,7 +843,7 @@ def test_a_run_that_cannot_be_named_is_a_sentence_and_not_a_failure(
 
 
 def test_about_to_end_run_returns_at_once_and_end_run_within_its_bound(tmp_path: Path) -> None:
-    """Even when the loop is stuck, on a disk that hangs for instance."""
+    """This holds even if the loop hangs, for example on a disk."""
     bus, stuck, go = Bus(), threading.Event(), threading.Event()
     with (
         EmbeddedReceiver(str(tmp_path / "store"), bus=bus, join_timeout=1.0) as receiver,
@@ -857,7 +857,7 @@ def test_about_to_end_run_returns_at_once_and_end_run_within_its_bound(tmp_path:
         assert stuck.wait(PATIENCE)
         try:
             took = []
-            for _ in range(3):  # of which a busy machine may hold one up
+            for _ in range(3):  # three tries: a busy machine may delay one
                 begin = time.monotonic()
                 bus.publish(Event.ABOUT_TO_END_RUN, "run")
                 took.append(time.monotonic() - begin)

@@ -1,8 +1,8 @@
-"""A hostile peer takes nothing from an honest site: what it sends meanwhile is stored byte for byte, and as fast.
+"""A hostile peer does not harm an honest site: the site's bytes are stored exactly, and as fast.
 
-Each attack is a process of its own (see hostile.py). An honest site's lines are timed from the append to the moment
-when they are in the receiver's file; quiet, and while the attack lasts. Beside them those of another site are timed,
-whose receiver nobody attacks: what others do on the machine meanwhile makes both of them late.
+Each attack is a process of its own (see hostile.py). An honest site's lines are timed from the append to their arrival
+in the receiver's file, without and with the attack. Lines of another site, whose receiver is not attacked, are timed
+beside them: other load on the machine delays both.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from integration.harness.hostile import ATTACKS
 from integration.harness.places import PATIENCE, Program, Receiver, append, new_place
 from tests.often import each
 
-# What is tried each time: one of each kind. The others are tried by make soak.
+# Each run tries one attack of each kind; make soak tries all.
 USUAL = {"half_open", "readers"}
 RUN, SITE, LOG = "honest-run", "honest-site", "app.log"
-SECONDS = 2.0  # that an attack lasts
+SECONDS = 2.0  # of an attack
 EVERY = 0.01  # seconds between two lines
-LINES = 60  # that are timed before each attack, when nothing else goes on
-FLOOR = 0.2  # seconds: no p99 below it is slow on a machine that others use; where opens had no turns it was 0.5 to 3.6
-TRIES = 5  # others work on the machine as well, and an attack is slow only if it always is
-# Thousands of streams and calls cost gRPC and the loop some KiB each, which malloc keeps: up to 220 MiB were seen.
-MAX_RESIDENT = 320 << 20  # bytes of memory that the receiver may have got by then
+LINES = 60  # timed before each attack, without load
+FLOOR = 0.2  # seconds: a lower p99 counts as fast on a shared machine; before opens took turns it was 0.5 to 3.6
+TRIES = 5  # attempts: other load may delay one, and an attack counts as slow only if all of them are
+# Thousands of streams and calls cost gRPC and the loop some KiB each, which malloc keeps: up to 220 MiB so far.
+MAX_RESIDENT = 320 << 20  # the limit of the receiver's memory, in bytes
 
 
 class Honest:
-    """A site that writes line after line, and knows how long each took to be stored."""
+    """A site that writes lines, and measures how long each takes to be stored."""
 
     def __init__(self, receiver: Receiver) -> None:
         self.receiver = receiver
@@ -48,7 +48,7 @@ class Honest:
         self.line()
 
     def line(self) -> float:
-        """Seconds from the append of a line to the receiver's file."""
+        """Write a line; return the seconds until it is in the receiver's file."""
         begin = self.write()
         while not self.arrived():
             time.sleep(0.001)
@@ -57,7 +57,7 @@ class Honest:
         return late
 
     def write(self) -> float:
-        """Append a line; returns when."""
+        """Append a line; return the time."""
         data = b"%06d line %s\n" % (len(self.written), os.urandom(20).hex().encode())
         self.written += data
         self._begin = time.perf_counter()
@@ -76,7 +76,7 @@ class Honest:
 
 
 def lines(*sites: Honest) -> list[float]:
-    """A line of each of *sites* at the same time: the seconds that each took."""
+    """Write a line at each of *sites* at once; return the seconds that each took."""
     begun, took = [site.write() for site in sites], [0.0 for _ in sites]
     while not all(took):
         for number, site in enumerate(sites):
@@ -88,13 +88,13 @@ def lines(*sites: Honest) -> list[float]:
 
 
 def p99(seconds: list[float]) -> float:
-    """Of lines that come every EVERY seconds: behind one that takes long, others would have waited as well."""
+    """The p99 if lines came every EVERY seconds: those behind a slow line would have waited as well."""
     due = sorted(late - EVERY * n for late in seconds for n in range(1 + int(late / EVERY)))
     return due[int(len(due) * 0.99)]
 
 
 def resident(program: Program) -> int:
-    """Bytes of memory."""
+    """Resident memory in bytes."""
     return int(Path(f"/proc/{program.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -104,7 +104,7 @@ def descriptors(program: Program) -> int:
 
 @contextlib.contextmanager
 def attack(name: str, receiver: Receiver, seconds: float = SECONDS) -> Iterator[subprocess.Popen[str]]:
-    """A hostile peer while it lasts."""
+    """Attack the receiver inside the block."""
     process = subprocess.Popen(
         [sys.executable, "-m", "integration.harness.hostile", name, receiver.address, str(seconds)],
         stdout=subprocess.PIPE,
@@ -141,7 +141,7 @@ def test_an_honest_site_is_served_while_a_hostile_peer(honest: Honest, beside: H
 
 
 def _attacked(honest: Honest, beside: Honest, name: str, quiet: float) -> tuple[float, float]:
-    """The p99 of a line's latency during one attack, of which nothing else may be seen either, and that of *beside*."""
+    """The p99 latencies of *honest* and *beside* during one attack, which must have no other visible effect."""
     both: list[list[float]] = []
     receiver = honest.receiver.program
     with attack(name, honest.receiver) as process:

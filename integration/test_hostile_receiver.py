@@ -1,6 +1,6 @@
-"""A hostile receiver costs a site nothing: its sidecar ends or goes on, with a sentence, and stays small and quiet.
+"""A hostile receiver does not harm a site: its sidecar ends or goes on, with a sentence, and stays small and quiet.
 
-The receiver is a bare gRPC server that answers in bytes made by hand.
+The receiver is a bare gRPC server whose answers are bytes made by hand.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from tests.often import each
 
 DATA = lines(2000)
 TOP = (1 << 64) - 1
-MAX_RESIDENT = 400 << 20  # bytes: a list of what is held may be large
-MAX_SHARE = 0.5  # of one core
+MAX_RESIDENT = 400 << 20  # bytes: a list of streams may be large
+MAX_SHARE = 0.5  # CPU time, in shares of one core
 MAX_CALLS = 25  # a second and log
 
 Replies = Callable[[Iterator[bytes], int], Iterable[bytes]]
-"""What a Push answers: its requests, and how many were opened before."""
+"""The replies of a Push, given its requests and the number of earlier Pushes."""
 
 
 def reply(code: int = pb.OK, committed: int = 0, **more: Any) -> bytes:
@@ -43,12 +43,12 @@ def listed(log: str = LOG, run: str = RUN, **more: Any) -> bytes:
 
 
 def always(answer: bytes) -> Replies:
-    """Answers everything so."""
+    """Answer every request with *answer*."""
     return lambda requests, _: (answer for _ in requests)
 
 
 def opened(*then: bytes) -> Replies:
-    """Answers the Open as it should be, and then at once *then*, and ends the call."""
+    """Answer the Open correctly, send *then* at once, and end the call."""
 
     def replies(requests: Iterator[bytes], _: int) -> Iterable[bytes]:
         next(requests)
@@ -59,7 +59,7 @@ def opened(*then: bytes) -> Replies:
 
 
 def forth(requests: Iterator[bytes], number: int) -> Iterable[bytes]:
-    """Holds more at each Open, and ends the call."""
+    """Claim to hold more at each Open, and end the call."""
     next(requests)
     yield reply(committed=number, epoch=1)
 
@@ -70,7 +70,7 @@ def back_and_forth(requests: Iterator[bytes], number: int) -> Iterable[bytes]:
 
 
 def byte_by_byte(requests: Iterator[bytes], number: int) -> Iterable[bytes]:
-    """A window of one byte, and no end."""
+    """Grant a window of one byte, without end."""
     for _ in requests:
         yield reply(epoch=1, window=1)
 
@@ -165,7 +165,9 @@ class HostileReceiver:
 
 
 def ends_in_peace(program: Program, seconds: float = 40.0, share: float = MAX_SHARE) -> float:
-    """Wait for the end of *program*, which must stay small and quiet; returns how long it took. *share*: of a core."""
+    """Wait for the end of *program*, which must stay small and quiet; return the seconds that it took. *share*: of a
+    core.
+    """
     begin, largest, used = time.monotonic(), 0, 0.0
     where = Path(f"/proc/{program.process.pid}")
     while program.process.poll() is None:
@@ -177,7 +179,7 @@ def ends_in_peace(program: Program, seconds: float = 40.0, share: float = MAX_SH
         time.sleep(0.02)
     took = time.monotonic() - begin
     assert largest < MAX_RESIDENT, f"{largest >> 20} MiB"
-    assert used < 1.5 + share * took, f"{used:.1f} s of CPU in {took:.1f} s"  # to start takes some
+    assert used < 1.5 + share * took, f"{used:.1f} s of CPU in {took:.1f} s"  # its start takes some CPU
     return took
 
 
@@ -198,9 +200,9 @@ def is_said(program: Program) -> None:
 def test_a_sidecar_bears_a_receiver_that_answers(place: Place, name: str) -> None:
     append(place.log, DATA)
     with HostileReceiver(PUSHES[name]) as receiver:
-        # One that acknowledges a byte now and then moves, as slowly as it likes: a limit is what ends that.
+        # A receiver that acknowledges a byte now and then makes progress, so only the drain limit ends the drain.
         sidecar = place.sidecar(receiver.address, "--once", "--drain-timeout", "2", "--drain-limit", "10")
-        # Replies that come as fast as they can are work for two threads, until the drain's time is over.
+        # Replies at full speed keep two threads busy until the drain's time is over.
         took = ends_in_peace(sidecar, share=2.0 if name == "replies-without-end" else MAX_SHARE)
         assert receiver.calls <= 5 + MAX_CALLS * took
     is_said(sidecar)

@@ -1,7 +1,7 @@
-"""Text of a peer reaches no terminal and no log raw: a hostile receiver that answers every command, and a hostile site
-whose texts a real receiver keeps and real readers show.
+"""A peer's text reaches no terminal and no log raw: a hostile receiver answers every command, and a real receiver and
+real readers handle a hostile site's texts.
 
-Every text of the contract is found by reflection, and written in all at once, those that must be names one by one.
+Reflection finds every text of the contract. All are spoilt at once, except names, which are spoilt one by one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from integration.harness.places import LOG, PATIENCE, RUN, SITE, Place, Program,
 from tests.hostile_text import FORGED, HOSTILE, SERVICE, Path, called, is_name, message_of, spoil, texts
 from tests.often import each, rarely
 
-OTHER = "harmless"  # another site, whose log is there
+OTHER = "harmless"  # a second, honest site with a log
 DATA = b"one\ntwo\n"
-LONGEST = 20_000  # characters of a line of talk
+LONGEST = 20_000  # characters of a log message's line
 STATUSES = [  # tests/test_legible.py has them all
     *(grpc.StatusCode.NOT_FOUND, grpc.StatusCode.PERMISSION_DENIED),
     *rarely(grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.UNAVAILABLE),
@@ -34,7 +34,7 @@ NAMES = [path for method in SERVICE.methods for path in texts(method.output_type
 
 
 def is_clean(program: Program) -> None:
-    """Assert that what *program* printed and said is printable, and that nobody else wrote a line of it."""
+    """Assert that the output of *program* is printable, and that no peer forged a line of it."""
     for text in (program.printed, program.said):
         assert "\ufffd" not in text, text[:4000]
         for line in text.split("\n"):
@@ -58,7 +58,7 @@ def all_marks() -> list[pb.Mark]:
 
 
 def answers(method: str) -> list[Any]:
-    """What an honest receiver answers."""
+    """The answers of an honest receiver."""
     stream = pb.StreamId(run=RUN, site=SITE, log=LOG)
     match method:
         case "List":
@@ -90,7 +90,7 @@ def answers(method: str) -> list[Any]:
 class HostileReceiver:
     """Answers every call, each answer changed by *change*; or ends each call with *status* and hostile details.
 
-    *code*: of what it says of a stream behind its first answer. Use as a context manager.
+    *code*: that of the second reply about a stream. Use as a context manager.
     """
 
     def __init__(self, change: Callable[[Any], None], status: grpc.StatusCode | None = None, code: int = 0) -> None:
@@ -149,17 +149,17 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor", "--site", SITE),
     "doctor-json": ("doctor", "--site", SITE, "-o", "json"),
 }
-TWINS = ("streams-json", "status-json", "runs-json", "logs-json", "logs-time", "doctor-json")  # they ask as others do
+TWINS = ("streams-json", "status-json", "runs-json", "logs-json", "logs-time", "doctor-json")  # same requests as others
 ENDLESS = {"follow": ("follow", RUN), "watch": ("status", RUN, "--watch", "--interval", "0.2")}
 
 
 def ask_everything(place: Place, where: tuple[str, ...], without: tuple[str, ...] = ()) -> dict[str, Program]:
-    """Let every command look there; returned when they have ended."""
+    """Run every command against that place; return them when they have ended."""
     started = {name: place.start(*args, *where) for name, args in COMMANDS.items() if name not in without}
     endless = {name: place.start(*args, *where) for name, args in ENDLESS.items()}
     for program in started.values():
         program.ends(2 * PATIENCE)
-    end = time.monotonic() + 2.0  # a receiver that says nonsense need not get anything shown
+    end = time.monotonic() + 2.0  # a receiver that sends nonsense may show nothing
     until(
         lambda: time.monotonic() > end or all(one.process.poll() is not None for one in endless.values()),
         "the time is over",
@@ -172,7 +172,7 @@ def ask_everything(place: Place, where: tuple[str, ...], without: tuple[str, ...
 
 
 def everything(message: Any) -> None:
-    """Spoil all texts of *message* but the names; what is not there stays away: a piece of bytes is no mark."""
+    """Spoil all texts of *message* except names. Absent fields stay absent: a piece of bytes must not become a mark."""
     for path in texts(message.DESCRIPTOR):
         first = path[0]
         absent = first.message_type is not None and not first.is_repeated and not message.HasField(first.name)
@@ -200,7 +200,7 @@ def test_every_text_of_a_receiver_reaches_its_readers_legibly(place: Place) -> N
 @pytest.mark.parametrize("path", each(NAMES, NAMES[0]), ids=[f"{message_of(path)}.{called(path)}" for path in NAMES])
 @pytest.mark.parametrize("without", [TWINS, pytest.param((), marks=pytest.mark.soak)], ids=["most", "all"])
 def test_a_name_of_a_receiver_that_is_none_is_told_legibly(place: Place, without: tuple[str, ...], path: Path) -> None:
-    # A doctor asks for none of these, and looks for 15 s whether such a receiver keeps anything.
+    # A doctor asks for none of these, and waits 15 s for such a receiver to store anything.
     without += ("doctor", "doctor-json") if message_of(path) in ("RunInfo", "Found", "Moments") else ()
     with HostileReceiver(only(path)) as receiver:
         asked = ask_everything(place, ("--receiver", receiver.address), without)
@@ -249,7 +249,7 @@ def test_the_reason_of_a_reply_reaches_no_sidecars_log_raw(place: Place, code: i
 
 
 def pushed(run: str, log: str, change: Callable[[Any], None]) -> list[bytes]:
-    """A whole stream with a mark of each kind, and more marks than anybody shows, each message changed."""
+    """A whole stream with a mark of each kind, and more marks than are shown; *change* is applied to each message."""
     opened = pb.PushRequest(number=1)
     opened.open.version.major = 1
     opened.open.stream.run, opened.open.stream.site, opened.open.stream.log = run, SITE, log
@@ -270,7 +270,7 @@ def pushed(run: str, log: str, change: Callable[[Any], None]) -> list[bytes]:
 
 
 def push(channel: grpc.Channel, messages: list[bytes]) -> list[pb.Reply]:
-    """What is answered until the last message is, or the call ends."""
+    """The replies up to the answer of the last message, or to the call's end."""
     done = False
 
     def requests() -> Iterator[bytes]:
@@ -294,7 +294,7 @@ def push(channel: grpc.Channel, messages: list[bytes]) -> list[pb.Reply]:
 
 
 def asks(method: Any) -> Iterator[Any]:
-    """Requests of a call that is no Push, each with one hostile text; and whole ones."""
+    """Requests of a call other than Push, each with one hostile text; and valid ones."""
     for path in texts(method.input_type):
         message: Any = getattr(pb, method.input_type.name)()
         names = {field.name for field in message.DESCRIPTOR.fields}

@@ -1,5 +1,5 @@
-"""Which file is which, with real processes: inode numbers used again, links, files that leave the patterns, copies,
-holes, editors, and a file system that has no file handles.
+"""File identity with real processes: reused inode numbers, links, files that leave the patterns, copies, holes,
+editors, and a file system without file handles.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ ONE, TWO, THREE, FOUR = (lines(40, 40 * n) for n in range(4))
 
 
 def let_go(sidecar: Program, path: Path) -> None:
-    """Wait until *sidecar* has *path* open under no name."""
+    """Wait until *sidecar* has closed *path*, under all its names."""
     names = (path, Path(f"{path} (deleted)"))
     until(lambda: not any(sidecar.has_open(name) for name in names), f"{path} is let go")
 
 
 def recreate(path: Path, data: bytes, kept: Path) -> None:
-    """Delete *kept* and put a file at *path* that gets the number of its inode.
+    """Delete *kept* and create a file at *path* with its inode number.
 
-    ext4 uses a number again at once, in the same directory first; tmpfs never does.
+    ext4 reuses a number at once, in the same directory first; tmpfs never does.
     """
     number, spares = kept.stat().st_ino, []
     kept.unlink()
@@ -49,7 +49,7 @@ def recreate(path: Path, data: bytes, kept: Path) -> None:
 
 
 class Site:
-    """A sidecar that can be stopped and started again, as the tests' tables say."""
+    """A sidecar that can be stopped and restarted, for the tests' tables."""
 
     def __init__(self, place: Place, *options: str) -> None:
         self.place, self.options = place, (*options, "--state", str(place.directory / "state"))
@@ -65,7 +65,7 @@ class Site:
 
     @contextlib.contextmanager
     def standing_still(self) -> Iterator[None]:
-        """Several system calls meanwhile are one change to a sidecar that runs."""
+        """Stop the sidecar inside the block, so that it sees several system calls as one change."""
         state = Path(f"/proc/{self.sidecar.process.pid}/stat")
         self.sidecar.tell(signal.SIGSTOP)
         until(lambda: not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "TZ", "it stands still")
@@ -84,7 +84,7 @@ def site(place: Place) -> Callable[..., Site]:
     return lambda *options: Site(place, *options)
 
 
-# --- an inode number that is used again
+# --- a reused inode number
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_an_inode_number_that_is_used_again_is_another_file(
 
 @pytest.fixture
 def overlay(tmp_path: Path) -> Iterator[Path]:
-    """A directory on a file system that has no file handles."""
+    """A directory on a file system without file handles."""
     for name in ("lower", "upper", "work", "merged"):
         (tmp_path / name).mkdir()
     where = ",".join(f"{name}dir={tmp_path / name}" for name in ("lower", "upper", "work"))
@@ -222,13 +222,13 @@ def test_a_link_is_repointed_and_both_targets_go_on_growing(
         stored = it.receiver.stored(log)
         if data is not None:
             assert stored == data
-        else:  # in the order in which they were written, as far as that was seen; each once
+        else:  # each once, in the order of the writes as far as the sidecar saw it
             assert stored.startswith(ONE + TWO)
             assert stored[len(ONE + TWO) :] in (THREE + FOUR, FOUR + THREE)
 
 
 def test_a_link_that_ln_leads_elsewhere_again_and_again_is_one_log(place: Place, site: Callable[..., Site]) -> None:
-    """``ln -sf`` makes the link under another name, and renames it: the sidecar may see either."""
+    """``ln -sf`` creates the link under another name and renames it: the sidecar may see either."""
     it, data = site(), b""
     (place.directory / "out").mkdir()
     for number in range(12):
@@ -266,7 +266,7 @@ def test_equal_tiny_and_empty_files_are_files_of_their_own(place: Place, site: C
 
 
 def rotate(log: Path, count: int) -> None:
-    """app.log becomes app.log.1, that app.log.2, and so on."""
+    """Rename app.log to app.log.1, app.log.1 to app.log.2, and so on."""
     for number in range(count, -1, -1):
         old = log.with_name(f"{log.name}.{number}") if number else log
         if old.exists():

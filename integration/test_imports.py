@@ -1,4 +1,4 @@
-"""What a reader does not import before its first output: each of these took a share of its start that was measured."""
+"""Modules that a reader does not import before its first output: each took a measured share of its start."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ OF_A_RUN = {"asyncio", "grpc", "google.protobuf", "flarelog.model", "flarelog.cl
 
 
 def imported(*arguments: str) -> set[str]:
-    """The modules that a command has imported when it has shown something and ended."""
+    """The modules that a command has imported when it has printed something and ended."""
     done = subprocess.run([sys.executable, "-c", CODE, *arguments], capture_output=True, text=True, check=True)
     shown, _, modules = done.stdout.rstrip("\n").rpartition("\n")
     assert shown.strip()

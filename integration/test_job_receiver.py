@@ -1,4 +1,4 @@
-"""A receiver for frameworks that keep a directory for each job, with real producers."""
+"""A receiver for frameworks with a directory for each job, with real producers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RUN, SITE, LOG = "job-1", "site-1", "log.txt"
 
 
 class Desk:
-    """What is kept of runs that have ended, when, and in which state."""
+    """The ended runs that the receiver reported: when, and in which state."""
 
     def __init__(self) -> None:
         self.kept: list[tuple[str, list[tuple[str, bool, bytes]]]] = []
@@ -56,7 +56,7 @@ def receiver(tmp_path: Path, desk: Desk) -> Iterator[JobReceiver]:
 
 @contextmanager
 def sending(receiver: JobReceiver, root: Path) -> Iterator[Callable[[], None]]:
-    """A producer; what is yielded ends its run."""
+    """Run a producer inside the block; the yielded function ends its run."""
     bus = Bus()
     with Producer(receiver.address, SITE, str(root), bus=bus):
         bus.publish(Event.START_RUN, RUN)
@@ -79,7 +79,7 @@ def test_what_a_site_writes_is_in_the_jobs_directory_at_once_and_kept_in_the_end
     finished.result(10.0)
     assert copy.read_bytes() == b"one\ntwo\n"
     desk.gets((RUN, [(f"{RUN}/{SITE}/{LOG}", True, b"one\ntwo\n")]))
-    again = receiver.finish(RUN)  # NVFlare raises two events at the end of a job that was aborted
+    again = receiver.finish(RUN)  # NVFlare raises two events at the end of an aborted job
     assert again is not None
     again.result(10.0)
     desk.gets((RUN, [(f"{RUN}/{SITE}/{LOG}", True, b"one\ntwo\n")]))
@@ -99,7 +99,7 @@ def test_a_log_that_comes_after_the_end_is_kept_when_it_comes(
 
 
 def test_a_producer_that_goes_on_does_not_hold_the_end(tmp_path: Path, receiver: JobReceiver, desk: Desk) -> None:
-    """It is told that the run is ending, and drains."""
+    """The producer learns that the run is ending, and drains."""
     with sending(receiver, tmp_path / "site"):
         append(tmp_path / "site" / LOG, b"one\n")
         until(lambda: receiver.sending(RUN), "it sends")
@@ -127,7 +127,7 @@ def test_each_streams_end_is_told_once_however_it_comes(tmp_path: Path, receiver
 
 
 def test_silence_ends_one_stream_and_no_other(tmp_path: Path, place: Place) -> None:
-    """A site is killed; of another one nothing comes but heartbeats."""
+    """One site is killed; the other sends only heartbeats."""
     (tmp_path / "jobs" / RUN).mkdir(parents=True)
     ended: list[tuple[str, bool, str]] = []
     with JobReceiver(
@@ -176,7 +176,7 @@ def test_what_could_not_be_kept_is_said_and_stays_in_the_store(
 
 
 def stored_long_ago(tmp_path: Path) -> Path:
-    """The run in a store in which nothing has changed for two days."""
+    """A run in a store that has not changed for two days."""
     (tmp_path / "jobs" / RUN).mkdir(parents=True)
     (tmp_path / "site").mkdir()
     append(tmp_path / "site" / LOG, b"one\n")
@@ -206,7 +206,7 @@ def test_a_run_that_nobody_needs_leaves_the_store_and_its_copies_stay(tmp_path: 
 
 
 def test_a_receiver_that_got_no_port_removes_nothing(tmp_path: Path) -> None:
-    """The store is another one's by then."""
+    """The store may belong to another receiver."""
     run = stored_long_ago(tmp_path)
     with JobReceiver(str(tmp_path / "other"), tmp_path / "jobs", listen="127.0.0.1:0", tls=None) as other:
         for _ in range(2):
@@ -214,7 +214,7 @@ def test_a_receiver_that_got_no_port_removes_nothing(tmp_path: Path) -> None:
                 JobReceiver(
                     str(tmp_path / "store"), tmp_path / "jobs", listen=other.address, tls=None, keep_days=1.0
                 ).start()
-        answer = other.submit(lambda: asyncio.sleep(0.5))  # the loop turns, which all receivers of a process share
+        answer = other.submit(lambda: asyncio.sleep(0.5))  # lets the loop turn, which all receivers of a process share
         assert answer is not None
         answer.result(10.0)
         assert run.exists()
@@ -223,7 +223,7 @@ def test_a_receiver_that_got_no_port_removes_nothing(tmp_path: Path) -> None:
 def test_a_run_that_cannot_be_ended_is_a_sentence_and_can_be_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing of it could be taken: too many runs were known."""
+    """The receiver took none of it, because it knows too many runs."""
     with JobReceiver(
         str(tmp_path / "store"), tmp_path / "jobs", listen="127.0.0.1:0", tls=None, limits=Limits(max_runs=1)
     ) as receiver:

@@ -1,7 +1,7 @@
 """Both ends are killed at their I/O calls, one after the other; after each kill every byte is compared.
 
-What the stories are, and what is compared, is in ``killing``; how the calls are gone through, in ``sweep``. All calls,
-and one kill a play: ``python -m integration.harness.sweep --apart 0``.
+The stories and the comparison are in ``killing``, the iteration over the calls in ``sweep``. All calls, with one kill a
+play: ``python -m integration.harness.sweep --apart 0``.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def lanes() -> Iterator[Lanes]:
 def test_a_kill_before_and_within_each_call_site_costs_no_byte(
     lanes: Lanes, story: str, aimed: tuple[Moment, ...], every: int, at_least: int
 ) -> None:
-    """What a kill behind a call leaves on the disk is what one before the next call does: some are tried as well."""
+    """A kill after a call leaves the same bytes as one before the next call, so only some are tried."""
     swept = sweep(lanes, story, every=every, aimed=aimed)
     print(swept)
     assert swept.missed == []
     assert swept.kills >= at_least
 
 
-@pytest.mark.soak  # what dies by turns at random dies there as well
+@pytest.mark.soak  # the random story kills both ends as well
 @pytest.mark.parametrize(
     "story",
     [

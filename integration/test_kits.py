@@ -1,7 +1,7 @@
-"""NVFlare's start-up kits as they are: the server's is a receiver, sites' push, the admin's reads.
+"""NVFlare's start-up kits, unchanged: the server's runs a receiver, the sites' push, the admin's reads.
 
-Kits of the same shape are made here. FLARELOG_NVFLARE=PATH names an ``nvflare`` command (``pip install nvflare`` in an
-environment of its own, it is big), whose own kits are then tried as well, and compared with them.
+The tests make kits of the same shape. FLARELOG_NVFLARE=PATH names an ``nvflare`` command (``pip install nvflare`` in an
+environment of its own, because it is large); its own kits are then tried as well, and compared.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def test_a_site_s_kit_reads_nothing_of_another_and_pushes_as_no_other(federation
 
 
 def test_a_server_s_kit_that_is_for_another_name_is_not_believed(place: Place) -> None:
-    """Without host_names it is for the server's name in the project file alone."""
+    """Without host_names the kit is valid only for the server's name in the project file."""
     kits = nvflare_kits(place.directory / "kits", "logs.example.org", (), SITES, ADMIN)
     receiver = place.serve(*kit(kits, "logs.example.org").arguments())
     sidecar = place.sidecar(receiver, *kit(kits, "site-1").arguments())
@@ -116,7 +116,7 @@ def test_a_server_s_kit_that_is_for_another_name_is_not_believed(place: Place) -
 
 
 def shape(tls: Tls) -> list[object]:
-    """What stands in the CA's and in the own certificate but for keys and dates, and how the key is written."""
+    """The content of the CA's and of the own certificate except keys and dates, and the format of the key."""
     found: list[object] = [Path(tls.key).read_text().splitlines()[0]]
     for path in (tls.ca, tls.cert):
         one = x509.load_pem_x509_certificate(Path(path).read_bytes())

@@ -1,4 +1,6 @@
-"""The table of what NVFlare tests of its log streaming (integration/nvflare/README.md) names tests that are there."""
+"""The table of the behaviours that NVFlare tests of its log streaming (integration/nvflare/README.md) names existing
+tests.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ TABLE = TREE / "integration" / "nvflare" / "README.md"
 
 
 def rows() -> list[tuple[int, str]]:
-    """The number of each behaviour, and what holds it."""
+    """The number of each behaviour, and the tests that it names."""
     return [(int(number), held) for number, held in re.findall(r"^\| (\d+) \|.*\| (.*) \|$", TABLE.read_text(), re.M)]
 
 

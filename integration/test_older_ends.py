@@ -1,6 +1,7 @@
-"""An end of today beside one of before messages spoke of several streams: both directions, and a receiver that changes.
+"""A present end with one from before messages with several streams: in both directions, and after an upgrade of the
+receiver.
 
-The older end is this repository's own at BEFORE; where a clone does not have it, there is nothing to compare with.
+The older end is this repository's at BEFORE; a clone without that commit skips the tests.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def holds(receiver: Receiver, written: dict[str, bytes]) -> None:
 
 
 def filled(place: Place) -> dict[str, bytes]:
-    """Logs of a line, and of more than a chunk."""
+    """Logs of one line, and of more than one chunk."""
     sizes = [(200_000 if n % 10 == 0 else 3_000_000 if n % 25 == 1 else 100) for n in range(LOGS)]
     return {f"{n}.log": append(place.root / f"{n}.log", noise(size, n + 1)) for n, size in enumerate(sizes)}
 
@@ -113,7 +114,7 @@ def test_an_older_receiver_is_told_nothing_by_a_sidecar_that_has_no_log(place: P
 
 
 def test_a_search_of_today_at_an_older_receiver_finds_all(place: Place, older: tuple[str, ...]) -> None:
-    """Which refuses a sieve of so many texts."""
+    """The older receiver refuses a sieve with so many texts."""
     log = append(place.root / "a.log", b"step 1\n" * 5000 + b"OSError: [Errno 28] No space left on device\n")
     receiver = place.serve(plain=older)
     assert place.sidecar(receiver, "--once").ends(120) == 0

@@ -1,4 +1,6 @@
-"""What a terminal of any width shows while a receiver is away, and when it is back; the footer has a row of its own."""
+"""The screen of a terminal of any width while a receiver is away, and after its return; the footer has a row of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,7 @@ def test_an_outage_shows(place: Place, terminals: list[Terminal], columns: int) 
         again = receiver.again()
         until(lambda: follow.last() == "1 site: 1 live", lambda: f"it is live again: {follow.screen()}")
         until(lambda: "live" in status.last(), lambda: f"it is live again: {status.screen()}")
-        # The footer is a row by itself, and stands nowhere else.
+        # The footer is on one row only.
         assert sum(bool(re.search(r"\d sites?: ", row)) for row in follow.screen()) == 1
     finally:
         writer.kill()

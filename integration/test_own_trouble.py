@@ -1,4 +1,4 @@
-"""What goes wrong inside a sidecar with one log is that log's alone; the mistakes are made on purpose."""
+"""An error inside a sidecar with one log affects that log alone; the tests inject the errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RESUME = 'wrong(Tail, "resume", lambda self, *_: self.log)'
 
 
 def mistaken(place: Place, receiver: Receiver, where: str, *args: str, error: str = A_BUG) -> Program:
-    """A sidecar that is wrong about bad.log *where* it is said."""
+    """A sidecar that fails at bad.log in the place *where*."""
     command = (sys.executable, "-c", MISTAKE.format(place=where, error=error))
     return place.sidecar(receiver, *args, plain=command)
 
@@ -77,7 +77,7 @@ def test_a_bug_in_one_log_is_said_once_and_the_others_are_sent_to_their_end(plac
 def test_a_log_with_trouble_of_its_own_holds_no_other_up(
     place: Place, receiver: Receiver, where: str, error: str, code: int
 ) -> None:
-    assert place.once(receiver).ends() == 0  # so that there is something to take up
+    assert place.once(receiver).ends() == 0  # so that there is a stream to resume
     sidecar = mistaken(place, receiver, where, error=error)
     append(place.root / "good.log", MORE)
     receiver.gets(DATA + MORE, "good.log")

@@ -1,4 +1,4 @@
-"""Each page's blocks work as they are pasted, in their order, in one shell, and print what the page shows."""
+"""Each page's blocks work when pasted in order into one shell, and print the output that the page shows."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PAGES = (
     *(f"docs/{name}.md" for name in ("reading", "following", "findings", "run", "agent", "operating", "sites", "tls")),
 )
 ALL = ("README.md", "SECURITY.md", "CONTRIBUTING.md", *(str(page.relative_to(TREE)) for page in TREE.glob("docs/*.md")))
-READERS = "127.0.0.1:4722"  # the second port in docs/tls.md
+READERS = "127.0.0.1:4722"  # the port for readers in docs/tls.md
 MARK = "=== the next block"
-ELSEWHERE = ("pip install .", "make poc")  # what .ci/run does itself
+ELSEWHERE = ("pip install .", "make poc")  # .ci/run does these itself
 
 
 def blocks(page: str) -> list[tuple[str, str | None]]:
-    """Each script of *page* with the output that the page shows below it, or None."""
+    """Each script of *page* with the output shown below it, or None."""
     found: list[tuple[str, str | None]] = []
     for language, text in re.findall(r"^```(\w*)\n(.*?)^```", (TREE / page).read_text(), re.DOTALL | re.MULTILINE):
         if language == "sh":
@@ -38,7 +38,7 @@ def blocks(page: str) -> list[tuple[str, str | None]]:
 
 
 def run(script: str, place: Path) -> subprocess.CompletedProcess[str]:
-    # What sleeps waits for processes that begin, which takes longer where other tests run.
+    # A sleep waits for starting processes, which takes longer beside other tests.
     script = f'sleep() {{ command sleep "$(($1 * 4))"; }}\n{script}'
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with subprocess.Popen(
@@ -54,7 +54,7 @@ def run(script: str, place: Path) -> subprocess.CompletedProcess[str]:
             said, talk = shell.communicate(timeout=6 * PATIENCE)
         finally:
             if shell.poll() is None:
-                os.killpg(shell.pid, signal.SIGKILL)  # with what it has started
+                os.killpg(shell.pid, signal.SIGKILL)  # with its children
     return subprocess.CompletedProcess(script, shell.returncode, said, talk)
 
 
@@ -62,7 +62,7 @@ def run(script: str, place: Path) -> subprocess.CompletedProcess[str]:
 def test_a_pages_blocks_print_what_it_shows(page: str, tmp_path: Path) -> None:
     (tmp_path / "tests").symlink_to(TREE / "tests")
     scripts = blocks(page)
-    # That the ports are others is all that is changed: somebody may run a receiver here.
+    # Only the ports differ from the page: another receiver may run here.
     address = free_address()
     script = f"\necho '{MARK}'\n".join(script for script, _ in scripts)
     script = script.replace(LISTEN, address).replace(READERS, free_address())
@@ -94,7 +94,7 @@ def test_every_file_that_a_page_names_is_there(page: str) -> None:
 
 
 def headings(page: Path) -> set[str]:
-    """What stands behind # in a link to a heading of *page*, as GitHub makes it."""
+    """The anchors of *page*'s headings as GitHub makes them."""
     titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 

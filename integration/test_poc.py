@@ -1,4 +1,4 @@
-"""The proof of concept proves, and can fail."""
+"""The proof of concept succeeds, and can fail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows(done: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.soak  # make poc plays it
+@pytest.mark.soak  # make poc runs it
 def test_by_default_three_sites_survive_a_late_receiver_and_rotation(tmp_path: Path) -> None:
     done = poc("--json", "--bytes", "1000000", "--keep", str(tmp_path))
     assert done.returncode == 0, done.stderr
@@ -43,7 +43,7 @@ def test_by_default_three_sites_survive_a_late_receiver_and_rotation(tmp_path: P
         assert not re.search("ERROR|Traceback|Exception", talk.read_text()), talk
 
 
-@pytest.mark.soak  # CI plays it as a command of its own, with and without TLS
+@pytest.mark.soak  # CI runs it as a command of its own, with and without TLS
 def test_every_fault_once_and_every_byte_is_stored_or_a_gap() -> None:
     done = poc("--fault", "all", "--sites", "2", "--bytes", "2000000", "--json")
     assert done.returncode == 0, done.stderr
@@ -57,13 +57,13 @@ def test_every_fault_once_and_every_byte_is_stored_or_a_gap() -> None:
     assert all(row["written"] == int(str(row["stored"])) + int(str(row["lost"])) for row in found)
 
 
-@pytest.mark.soak  # CI plays it as a command of its own
+@pytest.mark.soak  # CI runs it as a command of its own
 def test_over_tls_certificates_change_on_the_way_and_intruders_are_refused(tmp_path: Path) -> None:
     done = poc("--tls", "--json", "--bytes", "1000000", "--sites", "2", "--keep", str(tmp_path))
     assert done.returncode == 0, done.stderr
     *sites, stranger, claimant = rows(done)
     for row in sites:
-        # A site that had written its part when the certificates were replaced wrote a little more for that.
+        # A site that was done when the certificates were replaced wrote some more afterwards.
         assert int(str(row["stored"])) >= 1000000
         assert (row["verdict"], row["gaps"]) == ("ok", 0)
         talk = (tmp_path / "sites" / str(row["site"]) / "sidecar.log").read_text()
@@ -131,7 +131,7 @@ def test_a_changed_bit_in_the_store_fails_it() -> None:
     assert "the stored bytes differ from the written bytes" in done.stderr
 
 
-@pytest.mark.soak  # tests/poc shows it without processes
+@pytest.mark.soak  # tests/poc covers it without processes
 def test_it_replays_logs_that_it_is_given(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "odd.log").write_bytes(b"a torn \xe2\x96 glyph\r\x00no end of line")

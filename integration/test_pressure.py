@@ -1,4 +1,4 @@
-"""Too little of something: disk, inodes, descriptors, memory, a quota. Streams are held, and go on by themselves."""
+"""Scarce resources: disk, inodes, descriptors, memory, a quota. Streams are held, and resume by themselves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ext4(place: Place, size: str) -> Iterator[Path]:
 
 
 def fill(directory: Path) -> Path:
-    """A file that takes all the room that is left."""
+    """A file that takes all remaining space."""
     path = directory / "filler"
     with open(path, "wb", buffering=0) as file, contextlib.suppress(OSError):
         for size in (1 << 16, 1 << 12, 1):
@@ -45,7 +45,7 @@ def fill(directory: Path) -> Path:
 
 
 def with_files(program: Program, count: int) -> Program:
-    """*program*, which may have *count* files open."""
+    """Limit *program* to *count* open files."""
     resource.prlimit(program.process.pid, resource.RLIMIT_NOFILE, (count, count))
     return program
 
@@ -55,7 +55,7 @@ def opens(receiver: Receiver) -> int:
 
 
 def several(place: Place, count: int, size: int) -> dict[str, bytes]:
-    """*count* logs of *size* bytes at the site."""
+    """Write *count* logs of *size* bytes at the site."""
     logs = {f"{n}.log": noise(size, n) for n in range(count)}
     for name, data in logs.items():
         (place.root / name).write_bytes(data)
@@ -90,7 +90,7 @@ def test_a_stream_over_its_quota_is_held_and_goes_on_when_the_quota_is_raised(pl
     held = sum(len(receiver.stored(name)) for name in logs)
     assert 3 * MIB <= held < 5 * MIB
     receiver.stop()
-    receiver = receiver.again(limit, str(3 * MIB))  # what is held counts for the next receiver, too
+    receiver = receiver.again(limit, str(3 * MIB))  # the stored bytes count for the next receiver, too
     receiver.program.says("PAUSE")
     assert sum(len(receiver.stored(name)) for name in logs) == held
     receiver.stop()
@@ -275,10 +275,10 @@ def test_a_receiver_without_descriptors_takes_what_it_can_and_the_rest_in_turn(p
     with_files(receiver.program, 80)
     logs = several(place, 60, 20_000)
     sidecar = place.sidecar(receiver)
-    sidecar.says("open files")  # a log that cannot be opened, or the limit that the receiver has reached
+    sidecar.says("open files")  # a log that cannot be opened, or the receiver's limit
     other = place.sidecar(receiver, site="site-2", root=place.root)
     other.says("open files")
-    for program in (sidecar, other):  # at once: what one of them holds open, the other waits for
+    for program in (sidecar, other):  # both at once, because each waits for the other's descriptors
         program.tell(signal.SIGTERM)
     assert sidecar.ends() == 0, sidecar.talk()
     assert other.ends() == 0, other.talk()
@@ -307,7 +307,7 @@ def test_a_sidecar_with_more_logs_than_descriptors_sends_them_all(place: Place) 
     sidecar = with_files(place.sidecar(receiver), 70)
     sidecar.says("wait for their turn")
     until(lambda: all(receiver.stored(name) == data for name, data in logs.items()), "all are sent while it runs")
-    for name in ("0.log", "7.log", "69.log"):  # those that were laid to rest go on when they grow
+    for name in ("0.log", "7.log", "69.log"):  # a quiet log whose file was closed resumes when it grows
         logs[name] += append(place.root / name, b"one line more\n")
         receiver.gets(logs[name], name)
     assert sidecar.stop() == 0, sidecar.talk()
@@ -328,7 +328,7 @@ def test_a_sidecar_that_drains_with_more_logs_than_descriptors_sends_them_all(pl
 
 
 def peak(program: Program) -> int:
-    """Bytes, of the largest resident size that *program* ever had."""
+    """The peak resident size of *program*, in bytes."""
     status = Path(f"/proc/{program.process.pid}/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) << 10  # type: ignore[index]
 
@@ -364,7 +364,7 @@ def test_a_receiver_that_stands_still_does_not_slow_the_writer(place: Place) -> 
         longest = max(longest, time.monotonic() - begin)
         place.log.rename(place.root / f"app.log.{rotation:02}")
         time.sleep(0.01)
-    assert longest < 10.0  # it would wait until the receiver goes on, which is never
+    assert longest < 10.0  # otherwise it would wait until the receiver resumes, which is never
     receiver.program.tell(signal.SIGCONT)
     assert sidecar.stop() == 0, sidecar.talk()
     receiver.holds(bytes(data))
@@ -388,6 +388,6 @@ def test_a_sidecar_that_is_stopped_at_any_moment_does_not_keep_a_writer_from_ope
             place.log.rename(place.root / f"app.log.{n:03}")
         sidecar.tell(signal.SIGCONT)
         time.sleep(0.002)
-    assert longest < 15.0  # a lease would hold it for 45 s
+    assert longest < 15.0  # a lease would block it for 45 s
     assert sidecar.stop() == 0, sidecar.talk()
     receiver.holds(bytes(data))

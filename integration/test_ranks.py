@@ -1,4 +1,6 @@
-"""Ranks of real processes: what their environments say stands with their logs, anew when a gang is restarted."""
+"""The ranks of real processes: their environments' ranks are stored with their logs, and again after a
+gang's restart.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from integration.harness.places import Place, Receiver, until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fdinfo").is_dir(), reason="run it on Linux: it needs /proc")
 
-# As torchrun does it: a launcher that has no rank itself, and a process for each.
+# As under torchrun: a launcher without a rank, and a process for each rank.
 LAUNCHER = """
 import os, subprocess, sys
 first, size, world, *paths = sys.argv[1:]
@@ -85,7 +87,7 @@ def test_the_ranks_of_those_who_write_are_stored_with_their_logs(place: Place, g
     learns(receiver, "b.log", rank(9, 1))
     assert attributes(receiver, "c.log") == []
     sidecar.stop()
-    assert place.sidecar(receiver).process.poll() is None  # another one goes on, and does not say it again
+    assert place.sidecar(receiver).process.poll() is None  # the next sidecar resumes, and does not repeat the rank
     receiver.gets(b"rank here\n", "a.log")
     learns(receiver, "a.log", rank(8, 0))
 
@@ -97,7 +99,7 @@ def test_a_gang_that_is_restarted_is_resolved_anew(place: Place, gang: Gang) -> 
     gang.start(8, place.log)
     learns(receiver, "app.log", rank(8, 0))
     gang.end()
-    gang.start(3, place.log)  # it adds to the same file
+    gang.start(3, place.log)  # it appends to the same file
     learns(receiver, "app.log", rank(8, 0), rank(3, 0))
     receiver.gets(b"rank here\n" * 2)
 

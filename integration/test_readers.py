@@ -1,4 +1,4 @@
-"""Readers with a token at a port of their own, as people use it; what is reread; and what is said of strangers."""
+"""Readers with a token at a port of their own; files that are read again; and refused strangers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ca(place: Place) -> Authority:
 
 @pytest.fixture
 def receiver(place: Place, ca: Authority) -> Receiver:
-    """With a log of SITE."""
+    """A receiver with a log of SITE."""
     receiver = place.serve(*files(ca.issue("receiver", hosts=HOSTS)), "--reader-listen", "127.0.0.1:0")
     append(place.log, DATA)
     program = place.once(receiver, *files(ca.issue(SITE)))
@@ -170,7 +170,7 @@ def test_a_port_for_readers_that_is_taken_ends_the_start_with_a_sentence(place: 
     assert f"cannot listen on {address}: another process uses the port; give" in program.sentence()
 
 
-# --- what changes while it runs
+# --- changes at run time
 
 
 def audited(receiver: Receiver, word: str) -> list[dict[str, Any]]:
@@ -179,7 +179,7 @@ def audited(receiver: Receiver, word: str) -> list[dict[str, Any]]:
 
 
 class Follower:
-    """Follows SITE's log in a thread, until the receiver ends it."""
+    """Follows SITE's log in a thread until the receiver ends the call."""
 
     def __init__(self, address: str, tls: Tls, token: str = "") -> None:
         self.got = bytearray()
@@ -217,7 +217,7 @@ def test_a_read_that_goes_on_ends_with_a_sentence_when_its_token_is_revoked(
     until(lambda: bytes(wall.got) == bytes(hall.got) == DATA * 2, "both have read everything")
     listed = place.call("token", "list", "--store", "store", "--json").records()
     (id,) = [record["id"] for record in listed if record["name"] == "wall"]
-    receiver.program.says("token made", 2)  # what comes and goes between two looks is not seen
+    receiver.program.says("token made", 2)  # a look misses shorter-lived tokens
     assert place.call("token", "revoke", id, "--store", "store").process.returncode == 0
     ended = wall.ended()
     assert isinstance(ended, NotAllowed)
@@ -225,7 +225,7 @@ def test_a_read_that_goes_on_ends_with_a_sentence_when_its_token_is_revoked(
     append(place.log, DATA)
     until(lambda: bytes(hall.got) == DATA * 3, "the other one reads on")
     receiver.program.says("ended {")
-    receiver.program.says("token revoked")  # it is looked for once a second
+    receiver.program.says("token revoked")  # the receiver looks once a second
     assert [line["name"] for line in audited(receiver, "token made")] == ["wall", "hall"]
     assert [line["token"] for line in audited(receiver, "token revoked")] == [id]
     assert sidecar.stop() == 0
@@ -318,7 +318,7 @@ def test_strangers_wait_and_fill_no_log_while_everybody_else_is_served(place: Pl
         strangers = [asyncio.create_task(stranger()) for _ in range(3 * SAID_A_MINUTE)]
         await asyncio.to_thread(receiver.program.says, " refused {", SAID_A_MINUTE)
         served = []
-        for _ in range(3):  # of which a busy machine may hold one up
+        for _ in range(3):  # three tries: a busy machine may delay one
             before = time.monotonic()
             async with Client(receiver.reader_address, tls=only, token=token) as client:
                 assert len(await client.streams(RUN)) == 1

@@ -1,7 +1,7 @@
-"""What both ends do after accidents: a store that went backwards or was changed by hand, a source that is shorter than
-its record, clocks that jump, and what a power cut leaves.
+"""Both ends after accidents: a store that went backwards or was edited, a source shorter than its record, clocks that
+jump, and the traces of a power cut.
 
-Bytes that are still at the site are stored; those that are gone for good are a gap, and the exit code says so.
+Bytes that are still at the site are stored; those that are gone are a gap, and the exit code says so.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def quiet(program: Program) -> None:
 
 
 def verified(receiver: Receiver, *source: str) -> tuple[int, str]:
-    """Exit code and words of ``flarelog verify``."""
+    """Exit code and output of ``flarelog verify``."""
     program = receiver.place.call("verify", RUN, "--store", str(receiver.store), *source)
     assert "Traceback" not in program.said
     return program.ends(), program.printed
@@ -67,7 +67,7 @@ def journal(receiver: Receiver, log: str = LOG) -> Path:
 
 @pytest.mark.soak
 def test_a_receiver_that_is_back_is_back_for_all_logs_at_once(place: Place) -> None:
-    """Each log waits longer and longer while there is nobody; the first one that gets an answer tells the others."""
+    """Each log's retry delay grows while the receiver is away; the first log that gets an answer wakes the others."""
     receiver = place.serve()
     append(place.log, HEAD)
     sidecar = place.sidecar(receiver)
@@ -76,7 +76,7 @@ def test_a_receiver_that_is_back_is_back_for_all_logs_at_once(place: Place) -> N
     names = [f"rank-{number}.log" for number in range(9)]
     for name in names:
         append(place.root / name, TAIL)
-        time.sleep(0.6)  # so that each has a rhythm of its own; the delays grow to some seconds
+        time.sleep(0.6)  # gives each log another retry time; the delays grow to some seconds
     again = receiver.again()
     for name in names:
         again.gets(TAIL, name)
@@ -124,7 +124,7 @@ def test_a_run_that_is_ended_after_a_restart_ends_behind_the_last_lines_of_its_s
         sidecars.append(place.sidecar(receiver, root=log.parent, site=site))
         receiver.gets(log.read_bytes(), site=site)
     for sidecar in sidecars:
-        sidecar.tell(signal.SIGSTOP)  # it comes back late
+        sidecar.tell(signal.SIGSTOP)  # the sidecar comes back late
     receiver.program.kill()
     for site in ("site-1", "site-2"):
         append(place.directory / site / LOG, b"%s: the last line\n" % site.encode())
@@ -144,7 +144,7 @@ def test_a_run_that_is_ended_after_a_restart_ends_behind_the_last_lines_of_its_s
 
 
 def committed(receiver: Receiver, data: bytes, log: str = LOG) -> None:
-    """Wait until *data* is in the log's file, and its journal says so."""
+    """Wait until *data* is in the log's file and in its journal."""
     receiver.gets(data, log)
     until(lambda: b'"n":%d,' % len(data) in journal(receiver, log).read_bytes(), f"{log} is committed")
 
@@ -157,7 +157,7 @@ def copied(receiver: Receiver) -> Path:
 
 def restored(receiver: Receiver, copy: Path) -> Receiver:
     """The next receiver, with the older *copy* of the store."""
-    assert receiver.stop() == 0  # so that everything is acknowledged
+    assert receiver.stop() == 0  # a clean stop: all bytes are acknowledged
     shutil.rmtree(receiver.store)
     copy.rename(receiver.store)
     return receiver.again()
@@ -295,7 +295,7 @@ def test_what_was_taken_from_the_store_below_a_running_receiver_is_not_sealed_bu
     ids=["shorter", "as-long", "longer"],
 )
 def test_a_store_with_other_bytes_is_never_gone_on_with_as_if_they_were_these(place: Place, length: int) -> None:
-    """The stream of another receiver: what is this site's is stored whole, behind what was found."""
+    """The store has another receiver's stream: this site's bytes are stored whole, after it."""
     other = place.serve(store=place.directory / "other")
     elsewhere = place.directory / "elsewhere"
     elsewhere.mkdir()
@@ -323,7 +323,7 @@ def test_a_store_with_other_bytes_is_never_gone_on_with_as_if_they_were_these(pl
     agrees(receiver)
 
 
-# --- the store was changed by hand
+# --- the store was edited by hand
 
 
 def flip(path: Path, at: int) -> None:
@@ -335,7 +335,7 @@ def flip(path: Path, at: int) -> None:
 
 
 def cut(path: Path, last: int) -> None:
-    """Cut the *last* bytes off."""
+    """Cut off the *last* bytes."""
     os.truncate(path, path.stat().st_size - last)
 
 
@@ -344,7 +344,7 @@ def nul(path: Path, size: int = 4096) -> None:
 
 
 def nul_tail(path: Path) -> None:
-    """What a power cut leaves of blocks that were allocated and never written."""
+    """Leave zeros, as a power cut does in blocks that were allocated but not written."""
     cut(path, len(TAIL) - 100)
     nul(path, len(TAIL) + 4096)
 
@@ -368,7 +368,7 @@ HANDS: dict[str, Callable[[Path, Path], object]] = {
     "journal-of-nul-bytes": lambda data, journal: journal.write_bytes(bytes(4096)),
     "journal-empty": lambda data, journal: journal.write_bytes(b""),
 }
-"""By name of the log that it is done to."""
+"""The edits, by the name of the log that gets each."""
 
 
 @pytest.mark.parametrize(
@@ -429,7 +429,7 @@ def test_verify_locates_a_byte_that_was_flipped_in_the_middle(place: Place) -> N
     committed(receiver, data)
     receiver.program.kill()
     flip(receiver.file(), 1000)
-    receiver = receiver.again()  # which reads no more than the last range again
+    receiver = receiver.again()  # it reads only the last range again
     after = append(place.log, NEXT)
     until(lambda: receiver.stored().endswith(after), "it goes on")
     assert sidecar.stop() == 0, sidecar.talk()
@@ -455,7 +455,7 @@ def test_verify_says_where_a_stream_was_cut_and_what_was_added_to_it(place: Plac
     assert f"ends at offset 100, but {len(HEAD)} bytes were committed" in text
 
 
-# --- the receiver moves, both ends die
+# --- the receiver's address changes, both ends die
 
 
 def test_a_receiver_that_moved_is_gone_on_with_by_a_sidecar_that_is_told_where(place: Place) -> None:
@@ -468,7 +468,7 @@ def test_a_receiver_that_moved_is_gone_on_with_by_a_sidecar_that_is_told_where(p
     sidecar.says("retrying")
     receiver = place.serve(store=receiver.store)
     assert sidecar.process.poll() is None
-    sidecar.tell(signal.SIGTERM)  # it cannot reach anybody: a second signal ends it at once
+    sidecar.tell(signal.SIGTERM)  # it reaches no receiver: a second signal ends it at once
     sidecar.took_signals()
     sidecar.tell(signal.SIGTERM)
     sidecar.ends()
@@ -499,7 +499,7 @@ def test_both_ends_killed_at_once_again_and_again_lose_and_repeat_nothing(place:
     assert record["gaps"] == []
 
 
-# --- the source is shorter than what is held
+# --- the source is shorter than the stored bytes
 
 
 def test_a_source_that_is_shorter_than_what_is_held_begins_anew_and_what_is_held_stays(place: Place) -> None:
@@ -514,7 +514,7 @@ def test_a_source_that_is_shorter_than_what_is_held_begins_anew_and_what_is_held
     for log in ("gone", "replaced"):
         (place.root / log).unlink()
     append(place.root / "replaced", NEXT)
-    for _ in range(2):  # and the second time nothing is new
+    for _ in range(2):  # the second time nothing is new
         sidecar = place.once(receiver)
         assert sidecar.ends() == 0, sidecar.talk()
         quiet(sidecar)
@@ -576,7 +576,7 @@ def test_what_is_added_to_a_file_at_rest_arrives_though_its_time_is_set_back(pla
 
 
 def faketime() -> str:
-    """The library that gives a process another clock."""
+    """The path of the library that gives a process another clock."""
     found = ctypes.util.find_library("faketime") or next(
         (str(path) for path in Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None
     )
@@ -616,5 +616,5 @@ def test_clocks_that_jump_both_ways_at_both_ends_change_nothing(place: Place, ju
         assert "retrying" not in program.said
         assert "GOING_AWAY" not in program.said
         quiet(program)
-    assert len({line[:4] for line in receiver.program.said.splitlines()}) > 1  # it did see another year
+    assert len({line[:4] for line in receiver.program.said.splitlines()}) > 1  # the fake clock did reach another year
     receiver.holds(data)

@@ -1,4 +1,4 @@
-"""Runs that are listed, removed and kept for so long: with real processes, and as users ask for it."""
+"""Listing, removal and retention of runs, with real processes and users' commands."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, 
 
 OTHER = "run-of-others"
 DAY = 86_400
-SITES = ("site-1", "site-2")  # one at each of two workers
+SITES = ("site-1", "site-2")  # one for each of two workers
 
 
 def runs(place: Place, receiver: Receiver) -> dict[str, dict[str, Any]]:
-    """What the receiver says, which its store must say as well, but for what only a receiver knows, as soon as nothing
-    is written.
-    """
+    """The receiver's runs. Waits until its store shows the same, apart from values that only a receiver knows."""
     told: list[dict[str, dict[str, Any]]] = []
 
     def agree() -> bool:
@@ -62,14 +60,14 @@ def test_a_run_goes_for_readers_and_writers_at_once_and_its_name_is_new(place: P
     assert removed.printed == f"removed run {RUN}: 1 log, {len(data):,} bytes\n"
     assert not (receiver.store / RUN).exists()
     assert list(runs(place, receiver)) == [OTHER]
-    assert sidecar.ends() == NOT_ALLOWED  # which the unit for systemd takes as final
+    assert sidecar.ends() == NOT_ALLOWED  # the unit for systemd treats the code as final
     again = "to send it again, start the sidecar by hand, or restart the agent"
     assert f"run {RUN} was removed at the receiver; {again}" in sidecar.sentence()
     assert reader.ends() == NOT_FOUND
     assert f"{RUN}/{SITE}/{LOG} was removed" in reader.sentence()
     assert place.call("rm", RUN, *where, "--yes").process.returncode == NOT_FOUND
 
-    assert place.once(receiver).process.returncode == OK  # there is room for it, and it begins anew
+    assert place.once(receiver).process.returncode == OK  # there is room for the run again, and it begins anew
     receiver.holds(data)
     assert runs(place, receiver)[RUN]["state"] == "sealed"
     assert place.call("status", RUN, *where).printed.startswith(f"{RUN} sealed: 1 site: 1 ended")
@@ -89,7 +87,7 @@ def test_what_a_store_is_asked_to_remove(place: Place) -> None:
     assert f"uses the store {receiver.store}: remove the run through it with --receiver" in locked.sentence()
     receiver.stop()
     for code, args in (
-        (USAGE, (RUN, *where)),  # nobody could answer
+        (USAGE, (RUN, *where)),  # there is no terminal to confirm on
         (USAGE, ("../x", *where, "--yes")),
         (USAGE, (RUN, *where, "--yes", "--site", "a/b")),
         (NOT_FOUND, ("no-such-run", *where, "--yes")),
@@ -148,7 +146,7 @@ def test_a_store_tells_what_happened_and_when_after_both_ends_were_killed(place:
     until(lambda: b"disconnected without a word" in events.read_bytes(), "and that nobody has it any more")
     receiver.program.kill()
     with events.open("ab") as file:
-        file.write(b'0123abcd {"t":"event","at":17')  # as a kill leaves a line
+        file.write(b'0123abcd {"t":"event","at":17')  # a line that a kill cut off
     again = receiver.again()
     assert place.once(again).process.returncode == OK
     again.stop()
@@ -165,7 +163,7 @@ def test_a_store_tells_what_happened_and_when_after_both_ends_were_killed(place:
     assert record["generations"][0]["site_time"] is not None
 
 
-@pytest.mark.soak  # it waits until runs are old
+@pytest.mark.soak  # waits until runs are old
 @pytest.mark.parametrize("site", SITES)
 def test_with_workers_a_run_goes_when_it_is_old_at_all_of_them_and_stays_while_one_has_a_log_of_it_open(
     place: Place, site: str

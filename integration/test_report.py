@@ -1,4 +1,4 @@
-"""``flarelog report`` of runs that real processes made: a gap, an exit record, silence, rounds, very many logs."""
+"""``flarelog report`` of runs from real processes: a gap, an exit record, silence, rounds, very many logs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_run_with_a_gap_an_exit_record_and_a_silent_site(place: Place, tmp_pat
     made = place.call("report", RUN, "--receiver", receiver.address, "-o", str(out))
     assert made.ends() == 0, made.talk()
     text = shown(out.read_bytes())
-    # Three seconds later it is said to have ended without a receipt, and its lane says when it was silent.
+    # Three seconds later lyon counts as ended without a receipt, and its lane shows the silence.
     assert re.search("lyon( lyon: no receipt, 4 bytes)? silent from", text) or "lyon lost link from" in text, text
     assert "oslo" in text
     assert "exit code 3" in text
@@ -142,7 +142,7 @@ def test_a_pipe_or_a_device_gets_the_report_and_a_link_goes_on_to_its_file(place
     receiver, pipe, link = place.serve(), tmp_path / "pipe", tmp_path / "link.md"
     append(place.root / "log.txt", b"one\n")
     assert place.sidecar(receiver, "--once").ends() == 0
-    assert receiver.stop() == 0  # how a machine fares is kept some time later, or now
+    assert receiver.stop() == 0  # the health of machines is recorded some time later, or at the stop
     os.mkfifo(pipe)
     link.symlink_to(tmp_path / "file.md")
     command = ("report", RUN, "--store", str(receiver.store), "--format", "md", "-o")

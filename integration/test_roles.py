@@ -1,4 +1,4 @@
-"""Who may make which call: every call of the service by every role at both ports, by certificates and by tokens."""
+"""The permissions of every role for every call of the service, at both ports, with certificates and with tokens."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def run_call(method: str, run: str = RUN) -> Callable[[grpc.aio.Channel], Awaita
 
 
 async def list_runs(channel: grpc.aio.Channel) -> bool:
-    """Whether the run of SITE is among all that are shown."""
+    """Whether SITE's run is in the list of all runs."""
     return RUN in [info.run async for info in calls.list_runs(channel, "", 10)]
 
 
 async def remove_run(channel: grpc.aio.Channel) -> bool:
-    """One that is not there, which only whoever may remove it is told."""
+    """Remove a missing run: only a caller with the right to remove it gets NOT_FOUND."""
     try:
         await calls.remove_run(channel, "no-such-run", "", True, 10)
     except grpc.aio.AioRpcError as error:
@@ -88,7 +88,7 @@ async def timeline(channel: grpc.aio.Channel) -> bool:
 
 
 async def findings(channel: grpc.aio.Channel) -> bool:
-    """Whether those of SITE are among all that are shown."""
+    """Whether SITE's findings are in the list of all findings."""
     return any(found.stream.site == SITE for found in await listing.findings(channel, Asked(RUN, all=True), 10))
 
 
@@ -148,7 +148,7 @@ STRANGERS = ("no token", "an unknown token", "a revoked token", "an expired toke
 
 
 class Federation:
-    """A receiver with a stream of SITE, and everybody's certificates."""
+    """A receiver with a stream of SITE, and certificates for all roles."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -167,13 +167,13 @@ class Federation:
         until(lambda: self.call("reader", findings) is True, "the receiver has looked through it")
 
     def _made(self, name: str, ago: float = 0) -> str:
-        """The secret of a token that was made *ago* seconds ago, for an hour."""
+        """The secret of a token that was made *ago* seconds ago, valid for an hour."""
         role, _, runs = name.partition(" of ")
         tokens = Tokens(tokens_path(self.receiver.store))
         return tokens.create("t", Role(role), (runs or "*",), lifetime=3600, now=time.time() - ago)[1]
 
     def metadata_of(self, stranger: str) -> tuple[tuple[str, str], ...]:
-        """What somebody shows whose token does not hold."""
+        """The metadata of a caller without a valid token."""
         if stranger == "no token":
             return ()
         if stranger == "another scheme":
@@ -192,7 +192,7 @@ class Federation:
         return (("authorization", f"Bearer {secret}"),)
 
     def call(self, role: str, work: Callable[[grpc.aio.Channel], Awaitable[Any]]) -> Any:
-        """What *work* returns over a channel of *role*; the error's words if the receiver does not permit it."""
+        """The result of *work* over a channel of *role*, or the error's text if the receiver refuses."""
 
         async def go() -> Any:
             return await answer(calls.channel(self.receiver.address, self.certificates[role]), work)
@@ -200,7 +200,7 @@ class Federation:
         return asyncio.run(go())
 
     def call_with(self, token: str, work: Callable[[grpc.aio.Channel], Awaitable[Any]], at: str = "") -> Any:
-        """The same over a channel of whom *token* says, at the port for readers or *at* another address."""
+        """The result of *work* over a channel with *token*, at the port for readers or *at* another address."""
 
         async def go() -> Any:
             return await answer(calls.channel(at or self.receiver.reader_address, self.ca, token), work)
@@ -232,7 +232,7 @@ def test_every_call_of_the_service_has_a_row() -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_a_role_may_make_its_calls_and_no_other(federation: Federation, role: str, method: str) -> None:
     if method == "EndRun":
-        federation.call("boss", CALLS["StartRun"])  # there is something to end
+        federation.call("boss", CALLS["StartRun"])  # so that there is a run to end
     assert (federation.call(role, CALLS[method]) is True) is MAY[method][ROLES.index(role)]
 
 
@@ -248,7 +248,7 @@ def test_a_token_may_make_its_calls_at_the_port_for_readers_and_no_other(
 
 
 def test_whose_token_does_not_hold_may_make_no_call_and_learns_nothing(federation: Federation) -> None:
-    """All at once: their answers wait, some of them for seconds."""
+    """All calls run at once, because refusals are delayed, some for seconds."""
     shown = {stranger: federation.metadata_of(stranger) for stranger in STRANGERS}
 
     async def call(channel: grpc.aio.Channel, method: str, metadata: Any) -> tuple[grpc.StatusCode, str] | None:
@@ -271,7 +271,7 @@ def test_whose_token_does_not_hold_may_make_no_call_and_learns_nothing(federatio
         return dict(zip(cases, answers, strict=True))
 
     refused = (grpc.StatusCode.UNAUTHENTICATED, UNKNOWN)
-    # The owner of an expired token alone knows its secret, and hears when it expired.
+    # Only the owner of an expired token knows its secret, and is told when it expired.
     expired = (grpc.StatusCode.UNAUTHENTICATED, r"token \w+ \(\w+\) expired on ")
     found = {case: answer for case, answer in asyncio.run(go()).items() if answer != refused}
     assert {case: answer for case, answer in found.items() if case[0] != "an expired token"} == {}

@@ -1,4 +1,4 @@
-"""``flarelog run`` with real processes: what a command says is kept byte for byte, and how it ends is passed on."""
+"""``flarelog run`` with real processes: a command's output is kept byte for byte, and its exit status is passed on."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SPEAK = "import os, sys, time\n"
 
 
 class Ran:
-    """``flarelog run`` before a command, in a directory of its own."""
+    """``flarelog run`` with a command, in a directory of its own."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ def children(pid: int) -> dict[int, str]:
 
 
 def spooler_of(pid: int) -> int:
-    """The fork of *pid* that spools: the one that has nothing of its own outputs open."""
+    """The fork of *pid* that spools: the one that has none of the process's own outputs open."""
     for child, line in children(pid).items():
         with contextlib.suppress(OSError):
             if " run " in line and {os.readlink(f"/proc/{child}/fd/{fd}") for fd in (1, 2)} == {"/dev/null"}:
@@ -114,13 +114,13 @@ def copiers_of(pid: int) -> list[int]:
 
 
 def only_sends(pid: int) -> bool:
-    """Whether of the children of *pid* there is the sidecar alone."""
+    """Whether the sidecar is the only child of *pid*."""
     lines = list(children(pid).values())
     return len(lines) == 1 and " sidecar " in lines[0]
 
 
 def shown(place: Place, receiver: Receiver) -> list[dict[str, Any]]:
-    """The streams of the run as the receiver shows them at one moment."""
+    """The streams of the run in one answer of the receiver."""
     return list(place.streams("--receiver", receiver.address, run=RUN).values())
 
 
@@ -343,7 +343,7 @@ def test_where_an_option_is_wrong_nothing_is_started(
     tmp_path: Path, way: str, options: dict[str, str], said: str
 ) -> None:
     if way == "flag" and "zone" in options:
-        return  # only a variable says it
+        return  # only a variable sets the zone
     (tmp_path / "policy.toml").write_text("nonsense")
     if options.get("tls-ca") == "ca.crt":
         shutil.copy(Authority.new(tmp_path / "certs").directory / "ca.crt", tmp_path)
@@ -424,12 +424,12 @@ def test_a_site_that_lets_nothing_go_is_no_receiver_that_refuses(place: Place, e
     assert said[0].endswith("no log leaves this site, and no file was read")
     assert said[1].startswith("flarelog: not all of it was sent, for the reason above; ")
     assert "receiver refuses" not in said[1]
-    policy = place.directory / "policy.toml"  # wherever the command is pasted
+    policy = place.directory / "policy.toml"  # an absolute path, so that the command works in any directory
     assert said[1].endswith(f"--site-policy {policy} --once"), "no command removes what a policy may leave out"
 
 
 def test_where_the_output_is_still_spooled_at_the_end_a_command_sends_the_rest(place: Place) -> None:
-    """The command ends at once, and its output is held open by another process."""
+    """The command ends at once, while another process holds its output open."""
     named = ("--receiver", free_address(), "--run", RUN, "--site", SITE, "--linger", "0", "--copy", "off")
     command = ["sh", "-c", "echo first; (sleep 1.5; echo last) & sleep 1"]
     err = place.directory / "err"
@@ -439,7 +439,7 @@ def test_where_the_output_is_still_spooled_at_the_end_a_command_sends_the_rest(p
         at_the_prompt = err.read_text()
         spool = next(ran.spool.rglob(".stdout.log.spool"))
         until(lambda: (spool.parent / "stdout.log").read_bytes() == b"first\nlast\n", "the last words are spooled")
-        time.sleep(1.5)  # what a sidecar would say would come by now
+        time.sleep(1.5)  # a sidecar's message would have come by now
     assert err.read_text() == at_the_prompt
     assert "flarelog: the sidecar continues to send it from" in at_the_prompt
     receiver = place.serve()
@@ -491,7 +491,7 @@ def test_nothing_is_said_behind_the_last_words(place: Place, number: signal.Sign
     until((place.directory / "ended").exists, "the command has ended")
     until(lambda: only_sends(ran.process.pid), "only the sidecar is waited for")
     ran.process.send_signal(number)
-    code, out, err = ran.ends(20)  # all that had its stderr have ended too
+    code, out, err = ran.ends(20)  # all processes with its stderr have ended, too
     assert (code, out) == (0, b"said\n")
     assert err.splitlines()[-1].startswith(b"flarelog: the receiver does not have all of it; ")
     assert b"ERROR" not in err, err
@@ -514,7 +514,7 @@ def test_what_is_sent_within_a_moment_is_waited_for_also_when_flarelog_is_told_t
 
 
 def test_a_sidecar_is_silent_while_the_last_words_are_said() -> None:
-    """Whoever says those has the word until it ends."""
+    """The process that prints the last words has the terminal's messages to itself until it ends."""
     program = """if True:
         import logging, os
         from flarelog.cli.sidecar import speak_to
@@ -571,7 +571,7 @@ def test_the_command_that_is_told_removes_no_spool_that_is_in_use_again(place: P
 
 @pytest.mark.parametrize("way", ["variables", "run", "sidecar"])
 def test_the_command_that_is_told_says_all_that_was_said(place: Place, way: str) -> None:
-    """In another directory and shell it masks, leaves out and connects as the sidecar itself."""
+    """In another directory and shell the printed command masks, leaves out and connects as the sidecar itself."""
     address = free_address()
     (place.directory / "policy.toml").write_text('exclude = ["stderr.log"]')
     (place.directory / "conf.toml").write_text(f'[{way}]\nredact = "passwords"\nsite-policy = "policy.toml"\n')
@@ -658,7 +658,7 @@ def test_a_command_whose_log_is_called_as_one_of_the_command_around_it_gets_a_na
     receiver = place.serve()
     inner = [*FLARELOG, "run", "--merge", "--log", "stdout.log", "--", "echo", "in"]
     assert Ran(place.directory, *sent(receiver), command=inner).ends() == (0, b"in\n", b"")
-    receiver.holds(b"in\n", "stdout.log", SITE, RUN)  # the outer command's copy of what the inner one printed
+    receiver.holds(b"in\n", "stdout.log", SITE, RUN)  # the outer command's copy of the inner one's output
     receiver.holds(b"in\n", "stdout.log-2", SITE, RUN)
     assert [len(told["exits"]) for told in receiver.streams(RUN).values()] == [1, 1, 1]
 
@@ -763,7 +763,7 @@ def test_what_one_name_said_earlier_stands_before_it(tmp_path: Path) -> None:
     assert ran.spooled() == b"0\n1\n2\n"
 
 
-# --- a full spool, and one that cannot be written
+# --- a full spool, and an unwritable one
 
 
 def test_a_full_spool_keeps_the_newest_and_the_receiver_is_told_what_is_missing(place: Place) -> None:
@@ -784,7 +784,7 @@ def test_a_full_spool_keeps_the_newest_and_the_receiver_is_told_what_is_missing(
     assert len(record["gaps"]) == 1
     missing = sum(int(n) for n in re.findall(rb"\[flarelog: (\d+) bytes are missing in this copy\]\n", out))
     copied = re.sub(rb"\[flarelog: \d+ bytes are missing in this copy\]\n", b"", out)
-    begun = len(copied) + missing - len(said)  # lines: each notice stands on one of its own
+    begun = len(copied) + missing - len(said)  # newlines that begin a notice on a line of its own
     assert 0 <= begun <= out.count(b"[flarelog: ")
 
 
@@ -882,7 +882,7 @@ def test_where_the_disk_is_full_at_the_start_the_command_runs_and_nothing_is_wai
         assert [path for path in disk.rglob("*") if path.is_file() and path.name != "fill"] == []
 
 
-# --- how it ends
+# --- exit codes
 
 
 @pytest.mark.parametrize(
@@ -1037,7 +1037,7 @@ def test_a_signal_reaches_the_command_once(tmp_path: Path, number: signal.Signal
 def on_a_terminal(
     tmp_path: Path, *command: str, before: tuple[str, ...] = ()
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """``flarelog run`` with *command* and a terminal as stdin, in whose process group both are; and the terminal."""
+    """``flarelog run`` with *command* and a terminal as stdin, both in its process group; and the terminal's master."""
     master, slave = os.openpty()
     try:
         with subprocess.Popen(
@@ -1060,7 +1060,7 @@ def on_a_terminal(
 
 
 def held_up(tmp_path: Path, call: str) -> tuple[str, ...]:
-    """What makes each system *call* of a command a second late, and writes it down in the file trace."""
+    """An strace command that delays each system *call* of a command by a second, and records it in the file trace."""
     traced = ("strace", "-D", "-f", "-qq", "-o", str(tmp_path / "trace"), "-e", f"trace={call}")
     if shutil.which("strace") is None or subprocess.run((*traced, "true"), check=False).returncode:
         pytest.skip("there is no strace, or it may trace nothing: install it, and give it CAP_SYS_PTRACE")
@@ -1097,12 +1097,12 @@ with open(sys.argv[1], "w") as file: file.write(repr(sorted(got)))
 def test_a_terminal_that_goes_away_reaches_the_command_once(
     tmp_path: Path, options: tuple[str, ...], leader: bool
 ) -> None:
-    """The kernel tells the leader of the session alone; when the leader ends, it tells those in front."""
+    """The kernel signals only the session's leader; when the leader ends, it signals the foreground group."""
     got, up = tmp_path / "got", tmp_path / "up"
     command = [*options, "--spool", str(tmp_path / "spool"), "--", sys.executable, "-c", HUNG_UP, str(got), str(up)]
     line = shlex.join([*FLARELOG, "run", *command])
     pid, terminal = os.forkpty()
-    if pid == 0:  # a shell that is told ends, and leaves the command to the kernel
+    if pid == 0:  # a shell ends at the signal, and leaves the command to the kernel
         os.execvpe("sh", ["sh", "-c", f"exec {line}" if leader else f"{line}; :"], environment())
     try:
         until(up.exists, "the command runs")
@@ -1117,20 +1117,20 @@ def test_a_terminal_that_goes_away_reaches_the_command_once(
 
 
 def test_a_ctrl_c_while_it_starts_is_the_commands_and_ends_nothing_that_copies(tmp_path: Path) -> None:
-    """What copies is still in the terminal's process group when the command runs already."""
+    """The copying process is still in the terminal's process group when the command already runs."""
     up, caught, stop = tmp_path / "up", tmp_path / "caught", tmp_path / "stop"
     trap = f"trap 'echo caught; touch {caught}' INT"
     text = f"{trap}; touch {up}; while [ ! -e {stop} ]; do sleep 0.1; done; echo end"
     with on_a_terminal(tmp_path, "--", "sh", "-c", text, before=held_up(tmp_path, "setsid")) as (ran, terminal):
         until(up.exists, "the command runs")
-        os.write(terminal, b"\x03")  # which the terminal passes on when it has time
+        os.write(terminal, b"\x03")  # the terminal passes it on asynchronously
         until(caught.exists, "the command has caught it")
         stop.touch()
         assert ran.communicate(timeout=PATIENCE) == (b"caught\nend\n", b"")
 
 
 def test_what_copies_outlives_a_program_that_did_not_wait_for_it(tmp_path: Path) -> None:
-    """It is still in the session of the terminal, to which the system says when the program has ended."""
+    """The copying process is still in the terminal's session, which gets a signal when the program has ended."""
     with on_a_terminal(tmp_path, "--linger", "0", "--", "echo", "one", before=held_up(tmp_path, "setsid")) as (ran, _):
         assert ran.communicate(timeout=PATIENCE) == (b"one\n", b"")
         assert ran.returncode == 0
@@ -1195,7 +1195,7 @@ def test_it_stops_and_goes_on_with_the_command(tmp_path: Path) -> None:
 
 
 def pid_namespace(*options: str) -> tuple[str, ...]:
-    """The words that start a command as PID 1 of a namespace of its own."""
+    """The words that run a command as PID 1 of its own namespace."""
     words = ("unshare", "--pid", "--fork", *options, "--mount-proc")
     if subprocess.run([*words, "true"], capture_output=True).returncode:
         pytest.skip("no PID namespaces here: run as root, with unshare of util-linux")
@@ -1230,7 +1230,7 @@ def test_as_pid_1_it_does_not_wait_for_what_outlives_the_command(tmp_path: Path)
     assert b"is still held open by" in err
 
 
-@pytest.mark.soak  # it waits ten seconds; a terminal shows the same in three
+@pytest.mark.soak  # waits ten seconds; a terminal test shows the same in three
 def test_what_outlives_the_command_is_named_and_its_output_is_kept(tmp_path: Path) -> None:
     command = ["sh", "-c", "(sleep 10; echo late) & echo early"]
     with open(tmp_path / "out", "wb") as out, open(tmp_path / "err", "wb") as err:
@@ -1270,12 +1270,12 @@ def set_up(terminal: int) -> list[Any]:
 
 
 def is_given_on(terminal: int) -> bool:
-    """Whether keys are, so that the terminal neither echoes nor makes signals of them."""
+    """Whether keys go to the command, so that the terminal neither echoes them nor makes signals of them."""
     return not set_up(terminal)[3] & (termios.ECHO | termios.ISIG | termios.ICANON)
 
 
 def read_until(fd: int, said: bytes) -> bytes:
-    """What comes, up to *said*."""
+    """The bytes up to and including *said*."""
     got = b""
     while said not in got:
         assert select.select([fd], [], [], PATIENCE)[0], f"only {got!r} came"
@@ -1327,7 +1327,7 @@ def test_keys_that_are_signals_are_those_of_the_job_in_front(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_a_terminal_is_as_it_was_when_flarelog_is_told_to_end(tmp_path: Path, number: signal.Signals) -> None:
-    shell = ("sh", "-c", '"$@"; read word', "sh")  # with it the terminal would be gone
+    shell = ("sh", "-c", '"$@"; read word', "sh")  # without this shell the terminal would be gone
     with on_a_terminal(tmp_path, "--pty", "--", "sleep", "20", before=shell) as (ran, terminal):
         before = set_up(terminal)
         until(lambda: is_given_on(terminal), "the terminal leaves keys to the command's")
@@ -1346,7 +1346,7 @@ def test_keys_are_given_on_again_after_a_stop(tmp_path: Path) -> None:
         os.write(terminal, b"a")
         read_until(ran.stdout.fileno(), b"a")
         ran.send_signal(signal.SIGSTOP)
-        termios.tcsetattr(terminal, termios.TCSANOW, before)  # as a shell does
+        termios.tcsetattr(terminal, termios.TCSANOW, before)  # a shell does so
         ran.send_signal(signal.SIGCONT)
         until(lambda: is_given_on(terminal), "the terminal leaves keys to the command's again")
         os.write(terminal, b"b\r")
@@ -1378,7 +1378,7 @@ def test_in_the_background_no_key_is_taken_until_it_comes_to_the_front(tmp_path:
         before = set_up(master)
         pid = int(read_until(shell.stdout.fileno(), b"\n"))
         read_until(shell.stdout.fileno(), b"up\n")
-        time.sleep(0.6)  # longer than it takes to look
+        time.sleep(0.6)  # longer than the interval between looks
         assert set_up(master) == before
         assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S", "it is not stopped"
         os.write(master, b"for the shell\r")
@@ -1417,7 +1417,7 @@ def test_a_terminal_where_flarelog_has_none_has_a_size(tmp_path: Path, said: dic
     assert ran.ends() == (0, f"{size}\n".encode(), b"")
 
 
-# --- what is killed
+# --- kills
 
 
 SPEAKS = """
@@ -1430,7 +1430,7 @@ while not os.path.exists('enough'):
 
 
 def kill(ran: Ran, found: Callable[[int], list[int]], times: int, every: float) -> None:
-    """Kill what is *found* below the command, so many *times*, *every* so many seconds; then let the command end."""
+    """Kill the processes *found* below the command *times* times, *every* so many seconds; then let the command end."""
     killed, deadline = 0, time.monotonic() + PATIENCE
     while killed < times:
         assert ran.process.poll() is None
@@ -1445,7 +1445,7 @@ def kill(ran: Ran, found: Callable[[int], list[int]], times: int, every: float) 
 
 
 def whole(said: bytes) -> None:
-    """Every line is there, in order."""
+    """Assert that every line is there, in order."""
     lines = said.split(b"\n")
     assert lines.pop() == b""
     wrong = next((n for n, line in enumerate(lines) if line != b"%099d" % n), None)
@@ -1458,7 +1458,7 @@ def test_a_spooler_that_is_killed_again_and_again_costs_no_byte(tmp_path: Path) 
         kill(ran, lambda pid: [one for one in [spooler_of(pid)] if one], times=20, every=0.001)
     said = (tmp_path / "out").read_bytes()
     whole(said)
-    if len(said) < 40 << 20:  # else the oldest segments are gone
+    if len(said) < 40 << 20:  # beyond that size the oldest segments are gone
         assert ran.spooled() == said
 
 
@@ -1531,7 +1531,7 @@ def test_a_sidecar_that_is_killed_is_started_again(place: Place) -> None:
     assert [path for path in ran.spool.rglob("*") if path.is_file()] == []
 
 
-# --- what the command finds
+# --- the command's environment
 
 
 def test_only_what_was_unset_is_set(tmp_path: Path) -> None:
@@ -1551,7 +1551,7 @@ print([line.split()[1] for line in open('/proc/self/status') if line.startswith(
     assert Ran(tmp_path, command=python(text)).ends()[1] == plain
 
 
-# --- how it ended, at the receiver
+# --- the exit record at the receiver
 
 
 def sent(receiver: Receiver) -> tuple[str, ...]:
@@ -1574,7 +1574,7 @@ def test_how_it_ended_stands_in_each_log(place: Place, command: list[str], how: 
     streams = receiver.streams(RUN)
     assert sorted(streams) == [f"{SITE}/stderr.log", f"{SITE}/stdout.log"]
     (one,), (other,) = (streams[f"{SITE}/{log}"]["exits"] for log in ("stdout.log", "stderr.log"))
-    if one["oom"] is None:  # no cgroup counts here
+    if one["oom"] is None:  # no cgroup counts OOM kills here
         how.pop("oom", None)
     assert {name: one[name] for name in how} == how
     assert {**one, "offset": 0} == {**other, "offset": 0}
@@ -1646,7 +1646,7 @@ def test_of_a_command_that_told_its_end_nothing_is_unknown(place: Place) -> None
 
 @pytest.fixture
 def cgroup() -> Iterator[tuple[str, ...]]:
-    """What stands before a command that may have 64 MiB of memory."""
+    """The words that run a command with at most 64 MiB of memory."""
     old, new = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
     base, limit = (old, "memory.limit_in_bytes") if old.is_dir() else (new, "memory.max")
     own = base / f"flarelog-test-{os.getpid()}"

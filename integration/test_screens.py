@@ -1,6 +1,6 @@
-"""Each command on terminals of 40, 80 and 200 columns, in tmux; the screens are compared with those that are kept.
+"""Each command on terminals of 40, 80 and 200 columns, in tmux; the screens are compared with the kept ones.
 
-``SCREENS=keep python -m pytest integration/test_screens.py`` keeps what is there now. A person looks at each change.
+``SCREENS=keep python -m pytest integration/test_screens.py`` keeps the present screens. A person reviews each change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BAR = b"begin\n" + b"".join(b"\rtrain: %3d%%|%s|" % (n, b"#" * (n // 2)) for n i
 MASKED = re.compile(
     r"\d{4}-\d\d-\d\d[T ][\d:.]+|[\d,.]+ GiB|[\d,]+ of [\d,]+ are free|[\d.]+ ms\b|[\d,]+ (?=file desc|descr)|/tmp/\S+"
 )
-"""What differs from one time to the next: its digits are shown as 0, so that all stays where it is."""
+"""The parts that vary between runs: their digits are shown as 0, so that the layout stays."""
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux here: apt-get install tmux")
 
@@ -60,7 +60,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def screen(directory: Path, command: str, columns: int) -> str:
-    """What a terminal of so many *columns* shows when *command* has ended."""
+    """The screen of a terminal with so many *columns* when *command* has ended."""
     tmux = ["tmux", "-L", f"flarelog-{os.getpid()}-{time.monotonic_ns()}", "-f", "/dev/null"]
     done = directory / "done"
     done.unlink(missing_ok=True)
@@ -78,7 +78,7 @@ def screen(directory: Path, command: str, columns: int) -> str:
         while not done.exists():
             assert time.monotonic() < deadline, command
             time.sleep(0.05)
-        time.sleep(0.1)  # tmux reads what was written last
+        time.sleep(0.1)  # tmux reads the last output
         shown = subprocess.run([*tmux, "capture-pane", "-p"], capture_output=True, check=True, timeout=20).stdout
     finally:
         subprocess.run([*tmux, "kill-server"], check=False, timeout=20)

@@ -1,4 +1,4 @@
-"""What systemd is told of a receiver and of a sidecar, at a socket as systemd has it."""
+"""The messages of a receiver and of a sidecar to systemd, at a socket like systemd's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def listening(address: str) -> Iterator[socket.socket]:
 
 
 def told(server: socket.socket, word: str) -> list[str]:
-    """The messages up to the one that begins with *word*."""
+    """The messages up to the first that begins with *word*."""
     found: list[str] = []
     while not found or not found[-1].startswith(word):
         found.append(server.recv(4096).decode())
@@ -31,7 +31,7 @@ def told(server: socket.socket, word: str) -> list[str]:
 
 
 def silent(server: socket.socket) -> bool:
-    """Whether nothing comes for a second."""
+    """Whether no message comes for a second."""
     return not select.select([server], [], [], 1.0)[0]
 
 
@@ -54,7 +54,7 @@ def test_a_receiver_says_that_it_is_ready_lives_and_ends(place: Place, abstract:
             assert told(server, "WATCHDOG=1")[-1] == "WATCHDOG=1"
         receiver.program.tell(signal.SIGSTOP)
         heard = [told(server, "") for _ in iter(lambda: silent(server), True)]
-        assert len(heard) < 10  # what is held up tells nothing more: it would be started again
+        assert len(heard) < 10  # a receiver that is stopped sends no more, so systemd would restart it
         receiver.program.tell(signal.SIGCONT)
         receiver.program.tell(signal.SIGTERM)
         told(server, "STOPPING=1")

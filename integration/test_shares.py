@@ -1,4 +1,4 @@
-"""One site takes nothing of what is everybody's: real receivers, with a site that invents runs, logs and names."""
+"""One site cannot use up shared resources: real receivers, with a site that invents runs, logs and names."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from tests.certificates import Authority
 
 files = Tls.arguments
 DEEP = 80  # logs
-MOST_RUNS = 120  # of one site; 1,000 unless a receiver is told otherwise, which tests/delivery/test_shares.py tries
-LOGS = 6_000  # of one site, so that three pages of streams are listed
+MOST_RUNS = 120  # runs of one site; the default is 1,000, which tests/delivery/test_shares.py covers
+LOGS = 6_000  # of one site: a list of three pages
 
 
 class Federation:
@@ -60,10 +60,10 @@ async def connected(receiver: Receiver, tls: Tls | None = None) -> AsyncIterator
 
 
 async def opened(channel: grpc.aio.Channel, streams: Sequence[StreamId], producer: bytes = b"x" * 16) -> list[Reply]:
-    """What each of *streams* is answered, all in one call and at once; those that are opened are left again."""
+    """The first reply to each of *streams*, all opened in one call at once; accepted ones are left again."""
     call, replies = calls.push_singly(channel)(), dict[int, Reply]()
-    reading = asyncio.ensure_future(call.read())  # before anything is written: gRPC drops what nobody reads by then
-    # A receiver that takes no more calls answers and ends this one before it reads.
+    reading = asyncio.ensure_future(call.read())  # before the first write: gRPC drops replies that no read waits for
+    # A receiver at its limit of calls answers and ends this one before it reads.
     with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
         for number, stream in enumerate(streams, 1):
             await call.write(encode_request(Open(stream, producer, 0, MAJOR, "test"), number))
@@ -152,7 +152,7 @@ def test_deep_logs_of_one_site_keep_no_other_waiting(place: Place) -> None:
     made = [path for path in (federation.receiver.store / RUN / "evil").rglob("*") if path.is_dir()]
     assert len(made) == DEEP * (MAX_PARTS - 1)
     print(f"{len(took)} opens beside {DEEP} deep logs: median {statistics.median(took):.3f} s, max {max(took):.3f} s")
-    # They waited for all of them before; now for none but the disk, which may take its time for one.
+    # They once waited for all of them; now each waits only for the disk, which may be slow for one.
     assert min(took) < whole / 4
     assert statistics.median(took) < 5.0
 
@@ -184,7 +184,7 @@ def test_what_a_site_makes_is_limited_with_a_sentence_each(place: Place) -> None
 
 
 def _renamed(raw: bytes, log: str) -> bytes:
-    """The Open *raw* for a log that no StreamId may have."""
+    """The Open *raw*, changed to a log that no StreamId allows."""
     from flarelog.v1 import log_pb2 as pb
 
     message = pb.PushRequest.FromString(raw)
@@ -224,7 +224,7 @@ def test_thousands_of_logs_of_one_site_leave_lists_to_others(place: Place) -> No
     print(f"of {LOGS} logs: another site's {took:.2f} s, all of them {time.perf_counter() - begin:.2f} s")
 
 
-# --- who it is that calls
+# --- the caller's identity
 
 
 def test_a_name_in_a_certificate_that_the_policy_does_not_use_counts_for_nothing(place: Place) -> None:

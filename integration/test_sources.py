@@ -1,4 +1,4 @@
-"""A sidecar sends what a finder finds, of whatever kind: here logs that are in memory, to a real receiver."""
+"""A sidecar sends the logs of any kind of finder: here logs in memory, to a real receiver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DATA, MORE = lines(1000), lines(1000, 1000)
 def test_logs_of_another_kind_are_sent_until_their_finder_says_that_nothing_more_comes(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And another process goes on where the receiver is, and opens nothing again that is whole."""
+    """The next process resumes at the receiver's record, and does not reopen whole logs."""
     receiver = place.serve()
     monkeypatch.setattr(sidecar, "finder", lambda wanted, **_: memory.MemoryFinder(wanted))
 

@@ -1,4 +1,6 @@
-"""Who a peer is and whether it still is, with real handshakes: hostile certificates, and what changes under way."""
+"""A peer's identity, and whether it is still valid, with real handshakes: hostile certificates, and changes at run
+time.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from tests.certificates import Authority, Named
 
 HEAD, TAIL = lines(300), lines(200, 300)
 HOSTS = ("localhost", "127.0.0.1")
-WITHIN = 15.0  # seconds: five are promised, on a machine that is not loaded
+WITHIN = 15.0  # seconds: the promise is five, on a machine without load
 WORKERS = [
     pytest.param((), id="one-process", marks=pytest.mark.soak),
     pytest.param(("--workers", "2"), id="two-workers"),
@@ -73,7 +75,7 @@ def receiver(place: Place, ca: Authority) -> Receiver:
 
 
 def connections(receiver: Receiver) -> int:
-    """Established ones at the port of *receiver*."""
+    """The established connections at the port of *receiver*."""
     port = f":{int(receiver.address.rpartition(':')[2]):04X}"
     rows = [
         line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
@@ -108,7 +110,7 @@ def test_a_revoked_certificate_ends_what_runs_and_its_connection(
     append(second / LOG, TAIL)
     receiver.gets(HEAD + TAIL, site="site-2")
     assert receiver.stored() == HEAD
-    if not workers:  # else the others' own way to their worker counts as well
+    if not workers:  # with workers, a connection between two of them counts as well
         until(lambda: connections(receiver) == 1, "its connections end")
     assert stays.stop() == 0, stays.talk()
     Path(crl).write_text("half of a l")
@@ -117,7 +119,7 @@ def test_a_revoked_certificate_ends_what_runs_and_its_connection(
 
 
 def test_who_is_revoked_cannot_stay_by_saying_nothing(place: Place, ca: Authority) -> None:
-    """A call that waits, over a connection that its peer does not close; and a connection that has no call."""
+    """A call waits over a connection that its peer does not close; another connection has no call."""
     site, stays = ca.issue(SITE), ca.issue("site-2")
     receiver = serve(place, ca, "--tls-crl", ca.revokes())
     host, _, port = receiver.address.rpartition(":")
@@ -152,7 +154,7 @@ def test_who_is_revoked_cannot_stay_by_saying_nothing(place: Place, ca: Authorit
                 while True:
                     with pytest.raises(grpc.RpcError) as refused:
                         await again(b"")
-                    # The channel may not have seen yet that its connection was closed.
+                    # The channel may not know yet that its connection was closed.
                     if refused.value.code() is not grpc.StatusCode.UNAVAILABLE:
                         break
             assert "was revoked by its CA" in str(refused.value)
@@ -184,7 +186,7 @@ def test_a_new_ca_shuts_out_who_is_connected_until_it_has_a_certificate_of_the_n
     until(lambda: connections(receiver) == 0, "its connection ends")
     assert receiver.stored() == HEAD
     renewed = new.issue(SITE)
-    os.replace(both, renewed.ca)  # the sidecar and the receiver name the same file: it is that of the new CA again
+    os.replace(both, renewed.ca)  # the sidecar and the receiver share this file: it gets the new CA again
     both.write_bytes(Path(renewed.ca).read_bytes())
     os.replace(renewed.key, old.key)
     os.replace(renewed.cert, old.cert)
@@ -192,7 +194,7 @@ def test_a_new_ca_shuts_out_who_is_connected_until_it_has_a_certificate_of_the_n
     assert sidecar.stop() == 0, sidecar.talk()
 
 
-@pytest.mark.soak  # it waits until one has expired
+@pytest.mark.soak  # waits until a certificate has expired
 @pytest.mark.parametrize("workers", WORKERS)
 def test_a_certificate_that_expires_ends_its_calls_and_a_new_one_goes_on(
     place: Place, ca: Authority, workers: tuple[str, ...]

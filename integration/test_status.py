@@ -1,4 +1,4 @@
-"""``flarelog status`` beside real processes: each thing that it can call a stream, and why it does."""
+"""``flarelog status`` with real processes: each state of a stream, and its reason."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ import pytest
 from flarelog.stores.local.healths import points
 from integration.harness.places import FLARELOG, LOG, Place, Receiver, Writer, append, noise, until
 
-QUICK = ("--idle-timeout", "3")  # so that all that follows a timeout comes soon
+QUICK = ("--idle-timeout", "3")  # so that every timeout comes soon
 QUIET = ("--quiet-after", "1")
 
 
 def status(receiver: Receiver, log: str = LOG) -> dict[str, Any]:
     program = receiver.place.call("status", "run-1", "--receiver", receiver.address, *QUIET, "-o", "json")
-    assert program.ends() in (0, 3), program.talk()  # 3: its first stream is still to be opened
+    assert program.ends() in (0, 3), program.talk()  # 3: its first stream is not open yet
     return next((record for record in program.records() if record["log"] == log), {})
 
 
 def becomes(receiver: Receiver, state: str, log: str = LOG) -> dict[str, Any]:
-    """Wait until the stream is called that; what else is said of it then."""
+    """Wait until the stream has that state; return its record."""
     seen: list[dict[str, Any]] = []
 
     def called() -> bool:
@@ -137,7 +137,7 @@ def test_how_a_site_fares_is_kept_by_the_minute(place: Place) -> None:
     assert not path.parent.exists()
 
 
-@pytest.mark.soak  # tests/receiver shows it without processes
+@pytest.mark.soak  # tests/receiver covers it without processes
 def test_lag_is_told_while_a_stream_is_slowed_down(place: Place) -> None:
     receiver = place.serve("--max-site-rate", "2000000")
     place.log.write_bytes(noise(60_000_000))
@@ -205,7 +205,7 @@ def test_watch_refreshes_in_place_and_ends_with_the_run(place: Place) -> None:
             assert place.call("run-end", "run-1", "--receiver", receiver.address).ends() == 0
             while True:
                 shown += os.read(master, 65536)
-        except OSError:  # so a pseudo-terminal ends
+        except OSError:  # a pseudo-terminal ends so
             pass
         finally:
             os.close(master)
@@ -213,15 +213,15 @@ def test_watch_refreshes_in_place_and_ends_with_the_run(place: Place) -> None:
     assert watching.returncode == 0
     assert sidecar.ends() == 0
     text = shown.decode()
-    assert "\x1b[3A" in text  # the line of all sites, the head, and one row
+    assert "\x1b[3A" in text  # the line of all sites, the header, and one row
     last = text.rsplit("\x1b[3A", 1)[1]
     assert "ended: receipt" in last
     assert "run-1 ended: 1 site: 1 ended" in last
 
 
-@pytest.mark.soak  # processes are looked at every 15 seconds
+@pytest.mark.soak  # processes are checked every 15 seconds
 def test_a_silent_log_is_told_apart_by_what_its_processes_do(place: Place) -> None:
-    """Processes that compute, that do nothing, and that have ended; they are looked at every 15 seconds."""
+    """The processes compute, idle, or have ended; they are checked every 15 seconds."""
     receiver = place.serve()
     place.sidecar(receiver)
     programs = {
@@ -233,7 +233,7 @@ def test_a_silent_log_is_told_apart_by_what_its_processes_do(place: Place) -> No
     try:
         for log, arguments in programs.items():
             with open(place.root / log, "wb") as file:
-                # In groups of their own: what shares a writer's group counts as the writer.
+                # Each in a group of its own, because processes of a writer's group count as the writer.
                 running[log] = subprocess.Popen((sys.executable, *arguments), stdout=file, start_new_session=True)
         until(lambda: status(receiver, "busy.log").get("state") == "busy", "one computes", 90)
         assert re.fullmatch(r"its 1 process uses .* cores?", status(receiver, "busy.log")["reason"])

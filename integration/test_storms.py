@@ -33,7 +33,7 @@ class Writer:
     chance: random.Random
     names: str  # numbers, dates or olddir
     written: list[bytes] = field(default_factory=list)
-    numbers: int = 0  # of backups
+    numbers: int = 0  # the number of backups
 
     def write(self) -> None:
         number = len(self.written)
@@ -61,11 +61,11 @@ class Writer:
             os.rename(self.root / LOG, self.root / "old" / f"{LOG}-20261122{self.numbers:06d}")
 
     def turns(self, count: int, pauses: tuple[float, ...]) -> None:
-        """So many rotations, with what is written then, at the writer's own pace: that is what is tried."""
+        """Rotate and write so many times at the writer's own pace, which the test varies."""
         for _ in range(count):
             self.rotate()
             if self.chance.random() < 0.2:
-                time.sleep(0.005)  # the log is not there for a moment
+                time.sleep(0.005)  # the log is missing for a moment
             self.write()
             if self.chance.random() < 0.5:
                 self.more()
@@ -73,14 +73,14 @@ class Writer:
 
 
 def storm(place: Place, seed: int, names: str, include: str, old: int = 0, kills: int = 6) -> int:
-    """Play one; how many generations were written. Raises AssertionError with what is wrong."""
+    """Play one storm; return the number of generations written. Raises AssertionError with the trouble."""
     chance = random.Random(seed)
     (place.root / "old").mkdir(exist_ok=True)
     writer = Writer(place.root, chance, names)
     for _ in range(old):
         writer.write()
         writer.rotate()
-    first = old if include == LOG else 0  # what was rotated before anyone looked is out of the patterns
+    first = old if include == LOG else 0  # files that were rotated before the first look do not match the pattern
     writer.write()
     receiver = place.serve("--durability", "memory", listen=free_address())
     sidecar = place.sidecar(receiver, "--include", include)
@@ -104,7 +104,7 @@ def storm(place: Place, seed: int, names: str, include: str, old: int = 0, kills
 
 
 def come(receiver: Receiver, wanted: bytes, seed: int) -> None:
-    """Wait until as much is stored as *wanted* has; on a loaded machine only a time without progress says something."""
+    """Wait until *wanted* bytes are stored. Only a time without progress fails, because the machine may be loaded."""
 
     had = -1
 
@@ -118,7 +118,7 @@ def come(receiver: Receiver, wanted: bytes, seed: int) -> None:
 
 
 def trouble(stored: bytes, wanted: bytes, seed: int) -> str:
-    """The generations in the order in which they are stored, where that is not the one in which they were born."""
+    """The generations in their stored order, if that is not the order of their births."""
     numbers = [int(line.split()[-3 if b"line" in line else -1]) for line in stored.splitlines() if line]
     order = [n for n, before in zip(numbers, [-1, *numbers], strict=False) if n != before]
     odd = [(before, n) for before, n in itertools.pairwise(order) if n != before + 1]

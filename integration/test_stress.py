@@ -1,4 +1,4 @@
-"""Sources that rotate, are truncated, repointed and removed faster than anybody looks at them, with real processes."""
+"""Sources that rotate, are truncated, repointed and removed faster than the sidecar looks, with real processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from integration.harness.places import SITE, Place, Receiver, until
 
 
 def held(receiver: Receiver) -> bytes:
-    """All that is stored, log by log."""
+    """All stored bytes, log by log."""
     logs = [path for path in receiver.store.rglob("*") if path.is_file() and not path.name.startswith(".")]
     return b"".join(path.read_bytes() for path in sorted(logs))
 
@@ -26,7 +26,7 @@ def random_line(rng: random.Random, number: int) -> bytes:
 
 
 class Rotated:
-    """A file that is rotated after so many lines, by renaming or by copying and truncating."""
+    """A file that is rotated after so many lines, by rename or by copy and truncate."""
 
     def __init__(self, path: Path, limit: int, backups: int, *, copytruncate: bool, sequential: bool) -> None:
         self.path, self.limit, self.backups = path, limit, backups
@@ -76,7 +76,7 @@ def test_rotation_by_renaming_loses_and_repeats_no_line(place: Place, total: int
     receiver, rng = place.serve(), random.Random(total)
     sidecar = place.sidecar(receiver, "--include", "rotated.log*")
     sidecar.took_signals()
-    # A file that is overwritten before a busy machine lets anybody look is lost to everyone: keep some.
+    # A file that is overwritten before a busy machine looks is lost for any reader, so some backups are kept.
     backups = 30 if total > 1000 else 1
     log = Rotated(place.directory / "site" / "rotated.log", limit, backups, copytruncate=False, sequential=sequential)
     log.write(first := random_line(rng, 0))
@@ -86,7 +86,7 @@ def test_rotation_by_renaming_loses_and_repeats_no_line(place: Place, total: int
         lines.append(random_line(rng, number))
         log.write(lines[-1])
         time.sleep(0.001)
-        if backups > 1 and number % 100 == 0:  # as many renames as this one makes are more than a busy machine may see
+        if backups > 1 and number % 100 == 0:  # a busy machine could not keep up with more renames
             until(lambda: len(held(receiver).splitlines()) > len(lines) - 150, "it is less than fifteen files behind")
     log.file.close()
     assert sidecar.stop() == 0, sidecar.talk()
@@ -112,7 +112,7 @@ def test_rotation_by_copying_repeats_nothing_and_says_what_it_loses(place: Place
     got, written = held(receiver).splitlines(), [line.rstrip() for line in lines]
     assert len(set(got)) == len(got)
     assert [line for line in written if line in got] == got
-    # What was written and truncated between two looks nobody can know, but that the file was truncated is said.
+    # Bytes that were written and truncated between two looks are unknown, but the truncation is reported.
     ended = [g["ended"] for g in receiver.streams()[f"{SITE}/rotated.log"]["generations"]]
     assert ended[:-1] == ["truncated"] * (len(ended) - 1)
     assert code in ((0,) if got == written else (0, 6)), sidecar.talk()
@@ -175,7 +175,7 @@ def test_c226_fifty_one_truncations(place: Place) -> None:
     for count in [1000, *(50 * n for n in range(51))]:
         lines = b"".join(b"msgnum:%08d:\n" % (number + n) for n in range(count))
         number += count
-        with open(log, "r+b" if log.exists() else "wb") as file:  # the same inode
+        with open(log, "r+b" if log.exists() else "wb") as file:  # keeps the inode
             file.truncate(0)
             file.write(lines)
         everything += lines

@@ -1,4 +1,4 @@
-"""Mutual TLS between real processes: who gets in, what is said to those who do not, and certificates that change."""
+"""Mutual TLS between real processes: accepted and refused peers, the refusals' sentences, and changed certificates."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_operator_s_commands_speak_tls(place: Place, ca: Authority) -> None:
 
 
 def refused(place: Place, address: str, *me: str) -> str:
-    """What ``flarelog streams`` says, and within how long: nobody waits for certificates to become better."""
+    """The sentence of ``flarelog streams``, which must come soon: no retry helps against certificates."""
     program = place.call("streams", RUN, "--receiver", address, *me)
     assert program.process.returncode == 5, program.talk()
     return program.sentence()
@@ -103,7 +103,7 @@ def test_a_receiver_without_tls_is_not_spoken_to(place: Place, ca: Authority) ->
 def test_a_connection_that_is_cut_before_tls_is_agreed_on_is_no_answer(
     place: Place, ca: Authority, reset: bool
 ) -> None:
-    """As somebody does who forwards connections to a receiver that is away."""
+    """A forwarder to a receiver that is away cuts connections so."""
     with closing_listener(reset) as address:
         program = place.once(address, "--drain-timeout", "2", *files(ca.issue(SITE)))
         with pytest.raises(CannotConnect) as caught:
@@ -119,7 +119,7 @@ async def streams(address: str, tls: Tls) -> None:
 
 @contextlib.contextmanager
 def closing_listener(reset: bool) -> Iterator[str]:
-    """Accepts connections, waits for a first byte, and ends them; with *reset* or in good order."""
+    """Accept connections, wait for a first byte, and close them; with *reset* by RST, otherwise by FIN."""
     stopped = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(0.05)
@@ -128,7 +128,7 @@ def closing_listener(reset: bool) -> Iterator[str]:
             while not stopped.is_set():
                 with contextlib.suppress(OSError), listening.accept()[0] as one:
                     one.settimeout(1.0)
-                    one.recv(1 if reset else 1 << 16)  # what is left unread resets the connection
+                    one.recv(1 if reset else 1 << 16)  # unread bytes make the close a reset
 
         thread = threading.Thread(target=close)
         thread.start()

@@ -1,4 +1,4 @@
-"""``flarelog token`` as an administrator uses it, beside a receiver that runs."""
+"""An administrator's ``flarelog token`` beside a running receiver."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_token_from_its_making_to_its_end(place: Place) -> None:
     store = place.directory / "store"
     wall, wall_secret = created(place, "wall", "--runs", "job-*", "--runs", "night", "--expires", "30d")
     ops, ops_secret = created(place, "ops", "--role", "operator")
-    tokens = Tokens(tokens_path(store))  # as a receiver that runs meanwhile
+    tokens = Tokens(tokens_path(store))  # the view of a running receiver
     assert tokens.identify(wall_secret, time.time()) == Identity(
         "token", token=wall, token_name="wall", role=Role.READER, runs=("job-*", "night")
     )

@@ -1,6 +1,6 @@
-"""``flarelog run`` before a real torchrun: each rank has logs of its own, and what went wrong in one is named.
+"""``flarelog run`` with a real torchrun: each rank has its own logs, and the rank with the failure is named.
 
-torch is several gigabytes with what it needs, and is not installed for this: FLARELOG_TORCH names a Python that has it.
+torch and its dependencies take several gigabytes and are not installed for this: FLARELOG_TORCH names a Python with it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.soak  # a torchrun takes 10 s of CPU
 
 @pytest.fixture(scope="module")
 def torchrun() -> tuple[str, ...]:
-    """torchrun of a torch that is there."""
+    """The torchrun command of an installed torch."""
     python = os.environ.get("FLARELOG_TORCH") or (sys.executable if importlib.util.find_spec("torch") else "")
     if not python:
         pytest.skip(
@@ -62,7 +62,7 @@ def torchrun() -> tuple[str, ...]:
 
 
 def trained(place: Place, torchrun: tuple[str, ...], what: str) -> tuple[Receiver, int]:
-    """A receiver that has all of a training, and how that ended."""
+    """A receiver with all logs of a training, and the training's exit code."""
     receiver = place.serve()
     program = place.directory / "train.py"
     program.write_text(PROGRAM)
@@ -74,7 +74,7 @@ def trained(place: Place, torchrun: tuple[str, ...], what: str) -> tuple[Receive
 
 
 def said(receiver: Receiver) -> dict[str, str]:
-    """By output and local rank: what a rank said, of its own log; by output alone what torchrun did."""
+    """The output of each rank from its own log, by output and local rank; torchrun's own by output alone."""
     site = receiver.store / "job" / "oslo"
     found = {}
     for path in site.rglob("*.log"):

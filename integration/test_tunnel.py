@@ -1,4 +1,4 @@
-"""A receiver that is reached inside somebody else's messages: deliveries see a connection that is lost now and then."""
+"""A receiver behind a framework's messages: deliveries see a connection that is lost now and then."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from integration.harness.places import LOG, PATIENCE, Place, append, noise, unti
 
 
 class Messages:
-    """What stands between the ends. *lost*: every so many pieces one is; *twice*: or comes twice."""
+    """The network between the ends. *lost*: one piece in so many is lost; *twice*: one in so many comes twice."""
 
     def __init__(self, target: str) -> None:
         self._loop = LoopThread()
@@ -77,16 +77,16 @@ def test_a_log_arrives_whole_whatever_happens_to_the_messages(
 
 
 def test_what_comes_for_a_connection_that_is_not_there_is_not_taken(messages: Messages) -> None:
-    assert not messages.site.take("receiver", Piece("unknown", 0, b"x"))  # a site opens none
-    assert not messages.receiver.take("site-1", Piece("unknown", 1, b"x"))  # nor does anybody in the middle
-    assert messages.receiver.take("site-1", Piece("unknown", 1, b""))  # it has ended already
+    assert not messages.site.take("receiver", Piece("unknown", 0, b"x"))  # a site accepts no new connection
+    assert not messages.receiver.take("site-1", Piece("unknown", 1, b"x"))  # a piece in the middle begins no connection
+    assert messages.receiver.take("site-1", Piece("unknown", 1, b""))  # the connection has ended already
 
 
 # --- hostile peers
 
 
 class Sink:
-    """What the tunnel's end connects to: it counts connections and reads nothing."""
+    """The server behind the tunnel: it counts connections and reads nothing until it is told to."""
 
     def __init__(self) -> None:
         self._loop = LoopThread()
@@ -104,7 +104,7 @@ class Sink:
                 while data := await reader.read(1 << 20):
                     self.bytes += len(data)
             except ConnectionResetError:
-                pass  # the tunnel aborts what it lets go
+                pass  # the tunnel aborts connections that it drops
             finally:
                 self.open -= 1
                 writer.transport.abort()
@@ -120,7 +120,7 @@ class Sink:
         self._server.close()
         await self.tunnel.close()
         serving = asyncio.all_tasks() - {asyncio.current_task()}
-        if serving:  # each lets go of its connection
+        if serving:  # each closes its connection
             await asyncio.wait(serving, timeout=10)
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ def test_a_peer_gets_so_many_connections_though_it_asks_for_all_at_the_same_time
     sink: Sink, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def at_once() -> list[bool]:
-        # In the loop itself: all have asked before the first one is connected.
+        # On the loop itself, so that all requests come before the first connection.
         return await asyncio.gather(
             *(sink.tunnel.taken("site-1", Piece(f"{n}", 0, b"x"), "site-1") for n in range(500))
         )
@@ -148,7 +148,7 @@ def test_a_peer_gets_so_many_connections_though_it_asks_for_all_at_the_same_time
     assert sum(sink.call(at_once())) == MAX_CONNECTIONS
     until(lambda: sink.most == MAX_CONNECTIONS, lambda: f"{sink.most} connections are there")
     assert not sink.tunnel.take("site-1", Piece("more", 0, b"x"))
-    assert sink.tunnel.take("site-2", Piece("other", 0, b"x"))  # another peer gets its own
+    assert sink.tunnel.take("site-2", Piece("other", 0, b"x"))  # another peer has a limit of its own
     assert caplog.messages.count("through the tunnel site-1 has 64 connections, the limit: a new one is refused") == 1
 
 
@@ -197,7 +197,7 @@ def test_a_piece_that_is_too_large_is_not_taken_and_its_connection_ends(
     assert sink.tunnel.take("site-1", Piece("one", 0, b"x" * PIECE))
     assert not sink.tunnel.take("site-1", Piece("one", 1, b"x" * (PIECE + 1)))
     assert not sink.tunnel.take("site-1", Piece("two", 0, b"x" * (16 * PIECE)))
-    assert not sink.tunnel.take("site-1", Piece("x" * 1000, 0, b"x"))  # nor one of a name that is none
+    assert not sink.tunnel.take("site-1", Piece("x" * 1000, 0, b"x"))  # nor one with an invalid name
     until(lambda: sink.open == 0, "it has ended")
     assert sink.bytes == PIECE
     assert not sink.tunnel.take("site-1", Piece("one", 1, b"x"))
@@ -205,7 +205,7 @@ def test_a_piece_that_is_too_large_is_not_taken_and_its_connection_ends(
 
 
 def test_who_does_not_wait_for_answers_fills_no_memory(sink: Sink) -> None:
-    """Nobody reads at the other end: what is in hand of a connection is one piece, not all that were sent."""
+    """The server reads nothing: of a connection only one piece waits in memory, not all that were sent."""
 
     async def flood() -> list[bool | BaseException]:
         assert await sink.tunnel.taken("site-1", Piece("one", 0, b"x"), "site-1")
@@ -213,7 +213,7 @@ def test_who_does_not_wait_for_answers_fills_no_memory(sink: Sink) -> None:
         return await asyncio.wait_for(asyncio.gather(*sent, return_exceptions=True), PATIENCE)
 
     taken = [one is True for one in sink.call(flood())]
-    assert sum(taken) < 40  # what the system's own buffers hold
+    assert sum(taken) < 40  # the pieces that fit into the system's buffers
 
 
 def test_nobody_speaks_for_a_connection_of_another(sink: Sink) -> None:

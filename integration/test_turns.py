@@ -1,7 +1,7 @@
-"""A receiver's loop while hostile logs come in and are read through filters: no turn of it is long.
+"""A receiver's loop while hostile logs arrive and are read through filters: no turn takes long.
 
-What is measured is the CPU time of each turn of the loop in a real ``flarelog serve``, so that what other processes of
-the machine do counts as little as it can.
+The CPU time of each turn of the loop is measured in a real ``flarelog serve``, so that other processes count as little
+as possible.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import pytest
 
 from integration.harness.places import RUN, Place, Program, append, until
 
-# Seconds of CPU of a turn. The aim is 0.02, and 3 of 3,000 turns take longer on a quiet machine; here other tests run
-# meanwhile, and share the cores' caches. A turn that grows with the text takes a second and more.
+# CPU seconds of a turn. The aim is 0.02, and on a quiet machine 3 of 3,000 turns take longer; here other tests share
+# the cores and their caches. A turn that grows with the text takes a second and more.
 LONG, LONGEST = 0.05, 0.25
-SHARE = 0.001  # of the turns that may be LONG
+SHARE = 0.001  # the share of turns that may be LONG
 
 MEASURED = f"""
 LONG = {LONG}
@@ -85,7 +85,7 @@ def test_no_turn_of_a_receivers_loop_is_long(
     where = ("--receiver", receiver.address)
     asked: list[Program] = [place.start("logs", RUN, *read, *where) for read in READS for _ in range(each)]
     follower = place.start("follow", RUN, "-i", "yx", *where)
-    for name, data in logs.items():  # and more comes meanwhile
+    for name, data in logs.items():  # more bytes come during the reads
         append(place.root / name, data[: size // 4])
     for program in asked:
         program.ends(180.0)

@@ -1,4 +1,4 @@
-"""The examples in docs/systemd: systemd accepts them, and what they forbid is nothing that flarelog does."""
+"""The examples in docs/systemd: systemd accepts them, and they forbid nothing that flarelog does."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_they_forbid_no_call_and_no_address_that_both_processes_need(place: Plac
 
 
 def allowed(analyze: str, *names: str) -> set[str]:
-    """The calls of those sets, and of the sets that are in them."""
+    """The system calls of those sets and of the sets within them."""
     found: set[str] = set()
     for name in names:
         shown = subprocess.run((analyze, "syscall-filter", name), capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""``flarelog view`` as people use it: files and pipes, a pseudo-terminal, a reader that has seen enough, bad input."""
+"""``flarelog view`` as users run it: files and pipes, a pseudo-terminal, a reader that stops early, bad input."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def view(*arguments: str | Path, stdin: bytes = b"", **env: str) -> subprocess.C
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['id']}-{case['name']}")
 def test_the_collections_views(case: dict[str, Any]) -> None:
-    """What follows is a pipe here that ends."""
+    """A case that follows uses a pipe that ends."""
     options = [f"--{name}={value}" for name, value in case["input"]["options"].items() if name != "follow"]
     done = view("-", *options, stdin=case["input"]["file"].encode())
     assert (done.returncode, done.stdout.decode(), done.stderr) == (0, case["expected"]["stdout"], b"")
@@ -82,7 +82,7 @@ def in_order(names: list[str], *options: str) -> list[str]:
 def test_rotated_files_are_read_the_oldest_first_however_they_are_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, oldest_first: list[str]
 ) -> None:
-    """Each line is told with the file that it is in and its offset there, and a line goes on in the next file."""
+    """Each line has its file and its offset there, and a line may continue in the next file."""
     monkeypatch.chdir(tmp_path)
     told = []
     for number, name in enumerate(oldest_first):
@@ -247,7 +247,7 @@ def test_lines_of_a_pipe_come_at_once() -> None:
 
 
 class Terminal:
-    """A command in a pseudo-terminal of 60 columns and 20 rows, and what it wrote."""
+    """A command in a pseudo-terminal of 60 columns and 20 rows, and its output."""
 
     def __init__(self, *arguments: str, stdin: int | None = None, **env: str) -> None:
         self.master, slave = pty.openpty()
@@ -314,7 +314,7 @@ def test_no_color_on_a_terminal(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
-    """One endless line, and a bar without an end."""
+    """The file has one endless line, and an endless bar."""
     (tmp_path / "a.log").write_bytes(b"x" * (32 << 20) + b"\n" + b"\r50%|##|" * (1 << 20))
     script = f"""if 1:
         import os, sys

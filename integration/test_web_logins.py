@@ -1,4 +1,4 @@
-"""Who may look at the page: links and tokens, what each may read, and the end of it."""
+"""Access to the page: links and tokens, their rights, and their end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def closed(place: Place) -> Iterator[None]:
 
 @pytest.fixture
 def receiver(place: Place) -> Receiver:
-    """With a port for readers, and a log of two runs that go on."""
+    """A receiver with a port for readers, and a log of two running runs."""
     ca = Authority.new(place.directory / "certs")
     own = ca.issue("receiver", hosts=("127.0.0.1", "localhost"))
     receiver = place.serve(
@@ -64,7 +64,7 @@ def test_a_person_sees_what_the_token_may_read(place: Place, receiver: Receiver)
     assert [status(all_, run) for run in (RUN, "other")] == [200, 200]
     assert (status(one, RUN), status(one, "other")) == (200, 403)
     other = {**STREAM, "run": "other"}
-    with tailing(all_, other) as tail:  # there is a feed of it now
+    with tailing(all_, other) as tail:  # the log has a feed now
         until(lambda: tail.at, "it is there")
         append(place.log, b"more\n")
         until(lambda: tail.texts() == ["more"], "whoever may gets it")
@@ -104,7 +104,7 @@ def test_a_look_whether_a_login_still_holds_is_no_refusal_in_the_audit(place: Pl
     assert page.stranger().post("/api/login", json={"secret": page.secret()}).status_code == 200
     id, secret = token(place, "one", RUN)
     one = page.browser(secret)
-    receiver.program.says('"action": "LIST", "run": ""', times=2)  # the looks at both
+    receiver.program.says('"action": "LIST", "run": ""', times=2)  # both logins were checked
     assert "refused" not in receiver.program.said
     began = time.monotonic()
     place.call("token", "revoke", id, "--store", "store")
@@ -202,7 +202,7 @@ def test_a_receivers_own_page_begins_and_ends_with_it(place: Place) -> None:
     with httpx.Client(base_url=f"http://{address}") as client:
         assert client.post("/api/login", json={"secret": secret()}).status_code == 200
         assert [run["run"] for run in client.get("/api/runs").json()["runs"]] == [RUN]
-        receiver.program.kill()  # which leaves it no time
+        receiver.program.kill()  # without time to clean up
         until(lambda: gone(client), "the page ends with it")
     again = place.serve("--web", address, store=receiver.store, **runtime)
     again.program.says("the page is at")
@@ -222,7 +222,7 @@ def test_the_page_of_a_receiver_with_tls_reads_with_a_token_that_ends_with_it(pl
     def named() -> list[str]:
         return [token["name"] for token in place.call("token", "list", "--store", "store", "--json").records()]
 
-    for killed in (True, False):  # a receiver that is killed leaves its token, and the next one takes it away
+    for killed in (True, False):  # a killed receiver leaves its token, and the next one removes it
         own = place.serve("--web", address, "--reader-listen", "127.0.0.1:0", *tls, **runtime)
         own.program.says("the page is at")
         login = place.call("web", "login", "--listen", address, **runtime).printed.strip().partition("#login=")[2]

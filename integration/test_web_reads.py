@@ -1,4 +1,4 @@
-"""The page's server over HTTP: what a browser is shown of runs and logs, live and at any place."""
+"""The page's server over HTTP: its answers about runs and logs, live and at any place."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ def test_a_tab_that_takes_nothing_holds_nobody_up(place: Place, receiver: Receiv
             until(lambda: len(tail.texts()) == 100_001, lambda: f"all rows come, not {len(tail.texts())}")
         memory = Path(f"/proc/{page.program.process.pid}/status").read_text()
         assert int(memory.split("VmHWM:")[1].split()[0]) < 150 << 10, "kB, of which most is Python"
-        while b"line 99999" not in got[-(1 << 16) :] or not got.endswith(b"\n"):  # it takes everything all the same
+        while b"line 99999" not in got[-(1 << 16) :] or not got.endswith(b"\n"):  # the slow reader gets all
             got += next(pieces)
     rows = [row for line in got.split(b"\n") if line.startswith(b'{"rows"') for row in json.loads(line)["rows"]]
     assert [row[3] for row in rows] == ["begin", *(line.decode() for line in data.split(b"\n")[:-1])]

@@ -1,7 +1,7 @@
-"""``flarelog serve --workers 2``: one receiver, whichever of its processes a connection gets to.
+"""``flarelog serve --workers 2``: one receiver, whichever of its processes a connection reaches.
 
-Which one that is the system decides by the connection's port, so whatever must not depend on it is done over several
-connections; and of several sites each process has some.
+The system picks the process by the connection's port. So independence of it is tested over several connections, and
+each process owns some of the sites.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from tests.certificates import Authority
 
 WORKERS = ("--workers", "2")
 SITES = [f"site-{n}" for n in range(4)]
-OF = [next(site for site in SITES if owner(RUN, site, 2) == worker) for worker in (0, 1)]  # a site of each
+OF = [next(site for site in SITES if owner(RUN, site, 2) == worker) for worker in (0, 1)]  # a site of each worker
 DATA = lines(3000)
-CONNECTIONS = 16  # that all of them get to one process happens once in thirty thousand times
+CONNECTIONS = 16  # all of them reach one process once in thirty thousand runs
 
 
 def processes(receiver: Receiver) -> list[int]:
-    """The workers'."""
+    """The workers' process ids."""
     pid = receiver.program.process.pid
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
@@ -69,7 +69,7 @@ def roots(place: Place, data: bytes = DATA) -> dict[str, Path]:
 
 def has_open(pid: int, path: Path) -> bool:
     for name in os.listdir(f"/proc/{pid}/fd"):
-        with contextlib.suppress(OSError):  # closed meanwhile
+        with contextlib.suppress(OSError):  # closed in between
             if os.readlink(f"/proc/{pid}/fd/{name}") == str(path):
                 return True
     return False
@@ -86,7 +86,7 @@ def receiver(place: Place) -> Receiver:
     return place.serve("--durability", "memory", *WORKERS)
 
 
-# --- all of it, from wherever
+# --- all sites, through any worker
 
 
 @pytest.mark.soak  # the same as with one process
@@ -129,7 +129,7 @@ def test_what_many_sites_send_is_there_and_seen_over_any_connection(place: Place
         append(root / LOG, more)
     until(lambda: follower.printed.count("loss ") >= len(SITES) * 3005, "follow shows all lines of all sites")
     for _ in range(2):
-        seen = receiver.streams()  # compares what the receiver says with its store
+        seen = receiver.streams()  # compares the receiver's streams with its store
         assert list(seen) == [f"{site}/{LOG}" for site in SITES]
         status = place.call("status", RUN, "--receiver", receiver.address, "-o", "json")
         states = {record["site"]: record["state"] for record in status.records()}
@@ -141,7 +141,7 @@ def test_what_many_sites_send_is_there_and_seen_over_any_connection(place: Place
     assert [sidecar.complaints() for sidecar in sidecars] == [[]] * len(SITES)
     for site in SITES:
         receiver.holds(DATA + more, site=site)
-    for _ in range(2):  # whichever is asked
+    for _ in range(2):  # whichever worker answers
         until(
             lambda: "ended" in place.call("run-end", RUN, "--receiver", receiver.address).printed, "the run has ended"
         )
@@ -194,13 +194,13 @@ def test_a_producer_that_stays_is_passed_on_and_one_that_moves_is_told_to(receiv
 def _sockets(pid: int) -> set[str]:
     links = set()
     for name in os.listdir(f"/proc/{pid}/fd"):
-        with contextlib.suppress(OSError):  # closed meanwhile
+        with contextlib.suppress(OSError):  # closed in between
             links.add(os.readlink(f"/proc/{pid}/fd/{name}").removeprefix("socket:[").rstrip("]"))
     return links
 
 
 def connected_to(program: Program, receiver: Receiver) -> set[int]:
-    """The workers that *program* has connections to."""
+    """The workers to which *program* is connected."""
     port = int(receiver.address.rpartition(":")[2])
     rows = [row.split() for table in ("tcp", "tcp6") for row in Path(f"/proc/net/{table}").read_text().splitlines()[1:]]
     ends = {(row[1][-4:], row[2][-4:]): row[9] for row in rows if row[3] == "01"}  # (own port, other port): socket
@@ -419,7 +419,7 @@ def test_a_process_that_is_killed_ends_all_and_costs_no_byte(place: Place, whom:
     assert receiver.stop() == 0
 
 
-@pytest.mark.soak  # tests/stores has it without processes
+@pytest.mark.soak  # tests/stores covers it without processes
 def test_the_store_goes_on_with_another_number_of_workers(place: Place) -> None:
     data = b""
     receiver = place.serve("--durability", "memory")
@@ -458,7 +458,7 @@ def test_a_number_of_workers_that_makes_no_sense(place: Place, count: str) -> No
     assert "--workers must be a number from 1 to 64" in program.sentence()
 
 
-@pytest.mark.soak  # it waits until no answer for seconds is a hang
+@pytest.mark.soak  # waits until a worker without an answer for seconds counts as hung
 def test_a_worker_that_hangs_is_said_left_out_and_ended(place: Place, receiver: Receiver) -> None:
     where = roots(place)
     for site, root in where.items():
@@ -470,7 +470,7 @@ def test_a_worker_that_hangs_is_said_left_out_and_ended(place: Place, receiver: 
     os.kill(hung, signal.SIGSTOP)
 
     def answered() -> bool:
-        # Each may get to the one that hangs, and waits for it then.
+        # Each may reach the hung worker, and then waits for it.
         asked = [place.start("status", RUN, "--receiver", receiver.address) for _ in range(4)]
         for status in asked:
             status.ends()

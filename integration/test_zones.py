@@ -1,4 +1,4 @@
-"""Sites in three zones: what they say at one moment stands together, and a time that is asked for holds for all."""
+"""Sites in three zones: lines of one moment are shown together, and a requested time holds for all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from integration.harness.places import RUN, Place, content, until
 
 ZONES = {"kyoto": "Asia/Tokyo", "lyon": "Europe/Paris", "ohio": "America/New_York"}
 RULES = {"kyoto": "JST-9", "lyon": "CET-1CEST,M3.5.0,M10.5.0/3", "ohio": "EST5EDT,M3.2.0,M11.1.0"}
-AGES = (7200, 3600, 600, 300, 30)  # seconds before now at which each site says something
+AGES = (7200, 3600, 600, 300, 30)  # seconds before now at which each site writes
 
 
 def said(now: datetime, site: str, age: int) -> str:
@@ -58,7 +58,7 @@ def test_three_sites_in_three_zones(place: Place, variables: dict[str, str]) -> 
                 assert abs(datetime.fromisoformat(line["timestamp"]) - now).total_seconds() == pytest.approx(age, abs=1)
         first = shows(place, "follow", RUN, *source, "--first-error", "-C", "0")
         assert "ohio was 3600 s before" in first
-        # What a person says outweighs what the sidecar told.
+        # The reader's zone overrides the sidecar's.
         said_zone = shows(
             place, "logs", RUN, *source, "--site", "kyoto", "--zone", "kyoto=UTC", "-o", "json", "--notes", "off"
         )
@@ -77,7 +77,7 @@ def test_what_tells_no_time_goes_by_its_arrival(place: Place) -> None:
     )
     stored = receiver.store / RUN / "lyon" / "log.txt"
     until(lambda: content(stored) == b"early\n", "the first line is stored")
-    time.sleep(1.1)  # what lies between them is the time that is asked for
+    time.sleep(1.1)  # the requested time lies between the two lines
     between = datetime.now(UTC)
     time.sleep(0.2)
     with open(root / "log.txt", "a") as log:

@@ -1,7 +1,7 @@
 """The tests, and what they share.
 
-What is compiled is kept, whatever the environment says: else each worker compiles all tests, and each command that a
-test starts compiles flarelog, anew in each run.
+The bytecode cache is on whatever the environment says: otherwise each worker and each flarelog command that a test
+starts would compile its modules again in each run.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Certificates for tests: good ones, those that are expired, not yet valid, or of another CA or purpose; and kits."""
+"""Certificates for tests: valid, expired, not yet valid, of another CA or for another purpose; and start-up kits."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class Authority:
         common: str | None = None,
         named: Sequence[Named] = (),
     ) -> Tls:
-        """A certificate for *name*, valid *days* from now to now; the files that go with it.
+        """Issue a certificate for *name*; return its files. *days*: its validity's begin and end, in days from now.
 
-        *common*: its common name, if that is another; empty: none. *named*: SANs of any kind and bytes.
+        *common*: its common name, where it differs from *name*; empty: none. *named*: SANs of any kind and bytes.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         common = name if common is None else common
@@ -91,7 +91,9 @@ class Authority:
         return paths
 
     def between(self, name: str = "between") -> Authority:
-        """A CA that this one signed; what it issues has it in its own file, and names this one's as its CA."""
+        """An intermediate CA that this CA signed. Its certificates' files hold no chain, and their ``ca`` is this CA's
+        file.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         now = datetime.now(UTC)
@@ -105,7 +107,9 @@ class Authority:
         return Authority(self.directory, self.name, key, certificate)
 
     def revokes(self, *certs: str, days: float = 10, critical: bool = False, name: str = "ca.crl") -> str:
-        """A revocation list of the certificates in the files *certs*, that expires *days* from now; its file."""
+        """Write a revocation list of the certificates in the files *certs*, which expires *days* from now; return its
+        file.
+        """
         now = datetime.now(UTC)
         builder = (
             x509.CertificateRevocationListBuilder()
@@ -125,7 +129,7 @@ class Authority:
 
 
 def sans_of(named: Sequence[Named]) -> x509.UnrecognizedExtension:
-    """SANs as they stand in a certificate, whatever their bytes are: DER, by hand."""
+    """SANs with any bytes as a certificate encodes them: DER, built by hand."""
     names = b"".join(_der(0x80 | _KINDS[kind], raw) for kind, raw in named)
     return x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, _der(0x30, names))
 
@@ -142,7 +146,7 @@ def _der(tag: int, raw: bytes) -> bytes:
 
 
 def pem_of(common: str, named: Sequence[Named] = (), units: Sequence[str] = ()) -> bytes:
-    """A certificate with any names, that nobody has the key of."""
+    """A certificate with any names, whose private key is discarded."""
     attributes = [x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, unit) for unit in units]
     subject = x509.Name([*attributes, *([x509.NameAttribute(NameOID.COMMON_NAME, common)] if common else [])])
     now, key = datetime.now(UTC), _any_key()
@@ -163,7 +167,7 @@ def _any_key() -> ec.EllipticCurvePrivateKey:
 
 @cache
 def auth_context(common: str, *sans: str) -> dict[str, list[bytes]]:
-    """What gRPC tells of a peer whose certificate has the common name *common* and the DNS names *sans*."""
+    """The gRPC auth context of a peer whose certificate has the common name *common* and the DNS names *sans*."""
     return {"x509_pem_cert": [pem_of(common, [("dns", san.encode()) for san in sans])]}
 
 
@@ -175,10 +179,10 @@ def _host(host: str) -> x509.GeneralName:
 
 
 def nvflare_kits(directory: Path, server: str, hosts: Sequence[str], sites: Sequence[str], admin: str) -> Path:
-    """Start-up kits as NVFlare 2.9.0 provisions them, as far as certificates go: NAME/startup/ in *directory*.
+    """Start-up kits whose certificates are like those of NVFlare 2.9.0: NAME/startup/ in *directory*.
 
-    Plain RSA keys, and certificates that hold a common name, an organization, an admin's role and SANs, but neither
-    purposes nor basic constraints. *hosts*: the server's ``default_host`` and ``host_names``; without, its name serves.
+    The keys are plain RSA. A certificate holds a common name, an organization, an admin's role and SANs, but neither
+    purposes nor basic constraints. *hosts*: the server's ``default_host`` and ``host_names``; empty: the server's name.
     """
     project = _nvflare_name("federation", None, None)
     root = rsa.generate_private_key(65537, 2048)
@@ -204,7 +208,7 @@ def nvflare_kits(directory: Path, server: str, hosts: Sequence[str], sites: Sequ
 
 
 def kit(directory: Path, name: str) -> Tls:
-    """The files of the start-up kit of *name* in *directory*."""
+    """The files of *name*'s start-up kit in *directory*."""
     startup = directory / name / "startup"
     stem = "server" if (startup / "server.crt").exists() else "client"
     return Tls(*(str(startup / file) for file in ("rootCA.pem", f"{stem}.crt", f"{stem}.key")))

@@ -1,4 +1,4 @@
-"""What several test modules begin with."""
+"""Setup that several test modules share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from tests.often import often
 from tests.sources.files.tailing import Site
 
-# How long an example takes says more of what else the machine does.
+# No deadline: an example's duration depends on the machine's other load.
 settings.register_profile(
     "flarelog", deadline=None, max_examples=often(25, 100), suppress_health_check=[HealthCheck.too_slow]
 )

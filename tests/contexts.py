@@ -1,4 +1,4 @@
-"""A call's context that does nothing but name its caller: a base for those that tests play."""
+"""A call context that only names its caller: the base of the tests' own contexts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Bare:
-    """Without TLS, metadata and messages."""
+    """A context without TLS, metadata and messages."""
 
     def peer(self) -> str:
         return "ipv4:192.0.2.1:1"

@@ -1,6 +1,6 @@
-"""Every text of the wire contract, found by reflection, with what a hostile peer would write there.
+"""Every text field of the wire contract, found by reflection, with the text of a hostile peer.
 
-A field that is added to the contract is in the tests by itself.
+The tests cover new fields of the contract without a change.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ NAMES = {
     *(("StreamId", "run"), ("StreamId", "site"), ("StreamId", "log"), ("RunInfo", "run")),
     *(("Moments", "site"), ("Moments", "log"), ("Moment", "logs")),
 }
-"""What is validated instead: a message in which they are hostile is refused."""
+"""Fields that are validated instead: a message with a hostile one is refused."""
 
 Path = tuple[FieldDescriptor, ...]
 
 
 def messages() -> list[Descriptor]:
-    """What the calls take and give."""
+    """The messages that the service's methods take and return."""
     found = {each.name: each for method in SERVICE.methods for each in (method.input_type, method.output_type)}
     return list(found.values())
 
 
 def texts(message: Any, above: Path = ()) -> Iterator[Path]:
-    """The fields on the way to each text that *message* can hold."""
+    """The path of fields to each text that *message* can hold."""
     for field in message.fields:
         if field.type == FieldDescriptor.TYPE_STRING:
             yield (*above, field)
@@ -49,9 +49,9 @@ def is_name(path: Path) -> bool:
 
 
 def spoil(message: Message, path: Path, text: str) -> None:
-    """Write *text* into *message* at *path*, into each of what is repeated there; one is made where there is none.
+    """Set the text at *path* in *message* to *text*, in each element of repeated fields; an empty one gets one element.
 
-    What is already of another kind is left as it is.
+    A oneof that is set to another field stays as it is.
     """
     place: Any = message
     for field in path[:-1]:
@@ -62,7 +62,7 @@ def spoil(message: Message, path: Path, text: str) -> None:
             and place.WhichOneof("kind")
             and not place.HasField("exit")
         ):
-            return  # it stands beside the kinds, for the sake of older readers
+            return  # a field beside the oneof, for older readers
         inner = getattr(place, field.name)
         if field.is_repeated:
             for one in inner or [inner.add()]:
@@ -77,7 +77,7 @@ def spoil(message: Message, path: Path, text: str) -> None:
 
 
 def message_of(path: Path) -> str:
-    """The name of the message that *path* begins in."""
+    """The name of the message in which *path* begins."""
     place = path[0].containing_type
     assert place is not None
     return place.name

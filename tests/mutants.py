@@ -1,9 +1,8 @@
-"""What ``make mutations`` breaks: the table of mutants.toml, and how one of them is made.
+"""The mutants of ``make mutations``: the table of mutants.toml, and how each is applied.
 
-A mutant names the law that it breaks and a place: a function, a class or a name that is assigned, by its qualified
-name, so that neither a module that moves nor a line that is formatted anew changes the table. In that place *old*
-becomes *new*; both are expressions, or statements, and are compared as syntax. The body ``...`` of a statement stands
-for whatever body is there.
+A mutant names the law that it breaks and a place: the qualified name of a function, a class or an assigned name, so
+that neither a moved module nor a reformatted line changes the table. In that place *old* becomes *new*. Both are
+expressions or statements, compared as syntax. The body ``...`` of a statement matches any body.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ PACKAGE = TREE / "flarelog"
 
 @dataclass(frozen=True)
 class Mutant:
-    """At *place* *old* becomes *new*, which breaks *law*; *tests* are the stems of the files that must see it."""
+    """A mutant breaks *law*: at *place* *old* becomes *new*. *tests* are the stems of the test files that must fail."""
 
     law: str
     breaks: str
@@ -37,13 +36,13 @@ class Mutant:
         return f"{self.law}: {self.breaks}"
 
     def files(self, tree: Path) -> list[str]:
-        """The files of *tests*, in whichever room they lie."""
+        """The paths of *tests*, in any directory."""
         return sorted(file for stem in self.tests.split() for file in _files_of_tests(tree).get(f"test_{stem}.py", ()))
 
 
 @cache
 def _files_of_tests(tree: Path) -> dict[str, list[str]]:
-    """The paths in *tree* of the files of each name."""
+    """The paths in *tree* of the test files of each name."""
     found = defaultdict[str, list[str]](list)
     for path in (tree / "tests").rglob("test_*.py"):
         found[path.name].append(str(path.relative_to(tree)))
@@ -56,11 +55,11 @@ def table() -> list[Mutant]:
 
 
 class Rotten(Exception):
-    """The table no longer fits the tree."""
+    """The table does not match the tree."""
 
 
 class Code:
-    """The modules of a package, parsed, by their paths; and every definition that a place may name."""
+    """The parsed modules of a package by path, and every definition that a place may name."""
 
     def __init__(self, package: Path) -> None:
         paths = sorted(path for path in package.rglob("*.py") if "v1" not in path.relative_to(package).parts)
@@ -72,7 +71,7 @@ class Code:
                 self._defined[_last(name)].append((f"{where}:{name}", path, node))
 
     def mutated(self, mutant: Mutant) -> tuple[Path, str]:
-        """The one module that *mutant* changes, and its text with the mutation in it. Raises Rotten."""
+        """The one module that *mutant* changes, and its mutated text. Raises Rotten."""
         old, new = ast.parse(mutant.old).body, ast.parse(mutant.new).body
         if [type(one) for one in old] == [type(one) for one in new] == [ast.Expr]:
             wanted: list[ast.AST] = [old[0].value]  # type: ignore[attr-defined]  # both are ast.Expr
@@ -97,7 +96,7 @@ class Code:
             setattr(node, field, before)
 
     def _places(self, place: str) -> list[tuple[Path, ast.AST]]:
-        """By qualified name; by its last part, where the class around it is another one by now."""
+        """The definitions of the qualified name *place*, or, if its class has another name now, of its last part."""
         last = _last(place)
         for wanted in (place, last):
             found = [(path, node) for name, path, node in self._defined[last] if _ends_with(name, wanted)]
@@ -127,7 +126,7 @@ def _definitions(node: ast.AST, around: str = "") -> Iterator[tuple[str, ast.AST
 
 
 def _occurrences(around: ast.AST, wanted: list[ast.AST]) -> Iterator[tuple[ast.AST, str, int | None]]:
-    """Where *wanted* stands: a node, its field, and the index if the field is a list."""
+    """The occurrences of *wanted*: a node, its field, and the index if the field is a list."""
     for node in ast.walk(around):
         for field, value in ast.iter_fields(node):
             if isinstance(value, list):
@@ -139,7 +138,7 @@ def _occurrences(around: ast.AST, wanted: list[ast.AST]) -> Iterator[tuple[ast.A
 
 
 def _is(found: object, wanted: object) -> bool:
-    """Whether they say the same, wherever they stand and however they are written."""
+    """Whether the two are the same syntax, wherever they stand and however they are formatted."""
     if type(found) is not type(wanted):
         return False
     if isinstance(found, list) and isinstance(wanted, list):
@@ -151,7 +150,7 @@ def _is(found: object, wanted: object) -> bool:
     return all(_is(getattr(found, name), getattr(wanted, name)) for name in found._fields if name not in _UNSEEN)
 
 
-_UNSEEN = ("ctx", "kind", "type_comment")  # fields that a place or a way to write changes
+_UNSEEN = ("ctx", "kind", "type_comment")  # fields that depend on the place or on the formatting
 
 
 def _is_open(statement: ast.AST) -> bool:
@@ -160,7 +159,7 @@ def _is_open(statement: ast.AST) -> bool:
 
 
 def _with_body(statement: ast.AST, other: ast.AST) -> ast.AST:
-    """*statement* with the body of *other* in the place of ``...``."""
+    """*statement*, with *other*'s body in place of ``...``."""
     if _is_open(statement) or _is_open(other):
         statement.body, statement.orelse = other.body, other.orelse  # type: ignore[attr-defined]  # both have them
     return statement

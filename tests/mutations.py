@@ -1,10 +1,11 @@
-"""Whether the suite would notice: each mutant breaks one law in one place, and the tests that it names must fail.
+"""Whether the suite notices broken laws: each mutant breaks one law in one place, and the tests that it names must
+fail.
 
-``python -m tests.mutations`` prints which law was broken, how long it took, and which test saw it; it ends with 1 if
-a mutant survives. A place that is not found exactly once ends the whole with a sentence. ``python -m tests.mutations
-WORD...`` tries those whose law or sentence has one of the words.
+``python -m tests.mutations`` prints each broken law, the time, and the test that saw it; it exits with 1 if a mutant
+survives. A place that is not found exactly once ends the whole with a sentence. ``python -m tests.mutations WORD...``
+tries those whose law or sentence has one of the words.
 
-A test that takes much longer than it does without any mutation hangs, and counts as one that fails.
+A test that takes much longer than without a mutation hangs, and counts as failed.
 """
 
 from __future__ import annotations
@@ -34,38 +35,39 @@ from hypothesis import Phase, settings
 from tests.mutants import PACKAGE, TREE, Code, Mutant, Rotten, table
 
 COPIED = ("flarelog", "fuzz", "tests", "bench", "setup.cfg", "pyproject.toml", "SECURITY.md")
-# Imports of the tests, made once for all mutants; nothing of the tree. A module that is left out costs time alone.
+# The tests' imports from outside the tree, done once for all mutants. A missing module costs time alone.
 WARM = ("grpc.aio", "click.testing", "cryptography.x509.verification", "hypothesis.stateful", "pyte", "unittest.mock")
 WORKERS = os.cpu_count() or 2
-PATIENCE = 120.0  # seconds that a test may take of which nothing is known, or the import of all of them
-HANGING, SLOWER = 5.0, 10.0  # a test hangs when it takes so many seconds more than so many times what it took before
-SAID = "said"  # in a copy of the tree: what pytest printed
+PATIENCE = 120.0  # seconds for a test of unknown duration, or for the import of all tests
+HANGING, SLOWER = 5.0, 10.0  # a test hangs when it takes this many seconds more than its known duration times SLOWER
+SAID = "said"  # pytest's output, in a copy of the tree
 
 
 @contextmanager
 def tree_copy() -> Iterator[Path]:
-    """A copy of the tree that a mutation may be made in."""
+    """A copy of the tree for mutations."""
     with tempfile.TemporaryDirectory(prefix="flarelog-mutant-") as temporary:
         for name in COPIED:
             if (TREE / name).is_dir():
                 shutil.copytree(TREE / name, Path(temporary, name), ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copy2(TREE / name, Path(temporary, name))
-        # A mutation may have the size and the second of what it replaces: a compiled module is believed by its
+        # A mutated file may have its original's size and second. So compiled modules are validated by their sources'
+        # hashes, which Python keeps on when it compiles such a module again.
         # source's hash alone, and Python keeps to that when it compiles one again.
         compiled = Path(temporary, "flarelog")
         compileall.compile_dir(compiled, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
         yield Path(temporary)
 
 
-# --- a run of tests: a fork of this process, which has imported what they need but nothing of the tree
+# --- a run of tests: a fork of this process, which has imported their dependencies, but nothing of the tree
 
 
-Change = tuple[Path, str]  # a file of the tree, and its text with a mutation in it
+Change = tuple[Path, str]  # a file of the tree, and its mutated text
 
 
 class _Telling:
-    """A plugin of pytest's that tells the parent what happens, a JSON array a line. Quick tests come first."""
+    """A pytest plugin that reports events to the parent, a JSON array a line. Quick tests run first."""
 
     def __init__(self, pipe: int, took: dict[str, float]) -> None:
         self._pipe, self._took = pipe, took
@@ -75,7 +77,7 @@ class _Telling:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
-        """One example that fails is enough: no smaller one is looked for."""
+        """One failing example is enough, so hypothesis does not shrink it."""
         phases = [Phase.explicit, Phase.reuse, Phase.generate]
         settings.register_profile("mutants", settings.default, phases=phases)
         settings.load_profile("mutants")
@@ -96,7 +98,7 @@ class _Telling:
 
 
 def run_tests(tree: Path, files: Iterable[str], pipe: int, took: dict[str, float]) -> NoReturn:
-    """Run *files* of *tree* up to the first failure, importing flarelog from there, and end this process."""
+    """Run *files* of *tree* up to the first failure, with flarelog from *tree*, and end this process."""
     telling = _Telling(pipe, took)
     try:
         os.setsid()
@@ -125,20 +127,20 @@ def run_tests(tree: Path, files: Iterable[str], pipe: int, took: dict[str, float
 
 
 class Run:
-    """A run of *files* that has begun in *tree*, with *mutant* in it if there is one: *change* is its file and that
-    file's text. *took*: what each test takes.
+    """A run of *files* that has begun in *tree*, with *mutant* if there is one: *change* is its file and that file's
+    text. *took*: the known seconds of each test.
     """
 
     def __init__(
         self, tree: Path, files: Iterable[str], mutant: Mutant | None, change: Change | None, took: dict[str, float]
     ) -> None:
         self.tree, self.mutant, self.began = tree, mutant, time.monotonic()
-        self.failed = ""  # the first test that did
-        self.took: dict[str, float] = {}  # seconds, of each test that has ended
-        self._code: float | None = None  # pytest's
+        self.failed = ""  # the first test that failed
+        self.took: dict[str, float] = {}  # seconds of each test that has ended
+        self._code: float | None = None  # pytest's exit code
         self._known, self._rest = took, b""
         self._test, self._until = "what comes before the first test", self.began + PATIENCE
-        self._path: Path | None = None  # of the file that the mutant changes
+        self._path: Path | None = None  # the file that the mutant changes
         if change is not None:
             path, changed = change
             self._path, self._before = tree / path.relative_to(TREE), path.read_text()
@@ -155,7 +157,7 @@ class Run:
         return time.monotonic() - self.began
 
     def is_over(self, readable: bool) -> bool:
-        """Take in what it tells, if its pipe is *readable*; whether nothing more comes, or comes too late."""
+        """Read the run's reports, if its pipe is *readable*; return whether the run has ended or hangs."""
         if readable:
             told = os.read(self.pipe, 1 << 16)
             *lines, self._rest = (self._rest + told).split(b"\n")
@@ -183,8 +185,8 @@ class Run:
                 self._code = number
 
     def close(self) -> None:
-        """End what is left of it, and take the mutation back. Raises Rotten if it was no run of tests."""
-        for kill in (os.killpg, os.kill):  # the group is what its tests have started
+        """Kill the rest of the run, and undo the mutation. Raises Rotten if pytest failed without a failed test."""
+        for kill in (os.killpg, os.kill):  # the tests' own processes are in the group
             with suppress(ProcessLookupError):
                 kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
@@ -201,7 +203,7 @@ class Run:
 def runs(
     trees: Iterable[Path], wanted: Iterable[tuple[Iterable[str], Mutant | None, Change | None]], took: dict[str, float]
 ) -> Iterator[Run]:
-    """Of each files and mutant that are *wanted* the run when it is over; as many at a time as there are *trees*."""
+    """Run all (files, mutant, change) of *wanted*, as many at a time as there are *trees*; yield each when over."""
     waiting, free = deque(wanted), list(trees)
     going: list[Run] = []
     try:
@@ -224,11 +226,11 @@ def warm_up() -> None:
     for name in WARM:
         importlib.import_module(name)
     gc.collect()
-    gc.freeze()  # what is imported is not to be copied because it is looked at
+    gc.freeze()  # later collections then do not write to, and so copy, the shared pages of the forks
 
 
 def baseline(trees: list[Path], files: list[str]) -> dict[str, float]:
-    """The seconds that each test of *files* takes. Raises Rotten unless all are green without any mutation."""
+    """The seconds that each test of *files* takes. Raises Rotten if a test fails without a mutation."""
     took: dict[str, float] = {}
     shares = [files[number :: len(trees)] for number in range(len(trees))]
     for run in runs(trees, [(share, None, None) for share in shares if share], {}):

@@ -1,4 +1,4 @@
-"""How much is tried of what has no end: little in each run of the tests, all of it in ``make soak``."""
+"""How many examples a run tries: few in each run of the tests, all in ``make soak``."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ SOAK = "FLARELOG_SOAK" in os.environ
 
 
 def often(usual: int, soak: int) -> int:
-    """How many examples, executions or steps are tried."""
+    """The number of examples, executions or steps to try."""
     return soak if SOAK else usual
 
 
 def tried(usual: int, soak: int) -> settings:
-    """A property that is tried with so many examples, the same ones each time."""
+    """Settings of a property with so many examples, the same ones in each run."""
     count = often(usual, soak)
     checks = list(HealthCheck)
     return settings(deadline=None, database=None, derandomize=True, max_examples=count, suppress_health_check=checks)
 
 
 def rarely(*values: Any) -> list[ParameterSet]:
-    """Values of a test, or a pytest.param each, that ``make soak`` alone tries."""
+    """A test's values, or pytest.params, that only ``make soak`` tries."""
     return [
         pytest.param(*one.values, id=one.id, marks=pytest.mark.soak)
         if isinstance(one, ParameterSet)
@@ -37,14 +37,14 @@ def rarely(*values: Any) -> list[ParameterSet]:
 
 
 def each(values: Iterable[Any], *usual: Any) -> list[ParameterSet]:
-    """All *values* of a test: *usual* are tried each time, and the others by ``make soak``."""
+    """All *values* of a test: each run tries *usual*, and ``make soak`` the others."""
     return [pytest.param(one, marks=() if one in usual else pytest.mark.soak) for one in values]
 
 
 def table(*axes: Iterable[Any] | dict[str, Any]) -> list[ParameterSet]:
     """The cells of a table of several axes; a dict has an id for each value.
 
-    Each value is in one cell at least that is tried each time; ``make soak`` tries the others.
+    Each run tries at least one cell of each value; ``make soak`` tries the others.
     """
     known = [
         [pytest.param(one, id=name) for name, one in axis.items()]

@@ -1,7 +1,7 @@
 """Many rows of a table in one test.
 
-pytest takes a millisecond for a test that does nothing, and three with workers. A table of five hundred lines, each of
-which is looked at in no time, costs more as tests than in itself. A row that fails is named in what the test says.
+An empty test takes pytest a millisecond, and three with workers. A table of five hundred quick rows would cost more as
+tests than in itself. A failing row is named in the test's message.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-AT_ONCE = 64  # rows in a test
+AT_ONCE = 64  # rows a test
 
 
 def rows(
     table: Iterable[Any], named: Callable[[Any], object] = str, at_once: int = AT_ONCE
 ) -> Callable[[Callable[[Any], None]], Callable[[list[Any]], None]]:
-    """As ``pytest.mark.parametrize``, for a test without fixtures that takes one row of *table*; *named* is its name
-    in a failure.
+    """Like ``pytest.mark.parametrize``, for a test without fixtures that takes one row of *table*; *named* is the row's
+    name in a failure.
     """
     known = list(table)
     parts = [known[at : at + at_once] for at in range(0, len(known), at_once)]

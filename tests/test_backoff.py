@@ -1,4 +1,4 @@
-"""The one way in which a delay grows."""
+"""The growth of delays between retries."""
 
 from __future__ import annotations
 

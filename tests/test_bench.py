@@ -1,4 +1,4 @@
-"""What the bench makes of what it measured: nothing is timed here."""
+"""The evaluation of the bench's measurements; no test measures time."""
 
 from __future__ import annotations
 

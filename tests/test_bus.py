@@ -1,4 +1,4 @@
-"""The bus: who is told what, and what a subscriber's failure does not do."""
+"""The bus: which subscribers get an event, and that a subscriber's failure affects no other."""
 
 from __future__ import annotations
 

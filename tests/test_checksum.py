@@ -1,4 +1,4 @@
-"""The checksum is a CRC-32 that can be continued, and taken apart."""
+"""The checksum is a CRC-32 that can be continued and split."""
 
 from __future__ import annotations
 

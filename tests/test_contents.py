@@ -1,4 +1,4 @@
-"""A file that an option names is read, or refused with a reason, and nothing is waited for that may never come."""
+"""A file that an option names is read, or refused with a reason; nothing waits for a FIFO."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the pages for developers name is there, and the picture of a line's way is the one that the code makes.
+"""The places that the developers' pages name exist, and the picture of a line's way is the generated one.
 
-Three forms stand for a place, in backquotes: a path (``sender/log``, ``tests/conftest.py``), a member of a class
-(``Tail.next``), and what a module has on top (``states.standing``).
+A place in backquotes has one of three forms: a path (``sender/log``, ``tests/conftest.py``), a member of a class
+(``Tail.next``), or a name at a module's top level (``states.standing``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FILES = {"py", "md", "txt", "log", "json", "toml", "svg", "proto", "journal", "e
 
 @cache
 def members() -> dict[str, set[str]]:
-    """What each class, and each module by its last name, has."""
+    """The names in each class, and in each module by its last name."""
     found = defaultdict[str, set[str]](set)
     for path in (ROOT / "flarelog").rglob("*.py"):
         module = path.parent.name if path.stem == "__init__" else path.stem
@@ -57,10 +57,10 @@ def names(tree: ast.Module | ast.ClassDef) -> set[str]:
 
 
 def is_there(place: str) -> bool:
-    """Whether *place*, if it has one of the three forms, stands for something."""
+    """Whether *place* exists, if it has one of the three forms."""
     if re.fullmatch(r"[a-z_]\w*(/[\w-]+)+(\.\w+)?/?|[a-z_]\w*/|\w+\.py", place):
         if re.search(r"\b[A-Z]{2,}\b", place):
-            return True  # it stands for any name
+            return True  # a placeholder for any name
         places = (ROOT / place, ROOT / "flarelog" / place, ROOT / "flarelog" / f"{place}.py")
         return any(path.exists() for path in places)
     if found := re.fullmatch(r"(?:\w+\.)?(\w+)\.([A-Za-z_]\w*)", place):
@@ -69,7 +69,7 @@ def is_there(place: str) -> bool:
 
 
 def outside(name: str) -> bool:
-    """Whether *name* is a type of Python's, or another distribution's package."""
+    """Whether *name* is a builtin or another distribution's package."""
     return hasattr(builtins, name) or (
         not (ROOT / name).exists() and name.islower() and name not in members() and find_spec(name) is not None
     )

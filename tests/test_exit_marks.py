@@ -1,4 +1,4 @@
-"""How a command's end is said: what is known, and nothing that is not."""
+"""The sentence for a command's end: it gives the known facts and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was ever found by fuzzing stays found, and some thousands of new inputs, the same each time, break no law."""
+"""Inputs that fuzzing once found stay handled, and some thousands of new inputs, the same in each run, break no law."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from fuzz.__main__ import CORPUS, corpus, mutations
 from fuzz.targets import SEEDS, TARGETS
 from tests.often import often
 
-# Whole processes but for their sockets take a while, and so does what is hostile.
+# Targets with whole processes, and hostile inputs, are slow.
 EXECUTIONS = {"session": often(15, 150), "sidecar": often(10, 100), "hostile": often(25, 500)}
 USUALLY = often(50, 500)
-KEPT = {"hostile": 3}  # of so many kept inputs one is tried
+KEPT = {"hostile": 3}  # one of so many kept inputs is tried
 
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """A parser warns of what it does not believe."""
+    """Parsers warn of invalid input."""
     logging.disable(logging.WARNING)
     yield
     logging.disable(logging.NOTSET)

@@ -1,4 +1,4 @@
-"""One language of patterns, for files, sites, logs and ranks."""
+"""One pattern language for files, sites, logs and ranks."""
 
 from __future__ import annotations
 

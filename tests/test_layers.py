@@ -1,4 +1,4 @@
-"""Imports go strictly down, and siblings do not meet."""
+"""Imports go strictly down, and siblings do not import each other."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def layer(room: str) -> int:
 
 @functools.cache
 def statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
-    """All imports of *path*, those within functions as well."""
+    """All imports of *path*, including those within functions."""
     return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
@@ -63,7 +63,7 @@ def modules() -> list[Path]:
 def test_imports_go_down(path: Path) -> None:
     room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     if room == "__init__":
-        return  # the front door: it imports nothing until a name is asked for
+        return  # it imports nothing until a name is asked for
     for name in imports(path):
         other = name.split(".")[1]
         assert room == other or layer(other) < layer(room), f"{path.name} imports {name}"
@@ -93,8 +93,8 @@ def test_three_modules_know_cryptography() -> None:
         if re.search(r"(from|import) cryptography\b", path.read_text())
     }
     assert users == {
-        "security/authority.py",  # which makes them
-        "security/certificate.py",  # which reads a peer's
+        "security/authority.py",  # makes certificates
+        "security/certificate.py",  # reads a peer's certificate
         "security/revocation.py",
     }
 
@@ -123,7 +123,7 @@ def module_of(path: Path) -> str:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Imports for a type checker alone count as well: whoever reads one module must read the other."""
+    """Imports for a type checker count as well, because a reader of one module needs the other."""
     known = {module_of(path) for path in modules()}
     graph: dict[str, set[str]] = {}
     for path in modules():

@@ -1,4 +1,4 @@
-"""Text of a peer reaches nobody raw: each text of the contract, in both directions, and what is said to a log."""
+"""A peer's text never reaches a user raw: each text of the contract in both directions, and messages to a log."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FIELDS = [path for one in messages() for path in texts(one)]
 
 
 def valid(path: Path) -> Any:
-    """A message with good names, in which the text at *path* may be spoilt."""
+    """A message with valid names, in which the text at *path* may be spoilt."""
     made: Any = getattr(pb, message_of(path))()
     names = {field.name for field in made.DESCRIPTOR.fields}
     if "stream" in names:
@@ -135,7 +135,7 @@ def test_what_an_earlier_version_wrote_down_is_given_out_legibly(mark: Mark) -> 
     assert all(text.isprintable() for text in strings(tuple(replayed.marks)))
 
 
-# --- what is said to a log
+# --- messages to a log
 
 
 def record(message: str, *arguments: object, **more: Any) -> logging.LogRecord:

@@ -1,4 +1,4 @@
-"""Who has the lock of a file, and what follows where a file system has no locks, or NFS's."""
+"""The holder of a file's lock, and the fallback on file systems without locks or with those of NFS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flarelog.stores.local.store import LocalStore
 
 @pytest.fixture
 def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on Lustre that was mounted without them."""
+    """A file system like Lustre, mounted without locks."""
 
     def refused(fd: int, operation: int) -> None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
@@ -30,7 +30,7 @@ def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def nfs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There a lock is one of fcntl(2), which wants the file open for what it keeps from others: flock(2), NFS."""
+    """NFS maps flock(2) to fcntl(2), whose locks need the file open for writing if exclusive, for reading if shared."""
     real = fcntl.flock
 
     def flock(fd: int, operation: int) -> None:

@@ -1,4 +1,4 @@
-"""The manual page is the one that the help of the commands makes, and no text in it is a request to roff."""
+"""The manual page matches the commands' help, and no text in it is a roff request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that can be mapped to paths and back, and what a stream's marks say of its generations."""
+"""Names map to paths and back, and a stream's marks describe its generations."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_a_stream_as_scripts_see_it() -> None:
     assert (record["begun"], record["last_byte"], record["ended"]) == (None, None, None)
     timed = stream_record(StreamInfo(STREAM, 0, 0, 0, True, begun=1000, grown=2001, ended=1 << 62))
     assert (timed["begun"], timed["last_byte"]) == ("1970-01-01T00:00:01.000Z", "1970-01-01T00:00:02.001Z")
-    assert timed["ended"] is None  # no calendar has it
+    assert timed["ended"] is None  # no calendar has that date
 
 
 @pytest.mark.parametrize("port", ["9" * 5000, "65536", "\N{ARABIC-INDIC DIGIT ONE}", "-1", "+1", ""])

@@ -1,4 +1,4 @@
-"""The table of what ``make mutations`` breaks follows the code; it takes minutes to try, and seconds to compare."""
+"""The table of ``make mutations`` matches the code: to try it takes minutes, to compare it seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.mutants import PACKAGE, TREE, Code, Mutant, Rotten, table
 LAWS = {f"delivery {number}" for number in range(1, 13)}
 
 
-@pytest.mark.soak  # make check plays it
+@pytest.mark.soak  # make check runs it
 def test_each_mutant_finds_its_place_once_and_a_test_that_must_see_it() -> None:
     code = Code(PACKAGE)
     for mutant in table():

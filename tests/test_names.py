@@ -1,4 +1,4 @@
-"""Names among others: their order, and the one that was meant."""
+"""The order of names, and the suggestion for a mistyped one."""
 
 from __future__ import annotations
 

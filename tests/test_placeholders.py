@@ -1,4 +1,4 @@
-"""What stands where a log cannot be had: a command that a shell reads as it is meant, and an address that stays one."""
+"""Placeholders for an unknown log: a command that a shell reads as intended, and an address that stays valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may do what: identities, roles, the policy file, and what a refusal says."""
+"""The permissions of callers: identities, roles, the policy file, and the text of refusals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ P, R, L, U, G, S, E, D, T, F = (
     *(Action.START_RUN, Action.END_RUN, Action.DELETE, Action.TIMELINE, Action.FINDINGS),
 )
 
-# Without a policy: who, and what of all actions on run job-1 and site site-1 it may do. What is absent is refused.
+# Without a policy: a caller, and the actions that it may take on run job-1 and site site-1. All others are refused.
 DEFAULTS = [
     pytest.param(SITE, {P, L, U, G, T}, id="a-site-pushes-its-own-streams-and-asks-where-they-end"),
     pytest.param(OWN_SITE, {P, L, U, G, T}, id="so-does-one-of-our-own-ca"),
@@ -89,7 +89,7 @@ nvflare_role = "auditor"
 role = "reader"
 """
 
-# Under these grants: who, what, run, site, and whether it is allowed.
+# Under these grants: caller, action, run, site, and whether it is allowed.
 TABLE = [
     pytest.param(SITE, P, "any", "site-1", True, id="a-granted-site-pushes"),
     pytest.param(SITE, P, "any", "site-2", False, id="never-as-another-site"),
@@ -218,7 +218,7 @@ def test_a_caller_that_leaves_out_what_is_asked_for_is_wrong() -> None:
             OPEN.allows(SITE, action, run="job-1")
 
 
-# --- which site a certificate is
+# --- the site of a certificate
 
 SITES = [
     pytest.param(certificate("site-1"), "site-1", id="the-common-name-of-one-without-san"),

@@ -1,6 +1,6 @@
-"""Programs that stand in texts, which the tests run in processes of their own, import what is there.
+"""The programs in the tests' strings, which run in processes of their own, import names that exist.
 
-No linter and no type checker looks into them, and a module that moves would be missed there by slow tests alone.
+Neither linter nor type checker reads them, so without this test only slow tests would notice a moved module.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 TREE = Path(__file__).parent.parent
 IMPORT = re.compile(r"\bfrom (flarelog[\w.]*) import ([\w, ]+)|\bimport (flarelog\b[\w.]*\w)")
-FOREIGN = "integration/nvflare/", "flarelog/integrations/nvflare/"  # for an environment that has NVFlare
+FOREIGN = "integration/nvflare/", "flarelog/integrations/nvflare/"  # these need an environment with NVFlare
 
 
 def imports(text: str) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What flarelog says: who speaks, and of many logs one line."""
+"""Messages of flarelog: their prefix, and one line for many logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a text of others is made of, it can be sent, kept and shown, on one line."""
+"""Any text of a peer can be sent, stored and shown, on one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``@frozen`` makes what ``@dataclass(frozen=True, slots=True)`` makes; both are compared."""
+"""``@frozen`` makes the same classes as ``@dataclass(frozen=True, slots=True)``; the tests compare both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flarelog.values import changed, fields_of, frozen
 def plain(make: Callable[[type], type]) -> type:
     @make
     class Plain:
-        """Its own."""
+        """A class with a docstring of its own."""
 
         number: int
         text: str = "nothing"
@@ -64,7 +64,7 @@ def checked(make: Callable[[type], type]) -> type:
 def empty(make: Callable[[type], type]) -> type:
     @make
     class Empty:
-        """Nothing in it."""
+        """A class without fields."""
 
     return Empty
 
@@ -84,7 +84,7 @@ Calls = list[tuple[tuple[object, ...], dict[str, object]]]
 
 
 def outcome(work: Callable[[], object]) -> object:
-    """What *work* returns, or the class of what it raises."""
+    """The result of *work*, or the class of its exception."""
     try:
         return work()
     except Exception as error:
@@ -100,7 +100,9 @@ def equally_hashed(one: object, other: object) -> bool:
 
 
 def parameters(made: type) -> list[tuple[str, object, object]]:
-    """What it takes; the standard library has a mark of its own where the default is made."""
+    """The parameters of the constructor, without defaults: for a default factory the standard library has its own
+    marker.
+    """
     taken = inspect.signature(made).parameters.values()
     return [(each.name, each.kind, each.annotation) for each in taken]
 
@@ -207,7 +209,7 @@ def test_fields_of_are_those_of_dataclasses(made: type) -> None:
     def told(of: Any) -> list[tuple[object, ...]]:
         return [(each.name, each.type, each.default, each.init, dict(each.metadata)) for each in of]
 
-    before = told(fields_of(made))  # dataclasses knows nothing of it yet
+    before = told(fields_of(made))  # the first call of fields_of comes before that of fields
     assert before == told(fields(made)) == told(fields_of(made))
 
 

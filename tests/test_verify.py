@@ -1,4 +1,4 @@
-"""What is stored is compared with its journal and with its source, and the first difference is named."""
+"""Stored bytes are compared with their journal and their source, and the first difference is reported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OLD, NEW = b"old line\n" * 200_000, b"new line\n" * 100_000
 
 @pytest.fixture
 def check(tmp_path: Path) -> Callable[..., Verdict]:
-    """A store with two generations of one log, and their source files; the older one was renamed."""
+    """A function that verifies a store with two generations of one log, whose older source file was renamed."""
     source = tmp_path / "source"
     source.mkdir()
     (source / "log.txt.1").write_bytes(OLD)
@@ -111,7 +111,7 @@ def test_a_store_that_is_shorter_than_its_journal_is_said(check: Callable[..., V
 
 @contextmanager
 def a_receiver(store: Path) -> Iterator[None]:
-    """Has the lock of *store*."""
+    """Hold the lock of *store*, as a receiver does."""
     with open(store / ".lock", "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -193,7 +193,7 @@ def test_the_digest_of_the_whole_is_that_of_zlib(check: Callable[..., Verdict], 
 
 
 def test_marks_that_name_a_fifo_of_the_source_hold_up_nothing(tmp_path: Path) -> None:
-    """A producer chooses what its marks say."""
+    """A producer chooses the paths in its marks."""
     source = tmp_path / "source"
     source.mkdir()
     os.mkfifo(source / "fifo")
@@ -212,11 +212,11 @@ def test_marks_that_name_a_fifo_of_the_source_hold_up_nothing(tmp_path: Path) ->
 
 
 Piece = tuple[str, bytes, int]
-"""(source file, its bytes from the beginning on, when it was born)"""
+"""(source file, its first bytes, its time of birth)"""
 
 
 def judged(tmp_path: Path, streams: dict[str, Sequence[Piece]]) -> dict[str, Verdict]:
-    """What is said of logs that hold these pieces; the source files are there, with their bytes."""
+    """The verdicts on logs that hold these pieces; the source files exist with their bytes."""
     source = tmp_path / "source"
     source.mkdir()
     for path, data, _ in (piece for pieces in streams.values() for piece in pieces):
@@ -286,13 +286,13 @@ def test_a_file_that_has_the_name_of_another_log_by_now_is_said_and_no_differenc
     )
 
 
-# --- what the command says
+# --- the command's output
 
 
 @pytest.fixture
 def command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[object, str]]:
-    """Verifies a run of one sealed log, which is in the directory *site*, with *gaps* of so many bytes; exit code and
-    words, for what *change* did to the store.
+    """A function that fills a run with one sealed log with *gaps* of so many bytes, calls *change* with its site's
+    directory, and verifies it; it returns the exit code and the output.
     """
 
     async def fill(gaps: Sequence[int]) -> None:
@@ -372,7 +372,7 @@ def test_a_damaged_journal_is_not_ok(command: Callable[..., tuple[object, str]])
 def test_a_damaged_line_is_told_beside_the_bytes_that_no_other_line_vouches_for(
     command: Callable[..., tuple[object, str]],
 ) -> None:
-    code, said = command(lambda site: spoil_a_line(site, 5))  # the last length
+    code, said = command(lambda site: spoil_a_line(site, 5))  # the journal's last length
     assert code == 1
     assert said.startswith(
         "run-1/site-1/log.txt: 8 bytes: 1 line of its journal cannot be read, and the others do not vouch for 6 bytes"

@@ -1,4 +1,4 @@
-"""A log of the two hours in which clocks in Berlin show the same."""
+"""A log of the two hours in which Berlin's clocks show the same times."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ BEGIN = datetime(2026, 10, 25, tzinfo=UTC)
 
 
 def twice(lines: int, step: float, said: Callable[[int], str]) -> tuple[bytes, dict[int, int]]:
-    """So many *lines*, one each *step* seconds, of which each says what is *said* of its number; and their times, in
-    nanoseconds, by their offsets.
+    """A log of so many *lines*, one every *step* seconds, with the text *said* of its number; and the times of the
+    lines, in nanoseconds, by offset.
     """
     data, times = bytearray(), dict[int, int]()
     for number in range(lines):
@@ -23,7 +23,7 @@ def twice(lines: int, step: float, said: Callable[[int], str]) -> tuple[bytes, d
 
 
 def wrong(every: int) -> Callable[[int], str]:
-    """The last of so many lines says what is found, each another thing."""
+    """Texts of which every *every*-th is an error, each a different one."""
     return lambda number: (
         f"ModuleNotFoundError: No module named 'n{number}'" if number % every == every - 1 else f"step {number}"
     )

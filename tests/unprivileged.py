@@ -1,4 +1,4 @@
-"""Root as a user whom permissions bind."""
+"""Let root obey file permissions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DAC = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 
 @contextlib.contextmanager
 def unprivileged() -> Iterator[None]:
-    """This thread may do with its own files what their permissions let their owner do, though it is root's."""
+    """Drop root's override of file permissions in this thread, so that its own files' modes apply to it."""
     if os.geteuid() != 0:
         yield
         return

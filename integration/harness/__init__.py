@@ -1,1 +1,1 @@
-"""What the integration tests stand on."""
+"""The tools of the integration tests."""

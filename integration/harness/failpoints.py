@@ -1,9 +1,9 @@
-"""Failpoints compiled out of nothing: a process of flarelog that ends itself by SIGKILL at an I/O call of one's choice.
+"""Failpoints without support in the code: a flarelog process kills itself by SIGKILL at a chosen I/O call.
 
-flarelog knows nothing of this. A process that has imported it, and has started nothing yet, calls ``install``: the
-calls of the operating system, of the C library and of the wire that flarelog's own modules make are then counted and
-written into a trace, and one of them is the last thing that the process does: it dies before the call, in the middle
-of it, or right after it. Calls that Python or gRPC make for themselves are left alone.
+flarelog knows nothing of this module. A process that has imported flarelog, and has started nothing yet, calls
+``install``. From then on the calls that flarelog's own modules make of the operating system, of the C library and of
+the wire are counted and written into a trace, and the process dies before, within or after one of them. Calls that
+Python or gRPC make for themselves are left alone.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ _LIBC = ("inotify_init1", "inotify_add_watch", "name_to_handle_at", "statx")
 _DIVISIBLE = ("os.write", "os.pwrite", "file.write", "call.write", "context.write")
 
 _HOME = str(Path(flarelog.__file__).parent)
-# Between flarelog and the operating system: who calls through them is still flarelog.
+# Layers between flarelog and the operating system: calls through them still count as flarelog's.
 _THROUGH = ("<frozen os>", "<frozen genericpath>", "<frozen posixpath>", "/pathlib.py", "/contextlib.py", __file__)
 
 
 @dataclass(frozen=True)
 class Kill:
-    """At which call to die: the one numbered *at*, or the call numbered *at* of those made at *site*."""
+    """The call to die at: number *at* of all calls, or of those made at *site*."""
 
     at: int  # counted from 1
     moment: Moment = "before"
     site: str = ""
-    other: str = ""  # a file that holds the id of a process that dies in the same moment
+    other: str = ""  # a file with the id of another process, which is killed in the same moment
 
 
 def divisible(site: str) -> bool:
-    """Whether the call at *site* can be interrupted in its middle."""
+    """Whether the call at *site* can be interrupted halfway."""
     return site.endswith(_DIVISIBLE)
 
 
 class Failpoints:
-    """The calls of this process. ``install`` is for a process that makes its calls afterwards, and dies with them."""
+    """The calls of this process. Call ``install`` before the process makes any."""
 
     def __init__(self, kill: Kill | None, trace: Path) -> None:
         self._kill = kill
@@ -121,7 +121,7 @@ class Failpoints:
     # --- the calls
 
     def called(self, name: str, real: Callable[..., Any], args: Any, named: Any) -> Any:
-        """Make the call, or die of it."""
+        """Make the call, or die at it."""
         site = _site(name)
         if site is None:
             return real(*args, **named)
@@ -140,7 +140,7 @@ class Failpoints:
             self._die(site, moment)
 
     async def awaited(self, name: str, start: Callable[[], Awaitable[Any]], site: str | None = None) -> Any:
-        """The same, of a call that is awaited; in its middle means: begun, and not yet done."""
+        """Make an awaited call, or die at it; "within": it has begun and is not done."""
         site = site or _site(name) or f"?:{name}:0 {name}"
         moment = self._enter(site)
         if moment is None:
@@ -155,7 +155,7 @@ class Failpoints:
             self._die(site, moment)
 
     def _enter(self, site: str) -> Moment | None:
-        """Count the call, and say whether and how this process dies of it."""
+        """Count the call; return whether and how the process dies at it."""
         with self._lock:
             self._write(self._trace, f"{site}\n".encode())
             if self._kill is None or self._kill.site not in ("", site):
@@ -167,14 +167,14 @@ class Failpoints:
 
     def _die(self, site: str, moment: Moment) -> None:
         assert self._kill is not None
-        self._lock.acquire()  # what another thread does in between must not come after the last line
+        self._lock.acquire()  # no other thread may write to the trace after the last line
         self._write(self._trace, f"killed {moment} {site}\n".encode())
         if self._kill.other:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 self._signal(int(self._read(self._open(self._kill.other, os.O_RDONLY), 20)), signal.SIGKILL)
         self._signal(os.getpid(), signal.SIGKILL)
 
-    # --- what they are hung into
+    # --- the wrapped functions
 
     def _wrapped(self, name: str, real: Any) -> Any:
         def wrapped(*args: Any, **named: Any) -> Any:
@@ -198,7 +198,7 @@ class Failpoints:
 
 
 class _Wrapping:
-    """Stands before an object some of whose methods are calls."""
+    """Wraps an object some of whose methods are counted calls."""
 
     def __init__(
         self, failpoints: Failpoints, real: Any, name: str, calls: tuple[str, ...], awaited: tuple[str, ...] = ()
@@ -219,7 +219,7 @@ class _Wrapping:
 
 
 class _File(_Wrapping):
-    """An open file of flarelog's."""
+    """A wrapped open file."""
 
     def __init__(self, failpoints: Failpoints, real: Any) -> None:
         super().__init__(failpoints, real, "file", ("read", "write", "flush", "close"))
@@ -235,7 +235,7 @@ class _File(_Wrapping):
 
 
 class _Entries(_Wrapping):
-    """A directory that is being read."""
+    """A wrapped directory listing."""
 
     def __init__(self, failpoints: Failpoints, real: Any) -> None:
         super().__init__(failpoints, real, "entries", ("close",))
@@ -254,7 +254,7 @@ class _Entries(_Wrapping):
 
 
 def _site(name: str) -> str | None:
-    """The line of flarelog that calls *name*, as MODULE:FUNCTION:LINE NAME; None when it is none of flarelog's."""
+    """The line of flarelog that calls *name*, as MODULE:FUNCTION:LINE NAME; None if flarelog does not call it."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         code = frame.f_code

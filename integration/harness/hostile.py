@@ -1,8 +1,8 @@
-"""A hostile peer, against raw gRPC and raw TCP: what it says is made by hand, and no rule of flarelog's holds it.
+"""A hostile peer over raw gRPC and raw TCP: its messages are made by hand, and follow no rule of flarelog.
 
-``python -m integration.harness.hostile ATTACK HOST:PORT SECONDS`` attacks for so long, and prints what it was told as
-one JSON object: how often which code, status or end came. It is a process of its own, and gives way to the others: a
-hostile peer has a machine of its own, and must not be measured together with what it attacks.
+``python -m integration.harness.hostile ATTACK HOST:PORT SECONDS`` attacks for so long, and prints the counts of the
+codes, statuses and ends that it got as one JSON object. It is a process of its own with a low priority: a real hostile
+peer has its own machine, so its load must not be measured with that of the receiver.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from flarelog.v1 import log_pb2 as pb
 GONE = (grpc.RpcError, asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError)
 SERVICE = "/flarelog.v1.LogService"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-BAD_NAMES = [  # in every field
+BAD_NAMES = [  # each is tried in every field
     *("", ".", "..", "../x", "../../../../tmp/x", "/etc/passwd", "a/../../b", "a\0b", "a\nb", "a b", "*", "\\..\\x"),
     *(
         "x" * 201,
@@ -83,7 +83,7 @@ def mark(index: int, offset: int = 0, digest: int = 0, text: str = "t", number: 
 
 
 class Peer:
-    """One that attacks *address* until its time is over, and counts what it is told."""
+    """An attacker of *address* until its time is over, which counts the answers."""
 
     def __init__(self, address: str, seconds: float) -> None:
         self.address = address
@@ -102,19 +102,19 @@ class Peer:
         return time.monotonic() < self._end
 
     async def end(self) -> None:
-        """Wait until the time is over."""
+        """Wait until the attack's time is over."""
         await asyncio.sleep(max(0.0, self._end - time.monotonic()))
 
     async def channel(self) -> grpc.aio.Channel:
-        """A connection of its own."""
+        """A new connection."""
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
         return await self._stack.enter_async_context(grpc.aio.insecure_channel(self.address, options=options))
 
     async def push(
         self, channel: grpc.aio.Channel, messages: Iterable[bytes], stay: bool = False, answered: bool = True
     ) -> list[pb.Reply]:
-        """Say *messages*, and return the replies that came until the receiver ended the call; without *stay* it is
-        ended here when all is said. *answered*: each message waits for a reply to the one before.
+        """Send *messages*, and return the replies up to the receiver's end of the call; without *stay* this end closes
+        it after the last message. *answered*: each message waits for the reply to the one before.
         """
         call: Any = channel.stream_stream(f"{SERVICE}/Push")(timeout=30.0)
         replies: list[pb.Reply] = []
@@ -153,7 +153,7 @@ class Peer:
         self.told[error.code().name if isinstance(error, grpc.aio.AioRpcError) else type(error).__name__] += 1
 
     async def many(self, work: Iterable[Coroutine[Any, Any, Any]], at_once: int) -> None:
-        """Do *work*, so much of it *at_once*, until it or the time is over."""
+        """Run *work*, *at_once* tasks at a time, until it is done or the time is over."""
         waiting: set[asyncio.Task[Any]] = set()
         for one in work:
             if not self.goes_on:
@@ -178,14 +178,14 @@ class Peer:
             return None
 
 
-# --- what is said
+# --- hostile messages
 
 
 async def names(peer: Peer) -> None:
     channel = await peer.channel()
     while peer.goes_on:
         for name in BAD_NAMES:
-            # In every field; as long as it names nothing else as well.
+            # Each bad name is tried in every field, with good names in the others.
             for part in ("run", "site", "log"):
                 where = {"run": "hostile", "site": "mallory", "log": "x.log"} | {part: name}
                 replies = await peer.push(channel, [opening(**where)])  # type: ignore[arg-type]  # never the epoch
@@ -198,7 +198,7 @@ async def names(peer: Peer) -> None:
 
 
 async def lies(peer: Peer) -> None:
-    """Other bytes, other digests, receipts and marks of what never was, ids and epochs of others."""
+    """Send wrong bytes and digests, invented receipts and marks, and the ids and epochs of other producers."""
     channel, data, top = await peer.channel(), b"0123456789", (1 << 64) - 1
     good = zlib.crc32(data)
     for number in itertools.count():
@@ -229,7 +229,7 @@ async def lies(peer: Peer) -> None:
 
 
 async def marks(peer: Peer, text: str = "t") -> None:
-    """A hundred thousand marks and one, then lists of them."""
+    """Send a hundred thousand marks and one more, then lists of marks."""
     channel = await peer.channel()
     said = (mark(number, text=text, number=number) for number in range(100_001))
     await peer.push(channel, itertools.chain([opening("marks.log")], said), stay=True, answered=False)
@@ -255,7 +255,7 @@ def packed(offset: int, data: bytes, raw_length: int, digest: int, codec: int = 
 
 
 def bomb(size: int, says: int, descriptor: int = 0xE0, head: bytes = b"") -> bytes:
-    """A frame of Zstandard that is *size* zeros, four bytes for each 128 KiB, and that says that it is *says*."""
+    """A Zstandard frame of *size* zeros, four bytes for each 128 KiB, whose header gives its size as *says*."""
     blocks = []
     for at in range(0, size, 1 << 17):
         last = at + (1 << 17) >= size
@@ -264,13 +264,15 @@ def bomb(size: int, says: int, descriptor: int = 0xE0, head: bytes = b"") -> byt
 
 
 async def bombs(peer: Peer) -> None:
-    """Chunks of a hundred bytes that unpack to two megabytes, as many as go, and some that would to much more."""
+    """Send chunks of a hundred bytes that unpack to two megabytes, as many as possible, and some that unpack to far
+    more.
+    """
     size, data = 2 << 20, bytes(2 << 20)
     whole = bomb(size, size)
     channel = await peer.channel()
 
     def honest(log: str) -> Iterable[bytes]:
-        """Good ones, the first of them again and again."""
+        """Valid chunks; the first of them is repeated."""
         yield opening(log)
         digest = 0
         for number in range(128):
@@ -288,14 +290,14 @@ async def bombs(peer: Peer) -> None:
                 (bomb(1 << 30, 1 << 30), size),
                 (bomb(1 << 30, 1 << 30), (1 << 32) - 1),
                 (bomb(size, size, 0xC0, b"\xff"), size),  # a window of terabytes
-                (bomb(size, size, 0xC0, b"\x70"), size),  # of sixteen megabytes
+                (bomb(size, size, 0xC0, b"\x70"), size),  # a window of sixteen megabytes
                 (bomb(size, size, 0xE1, b"\x07"), size),  # a dictionary
                 (whole * 1000, size),
                 (whole + os.urandom(1 << 20), size),
                 (whole[:-4], size),
                 (os.urandom(1 << 20), size),
-                (b"\x28\xb5\x2f\xfd\xe0" + size.to_bytes(8, "little") + bytes(3) * 600_000, size),  # of empty blocks
-                (whole, size),  # with another digest
+                (b"\x28\xb5\x2f\xfd\xe0" + size.to_bytes(8, "little") + bytes(3) * 600_000, size),  # only empty blocks
+                (whole, size),  # with a wrong digest
             ):
                 if not peer.goes_on:
                     return
@@ -307,7 +309,7 @@ async def bombs(peer: Peer) -> None:
 
 
 async def flood(peer: Peer) -> None:
-    """Bytes, as many as go."""
+    """Send as many bytes as possible."""
     data = bytes(1 << 20)
 
     def chunks(log: str) -> Iterable[bytes]:
@@ -323,11 +325,11 @@ async def flood(peer: Peer) -> None:
     await peer.many((peer.push(channel, chunks(f"flood-{n}.log"), answered=False) for n in range(4)), 4)
 
 
-# --- calls, more than there should be
+# --- too many calls
 
 
 async def opens(peer: Peer) -> None:
-    """One behind the other, each of another log, site and run."""
+    """Open one stream after the other, each of another log, site and run."""
     channel = await peer.channel()
     for number in range(10_000):
         if not peer.goes_on:
@@ -336,7 +338,7 @@ async def opens(peer: Peer) -> None:
 
 
 async def deep(peer: Peer) -> None:
-    """Logs without number, each in directories of its own, as deep as they may be."""
+    """Open endless logs, each in directories of its own at the maximal depth."""
     channel = await peer.channel()
 
     def name(number: int) -> str:
@@ -352,7 +354,7 @@ async def opens_at_once(peer: Peer) -> None:
 
 
 async def streams_at_once(peer: Peer) -> None:
-    """Ten thousand logs in one call, then as many again over those that are open, and bytes to all of them."""
+    """Open ten thousand logs in one call, then open each again, and send bytes to all."""
     channel = await peer.channel()
     messages = [opening(f"{n % 10_000}.log", "many", producer=b"the-same-for-all", number=n) for n in range(1, 20_000)]
     while peer.goes_on:
@@ -361,7 +363,7 @@ async def streams_at_once(peer: Peer) -> None:
 
 
 async def half_open(peer: Peer) -> None:
-    """Calls that say Open or nothing, and then nothing."""
+    """Open calls that send an Open or nothing, and then stay silent."""
     channels = [await peer.channel() for _ in range(4)]
     calls = []
 
@@ -369,7 +371,7 @@ async def half_open(peer: Peer) -> None:
         call: Any = channels[number % 4].stream_stream(f"{SERVICE}/Push")()
         calls.append(call)
         if number % 2:
-            with contextlib.suppress(*GONE):  # the receiver may have ended it by then
+            with contextlib.suppress(*GONE):  # the receiver may have ended the call
                 await call.write(opening(f"half-{number}.log"))
 
     halves = [asyncio.create_task(half(number)) for number in range(4000)]  # most wait until the receiver has room
@@ -381,7 +383,7 @@ async def half_open(peer: Peer) -> None:
 
 
 async def readers(peer: Peer) -> None:
-    """Reads and lists of which no byte is ever read."""
+    """Start reads and lists without reading a byte of the answers."""
     channels = [await peer.channel() for _ in range(4)]
     data = os.urandom(1 << 20)
     digest, messages = 0, [opening("large.log")]
@@ -395,7 +397,7 @@ async def readers(peer: Peer) -> None:
     for number in range(3000):
         read: Any = channels[number % 4].unary_stream(f"{SERVICE}/Read")
         call = read(request.SerializeToString())
-        calls.append(asyncio.create_task(call.initial_metadata()))  # begins it
+        calls.append(asyncio.create_task(call.initial_metadata()))  # starts the call
     peer.told["calls"] = len(calls)
     await peer.end()
     for task in calls:
@@ -410,7 +412,7 @@ async def lists(peer: Peer) -> None:
 
 
 async def runs(peer: Peer) -> None:
-    """Runs without number, and one that begins and ends all the time."""
+    """Start endless runs, and start and end one run again and again."""
     channel = await peer.channel()
     flip = pb.RunRequest(run="flip").SerializeToString()
 
@@ -428,7 +430,7 @@ async def runs(peer: Peer) -> None:
 
 
 async def loris(peer: Peer) -> None:
-    """Connections that say nothing, a preface and nothing, or a byte now and then."""
+    """Open connections that send nothing, only a preface, or a byte now and then."""
     connections = []
     for number in range(3000):
         if not peer.goes_on or (connection := await peer.connect()) is None:
@@ -475,7 +477,7 @@ async def garbage(peer: Peer) -> None:
 
 
 async def pings(peer: Peer) -> None:
-    """Pings by the thousand over connections without a call."""
+    """Send thousands of pings over connections without a call."""
     flood = PREFACE + frame(4, 0, 0) + 20_000 * frame(6, 0, 0, b"12345678")
 
     async def one() -> None:
@@ -493,12 +495,12 @@ async def pings(peer: Peer) -> None:
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    """A frame of HTTP/2."""
+    """An HTTP/2 frame."""
     return len(payload).to_bytes(3, "big") + struct.pack(">BBI", kind, flags, stream) + payload
 
 
 def headers(path: str) -> bytes:
-    """What begins a call, as HPACK literals."""
+    """The headers of a call, as HPACK literals."""
 
     def literal(name: bytes, value: bytes) -> bytes:
         return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
@@ -521,7 +523,7 @@ def message(raw: bytes) -> bytes:
 
 
 async def no_window(peer: Peer) -> None:
-    """Calls whose answers cannot leave: the peer's flow control grants not one byte."""
+    """Start calls whose answers cannot be sent: the flow control window is 0."""
     connection = await peer.connect()
     if connection is None:
         return
@@ -541,7 +543,7 @@ async def no_window(peer: Peer) -> None:
                 async with asyncio.timeout(0.5):
                     head = await reader.readexactly(9)
                     payload = await reader.readexactly(int.from_bytes(head[:3], "big"))
-                    if head[3] == 6 and not head[4] & 1:  # alive it is
+                    if head[3] == 6 and not head[4] & 1:  # answers pings, and so seems alive
                         writer.write(frame(6, 1, 0, payload))
                     elif head[3] == 4 and not head[4] & 1:
                         writer.write(frame(4, 1, 0))
@@ -551,7 +553,7 @@ async def no_window(peer: Peer) -> None:
 
 
 async def resets(peer: Peer) -> None:
-    """Calls that are begun and given up at once."""
+    """Start calls and reset them at once."""
     while peer.goes_on:
         connection = await peer.connect()
         if connection is None:

@@ -1,7 +1,7 @@
-"""One end of the streams that goes on whatever kills it: each incarnation is a fork of this process.
+"""One end of the streams that survives kills: each incarnation is a fork of this process.
 
-This process has imported flarelog and started nothing of it: no loop, no channel, no thread. So a fork of it is as
-good as a new process, and costs a tenth of one.
+This process has imported flarelog and started nothing of it: no loop, no channel, no thread. So a fork of it is as good
+as a new process, at a tenth of its cost.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from flarelog.stores.local import appender
 from integration.harness.failpoints import Failpoints, Kill
 from integration.harness.nursery import become
 
-PATIENCE = 60.0  # seconds that a thing may take which takes a fraction of one
-COMPACT_AFTER = 8  # records, so that a journal is compacted several times in a play
+PATIENCE = 60.0  # seconds allowed for steps that take a fraction of one
+COMPACT_AFTER = 8  # records; low, so that a play compacts a journal several times
 
 Kills = Iterator[Kill | None]
 NOBODY: Kills = iter(())
 
 
 class End:
-    """A sidecar or a receiver. *args* gives the next incarnation's command, *kills* what each of them dies of."""
+    """A sidecar or a receiver. *args* gives the next incarnation's command, *kills* the death of each."""
 
     def __init__(self, directory: Path, name: str, args: Callable[[], list[str]], kills: Kills = NOBODY) -> None:
         self.directory, self.name, self.args = directory, name, args
         self.pid = 0  # of the process; 0: there is none
-        self.code: int | None = None  # its exit code, once it has ended by itself
+        self.code: int | None = None  # the exit code, once the process has ended by itself
         self.incarnation = 0
         self.on_kill: Callable[[], None] = lambda: None
-        self.killed: list[str] = []  # how and where
-        self.calls: list[str] = []  # the sites of all calls of the incarnations that have ended
+        self.killed: list[str] = []  # MOMENT SITE of each kill
+        self.calls: list[str] = []  # the sites of all calls of the ended incarnations
         self._kills = kills
         self._kill = next(kills, None)
 
@@ -67,11 +67,11 @@ class End:
 
     @property
     def pid_file(self) -> Path:
-        """Holds the id of the process while there is one."""
+        """The file with the process's id, which exists while the process does."""
         return self.directory / f"{self.name}.pid"
 
     def start(self) -> None:
-        """The next incarnation begins."""
+        """Start the next incarnation."""
         self.incarnation += 1
         self.code = None
         sys.stdout.flush()
@@ -82,7 +82,7 @@ class End:
         self.pid_file.write_text(str(self.pid))
 
     def _live(self) -> None:
-        """What the child does."""
+        """Run the incarnation in the child."""
         code = 70
         try:
             become(self.directory, f"{self._stem}.out", f"{self._stem}.err")
@@ -100,19 +100,21 @@ class End:
 
     @property
     def is_doomed(self) -> bool:
-        """Whether a kill is still to come."""
+        """Whether a kill is still due."""
         return self._kill is not None
 
     def tend(self) -> None:
-        """Let the next incarnation take over from one that was killed."""
+        """Start the next incarnation if the present one was killed."""
         if self.has_died():
             self.start()
 
     def has_died(self) -> bool:
-        """Whether it was killed since it was last asked. What is to be compared then has been."""
+        """Whether the process was killed since the last call. A kill also calls ``on_kill``, which
+        compares the bytes.
+        """
         if not self.pid or os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return False
-        self.pid_file.unlink()  # before its id can be another's
+        self.pid_file.unlink()  # before another process can get the id
         _, status = os.waitpid(self.pid, 0)
         self.pid = 0
         code = os.waitstatus_to_exitcode(status)
@@ -126,13 +128,13 @@ class End:
         if fired:
             self.killed.append(fired.removeprefix("killed "))
             self._kill = next(self._kills, None)
-        else:  # by the other end, or by a SIGTERM that it had not come so far as to mind
+        else:  # killed by the other end, or by a SIGTERM before its handler
             self._later(trace)
         self.on_kill()
         return True
 
     def _later(self, made: list[str]) -> None:
-        """A kill that has not come about yet: the calls that were *made* count."""
+        """Move a kill that is still due forward by the calls that were *made*."""
         if self._kill is not None:
             count = sum(self._kill.site in ("", site) for site in made)
             self._kill = replace(self._kill, at=self._kill.at - count)
@@ -142,7 +144,7 @@ class End:
             os.kill(self.pid, number)
 
     def stops(self) -> None:
-        """Wait until it is gone, ended or killed."""
+        """Wait until the process has ended or was killed."""
         deadline = time.monotonic() + PATIENCE
         while self.pid and not self.has_died():
             assert time.monotonic() < deadline, self
@@ -156,11 +158,11 @@ class End:
             self.pid = 0
 
     def said(self) -> str:
-        """What all incarnations said."""
+        """The output of all incarnations."""
         return "".join(path.read_text(errors="replace") for path in self.directory.glob(f"{self.name}.*.err"))
 
     def behaved(self) -> None:
-        """Assert that no incarnation complained."""
+        """Assert that no incarnation logged an error."""
         said = self.said()
         assert "Traceback" not in said, self
         assert " ERROR " not in said, self

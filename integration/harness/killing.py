@@ -1,7 +1,7 @@
-"""Plays in which one call is the last of its process, and every byte is compared after it.
+"""Plays in which a process is killed at one call, and every byte is compared afterwards.
 
-Every play is one story in a directory of its own: logs that grow, rotate with an unread tail, are truncated when all
-of them is known to be stored, appear and go, while the victim's processes are killed and others take over.
+Each play tells one story in a directory of its own: logs grow, rotate with an unread tail, are truncated once all of
+their bytes are stored, appear and go, while the victim's processes are killed and others take over.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ RUN = "run-1"
 
 
 class Site:
-    """The logs under *root*, and what must be held of them in *held*: bytes, and the lengths of the generations."""
+    """The logs under *root*, and the expected content of *held*: bytes, and the lengths of generations."""
 
     def __init__(self, root: Path, held: Path) -> None:
         self.root, self.held = root, held
         self.written: dict[str, bytearray] = {}
         self.generations: dict[str, list[int]] = {}
-        self._vouched: dict[str, int] = {}  # what was found to be held before
+        self._vouched: dict[str, int] = {}  # the bytes that an earlier comparison found committed
         self._lines = 0
 
     def __str__(self) -> str:
         return "\n".join(f"{log}, of {self.generations[log]}: {self.journal(log)}" for log in self.written)
 
     def grows(self, log: str, count: int = 20, data: bytes = b"") -> None:
-        """*log* gets *count* more lines, or *data*; one that is not there is made."""
+        """Append *count* more lines, or *data*, to *log*, which is created if missing."""
         if not data:
             data = lines(count, self._lines)
             self._lines += count
@@ -52,13 +52,13 @@ class Site:
         append(path, data)
 
     def is_old(self, log: str) -> None:
-        """*log* has lines that nobody wants."""
+        """Let *log* begin with lines that are not expected in the store."""
         self.grows(log)
         self.written[log].clear()
         self.generations[log][-1] = 0
 
     def rotates(self, log: str) -> None:
-        """With a tail that nobody had the time to read."""
+        """Rotate *log* with a tail that was just written, and so perhaps not read."""
         self.grows(log)
         path = self.root / log
         older = sorted(path.parent.glob(f"{path.name}.*"), key=lambda old: int(old.suffix[1:]), reverse=True)
@@ -68,19 +68,19 @@ class Site:
         self.grows(log)
 
     def is_truncated(self, log: str) -> None:
-        """When all of it is stored; otherwise nobody could say what must be held."""
+        """Truncate *log*, whose bytes must all be stored: otherwise the expected bytes would be unknown."""
         os.truncate(self.root / log, 0)
         self.generations[log].append(0)
         self.grows(log, 7)
 
     def loses(self, log: str) -> bytes:
-        """Spoil the journal of *log*: what is held of it counts for nothing from now on. Returns those bytes."""
+        """Spoil the journal of *log*: its stored bytes count for nothing from now on. Return those bytes."""
         data = (self.held / log).read_bytes()
         self._journal_path(log).write_bytes(b"spoilt\n")
         self._vouched.pop(log, None)
         return data
 
-    # --- what is held
+    # --- the store
 
     def _journal_path(self, log: str) -> Path:
         path = self.held / log
@@ -89,30 +89,30 @@ class Site:
     def journal(self, log: str) -> Journal:
         try:
             return replay(self._journal_path(log).read_bytes())
-        except FileNotFoundError:  # also while it is set aside
+        except FileNotFoundError:  # the journal does not exist while it is set aside
             return Journal()
 
     def is_stored(self) -> bool:
         for log, wanted in self.written.items():
             try:
                 length = (self.held / log).stat().st_size
-            except FileNotFoundError:  # not yet there, or just set aside
+            except FileNotFoundError:  # the file does not exist yet, or was just set aside
                 return False
             if length != len(wanted) or self.journal(log).committed != len(wanted):
                 return False
         return True
 
     def is_known(self, log: str) -> bool:
-        """Whether the receiver has heard of the log's newest file."""
+        """Whether the receiver knows the log's newest file."""
         marks = self.journal(log).marks
         return sum(isinstance(mark, Generation) for mark in marks) == len(self.generations[log])
 
     def compare(self) -> None:
-        """What the journals vouch for is a beginning of what was written, and nothing that was held has gone."""
+        """Assert that committed bytes are a prefix of the written ones, and that no committed byte has gone."""
         for log, wanted in self.written.items():
             try:
                 data = (self.held / log).read_bytes()
-            except FileNotFoundError:  # not yet there, or just set aside
+            except FileNotFoundError:  # the file does not exist yet, or was just set aside
                 data = b""
             lengths = self.journal(log).lengths
             while lengths and not (
@@ -126,7 +126,7 @@ class Site:
             self._vouched[log] = held
 
     def is_complete(self) -> None:
-        """Assert that everything is held and sealed, in its generations, and that nothing is said to be lost."""
+        """Assert that everything is stored and sealed, in its generations, without a gap."""
         self.compare()
         for log, wanted in self.written.items():
             journal, data = self.journal(log), (self.held / log).read_bytes()
@@ -140,14 +140,14 @@ class Site:
 
 
 class Play:
-    """A site, and two ends that go on whatever happens to them. *kills*: of each end, by its name."""
+    """A site, and two ends that survive kills. *kills*: those of each end, by its name."""
 
     def __init__(self, directory: Path, kills: dict[str, Kills]) -> None:
         self.directory = directory
         self.store = directory / "store"
         self.address = free_address()
         self.serving: tuple[str, ...] = ()  # options of the receiver
-        self.sending: tuple[str, ...] = ()  # and of the sidecar
+        self.sending: tuple[str, ...] = ()  # options of the sidecar
         self._draining = False
         self.receiver = End(directory, "receiver", self._serve, kills.get("receiver", NOBODY))
         self.sidecar = End(directory, "sidecar", self._send, kills.get("sidecar", NOBODY))
@@ -168,7 +168,7 @@ class Play:
         self.sidecar.close()
 
     def until(self, condition: Callable[[], object], what: str) -> None:
-        """Wait for it, PATIENCE seconds after the latest kill at most: each takes the start of a process."""
+        """Wait for *condition*, at most PATIENCE seconds after the latest kill: each kill costs a process's start."""
         lived, deadline = 0, 0.0
         while True:
             for end in (self.receiver, self.sidecar):
@@ -184,7 +184,7 @@ class Play:
     def stored(self) -> None:
         self.until(self.site.is_stored, "everything is stored")
 
-    # --- what happens
+    # --- steps
 
     def begins(self) -> None:
         self.site.grows("app.log")
@@ -193,7 +193,7 @@ class Play:
         self.stored()
 
     def goes_on(self) -> None:
-        """Growth, a rotation, and a truncation."""
+        """Grow, rotate and truncate logs."""
         self.site.grows("rank-0/err.log")
         self.site.rotates("app.log")
         self.stored()
@@ -201,7 +201,7 @@ class Play:
         self.stored()
 
     def comes_to_its_end(self) -> None:
-        """Another rotation, a rotated file that is deleted, and a log that comes late."""
+        """Rotate again, delete a rotated file, and create a late log."""
         site = self.site
         site.rotates("app.log")
         site.grows("rank-1/late.log")
@@ -210,13 +210,13 @@ class Play:
         site.grows("big.log", 300)
 
     def drains(self) -> None:
-        """The sidecar is told to end; whoever takes over from it sends what is left."""
+        """End the sidecar by SIGTERM; after a kill its successor sends the rest."""
         self._draining = True
         self.sidecar.tell(signal.SIGTERM)
         self.until(lambda: self.sidecar.code is not None, "the sidecar ends")
 
     def operator(self, command: str) -> None:
-        """Give a command until it says that it was heeded."""
+        """Repeat a command until it succeeds."""
         operator = End(self.directory, f"operator-{command}", lambda: [command, RUN, "--receiver", self.address])
         while operator.code != 0:
             operator.start()
@@ -227,10 +227,10 @@ class Play:
         self.until(lambda: self.sidecar.code is not None, "the sidecar ends")
         journal = self.store / RUN / ".run.journal"
         while b'"ended"' not in journal.read_bytes():
-            self.operator("run-end")  # a receiver that was killed meanwhile waits to be told again
+            self.operator("run-end")  # a receiver that was killed in between waits for the command again
 
     def receiver_stops(self) -> None:
-        self.until(lambda: self.receiver.ready_file.exists(), "the receiver is ready")  # whichever incarnation it is
+        self.until(lambda: self.receiver.ready_file.exists(), "the receiver is ready")  # in whichever incarnation
         self.receiver.tell(signal.SIGTERM)
         self.receiver.stops()
 
@@ -261,7 +261,7 @@ def with_a_checkpoint(play: Play) -> None:
 
 
 def while_names_move(play: Play) -> None:
-    """Whenever the sidecar dies its log is rotated, with a tail that nobody has read, before the next one looks."""
+    """Rotate the log after each death of the sidecar, with an unread tail, before the next one looks."""
     site = play.site
 
     def rotated() -> None:
@@ -274,7 +274,7 @@ def while_names_move(play: Play) -> None:
 
 
 def from_the_end(play: Play) -> None:
-    """What is there at the start is not wanted, what is added is: at first the checkpoint alone tells them apart."""
+    """With --start-at end only later bytes are wanted; at first the checkpoint alone tells them from earlier ones."""
     site, state = play.site, play.directory / "state"
     play.sending = ("--state", str(state), "--start-at", "end")
     logs = ("app.log", "rank-0/err.log")
@@ -294,7 +294,7 @@ def from_the_end(play: Play) -> None:
 
 
 def of_the_receiver(play: Play) -> None:
-    """It finds what a crash may leave, and what nobody should have done, when it comes back."""
+    """The restarted receiver finds the traces of a crash, and of misuse."""
     site = play.site
     play.serving += ("--announced-runs-only",)
     play.receiver.start()
@@ -326,7 +326,7 @@ def in_memory(play: Play) -> None:
 
 
 def at_random(play: Play, seed: int) -> None:
-    """Both ends die by turns, *play*'s kills being what they are, while anything may happen to the logs."""
+    """Both ends die in turn by *play*'s kills, while random changes happen to the logs."""
     site, chance = play.site, random.Random(seed)
     play.receiver.start()
     play.sidecar.start()
@@ -344,7 +344,7 @@ def at_random(play: Play, seed: int) -> None:
                 site.rotates(log)
             case "is truncated" if log in site.written and site.is_known(log) and site.is_stored():
                 site.is_truncated(log)
-                play.stored()  # what is truncated before anybody looks is lost
+                play.stored()  # bytes that are truncated before a look are lost
             case _:
                 site.grows(log, int(10 ** chance.uniform(0, 3)))
         if chance.random() < 0.7:

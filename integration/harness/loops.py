@@ -1,8 +1,7 @@
-"""An event loop in a thread of its own that leaves nothing behind.
+"""An event loop in a thread of its own that cleans up.
 
-A transport or a coroutine that is left to the garbage collector warns when it is collected, and a warning is an error
-in whichever test runs by then. So a loop ends when its tasks have ended, and a task's connection is aborted by the
-task.
+A transport or coroutine that is left to the garbage collector warns when it is collected, and a warning fails whichever
+test runs then. So the loop ends after its tasks, and each task aborts its own connection.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 CALL_TIMEOUT = 30.0  # seconds
-GRACE = 1.0  # seconds in which the tasks may end by themselves
+GRACE = 1.0  # seconds in which tasks may end by themselves
 
 
 class LoopThread:
-    """Runs from when it is made until ``close``."""
+    """A running loop, until ``close``."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -27,15 +26,15 @@ class LoopThread:
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of *work*, which runs in the loop."""
+        """The result of *work*, which runs on the loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(CALL_TIMEOUT)
 
     def soon(self, work: Callable[..., object], *args: object) -> None:
-        """Call *work* in the loop, in the order of these calls."""
+        """Call *work* on the loop, in the order of these calls."""
         self._loop.call_soon_threadsafe(work, *args)
 
     def close(self) -> None:
-        """End the tasks and the loop. Servers are closed, and connections aborted, before."""
+        """Cancel the tasks and stop the loop. Close servers and abort connections first."""
         self.call(_end_others())
         self.soon(self._loop.stop)
         self._thread.join()
@@ -43,12 +42,12 @@ class LoopThread:
 
 
 async def _end_others() -> None:
-    """A connection that was accepted becomes a task, and that one another: until there are none."""
+    """Wait until no task is left: an accepted connection becomes a task, which may start another one."""
     loop = asyncio.get_running_loop()
     cancel_from = loop.time() + GRACE
     while others := asyncio.all_tasks() - {asyncio.current_task()}:
-        await asyncio.wait(others, timeout=max(0.0, cancel_from - loop.time()))  # and the young ones begin
+        await asyncio.wait(others, timeout=max(0.0, cancel_from - loop.time()))  # new tasks get to start
         if loop.time() >= cancel_from:
             for task in others:
                 task.cancel()
-    await asyncio.sleep(0)  # what was aborted is closed in the next turn
+    await asyncio.sleep(0)  # aborted transports close in the next turn

@@ -1,4 +1,4 @@
-"""Small file systems, which the tests fill."""
+"""Small file systems that tests fill."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 @contextlib.contextmanager
 def mounted(path: Path, *what: str) -> Iterator[Path]:
-    """A small file system at *path*; without the right to mount one, the test is skipped."""
+    """A small file system at *path*. Skips the test without the right to mount."""
     path.mkdir()
     if os.geteuid() != 0 or subprocess.run(["mount", *what, str(path)], capture_output=True).returncode:
         pytest.skip(f"run this as root, with the right to mount: it needs a small file system ({' '.join(what)})")
@@ -24,5 +24,5 @@ def mounted(path: Path, *what: str) -> Iterator[Path]:
 
 
 def tmpfs(path: Path, options: str) -> contextlib.AbstractContextManager[Path]:
-    """One in memory, as *options* of mount bound it."""
+    """A file system in memory, limited by mount's *options*."""
     return mounted(path, "-t", "tmpfs", "-o", options, "tmpfs")

@@ -1,7 +1,7 @@
-"""Processes of ``flarelog`` without the half second that an interpreter takes to import it.
+"""``flarelog`` processes without the half second that an interpreter takes to import it.
 
-A process imports all commands and starts nothing: no loop, no channel, no thread. Each program that is wanted is a fork
-of it, which does from then on what ``python -m flarelog`` does, its end included.
+The nursery imports all commands and starts nothing: no loop, no channel, no thread. Each program is a fork of it, which
+then runs, and ends, as ``python -m flarelog`` does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Forked:
-    """A program, with what the tests use of ``subprocess.Popen``."""
+    """A program with the part of ``subprocess.Popen`` that the tests use."""
 
     def __init__(self, nursery: Nursery, pid: int) -> None:
         self.pid, self.returncode = pid, None
@@ -42,8 +42,8 @@ class Forked:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, when it has ended. Raises subprocess.TimeoutExpired."""
-        if self.poll() is None:  # what has ended keeps its number until it is asked
+        """Wait for the program's end; return its exit code. Raises subprocess.TimeoutExpired."""
+        if self.poll() is None:  # an ended process keeps its pid until it is polled
             ended = os.pidfd_open(self.pid)
             try:
                 select.select([ended], [], [], timeout)
@@ -63,7 +63,7 @@ class Forked:
 
 
 class Nursery:
-    """Where programs are forked, with the environment *env*."""
+    """A process with the environment *env* that forks programs."""
 
     def __init__(self, env: dict[str, str]) -> None:
         self._socket, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -74,7 +74,7 @@ class Nursery:
         self._lock = threading.Lock()
 
     def start(self, args: tuple[str, ...], directory: Path, out: Path, err: Path) -> Forked:
-        """``flarelog`` with *args* in *directory*, talking into *out* and *err*."""
+        """Start ``flarelog`` with *args* in *directory*, with its output in *out* and *err*."""
         return Forked(self, self.ask(start=args, directory=str(directory), out=str(out), err=str(err)))
 
     def ask(self, **what: Any) -> Any:
@@ -83,13 +83,13 @@ class Nursery:
             return json.loads(self._socket.recv(_MESSAGE))
 
     def close(self) -> None:
-        """End it, and what is left of what it started."""
+        """End the nursery and its remaining programs."""
         self._socket.close()
         self._process.wait()
 
 
 def wanted() -> dict[str, Any] | None:
-    """In a fork what it is wanted for; None when nothing more is wanted."""
+    """Answer requests; in a fork return the program's request. None: no more requests."""
     asked = socket.socket(fileno=os.dup(0))
     while message := asked.recv(_MESSAGE):
         what: dict[str, Any] = json.loads(message)
@@ -105,8 +105,8 @@ def wanted() -> dict[str, Any] | None:
 
 
 def become(directory: str | Path, out: str | Path, err: str | Path) -> None:
-    """Make a fork a program of its own in *directory*, talking into *out* and *err*; it ends with its parent, and that
-    when the tests do, however they end.
+    """Make a fork a program of its own in *directory*, with its output in *out* and *err*. It dies with its parent,
+    which dies with the tests, however they end.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.chdir(directory)
@@ -120,8 +120,8 @@ def main() -> None:
     for name in flarelog.cli.COMMANDS:
         importlib.import_module(f"flarelog.cli.{name.replace('-', '_')}")
     gc.collect()
-    gc.freeze()  # what is imported is not to be copied because it is looked at
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who interrupts the tests means them
+    gc.freeze()  # later collections then do not write to, and so copy, the shared pages of the forks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the tests
     what = wanted()
     if what is None:
         return
@@ -129,7 +129,7 @@ def main() -> None:
     become(what["directory"], what["out"], what["err"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = ["flarelog", *what["start"]]
-    sys.orig_argv = [sys.executable, "-m", *sys.argv]  # what a receiver starts its workers with
+    sys.orig_argv = [sys.executable, "-m", *sys.argv]  # the command from which a receiver starts its workers
     flarelog.cli.main(prog_name="flarelog")
 
 

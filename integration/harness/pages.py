@@ -1,4 +1,4 @@
-"""A ``flarelog web`` that is ready, and browsers of it that know nothing but HTTP."""
+"""A ``flarelog web`` that is ready, and its clients, which speak only HTTP."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ class Page:
         return f"http://{self.address}"
 
     def secret(self) -> str:
-        """Of a new login."""
+        """The secret of a new login."""
         program = self.place.start("web", "login", "--listen", self.address, **self._env)
         assert program.ends() == 0, program.talk()
         return program.printed.strip().partition("#login=")[2]
 
     def stranger(self) -> httpx.Client:
-        """A browser that has not logged in."""
+        """A client without a login."""
         client = httpx.Client(base_url=self.url, timeout=30)
         self.clients.append(client)
         return client
 
     def browser(self, token: str = "") -> httpx.Client:
-        """One that has, with *token* or with the page's own rights."""
+        """A client that has logged in, with *token* or with the page's own rights."""
         client = self.stranger()
         said = {"token": token} if token else {"secret": self.secret()}
         answer = client.post("/api/login", json=said)
@@ -63,7 +63,7 @@ _PAGES: WeakKeyDictionary[Place, list[Page]] = WeakKeyDictionary()
 
 
 def pages(place: Place) -> list[Page]:
-    """Those of *place*."""
+    """The pages of *place*."""
     return _PAGES.setdefault(place, [])
 
 
@@ -79,12 +79,12 @@ def closing(place: Place) -> Iterator[None]:
 
 
 class Tailing:
-    """A tail that is read in a thread, until it ends or is closed."""
+    """A tail that a thread reads until it ends or is closed."""
 
     def __init__(self, client: httpx.Client, streams: list[dict[str, Any]], before: Tailing | None = None) -> None:
         self.said: list[dict[str, Any]] = []
         self.rows: dict[int, dict[int, Row]] = {} if before is None else before.rows
-        self.given: int = 0 if before is None else before.given  # rows, those that came again counted again
+        self.given: int = 0 if before is None else before.given  # rows, repeated ones included
         self.at: dict[int, int] = {}
         self.ended = False
         self._stop, self._taking = threading.Event(), threading.Lock()

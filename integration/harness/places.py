@@ -1,7 +1,7 @@
 """Real processes for the integration tests.
 
-Whatever a test starts is started by its ``place``, talks into files, and is killed when the test ends, however it
-ends. Nothing here waits for a time to pass: ``until`` waits for a condition, and fails when it does not come true.
+A test's ``place`` starts its processes, sends their output into files, and kills them at the test's end, however it
+ends. Nothing waits for a fixed time: ``until`` waits for a condition, and fails when it stays false.
 """
 
 from __future__ import annotations
@@ -32,22 +32,21 @@ from integration.harness.nursery import Forked, Nursery
 
 T = TypeVar("T")
 
-PATIENCE = 60.0  # seconds that a thing may take which takes a fraction of one on a machine that is not loaded
+PATIENCE = 60.0  # seconds allowed for steps that take a fraction of one on an idle machine
 RUN, SITE, LOG = "run-1", "site-1", "app.log"
 
 FLARELOG = (sys.executable, "-m", "flarelog")
 SERVE = os.environ.get("TESTED_SERVE", "").split()
-"""Options of every receiver, to try all of this with: TESTED_SERVE="--workers 2"."""
+"""Options of every receiver, to run all tests with: TESTED_SERVE="--workers 2"."""
 
 Streams = dict[str, dict[str, Any]]
-"""What ``flarelog streams --json`` printed: SITE/LOG (of one run), and the object."""
+"""The output of ``flarelog streams --json``: SITE/LOG (of one run), and its object."""
 
 
 def until(condition: Callable[[], T], what: str | Callable[[], str], seconds: float = PATIENCE) -> T:
-    """What *condition* returns as soon as it is true; an AssertionError that tells *what* when it stays false.
+    """The first true result of *condition*; an AssertionError with *what* if it stays false.
 
-    A condition that looks into a file which is not there yet is not true yet. What takes long is looked at less often:
-    a look may cost a process.
+    A missing file counts as false. The pauses between looks grow, because a look may cost a process.
     """
     begun = time.monotonic()
     deadline = begun + seconds
@@ -64,7 +63,7 @@ def until(condition: Callable[[], T], what: str | Callable[[], str], seconds: fl
 
 
 def lines(count: int, first: int = 0) -> bytes:
-    """What training writes: lines, progress bars, and bytes that are no text."""
+    """A training's output: lines, progress bars, and bytes that are no text."""
     return b"".join(
         b"%06d step\r%s\xff loss %d\n" % (n, "█".encode() * (n % 9), n * 7919) for n in range(first, first + count)
     )
@@ -75,7 +74,7 @@ def noise(size: int, seed: int = 1) -> bytes:
 
 
 def content(path: Path) -> bytes:
-    """What *path* holds; nothing while it is not there."""
+    """The bytes of *path*; empty if it is missing."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -89,7 +88,7 @@ def append(path: Path, data: bytes) -> bytes:
 
 
 def difference(wanted: bytes, found: bytes) -> str:
-    """Where two streams of bytes part."""
+    """The place at which two streams of bytes differ."""
     at = next((n for n, (a, b) in enumerate(zip(wanted, found, strict=False)) if a != b), min(len(wanted), len(found)))
     return (
         f"{len(found)} bytes instead of {len(wanted)}, the first difference at {at}:"
@@ -105,10 +104,10 @@ def _first_dynamic_port() -> int:
 
 
 def free_address() -> str:
-    """An address where nobody listens, for receivers that come late or come back.
+    """An address without a listener, for receivers that come late or come back.
 
-    Its port is none of those that the system gives to connections: one of them could get it meanwhile, and a producer
-    that tries and tries would in the end be connected to itself.
+    Its port is outside the range of ephemeral ports. Otherwise a connection could take it, and a producer that retries
+    could connect to itself.
     """
     for _ in range(1000):
         port = random.randint(15000, min(30000, _first_dynamic_port() - 1))
@@ -120,16 +119,16 @@ def free_address() -> str:
 
 
 def unprivileged(wanted: bool) -> list[str]:
-    """What stands before a command that may not do everything: for root, a command that takes its capabilities away."""
+    """The words before a command that remove root's capabilities; empty if not *wanted* or not root."""
     return ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--"] if wanted and os.geteuid() == 0 else []
 
 
 Plain = bool | tuple[str, ...]
-"""Whether a process may not do everything; or the command that is run in flarelog's place."""
+"""Whether a process runs without capabilities; or the command to run in place of flarelog."""
 
 
 def environment() -> dict[str, str]:
-    """That of the tests, without what is meant for flarelog."""
+    """The tests' environment without flarelog's variables."""
     return {name: value for name, value in os.environ.items() if not name.startswith("FLARELOG_")}
 
 
@@ -139,7 +138,7 @@ def nursery() -> Nursery:
 
 
 class Program:
-    """One ``flarelog`` process: an interpreter of its own where its environment, its command or its rights are."""
+    """One ``flarelog`` process; it has an interpreter of its own if its environment, command or rights differ."""
 
     def __init__(self, directory: Path, number: int, args: tuple[str, ...], plain: Plain, env: dict[str, Any]):
         self.args = args
@@ -178,32 +177,32 @@ class Program:
         self.process.send_signal(number)
 
     def ends(self, seconds: float = PATIENCE) -> int:
-        """Its exit code, when it has ended by itself."""
+        """Wait for the program's own end; return its exit code."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self} did not end within {seconds:g} s; it said:\n{self.said}") from None
 
     def stop(self, seconds: float = PATIENCE) -> int:
-        """Ask it to end, and return its exit code."""
+        """Send SIGTERM; return the exit code."""
         self.tell(signal.SIGTERM)
         return self.ends(seconds)
 
     def kill(self) -> None:
         if self.process.poll() is None:
-            self.process.kill()  # also ends one that is stopped
+            self.process.kill()  # kills a stopped process, too
         self.process.wait()
 
     def says(self, text: str, times: int = 1) -> None:
-        """Wait until it has said *text*."""
+        """Wait until the program has printed *text*."""
         until(lambda: self.said.count(text) >= times, lambda: f"{self} says {text!r}; it said:\n{self.said}")
 
     def took_signals(self) -> None:
-        """Wait until no signal is on its way to it: two of a kind would count as one."""
+        """Wait until no signal is pending: two of one kind would count as one."""
         until(lambda: self._status("ShdPnd") == 0 and self._status("SigPnd") == 0, "signals are delivered")
 
     def heeds_signals(self) -> None:
-        """Wait until it would end in good order when it is asked to."""
+        """Wait until SIGTERM would end the program cleanly."""
         until(
             lambda: self.process.poll() is not None or self._status("SigCgt") >> (signal.SIGTERM - 1) & 1,
             "SIGTERM is caught",
@@ -214,19 +213,19 @@ class Program:
         return int(next(line.split()[1] for line in status.splitlines() if line.startswith(f"{field}:")), 16)
 
     def bytes_read(self) -> int:
-        """How many bytes it has read so far, from whatever."""
+        """How many bytes the program has read so far, from any source."""
         return int(Path(f"/proc/{self.process.pid}/io").read_text().split()[1])
 
     def has_open(self, path: Path) -> bool:
         descriptors = f"/proc/{self.process.pid}/fd"
         for name in os.listdir(descriptors):
-            with contextlib.suppress(OSError):  # closed meanwhile
+            with contextlib.suppress(OSError):  # closed in between
                 if os.readlink(f"{descriptors}/{name}") == str(path):
                     return True
         return False
 
     def complaints(self) -> list[str]:
-        """What it said that is neither information nor a warning nor a command's usage."""
+        """The program's output apart from information, warnings and usage."""
         return [
             line
             for line in self.said.splitlines()
@@ -246,7 +245,7 @@ class Program:
         ]
 
     def sentence(self) -> str:
-        """The one sentence that it complained with."""
+        """The program's only error message."""
         complaints = self.complaints()
         assert "Traceback" not in self.said
         assert len(complaints) == 1, f"one sentence was wanted from {self}, but it said:\n{self.said}"
@@ -257,7 +256,7 @@ class Program:
 
 
 def records_of(program: Program) -> Streams:
-    """What ``flarelog streams --json`` printed when it ended well."""
+    """The output of ``flarelog streams --json``, which must have succeeded."""
     assert program.ends() == 0, program.talk()
     return {f"{record['site']}/{record['log']}": record for record in program.records()}
 
@@ -267,7 +266,7 @@ class Receiver:
 
     def __init__(self, place: Place, program: Program, store: Path, address: str, reader_address: str = "") -> None:
         self.place, self.program, self.store, self.address = place, program, store, address
-        self.reader_address = reader_address  # of its port for readers, if it has one
+        self.reader_address = reader_address  # the address of its port for readers, if it has one
 
     def file(self, log: str = LOG, site: str = SITE, run: str = RUN) -> Path:
         return self.store / run / site / log
@@ -277,13 +276,13 @@ class Receiver:
 
     @property
     def holding(self) -> list[Path]:
-        """All files of its runs, without what it writes down of a site beside its logs, at times of its own."""
+        """All files of its runs, except records about sites, which are written at times of their own."""
         return sorted(
             path for path in self.store.rglob("*") if not re.match(r"\..*\.(events|findings|healths?)", path.name)
         )
 
     def gets(self, data: bytes, log: str = LOG, site: str = SITE, run: str = RUN) -> None:
-        """Wait until the stored file holds *data* and nothing else."""
+        """Wait until the stored file is exactly *data*."""
         until(
             lambda: self.stored(log, site, run) == data,
             lambda: f"{run}/{site}/{log} holds {difference(data, self.stored(log, site, run))}",
@@ -295,9 +294,9 @@ class Receiver:
         until(lambda: len(self.stored()) >= before + more, lambda: f"{more} bytes come to {before}")
 
     def streams(self, run: str = RUN) -> Streams:
-        """What the receiver says that it holds, which must be what its store says.
+        """The receiver's streams, which must equal its store's.
 
-        The two are asked one after the other, so that they may differ while something comes in: they are asked again.
+        The two queries are not atomic and may differ while bytes come in, so they are repeated until equal.
         """
 
         def asked() -> tuple[Streams, Streams]:
@@ -318,13 +317,13 @@ class Receiver:
     def holds(
         self, data: bytes, log: str = LOG, site: str = SITE, run: str = RUN, *, sealed: bool | None = True
     ) -> dict[str, Any]:
-        """Assert that the stream is *data*, byte for byte, and that everything that is said of it says so."""
+        """Assert that the stream is *data*, byte for byte, and that all records agree; return its record."""
         stored = self.stored(log, site, run)
         assert hashlib.sha256(stored).hexdigest() == hashlib.sha256(data).hexdigest(), difference(data, stored)
         record = self.streams(run)[f"{site}/{log}"]
         assert record["committed"] == len(data)
         assert record["digest"] == f"crc32:{zlib.crc32(data):08x}"
-        if record["generations"]:  # a producer that is none of flarelog's may make no marks
+        if record["generations"]:  # a foreign producer may send no marks
             assert sum(generation["length"] for generation in record["generations"]) == len(data)
         if sealed is not None:
             assert record["sealed"] is sealed
@@ -334,7 +333,7 @@ class Receiver:
         return self.program.stop()
 
     def again(self, *args: str) -> Receiver:
-        """The next receiver at the same address with the same store."""
+        """The next receiver with the same address and store."""
         return self.place.serve(*args, listen=self.address, store=self.store)
 
 
@@ -354,7 +353,7 @@ class Place:
         return program
 
     def call(self, *args: str, plain: Plain = False, **env: Any) -> Program:
-        """A command that ends by itself."""
+        """Run a command that ends by itself."""
         program = self.start(*args, plain=plain, **env)
         program.ends()
         return program
@@ -399,7 +398,7 @@ class Place:
         return self.start("sidecar", *named, *args, plain=plain, **env)
 
     def once(self, receiver: Receiver | str, *args: str) -> Program:
-        """A sidecar that sends what is there."""
+        """Run a sidecar with --once."""
         program = self.sidecar(receiver, "--once", *args)
         program.ends()
         return program
@@ -414,7 +413,7 @@ class Place:
 
 @contextlib.contextmanager
 def new_place() -> Iterator[Place]:
-    """Below the system's directory for such things."""
+    """A place below the system's temporary directory."""
     directory = Path(tempfile.mkdtemp(prefix="flarelog-"))
     place = Place(directory.resolve())
     try:
@@ -425,7 +424,7 @@ def new_place() -> Iterator[Place]:
 
 
 class Writer:
-    """Appends piece after piece to a file until it is told to stop. Use as a context manager."""
+    """Appends pieces to a file until it is told to stop. Use as a context manager."""
 
     def __init__(self, path: Path, size: int = 4000, pause: float = 0.01) -> None:
         self.path, self.size, self.pause = path, size, pause
@@ -442,7 +441,7 @@ class Writer:
                 self._stop.wait(self.pause)
 
     def wrote(self, more: int) -> None:
-        """Wait until it has written *more* bytes than now."""
+        """Wait until the writer has written *more* bytes than now."""
         before = len(self.written)
         until(lambda: len(self.written) >= before + more, "the writer writes")
 
@@ -456,8 +455,8 @@ class Writer:
 
 
 class Proxy:
-    """A stretch of network that can be cut, and held. *cuts*: after how many bytes from the producer each of the first
-    connections is cut; later ones live. *delay*: seconds that every piece takes on its way. Use as a context manager.
+    """A network that can be cut and held. *cuts*: the number of bytes from the producer after which each of the first
+    connections is cut; later ones live. *delay*: seconds that every piece takes. Use as a context manager.
     """
 
     def __init__(self, target: str, cuts: tuple[int, ...] = (), delay: float = 0.0) -> None:
@@ -468,7 +467,7 @@ class Proxy:
             way.set()
         self._writers: set[asyncio.StreamWriter] = set()
         self.connections = 0
-        self.carried = 0  # bytes, in both directions
+        self.carried = 0  # bytes in both directions
         self.address = ""
 
     def __enter__(self) -> Proxy:
@@ -482,11 +481,11 @@ class Proxy:
         self._loop.close()
 
     def cut(self) -> None:
-        """Cut every connection; what was on its way in either direction is lost."""
+        """Cut every connection, and lose the bytes in flight in both directions."""
         self._loop.call(self._cut())
 
     def hold(self, *ways: str) -> None:
-        """Carry nothing "up" to the receiver, "down" from it, or both, and tell nobody, until ``release``."""
+        """Silently stop carrying bytes "up" to the receiver, "down" from it, or both, until ``release``."""
         for way in ways or self._passes:
             self._loop.soon(self._passes[way].clear)
 
@@ -531,7 +530,7 @@ class Proxy:
     async def _pump(
         self, source: asyncio.StreamReader, drain: asyncio.StreamWriter, limit: int | None, passes: asyncio.Event
     ) -> None:
-        """Carry bytes until one end is gone, or until *limit* of them were carried."""
+        """Carry bytes until one end closes, or until *limit* bytes were carried."""
         with contextlib.suppress(OSError):
             while data := await source.read(1 << 16):
                 await passes.wait()

@@ -43,13 +43,13 @@ from integration.harness.killing import (
 _TREE = Path(__file__).parents[2]
 LANES = 4
 APART = 100  # calls; the first that a process makes to find out where it is are fewer
-SPARE = 4  # more kills than the quiet play has calls for: each new process makes some of its own
-CHAIN = 8  # kills aimed at certain call sites, in one play
+SPARE = 4  # spare kills: each new process adds calls of its own to those of the quiet play
+CHAIN = 8  # kills aimed at call sites, in one play
 
 
 @dataclass(frozen=True)
 class Story:
-    """What is played, who dies in it, and whether the other end dies in the same moment."""
+    """A story, its victim, and whether the other end dies in the same moment."""
 
     tell: Callable[[Play], None]
     victim: str
@@ -74,20 +74,20 @@ Kills = list[Kill]
 
 @dataclass
 class Played:
-    """What came of one play."""
+    """The result of one play."""
 
-    calls: list[str]  # the sites of all calls of the victim
+    calls: list[str]  # the sites of all of the victim's calls
     killed: list[str]  # MOMENT SITE
 
 
 @dataclass
 class Swept:
-    """What came of a sweep: at each call site, how often it was killed in which way."""
+    """The result of a sweep: how often each call site was killed in each way."""
 
     story: str
     calls: int
     killed: Counter[str] = field(default_factory=Counter)
-    owed: set[str] = field(default_factory=set)  # MOMENT SITE, that every play reaches
+    owed: set[str] = field(default_factory=set)  # MOMENT SITE that every play reaches
 
     @property
     def kills(self) -> int:
@@ -115,15 +115,15 @@ def ways(site: str, moments: Iterable[Moment]) -> list[str]:
 
 
 def lane() -> None:
-    """Play what stdin asks for, a JSON object a line, and answer on stdout."""
+    """Play the requests on stdin, a JSON object a line, and answer on stdout."""
     directory = Path(tempfile.mkdtemp(prefix="flarelog-"))
-    gc.freeze()  # what is imported is not to be copied because it is looked at
+    gc.freeze()  # later collections then do not write to, and so copy, the shared pages of the forks
     try:
         for number, line in enumerate(sys.stdin):
             asked = json.loads(line)
             try:
                 answer = _play(directory / str(number), **asked)
-            except Exception:  # the next play is another one, of another test perhaps
+            except Exception:  # one failed play must not stop the next, perhaps of another test
                 answer = {"trouble": f"{line}{traceback.format_exc()}"}
             print(json.dumps(answer), flush=True)
     finally:
@@ -157,7 +157,7 @@ def _play(directory: Path, story: str, kills: list[dict[str, Any]], seed: int) -
 
 
 class Lanes:
-    """Processes that play side by side. Use as a context manager."""
+    """Processes that play in parallel. Use as a context manager."""
 
     def __init__(self, count: int = LANES) -> None:
         command = [sys.executable, "-m", "integration.harness.sweep", "--lane"]
@@ -186,7 +186,7 @@ class Lanes:
             process.stdout.close()
 
     def play(self, story: str, all_kills: Iterable[Kills], seed: int = 0) -> list[Played]:
-        """A play for each of *all_kills*. Raises AssertionError with what went wrong in one of them."""
+        """Run a play for each of *all_kills*. Raises AssertionError with the trouble of one play."""
         return list(self._threads.map(lambda kills: self._ask(story, kills, seed), all_kills))
 
     def _ask(self, story: str, kills: Kills, seed: int) -> Played:
@@ -209,9 +209,9 @@ class Lanes:
 def sweep(
     lanes: Lanes, story: str, *, apart: int = APART, every: int = 1, aimed: tuple[Moment, ...] = MOMENTS
 ) -> Swept:
-    """Kill the victim of *story* at every call; with *every* at one in so many. *apart* 0: once a play.
+    """Kill the victim of *story* at every call, or, with *every*, at one in so many. *apart* 0: one kill a play.
 
-    *aimed*: the ways in which a call site that was left out is killed all the same.
+    *aimed*: the ways in which each call site must be killed: the missed ones get plays of their own.
     """
     quiet = lanes.play(story, [[], [], []] if aimed else [[]])
     calls = max(len(play.calls) for play in quiet)
@@ -220,7 +220,7 @@ def sweep(
     many = calls // apart + SPARE if apart else 1
     firsts = range(1, (apart or calls) + 1, every)
     _count(swept, lanes.play(story, [_kills(first, apart, many) for first in firsts]))
-    # What is left, a few in a play, in an order in which one can come after the other.
+    # The missed ways, a few a play, in the order of their call sites.
     last = {site: number for number, site in enumerate(quiet[0].calls)}
     for chain in (CHAIN, 1, 1, 1, 1) if aimed else ():
         ways_left = sorted(swept.missed, key=lambda way: last[way.split(" ", 1)[1]])
@@ -228,7 +228,7 @@ def sweep(
         plays = lanes.play(story, [[_aimed(way) for way in ways_left[n::chains]] for n in range(chains)])
         _count(swept, plays)
     if aimed:
-        # A play with nothing else in its way that did not come to it either: it is no call that every play makes.
+        # A play aimed at this site alone did not reach it, so not every play makes this call.
         swept.owed -= {
             way for way, play in zip(ways_left, plays, strict=True) if way.split(" ", 1)[1] not in play.calls
         } & set(swept.missed)
@@ -251,7 +251,9 @@ def _count(swept: Swept, plays: list[Played]) -> None:
 
 
 def by_turns(lanes: Lanes, seed: int, *, plays: int, kills: int = 20) -> int:
-    """*plays* in which both ends die at random calls, *kills* times together at most; how often they did."""
+    """Run *plays* in which both ends die at random calls, at most *kills* times together; return the
+    number of kills.
+    """
     chance = random.Random(seed)
     moments: tuple[Moment, ...] = ("before", "after", "within")
     every = [

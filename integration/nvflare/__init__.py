@@ -1,1 +1,1 @@
-"""flarelog inside NVFlare's own processes."""
+"""flarelog in NVFlare's own processes."""

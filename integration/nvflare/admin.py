@@ -1,7 +1,7 @@
-"""What an admin asks of a project, in the words of NVFlare's own API: the command line of 2.7 cannot wait or abort.
+"""An admin's requests to a project, through NVFlare's own API: the command line of 2.7 cannot wait or abort.
 
 python admin.py KIT submit JOB-DIRECTORY    prints the job's id
-python admin.py KIT status JOB              prints what NVFlare calls the job's state
+python admin.py KIT status JOB              prints NVFlare's name for the job's state
 python admin.py KIT abort JOB
 """
 

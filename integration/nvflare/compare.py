@@ -1,7 +1,7 @@
-"""NVFlare's own log streaming and flarelog side by side, in one project: ``python -m integration.nvflare.compare``.
+"""Compare NVFlare's own log streaming with flarelog in one project: ``python -m integration.nvflare.compare``.
 
-The measurements of throughput, latency and CPU take turns, a job for each, because the machine has two cores; what is
-lost is compared in the same jobs, on the same files. The table is written into the README.md beside this file.
+Throughput, latency and CPU are measured in turns, a job for each, because the machine has two cores. Losses are
+compared in the same jobs, on the same files. The table is written into the README.md beside this file.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def running() -> Iterator[Project]:
 
 
 def theirs(project: Project, log: str) -> tuple[Components, Components]:
-    """NVFlare's components for the clients and for the server."""
+    """NVFlare's components, (client, server)."""
     own = "nvflare.app_common.logging.job_log"
     receiver = {"path": f"{own}_receiver.JobLogReceiver", "args": {"dest_dir": str(project.directory / "theirs")}}
     streamer = {"path": f"{own}_streamer.JobLogStreamer", "args": {"log_file_name": log}}
@@ -71,7 +71,7 @@ def theirs(project: Project, log: str) -> tuple[Components, Components]:
 
 
 def arrived(project: Project, job: str, log: str) -> Path:
-    """Where NVFlare's receiver puts what it gets from site-1."""
+    """The file of NVFlare's receiver for site-1's *log*."""
     return project.directory / "theirs" / job / "site-1" / log
 
 
@@ -119,7 +119,7 @@ def size(path: Path) -> int:
 
 
 def cpu(project: Project) -> float:
-    """Seconds that all processes of the project have used so far."""
+    """CPU seconds of all of the project's processes so far."""
     total = 0
     pids = [process.pid for process in project.processes.values()]
     for pid in (*pids, *(pid for name in ("server", *SITES) for pid in project.job_processes(name))):
@@ -128,13 +128,13 @@ def cpu(project: Project) -> float:
     return total / PAGE
 
 
-# --- what is lost
+# --- losses
 
 
 def lost(
     project: Project, talker: dict[str, Any], server: Components, stopped: float = 0.0, log: str = BOTH
 ) -> tuple[int, int, int]:
-    """Bytes of site-1's *log* that were written, that did not come to NVFlare's receiver, and not to flarelog's."""
+    """(bytes of site-1's *log* that were written, lost by NVFlare's receiver, lost by flarelog's)."""
     client, receivers = theirs(project, log)
     talker = {"file": BOTH, "rotate": 20_000_000, **talker}
     job = project.submit(project.job(talker=talker, client=client, server=[*server, *receivers]))
@@ -155,7 +155,7 @@ def lost(
 
 LOSSES: dict[str, dict[str, Any]] = {
     "a server component that takes 8 s to start": {
-        "log": "log.txt",  # it is there from the beginning
+        "log": "log.txt",  # the log exists from the beginning
         "talker": {"lines": 200, "rate": 100, "file": ""},
         "server": [{"id": "slow", "path": "talking.Slow", "args": {"seconds": 8.0}}],
     },
@@ -172,7 +172,7 @@ LOSSES: dict[str, dict[str, Any]] = {
 
 
 def shorts(project: Project) -> tuple[int, int]:
-    """Of ten short jobs, how many of site-1's log.txt are whole with NVFlare's receiver, and how many with flarelog."""
+    """Of ten short jobs, how many of site-1's log.txt are whole at NVFlare's receiver, and how many at flarelog's."""
     client, receivers = theirs(project, "log.txt")
     talker = {"lines": 20, "rate": 100}
     jobs = [project.submit(project.job(talker=talker, client=client, server=receivers)) for _ in range(10)]

@@ -1,7 +1,7 @@
 """NVFlare as it is provisioned and run: a proof-of-concept project with two sites, or the simulator.
 
-NVFlare has an environment of its own, which is made when it is missing. Its processes are started by their own
-commands, tracked, and stopped when the tests have ended, however they end.
+NVFlare has an environment of its own, which is created if missing. Its own commands start its processes, which are
+tracked, and stopped at the tests' end, however they end.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ import pytest
 from integration.harness.places import until
 
 TREE = Path(__file__).parent.parent.parent
-MAIN = "main"  # NVFlare's branch, of which there are no packages: FLARELOG_NVFLARE_MAIN says where it is
+MAIN = "main"  # NVFlare's branch, which has no packages: FLARELOG_NVFLARE_MAIN gives its source
 VERSIONS = ("2.9.0", "2.8.1", "2.7.2", MAIN)
-TESTED = os.environ.get("FLARELOG_NVFLARE_VERSION") or VERSIONS[0]  # the one that all tests run in
+TESTED = os.environ.get("FLARELOG_NVFLARE_VERSION") or VERSIONS[0]  # the version for all tests
 SITES = ("site-1", "site-2")
 FILES = ("log.txt", "log.json", "error_log.txt", "log_fl.txt")
 ADMIN = "admin@nvidia.com"
 START_MARK = "--- started"
-# Seconds, on a machine that is loaded: each of NVFlare's processes takes 3 s of CPU to begin, and a job makes four of
-# them. Where a site does not answer the server in time, NVFlare schedules the job again after 10, 20, 40 and 80 s more.
+# Seconds, on a loaded machine: each of NVFlare's processes takes 3 s of CPU to start, and a job starts four. If a site
+# does not answer the server in time, NVFlare schedules the job again after 10, 20, 40 and 80 s more.
 START, JOB = 180.0, 240.0
 
 Components = list[dict[str, Any]]
@@ -43,7 +43,7 @@ Components = list[dict[str, Any]]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "essential: is run in CI; all of them take minutes")
-    # Whoever ends the tests ends NVFlare's processes with them, which are in sessions of their own.
+    # A SIGTERM to the tests must also end NVFlare's processes, which are in sessions of their own.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
@@ -52,11 +52,11 @@ if importlib.util.find_spec("nvflare") is None:
 
 
 def environment(version: str = TESTED) -> Path:
-    """The environment of NVFlare *version*, with what flarelog needs; flarelog itself is this tree's, by PYTHONPATH.
+    """The environment of NVFlare *version* with flarelog's requirements; flarelog itself is this tree's, by PYTHONPATH.
 
-    It is made once, below FLARELOG_NVFLARE_VENVS (``~/.cache/flarelog`` unless that is set), and anew when flarelog's
-    requirements change. FLARELOG_NVFLARE_VENV names an environment that somebody else has made, of the tested version.
-    Skips the test where *version* is MAIN and nothing says where that is.
+    It is created once, below FLARELOG_NVFLARE_VENVS (default ``~/.cache/flarelog``), and again when flarelog's
+    requirements change. FLARELOG_NVFLARE_VENV names an existing environment with the tested version. Skips the test
+    where *version* is MAIN and its source is unset.
     """
     given = os.environ.get("FLARELOG_NVFLARE_VENV")
     if given and version == TESTED and (Path(given) / "bin" / "pytest").exists():
@@ -71,7 +71,7 @@ def environment(version: str = TESTED) -> Path:
         pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
         subprocess.run([*pip, "install", "--quiet", nvflare], check=True)
         before = set(subprocess.check_output([*pip, "freeze"], text=True).splitlines())
-        # What is built from NVFlare's branch is called nvflare-nightly: the extra would put a release over it.
+        # The branch's package is called nvflare-nightly: the extra would install a release over it.
         extra = "" if version == MAIN else "[nvflare]"
         subprocess.run([*pip, "install", "--quiet", "--editable", f"{TREE}{extra}"], check=True)
         after = set(subprocess.check_output([*pip, "freeze"], text=True).splitlines())
@@ -81,8 +81,8 @@ def environment(version: str = TESTED) -> Path:
 
 
 def source_of_main() -> tuple[str, str]:
-    """A name for NVFlare's branch main as it is now, its commit included, and what pip installs it from. Skips the test
-    where FLARELOG_NVFLARE_MAIN does not say where it is.
+    """A name for NVFlare's branch main with its present commit, and pip's source for it. Skips the test where
+    FLARELOG_NVFLARE_MAIN is unset.
     """
     where = os.environ.get("FLARELOG_NVFLARE_MAIN", "")
     if not where:
@@ -115,7 +115,7 @@ class Project:
         self.kits = directory / "poc" / "example_project" / "prod_00"
 
     def call(self, *args: str, check: bool = True) -> str:
-        """What ``nvflare`` with *args* prints."""
+        """The output of ``nvflare`` with *args*."""
         done = subprocess.run(
             [str(self.venv / "bin" / "nvflare"), *args],
             env=self.env, cwd=self.directory, capture_output=True, text=True, timeout=JOB, check=False,
@@ -124,13 +124,13 @@ class Project:
         return done.stdout
 
     def ask(self, what: str, which: str) -> str:
-        """As ``call``, by NVFlare's own API; see admin.py."""
+        """The output of admin.py, which uses NVFlare's own API."""
         done = subprocess.run(
             [self.venv / "bin" / "python", Path(__file__).parent / "admin.py", self.kit(ADMIN), what, which],
             env=self.env, cwd=self.directory, capture_output=True, text=True, timeout=JOB, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"{what} {which}: {done.stdout}\n{done.stderr}"
-        return done.stdout.strip().rpartition("\n")[2]  # its API talks as well
+        return done.stdout.strip().rpartition("\n")[2]  # NVFlare's API prints as well
 
     def kit(self, name: str) -> Path:
         return self.kits / name
@@ -140,7 +140,7 @@ class Project:
         (self.kit(name) / "local" / file).write_text(json.dumps({"format_version": 2, "components": components}))
 
     def configure(self, name: str, change: Callable[[dict[str, Any]], None]) -> None:
-        """Let server or site *name* have a ``resources.json`` of its own: NVFlare's default, changed."""
+        """Give server or site *name* its own ``resources.json``: NVFlare's default with *change*."""
         local = self.kit(name) / "local"
         said = json.loads((local / "resources.json.default").read_text())
         change(said)
@@ -174,10 +174,10 @@ class Project:
             )
 
     def _joined(self, name: str) -> bool:
-        """Whether *name*'s present process has been told its token."""
+        """Whether *name*'s present process has its token."""
         said = (self.directory / f"{name}.out").read_text(errors="replace").rpartition(START_MARK)[2]
         if "Login failed" in said and self.processes[name].poll() is not None:
-            # NVFlare's server takes connections before it knows its own configuration: a site that is early ends.
+            # NVFlare's server accepts connections before it has its configuration: a site that is too early ends.
             self._start(name)
         return "Successfully registered client" in said
 
@@ -201,7 +201,7 @@ class Project:
             process.wait()
 
     def job_processes(self, name: str, job: str = "") -> list[int]:
-        """The processes that run a job for server or site *name*."""
+        """The job processes of server or site *name*."""
         found = []
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             try:
@@ -217,7 +217,7 @@ class Project:
 
     def job(self, name: str = "talk", *, talker: dict[str, Any] | None = None, server: Components | None = None,
             client: Components | None = None) -> Path:  # fmt: skip
-        """A job's directory: the sites talk with the arguments *talker*; *server* and *client*: more components."""
+        """A job's directory: the sites log with the arguments *talker*; *server* and *client*: more components."""
         job = Path(tempfile.mkdtemp(dir=self.directory, prefix="job-")) / name
         shutil.copytree(Path(__file__).parent / "job", job, ignore=shutil.ignore_patterns("__pycache__"))
         for role, components in (("server", server), ("client", client)):
@@ -230,19 +230,17 @@ class Project:
         return job
 
     def submit(self, job: Path) -> str:
-        """The id of *job*, which begins to run."""
+        """Submit *job*; return its id."""
         printed = self.call("job", "submit", "-j", str(job))
         found = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", printed)
         assert found, printed
         return found[0]
 
     def sees(self, job: str, condition: Callable[[], object], what: str) -> None:
-        """Wait for *condition*, which must come true while *job* is on its way: fails at once when the job has ended
-        without it.
-        """
+        """Wait for *condition*, which must come true before *job* ends; fail at once if the job ends without it."""
 
         def seen() -> bool:
-            status = self.status(job)  # before the condition, which may come true in between with the job's last line
+            status = self.status(job)  # read before the condition, which may come true with the job's last line
             if condition():
                 return True
             assert not status.startswith("FINISHED"), f"{what}, before {job} is {status}:\n{self.talk()}"
@@ -251,31 +249,31 @@ class Project:
         until(seen, lambda: f"{what}, and {job} is {self.status(job)}:\n{self.talk()}", JOB)
 
     def status(self, job: str) -> str:
-        """What NVFlare has written down of *job*'s state, and of its attempts to schedule it."""
+        """NVFlare's record of *job*'s state and of its attempts to schedule it."""
         try:
             said = json.loads((self.storage(job) / "meta").read_text())
-        except (OSError, ValueError):  # it is being written
+        except (OSError, ValueError):  # the file is being written
             return ""
         return f"{said.get('status')}, {said.get('schedule_history')}, {said.get('job_deploy_detail')}"
 
     def wait(self, job: str) -> str:
-        """Wait until *job* has ended, and has its workspace filed: what NVFlare says of it."""
+        """Wait until *job* has ended and its workspace is filed; return its status."""
         until(lambda: self.status(job).startswith("FINISHED"), lambda: f"{job} ends, {self.status(job)}", JOB)
         return self.status(job)
 
     def logs(self, job: str, site: str, *args: str) -> str:
         return self.call("job", "logs", job, "--site", site, *args, check=False)
 
-    # --- what came
+    # --- logs
 
     def written(self, job: str, site: str, log: str = "log.txt") -> bytes:
-        """What the site's own file holds, its rotated predecessors first."""
+        """The site's own file, after its rotated predecessors."""
         path = self.kit(site) / job / log
         older = sorted(path.parent.glob(f"{log}.[0-9]*"), key=lambda path: -int(path.suffix[1:]))
         return b"".join(file.read_bytes() for file in (*older, path) if file.exists())
 
     def live(self, job: str, site: str, log: str = "log.txt") -> bytes:
-        """What the server's workspace holds while the job runs."""
+        """The log in the server's workspace while the job runs."""
         path = self.kit("server") / job / site / log
         return path.read_bytes() if path.exists() else b""
 
@@ -284,7 +282,7 @@ class Project:
         return path.read_bytes() if path.exists() else b""
 
     def filed(self, job: str, site: str, log: str = "log.txt") -> bytes:
-        """What the job's filed workspace holds."""
+        """The log in the job's filed workspace."""
         with zipfile.ZipFile(self.storage(job) / "workspace") as archive:
             try:
                 return archive.read(f"{site}/{log}")
@@ -303,7 +301,7 @@ def kill(pid: int, number: int) -> None:
 
 
 def started_in(directory: Path) -> list[int]:
-    """The processes that NVFlare's own commands started for a project in *directory*."""
+    """The processes that NVFlare's own commands started for the project in *directory*."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

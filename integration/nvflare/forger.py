@@ -1,4 +1,4 @@
-"""What a hostile site has in its parent process: it sends messages of its cell with somebody else's origin."""
+"""A component of a hostile site's parent process, which sends cell messages with another site's origin."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ CONNECTIONS = 200
 
 
 class Forger(FLComponent):  # type: ignore[misc]  # NVFlare is not here where types are checked
-    """As *victim*: says a trouble, sends a connection's first piece again and again, and one that is too large.
+    """As *victim*, report a trouble, send a piece that is too large, and the first pieces of many connections.
 
-    It begins *after* so many seconds, and says the honest thing with its own origin as well.
+    It begins *after* so many seconds, and sends an honest message with its own origin as well.
     """
 
     def __init__(self, victim: str, after: float = 5.0) -> None:
@@ -42,7 +42,7 @@ class Forger(FLComponent):  # type: ignore[misc]  # NVFlare is not here where ty
             if message.get_header(MessageHeaderKey.CHANNEL) == CHANNEL:
                 message.set_header(MessageHeaderKey.ORIGIN, self.victim)
 
-        # It comes after the headers, and after NVFlare's own filter, which shows this site's token.
+        # This filter runs after the headers are set, and after NVFlare's own filter, which adds this site's token.
         cell.add_outgoing_request_filter(channel="*", topic="*", cb=forged)
         self._say(cell, "trouble", {"job": "a-job", "sentences": [f"said as {self.victim}"]})
         self._say(cell, "tunnel", {"connection": "large", "number": 0, "data": b"x" * (1 << 20)})

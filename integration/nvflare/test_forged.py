@@ -1,5 +1,5 @@
-"""A site that sends messages in another's name through NVFlare's own connection: what NVFlare lets through, and what
-flarelog makes of it.
+"""A site sends messages in another's name through NVFlare's own connection: which of them NVFlare passes, and how
+flarelog handles them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from integration.nvflare.test_parents import SERVER, holds, site
 
 FORGER = {"id": "forger", "path": "integration.nvflare.forger.Forger", "args": {"victim": "site-2"}}
 BOUND = {"2.7.2": False, "2.8.1": True, "2.9.0": True}
-"""Whether the release compares a message's origin with the one that its client registered with."""
+"""Whether the release compares a message's origin with the name that its client registered."""
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -39,7 +39,7 @@ def test_who_sends_as_another_site_speaks_and_counts_as_himself(version: str) ->
             assert "through the tunnel site-1 sent pieces of 1,048,576 bytes" in said.read_text()
         assert "site site-2, job a-job" not in said.read_text()
         assert "through the tunnel site-2" not in said.read_text()
-        if version == VERSIONS[0]:  # the site whose name was used has its own connections all the same
+        if version == VERSIONS[0]:  # the impersonated site keeps its own connections
             job = project.submit(project.job())
             assert "COMPLETED" in project.wait(job)
             holds(project, job, "site-2")

@@ -1,4 +1,4 @@
-"""What needs NVFlare's classes runs in NVFlare's environment, of each version."""
+"""Tests that need NVFlare's classes run in NVFlare's environment, for each version."""
 
 from __future__ import annotations
 

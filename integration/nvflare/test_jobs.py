@@ -1,4 +1,4 @@
-"""flarelog as components of one job, for people who cannot touch the sites: in the simulator, and in a project."""
+"""flarelog as components of one job, for users who cannot change the sites: in the simulator, and in a project."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ PLAIN: dict[str, dict[str, Any]] = {
         "components": [],
     },
 }
-"""A job of NVFlare's own classes, without custom code."""
+"""A job with only NVFlare's own classes."""
 
 
 def plain(project: Project, producer: dict[str, Any]) -> Path:
@@ -86,14 +86,14 @@ def plain(project: Project, producer: dict[str, Any]) -> Path:
 
 
 def simulated(project: Project, job: Path) -> Path:
-    """The workspace in which the simulator ran *job*."""
+    """Run *job* in the simulator; return its workspace."""
     simulation = project.directory / "simulation"
     project.call("simulator", str(job), "-w", str(simulation), "-n", str(len(SITES)), "-t", str(len(SITES)))
     return simulation
 
 
 def hello(project: Project) -> Path:
-    """A job that NVFlare's own recipe makes, whose client script trains and prints."""
+    """A job from NVFlare's own recipe, whose client script trains and prints."""
     script = str(Path(__file__).parent / "hello" / "export.py")
     python, to = str(project.venv / "bin" / "python"), str(project.directory / "exported")
     subprocess.run([python, script, to], cwd=project.directory, env=project.env, check=True, timeout=60)
@@ -105,7 +105,7 @@ def trained(data: bytes) -> list[bytes]:
 
 
 def whole(written: bytes, came: bytes, last: bytes) -> None:
-    """All that was written until END_RUN came, and nothing else."""
+    """Assert that the stored bytes are exactly those written before END_RUN."""
     assert written.startswith(came)
     assert last in came
     assert b"ABOUT_TO_END_RUN fired" in came
@@ -125,7 +125,7 @@ def test_in_the_simulator_a_jobs_logs_are_in_its_directory(project: Project) -> 
 
 
 def test_in_the_simulator_training_that_logs_ten_thousand_lines_a_second_arrives_whole(project: Project) -> None:
-    """Its log is rotated, and has progress bars."""
+    """The log is rotated, and has progress bars."""
     talker = {"lines": 60000, "rate": 10000, "file": TRAIN, "rotate": 2_000_000}
     producer = {**PRODUCER, "args": {"files": [*FILES, TRAIN]}}
     simulation = simulated(project, project.job(talker=talker, client=[producer], server=[RECEIVER]))
@@ -156,7 +156,7 @@ def test_in_a_project_a_recipes_job_is_whole(project: Project) -> None:
 
 
 def test_a_jobs_producers_send_to_the_servers_component_where_the_sites_list_allows_them(project: Project) -> None:
-    """Of a job without custom code NVFlare builds only classes that are listed."""
+    """In a job without custom code NVFlare builds only classes on the site's list."""
     project.declare("server", {"id": "flarelog", "path": f"{HERE}.FlarelogServer", "args": {}})
     producer = {**PRODUCER, "args": {"receiver": "localhost:4721"}}
     project.configure("site-1", lambda said: said["class_allow_list"].append("flarelog."))

@@ -1,4 +1,4 @@
-"""docs/nvflare.md as a site's admin follows it: a fresh project, NVFlare's own start and stop, twice."""
+"""The steps of docs/nvflare.md for a site's admin: a fresh project, NVFlare's own start and stop, twice."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 from integration.harness.places import until
 from integration.nvflare.conftest import FILES, SITES, START, TREE, Project, kill, started_in
 
-STOPPED = 60.0  # seconds; NVFlare's own watchdogs look every few seconds whether they are to stop
+STOPPED = 60.0  # seconds; NVFlare's own watchdogs check every few seconds for a stop
 OWN = re.compile(r"_driver - ERROR - Error sending frame for connection")
-"""What NVFlare's own connections may say when it is stopped."""
+"""The errors that NVFlare's own connections may log at a stop."""
 
 
 def dropped_files() -> tuple[str, str]:
-    """What the page puts beside the server's and a site's own files."""
+    """The files that the page adds beside those of the server and of a site."""
     page = (TREE / "docs" / "nvflare.md").read_text()
     server, site = re.findall(r"```json\n(.*?)```", page, re.DOTALL)[:2]
     return server, site

@@ -1,6 +1,7 @@
-"""flarelog in the parent processes of a real NVFlare project: every job's logs, live, whole, and where NVFlare looks.
+"""flarelog in the parent processes of a real NVFlare project: every job's logs, live, whole, and in NVFlare's own
+places.
 
-One project runs for all of these tests; what a test needs of a site's configuration it changes, and puts back.
+All of these tests share one project; a test that changes a site's configuration restores it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def running(venv: Path) -> Iterator[Project]:
 
 @contextmanager
 def other(project: Project, name: str, component: dict[str, Any], *, allowed: bool = True) -> Iterator[None]:
-    """Run site *name* with *component* for a while."""
+    """Run site *name* with *component* inside the block."""
     project.stop_one(name)
     project.declare(name, component)
     project.allow(name, allowed)
@@ -66,7 +67,7 @@ def other(project: Project, name: str, component: dict[str, Any], *, allowed: bo
 
 
 def holds(project: Project, job: str, *sites: str, logs: tuple[str, ...] = FILES) -> None:
-    """The filed workspace of *job* has all that *sites* wrote, and so has the store."""
+    """Assert that *job*'s filed workspace and the store have all bytes that *sites* wrote."""
     for name in sites or SITES:
         for log in logs:
             written = project.written(job, name, log)
@@ -75,7 +76,7 @@ def holds(project: Project, job: str, *sites: str, logs: tuple[str, ...] = FILES
 
 
 def troubles(project: Project, job: str, *names: str) -> list[str]:
-    """The lines of sites' logs, the parents' and the job's, that somebody would be called for."""
+    """The errors in the sites' logs, of the parents and of the job."""
     found = []
     for name in names or SITES:
         for path in (project.kit(name), project.kit(name) / job):
@@ -87,7 +88,7 @@ def troubles(project: Project, job: str, *names: str) -> list[str]:
 
 
 def numbers(data: bytes) -> list[int]:
-    """Of the lines that talking.py wrote."""
+    """The line numbers of talking.py's lines in *data*."""
     return [int(number) for number in re.findall(rb"^line (\d{7}) .*\|$", data, re.MULTILINE)]
 
 
@@ -104,7 +105,7 @@ def test_a_jobs_logs_are_there_while_it_runs_and_whole_in_its_workspace_afterwar
     holds(running, job)
     assert troubles(running, job) == []
     assert not [name for name in os.listdir(running.storage(job)) if "LOG" in name]  # nothing is filed twice
-    with zipfile.ZipFile(running.storage(job) / "workspace") as archive:  # and the server's own process is a site's
+    with zipfile.ZipFile(running.storage(job) / "workspace") as archive:  # the server's process is a site, too
         own = archive.read("log.txt")
     until(lambda: running.stored(job, "server") == own, "the server's own log is there")
     assert own.count(b"\n") > 10
@@ -222,7 +223,7 @@ def test_a_receiver_that_never_comes_costs_the_job_no_more_than_the_bounded_drai
 
 
 def stamp(line: str) -> float:
-    """Seconds, of the time with which NVFlare begins a line."""
+    """The time at a line's beginning, in seconds."""
     return time.mktime(time.strptime(line[:19], "%Y-%m-%d %H:%M:%S")) + int(line[20:23]) / 1000
 
 
@@ -235,7 +236,7 @@ def test_a_network_that_stands_still_at_a_jobs_end_costs_its_workspace_nothing(r
         running.sees(job, lambda: b"line 0000100" in running.live(job, "site-2"), "it runs")
         proxy.hold()
         until(lambda: b"Good Bye" in running.written(job, "site-2"), "its process ends", JOB)
-        time.sleep(5.0)  # the server looks each second for jobs that have ended
+        time.sleep(5.0)  # the server looks every second for ended jobs
         assert b"line 0000199" not in running.live(job, "site-2")
         proxy.release()
         assert "COMPLETED" in running.wait(job)
@@ -269,7 +270,7 @@ def test_what_the_server_holds_can_be_shown_verified_and_downloaded(running: Pro
 
 
 def test_a_site_that_does_not_allow_it_streams_nothing_and_says_so_once(running: Project) -> None:
-    before = (running.kit("site-2") / "log.txt").read_text().count("flarelog sends no logs")  # it is said at its start
+    before = (running.kit("site-2") / "log.txt").read_text().count("flarelog sends no logs")  # logged at the start
     with other(running, "site-2", site(), allowed=False):
         for _ in range(2):
             job = running.submit(running.job())
@@ -278,7 +279,7 @@ def test_a_site_that_does_not_allow_it_streams_nothing_and_says_so_once(running:
             assert not (running.kit("server") / "flarelog" / job / "site-2").exists()
         assert (running.kit("site-2") / "log.txt").read_text().count("flarelog sends no logs") == before + 1
 
-        # Whoever sends in its name all the same is refused, and what he sends is dropped.
+        # A push in its name all the same is refused, and its bytes are dropped.
         sent = push_as(running, "site-2", "site-2", job)
         assert sent.returncode != 0
         assert "does not allow log streaming (allow_log_streaming)" in sent.stderr
@@ -287,7 +288,7 @@ def test_a_site_that_does_not_allow_it_streams_nothing_and_says_so_once(running:
 
 
 def push_as(project: Project, kit: str, name: str, job: str) -> subprocess.CompletedProcess[str]:
-    """A sidecar of its own with the certificate in *kit*."""
+    """Run a separate sidecar with the certificate in *kit*."""
     logs = Path(tempfile.mkdtemp(dir=project.directory))
     (logs / "forged.txt").write_text("forged\n")
     startup = project.kit(kit) / "startup"
@@ -336,7 +337,7 @@ def test_a_log_that_comes_too_late_for_the_workspace_is_filed_when_it_comes(runn
 
 
 def test_a_log_that_never_ends_is_filed_as_partial(running: Project) -> None:
-    """Its site was killed together with the job, and nobody sends a receipt."""
+    """The site was killed with the job, so no receipt comes."""
     job = running.submit(running.job(talker={"lines": 3000, "rate": 50}))
     running.sees(job, lambda: b"line 0000100" in running.live(job, "site-2"), "it runs")
     running.stop_one("site-2")

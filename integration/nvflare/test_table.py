@@ -1,8 +1,8 @@
-"""Whatever befalls a job's four processes: every log at the sites is whole in the store, and no receipt lies.
+"""Any fault in a job's four processes: every site's log is whole in the store, and every receipt is true.
 
-Three sites with NVFlare's logs, which are four in a job, and three before 2.8; mutual TLS. A row is what happens in the
-middle of a job; when all of the job's processes have gone, each log is compared with what is stored of it, by length
-and SHA-256. ``make nvflare`` tries every row on every supported version; a bounded part is in CI.
+Three sites with NVFlare's logs, which are four a job (three before 2.8), over mutual TLS. A row is a fault in the
+middle of a job. When all of the job's processes have gone, each log is compared with its stored bytes by length and
+SHA-256. ``make nvflare`` tries every row on every supported version; CI tries a part.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HERE = "flarelog.integrations.nvflare"
 SITES = ("site-1", "site-2", "site-3")
 TALK = {"lines": 800, "rate": 50}
 STOPPED = 40.0  # seconds
-WHOLE = 150.0  # seconds in which all that can come must have come
+WHOLE = 150.0  # seconds in which all bytes that can come must have come
 
 SERVER_PARENT, SERVER_JOB, SITE_PARENT, SITE_JOB = "server's parent", "server's job", "site's parent", "site's job"
 
@@ -50,7 +50,7 @@ def running(version: str) -> Iterator[Project]:
 
 @dataclass(frozen=True)
 class Log:
-    """One site's log of a job, at the site and in the store."""
+    """One site's log of a job: its bytes at the site and in the store."""
 
     name: str
     written: bytes
@@ -75,7 +75,7 @@ def logs(project: Project, job: str, *sites: str) -> list[Log]:
                 continue  # each release has four of them
             path = project.kit("server") / "flarelog" / job / site / f".{log}.journal"
             sealed = path.exists() and journal.replay(path.read_bytes()).sealed
-            stored = project.stored(job, site, log)  # before what it is compared with: that may grow
+            stored = project.stored(job, site, log)  # read before the site's file, which may grow
             found.append(Log(f"{site}/{log}", project.written(job, site, log), stored, sealed))
     return found
 
@@ -85,7 +85,7 @@ def broken(project: Project, job: str) -> list[str]:
 
 
 def whole(project: Project, *jobs: str) -> None:
-    """All logs of *jobs* are whole, within a bound from when their last process has gone."""
+    """Assert that all logs of *jobs* are whole within WHOLE seconds after their last process."""
     for job in jobs:
         until(partial(over, project, job), f"the processes of {job} have gone", WHOLE)
     for job in jobs:
@@ -119,7 +119,7 @@ def _report(project: Project, job: str) -> str:
 
 
 def honest(project: Project, job: str) -> None:
-    """What has a receipt is whole, and what has none is stored as far as it came."""
+    """Assert that a log with a receipt is whole, and that the stored bytes of others are a prefix."""
     for log in logs(project, job):
         assert log.written.startswith(log.stored), str(log)
         assert log.whole or not log.sealed, str(log)
@@ -133,7 +133,7 @@ def pids(project: Project, which: str, job: str) -> list[int]:
 
 
 def begun(project: Project) -> str:
-    """A job in the middle of its lines."""
+    """Submit a job; return its id in the middle of its lines."""
     job = project.ask("submit", str(project.job(talker=TALK)))
     for site in SITES:
         project.sees(job, partial(talks, project, job, site), f"{site} writes")
@@ -173,7 +173,7 @@ def abort_by_command(project: Project) -> list[str]:
 
 
 def killed(which: str, *, again: bool) -> Callable[[Project], list[str]]:
-    """kill -9 of one process; *again*: its parent process is started again while the others go on."""
+    """kill -9 of one process; *again*: its parent process is restarted while the others go on."""
 
     def row(project: Project) -> list[str]:
         job = begun(project)
@@ -185,7 +185,7 @@ def killed(which: str, *, again: bool) -> Callable[[Project], list[str]]:
             if not again:
                 until(lambda: not project.job_processes(name, job), "its job's process ends as well", WHOLE)
                 time.sleep(5.0)
-                honest(project, job)  # nobody is there who could do more
+                honest(project, job)  # no process is left that could send more
             project.start(name)
         if which == SERVER_PARENT:
             until(lambda: over(project, job) and own_whole(project, job), "the server's own log is whole", WHOLE)
@@ -225,7 +225,7 @@ ROWS: dict[str, Callable[[Project], list[str]]] = {
     "stop-site-job": stopped(SITE_JOB),
 }
 ESSENTIAL = ("abort-force", "kill-server-job", "kill-site-parent-restart")
-NO_COMMAND = ("2.7.2",)  # its command line has no job abort
+NO_COMMAND = ("2.7.2",)  # the command line of this version has no job abort
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""The page in a real Chromium: what finds the browser, starts the page's server, and watches what a tab complains of.
+"""The page in a real Chromium: find the browser, start the page's server, and collect a tab's complaints.
 
-A test waits for what a person would see, never for a time to pass.
+A test waits for a change on the screen, never for a fixed time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ expect.set_options(timeout=PATIENCE * 1000)
 
 
 def chromium() -> str:
-    """Where Chromium is. Installs it where this process may; skips the test where it may not."""
+    """The path of Chromium. Installs it if this process may; otherwise skips the test."""
     for attempt in range(2):
         for name in NAMES:
             if found := shutil.which(name):
@@ -76,7 +76,7 @@ class Web:
 
 
 class Tab:
-    """A tab that is logged in, and what its console and its policy complained of."""
+    """A tab that is logged in, and the complaints of its console and of its content policy."""
 
     def __init__(self, browser: Browser, web: Web, **context: Any) -> None:
         self.web = web
@@ -133,7 +133,7 @@ def tab_of(browser: Browser, web: Web, **context: Any) -> Iterator[Tab]:
 
 
 def comes_true(page: Page, expression: str) -> None:
-    """Wait until *expression* is true in *page*. Playwright's own way is forbidden by the page's policy."""
+    """Wait until *expression* is true in *page*; the page's policy forbids Playwright's own way."""
     deadline = time.monotonic() + PATIENCE
     while not page.evaluate(f"Boolean({expression})"):
         assert time.monotonic() < deadline, expression
@@ -173,7 +173,7 @@ DRAWN = """() => {
 
 
 class Lines:
-    """What a log of short, plain lines holds, for a comparison with what a page draws of it."""
+    """A log of short, plain lines, to compare with the page's drawing."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -182,8 +182,8 @@ class Lines:
         self.number = {offset: number for number, offset in enumerate(at)}
 
     def drawn(self, page: Page, keep: Callable[[str], bool] = lambda text: True) -> list[int]:
-        """The numbers, from 0 on, of the lines on the screen. Each must be what the log has, bear its number or an
-        estimate of it, and be the next one of those to *keep*.
+        """The numbers, from 0 on, of the lines on the screen. Asserts that each is the log's line, has its number or an
+        estimate, and is the next one that matches *keep*.
         """
         found: list[int] = []
         for offset, number, text in page.evaluate(DRAWN):
@@ -202,7 +202,7 @@ def numbered(count: int, first: int = 0, text: str = "step") -> bytes:
 
 
 def filled(place: Place, logs: dict[str, bytes], run: str = "run-1") -> Receiver:
-    """A receiver that holds *logs*, by SITE/LOG, each of them ended."""
+    """A receiver with *logs*, by SITE/LOG, all ended."""
     receiver = place.serve()
     sites = {name.partition("/")[0] for name in logs}
     for site in sorted(sites):

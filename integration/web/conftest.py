@@ -1,4 +1,4 @@
-"""One browser for the tests of a module, and one receiver with logs that none of them changes."""
+"""One browser for a module's tests, and one receiver with logs that no test changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LOGS = {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """It goes with its module: while it is there, no other test of this process can run a loop."""
+    """A browser for one module: while it lives, no other test of this process can run a loop."""
     path = chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
@@ -54,7 +54,7 @@ def stored() -> Iterator[tuple[Place, Web]]:
 
 @pytest.fixture
 def tab(browser: Browser, stored: tuple[Place, Web]) -> Iterator[Tab]:
-    """A tab of ``stored``; it must have nothing to complain of at the end."""
+    """A tab of ``stored``, which must be without complaints at the end."""
     with tab_of(browser, stored[1]) as tab:
         yield tab
         tab.is_clean()

@@ -1,4 +1,6 @@
-"""Logs and names that would do something to a page that takes them for more than text: nothing runs or complains."""
+"""Logs and names with active content: a page that treated them as more than text would run them; nothing runs or
+complains.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page by its keys alone, for people who see little, and for narrow screens; judged by axe in both themes."""
+"""The page by keys alone, for low vision, and on narrow screens; judged by axe in both themes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_card_of_keys_opens_and_closes(tab: Tab) -> None:
 
 
 def test_a_key_right_behind_the_one_that_closes_a_card_is_heard(tab: Tab) -> None:
-    """The focus stays in the card's field until the browser draws anew: a blink, and more on a loaded machine."""
+    """The focus stays in the card's field until the browser redraws: a moment, and longer on a loaded machine."""
     page = tab.show(BERLIN)
     page.keyboard.press(":")
     expect(page.locator("dialog input")).to_be_focused()

@@ -1,4 +1,4 @@
-"""A log that grows, in Chromium: each row once, whatever is killed meanwhile, and a screen that stays where it is."""
+"""A growing log in Chromium: each row once, whatever is killed, and a screen that keeps its place."""
 
 from __future__ import annotations
 
@@ -148,8 +148,8 @@ def test_what_was_killed_comes_back_and_each_row_is_there_once(
         if killed != "receiver":
             web = web.again()
             expect(page.get_by_role("dialog")).to_be_visible()
-            expect(page.locator(".trouble")).to_be_hidden()  # it is answered again
-            other = tab.context.new_page()  # one logs in again, in another tab
+            expect(page.locator(".trouble")).to_be_hidden()  # the server answers again
+            other = tab.context.new_page()  # another tab logs in again
             other.goto(web.login())
             expect(other.locator("runs-page")).to_be_visible()
             other.close()
@@ -177,7 +177,7 @@ def test_a_receiver_that_is_gone_is_said_within_two_seconds_and_so_is_its_return
         if not quiet:
             append(place.log, numbered(1, 900))
         expect(page.locator(".trouble")).to_be_hidden(timeout=60_000)
-        assert tab.violations() == []  # the browser itself complains of answers that say that the receiver is gone
+        assert tab.violations() == []  # the browser itself logs answers that say that the receiver is gone
 
 
 @pytest.mark.soak

@@ -1,4 +1,4 @@
-"""The page of a log in Chromium: any place of it, rows as ``flarelog view`` has them, what is marked and copied."""
+"""The page of a log in Chromium: any place, rows as in ``flarelog view``, marking and copying."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_permalink_marks_its_bytes_and_is_what_the_address_says(tab: Tab) -> N
         "000152 step",
     ]
     wanted = tab.web.url(f"{BERLIN}#bytes={12 * 155}-{12 * 159}")
-    for _ in range(5):  # rows that come in above may move what is aimed at
+    for _ in range(5):  # arriving rows above may move the click's target
         row(page, "000155 step").click()
         row(page, "000158 step").click(modifiers=["Shift"])
         if page.url == wanted:
@@ -154,7 +154,7 @@ def test_the_link_of_merged_logs_without_a_mark_is_that_of_the_first_line_on_the
 
 def test_a_long_line_is_opened_and_wraps_alone(tab: Tab) -> None:
     page = tab.open("/run/run-1/lyon/long.log#bytes=0-6")
-    expect(page.locator(".row.marked")).to_have_count(1)  # the log's begin is there, and nothing more is on its way
+    expect(page.locator(".row.marked")).to_have_count(1)  # the log's beginning is shown, and no request is pending
     long = page.locator("log-list .row").nth(1)
     before = long.bounding_box()
     long.click()
@@ -235,12 +235,12 @@ def test_marked_lines_are_copied_with_the_gap_between_them(browser: Browser, pla
             await appender.sync()
             await appender.close()
 
-    with ThreadPoolExecutor(1) as other:  # the browser's loop is in this one
+    with ThreadPoolExecutor(1) as other:  # the browser's loop occupies this thread
         other.submit(asyncio.run, fill()).result()
     gap = "── gap: 3,456 bytes are lost: rotated away ──"
     with tab_of(browser, Web(place, "--store", str(store))) as tab:
         tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        for first, last in ((498, 502), (10, 990)):  # those that the page holds, and more
+        for first, last in ((498, 502), (10, 990)):  # rows that the page holds, and more
             page = tab.show(f"/run/run-1/site-1/app.log#bytes={12 * first}-{12 * last}")
             page.keyboard.press("Control+c")
             expect(page.locator(".told")).to_have_text(f"{last - first} lines copied.")
@@ -281,7 +281,7 @@ def test_a_traceback_is_folded_again_by_a_click_on_its_sign_though_text_is_selec
         page = tab.show("/run/run-1/site-1/app.log")
         sign, inside = page.locator(".row .fold"), row(page, "train.py")
         expect(row(page, "short.py")).to_be_visible()
-        expect(sign).to_have_text("\u25b8 ")  # that of three lines has none: it is shown as it is
+        expect(sign).to_have_text("\u25b8 ")  # the traceback of three lines has no sign, and is shown unchanged
         for _ in range(2):
             sign.click()
             expect(inside).to_be_visible()
@@ -324,7 +324,7 @@ def test_a_traceback_of_a_containers_stderr_is_folded_where_its_stdout_speaks_in
         page.locator(".row .fold").click()
         expect(row(page, "b.py")).to_be_visible()
         row(page, "loss: 0.5").click()
-        page.keyboard.press("e")  # neither the rest of the traceback nor what stands in its middle
+        page.keyboard.press("e")  # neither the rest of the traceback nor its middle
         expect(page.locator('[aria-current="true"]')).to_contain_text("KeyError: 2")
         tab.is_clean()
 
@@ -418,7 +418,7 @@ def test_a_line_that_was_guessed_is_gone_to_when_rows_around_it_tell_that_lines_
     asked: list[str] = []
 
     def counted_with_the_rows_before(route: Route) -> None:
-        """Lines are counted behind the first two answers: one guesses a line's place, one does not tell it yet."""
+        """Mark the first answer of each kind as an estimate, as if the lines were counted only afterwards."""
         wanted = dict(route.request.post_data_json or {})
         kind = "line" if "line" in wanted else "count" if wanted["rows"] == 1 and not wanted.get("before") else "rows"
         asked.append(kind)
@@ -437,7 +437,7 @@ def test_a_line_that_was_guessed_is_gone_to_when_rows_around_it_tell_that_lines_
     page.keyboard.press("Enter")
     expect(page.locator(".told")).to_have_text("The log ends before line 99,999.")
     assert asked.count("line") == 2
-    page.unroute_all(behavior="wait")  # an answer may be under way: it would fail the test behind this one
+    page.unroute_all(behavior="wait")  # a pending answer would fail the next test
 
 
 def test_what_is_no_place_is_said(tab: Tab) -> None:

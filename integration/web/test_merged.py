@@ -1,4 +1,4 @@
-"""Several logs in one list, in Chromium: what a level leaves out, what comes back, and what is marked."""
+"""Several logs in one list, in Chromium: rows that a level hides, rows that come back, and marked rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ERRORS = 30
 
 
 def lines(name: str, count: int, step: float, every: int) -> bytes:
-    """Every so manieth line is an error."""
+    """Every *every*-th line is an error."""
     return b"".join(
         b"%s %s %s %d\n"
         % (
@@ -39,7 +39,7 @@ def number(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def two(browser: Browser) -> Iterator[Web]:
-    """Two logs of LINES, more than a page holds, that have ended."""
+    """Two ended logs of LINES, larger than a page."""
     with new_place() as place:
         receiver = filled(place, {f"site-{name}/app.log": lines(name, *what) for name, what in LINES.items()})
         yield Web(place, "--receiver", receiver.address)
@@ -50,7 +50,7 @@ def row(page: Page, text: str) -> Locator:
 
 
 class Held:
-    """Questions of *page* that do not get to its server before they are let go, but for the first ones."""
+    """Requests of *page* that wait until they are released, except the first ones."""
 
     def __init__(self, page: Page, path: str, passed: int = 0) -> None:
         self._passed, self._held = passed, list[Route]()
@@ -70,7 +70,7 @@ class Held:
 
 
 def all_errors(page: Page) -> list[str]:
-    """The texts of the rows that the list shows, once there are as many as the logs have errors; without notes."""
+    """The texts of the list's rows, without notes, once there are as many as the logs have errors."""
     shown = 'document.querySelector("log-list").lines.view().map(({ row }) => row).filter((row) => !(row[4] & 2))'
     comes_true(page, f"{shown}.length === {ERRORS}")
     found: list[str] = page.evaluate(f"{shown}.map((row) => row[3])")
@@ -225,7 +225,7 @@ def test_a_page_that_is_loaded_anew_behind_another_run_of_its_name_shows_that_ru
         page.reload()
         expect(page.locator("log-list .row", has_text="of another run")).to_have_count(6)
         expect(page.get_by_role("alert")).to_be_hidden()
-        tab.complaints.clear()  # of the answer 404
+        tab.complaints.clear()  # the answer 404
 
 
 @pytest.mark.soak
@@ -238,4 +238,4 @@ def test_a_log_that_is_not_there_is_shown_once_it_is(browser: Browser, place: Pl
         place.sidecar(receiver)
         expect(row(page, "begin")).to_be_visible()
         expect(page.get_by_role("alert")).to_be_hidden()
-        tab.complaints.clear()  # of the answers 404
+        tab.complaints.clear()  # the answers 404

@@ -1,4 +1,4 @@
-"""The pages of all runs and of one run in Chromium: standings, bars, what went wrong first, and the way to it."""
+"""The pages of all runs and of one run in Chromium: states, bars, the first trouble, and the link to it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_somebody_else_was_shown_is_gone_once_another_one_has_logged_in(bro
     tab = Tab(browser, web)
     page = tab.open("/run/run-1/site-1/app.log")
     shown = page.locator("log-list .row", has_text="begin")
-    for token in ("a", "a", "b"):  # whoever logs in again goes on where he was
+    for token in ("a", "a", "b"):  # a new login continues at the same place
         page.get_by_label("Token").fill(names[token])
         page.get_by_role("button", name="Log in").click()
         expect(page.locator("dialog.login")).to_have_count(0)
@@ -60,7 +60,7 @@ def test_what_somebody_else_was_shown_is_gone_once_another_one_has_logged_in(bro
 
 
 def with_tokens(place: Place) -> tuple[Receiver, str]:
-    """A receiver that takes tokens, and holds a log of one line; and the file with its CA."""
+    """A receiver with tokens and a log of one line; and the file of its CA."""
     ca = Authority.new(place.directory / "certs")
     own, site = (ca.issue(name, hosts=("127.0.0.1",)) for name in ("receiver", SITE))
     tls = [("--tls-ca", one.ca, "--tls-cert", one.cert, "--tls-key", one.key) for one in (own, site)]
@@ -118,14 +118,14 @@ def test_the_newest_wish_for_an_error_wins(tab: Tab) -> None:
     waiting: list[Route] = []
     page.route("**/api/window", lambda route: waiting.append(route) if asks_for_errors(route) else route.continue_())
     page.keyboard.press("e")
-    comes(page, waiting)  # a question that is given up at once may never leave
+    comes(page, waiting)  # otherwise the first request may be cancelled before it is sent
     page.keyboard.press("E")
     expect(page).to_have_url(re.compile("/berlin/train.log#bytes="))
     address = page.url
     (route,) = waiting
     line = json.dumps({"rows": [[0, 0, 6, "short", 4]], "from": 0, "to": 6, "committed": 6})
     route.fulfill(body=line, content_type="application/json")
-    page.evaluate("fetch('/api/me').then((answer) => answer.text())")  # whose answer comes behind that one
+    page.evaluate("fetch('/api/me').then((answer) => answer.text())")  # answered after the other request
     expect(page).to_have_url(address)
 
 
@@ -154,7 +154,7 @@ def test_a_browser_stays_logged_in_at_two_pages_of_one_host(browser: Browser, pl
     first, second = (Web(place, "--receiver", receiver.address) for _ in range(2))
     with tab_of(browser, first) as tab:
         tab.page.goto(second.login())
-        expect(tab.page.get_by_role("link", name="run-1")).to_be_visible()  # else the next page ends the login
+        expect(tab.page.get_by_role("link", name="run-1")).to_be_visible()  # otherwise the next page ends the login
         for web in (second, first):
             tab.page.goto(web.url("/"))
             expect(tab.page.get_by_role("link", name="run-1")).to_be_visible()
@@ -179,7 +179,7 @@ def test_a_login_address_is_taken_in_a_tab_that_asks_for_a_login(browser: Browse
 
 
 def comes(page: Page, waiting: list[Route]) -> None:
-    """Wait until a question of the page is held in *waiting*."""
+    """Wait until *waiting* holds a request of the page."""
 
     def came() -> bool:
         page.wait_for_timeout(20)
@@ -228,7 +228,7 @@ def test_logs_that_the_receiver_refused_are_told_of_a_run_and_in_the_list_of_run
 @pytest.mark.soak
 def test_findings_that_are_alike_are_told_once_with_all_their_places(browser: Browser, place: Place) -> None:
     oom = b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
-    begun = b"2026-11-20 08:00:0%d INFO begins\n"  # which tells who was first
+    begun = b"2026-11-20 08:00:0%d INFO begins\n"  # the lines give the order
     logs = {f"kyoto/rank-{rank}/stderr.log": begun % rank + oom for rank in range(3)}
     with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
         page = tab.open("/run/run-1")
@@ -465,7 +465,7 @@ def test_a_rank_is_offered_where_a_log_has_it_and_another_one_is_a_sentence(tab:
         expect(page.get_by_role("alert")).to_contain_text(says)
         expect(page.locator("log-page .where")).to_be_empty()
         expect(page).to_have_title(re.compile(f"^rank {rank} of each site"))
-    tab.complaints.clear()  # of the answers 400 and 404
+    tab.complaints.clear()  # the answers 400 and 404
 
 
 def test_an_address_of_no_page_is_told_to_a_person_on_a_page(tab: Tab) -> None:
@@ -474,7 +474,7 @@ def test_an_address_of_no_page_is_told_to_a_person_on_a_page(tab: Tab) -> None:
     page.get_by_role("link", name="All runs").click()
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
     assert page.request.get(tab.web.url("/nowhere")).json() == {"error": "there is no such address on this page"}
-    tab.complaints.clear()  # of the answer 404
+    tab.complaints.clear()  # the answer 404
 
 
 @pytest.mark.soak
@@ -487,4 +487,4 @@ def test_a_run_that_was_removed_is_not_counted_any_more(browser: Browser, place:
         expect(page.get_by_role("alert")).to_contain_text("has no run run-1")
         expect(page.locator(".sum")).to_be_empty()
         expect(page.get_by_role("table", name="Sites of")).to_be_hidden()
-        tab.complaints.clear()  # of the answers 404
+        tab.complaints.clear()  # the answers 404

@@ -1,4 +1,4 @@
-"""A report on paper and on a narrow screen, in Chromium: no column of it is cut off."""
+"""A report on paper and on a narrow screen, in Chromium: none of its columns is cut off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places of a log in Chromium: one reads on both ways from each, and what is drawn is what the log has there."""
+"""Places of a log in Chromium: reading goes on both ways from each, and all drawn rows are the log's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ window.fetch = async (...question) => {
 
 @pytest.fixture(scope="module")
 def web(request: pytest.FixtureRequest) -> Iterator[Web]:
-    """A page over LOG: a receiver's, to which more may come, or that has ended; or a store's."""
+    """A page over LOG: of a receiver, growing or ended; or of a store."""
     with new_place() as place:
         if request.param == "ended":
             yield Web(place, "--receiver", filled(place, {"site-1/app.log": LOG.data}).address)
@@ -60,7 +60,7 @@ def bar(page: Page, down: int) -> None:
 
 
 def reads_on(page: Page, log: Lines, scroll: Callable[[Page, int], None], down: int, until: int) -> None:
-    """Scroll until the line *until* is on the screen; all that is drawn on the way must be right."""
+    """Scroll until the line *until* is on the screen, and check all rows drawn on the way."""
     deadline = time.monotonic() + PATIENCE
     while True:
         seen = log.drawn(page)
@@ -100,7 +100,7 @@ def test_one_reads_on_both_ways_from_any_place(
         tab.is_clean()
 
 
-@pytest.mark.soak  # test_walk goes on in any order
+@pytest.mark.soak  # test_walk scrolls in any order
 @pytest.mark.parametrize(
     "web", ["growing", *(pytest.param(web, marks=pytest.mark.soak) for web in ("ended", "store"))], indirect=True
 )
@@ -110,7 +110,7 @@ def test_rows_of_one_place_never_come_among_those_of_another(browser: Browser, w
         page = tab.show(PATH)
         for place in ("4000", "15000", "50%", "@36000", "12000", "0%", "700"):
             to(page, place)
-            page.wait_for_timeout(500)  # the rows above are there, those below are asked for
+            page.wait_for_timeout(500)  # the rows above are there, those below are requested
             page.evaluate("document.querySelector('log-list').scrollTop += 6000")
             LOG.drawn(page)
         reads_on(page, LOG, wheel, 1, 2500)
@@ -120,7 +120,7 @@ def test_rows_of_one_place_never_come_among_those_of_another(browser: Browser, w
 
 @pytest.fixture(scope="module")
 def grave() -> Iterator[tuple[Place, Receiver, Web]]:
-    """A log that goes on, whose three errors are far from its end; and from each other."""
+    """A growing log with three errors, far from its end and from each other."""
     lines = LOG.data.splitlines(keepends=True) * 12
     for number in (10, 90_000, 150_000):
         lines[number] = b"ERROR %d\n" % number
@@ -132,7 +132,7 @@ def grave() -> Iterator[tuple[Place, Receiver, Web]]:
         yield place, receiver, Web(place, "--receiver", receiver.address)
 
 
-@pytest.mark.soak  # those of several logs are shown in test_merged
+@pytest.mark.soak  # test_merged covers those of several logs
 def test_the_last_errors_are_shown_however_far_they_are_with_their_numbers_and_so_are_new_ones(
     browser: Browser, grave: tuple[Place, Receiver, Web]
 ) -> None:
@@ -163,7 +163,7 @@ def test_the_button_shows_how_many_bytes_are_below_the_screen(browser: Browser, 
         page = tab.show(PATH)
         page.keyboard.press("g")
         expect(page.locator("log-list .row", has_text="000000 step").first).to_be_in_viewport()
-        page.wait_for_timeout(500)  # rows below the screen come
+        page.wait_for_timeout(500)  # rows below the screen arrive
         where = page.locator(".status .where").inner_text()
         at, of = (int(number.replace(",", "")) for number in re.findall(r"byte ([\d,]+) of ([\d,]+)", where)[0])
         expect(page.locator(".news")).to_have_text(f"{(of - at) / 1e3:.0f} kB more \u2193")
@@ -173,7 +173,7 @@ def test_the_button_shows_how_many_bytes_are_below_the_screen(browser: Browser, 
 @pytest.mark.parametrize("web", ["ended"], indirect=True)
 @pytest.mark.parametrize("between", each([0, 30, 200], 30))
 def test_keys_right_behind_a_place_act_there(browser: Browser, web: Web, between: int) -> None:
-    """Also where the page does not know at once where the line is: it takes 120 ms to be told, several times."""
+    """This holds even if the page has to ask for the line's place, several times at 120 ms."""
     with tab_of(browser, web) as tab:
         tab.context.add_init_script(SLOW)
         page = tab.show(PATH)
@@ -186,7 +186,7 @@ def test_keys_right_behind_a_place_act_there(browser: Browser, web: Web, between
         expect(current).to_contain_text("000998 step")
         to(page, "9000")
         page.keyboard.type("jj", delay=between)
-        to(page, "3000")  # which those are not for
+        to(page, "3000")  # the earlier keys are not for this place
         page.keyboard.type("k")
         expect(current).to_contain_text("002998 step")
         page.wait_for_timeout(500)

@@ -1,4 +1,4 @@
-"""Search in Chromium: hits of a log and of a run, one after the other, and patterns that never end."""
+"""Search in Chromium: hits of a log and of a run in turn, and patterns that never end."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_pattern_is_looked_for_until_there_is_a_line_that_matches(browser: Bro
         expect(page.locator(".row", has_text="000000 line")).to_be_in_viewport()
         page.keyboard.press("/")
         page.get_by_label("regex").check()
-        page.get_by_label("Search", exact=True).fill(r"00(3100|4200) (?=line of)")  # each line has the text in it
+        page.get_by_label("Search", exact=True).fill(r"00(3100|4200) (?=line of)")  # each line contains the text
         page.keyboard.press("Enter")
         marked = page.locator('[aria-current="true"] .text')
         expect(marked).to_have_text("003100 line of many")
@@ -179,7 +179,7 @@ window.fetch = async (...question) => {
 
 
 def pressed(page: Page, keys: str) -> None:
-    """All at once: faster than the page can show one hit after another."""
+    """Press all keys at once, faster than the page can show hits."""
     page.evaluate(
         "(keys) => [...keys].forEach((key) => document.dispatchEvent(new KeyboardEvent('keydown', { key })))", keys
     )
@@ -263,7 +263,7 @@ def test_the_hits_are_those_that_the_level_shows(browser: Browser, place: Place)
         expect(marked).to_have_text(re.compile("needle 36$"))
         page.get_by_label("Level").select_option("error")
         expect(page.locator(".found")).to_have_text(re.compile("of 4$|^4 lines"))
-        expect(marked).to_have_text(re.compile("needle 35$"))  # the one above that is shown
+        expect(marked).to_have_text(re.compile("needle 35$"))  # the hit above the shown one
         page.keyboard.press("n")
         expect(marked).to_have_text(re.compile("needle 05$"))
         tab.is_clean()

@@ -1,4 +1,4 @@
-"""Logs that came long after they were written: the page goes to a time by what the lines tell."""
+"""Logs that arrived long after they were written: the page goes to a time by the lines' own times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def log(site: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def late() -> Iterator[Web]:
-    """A page over a receiver that got the whole logs of two sites at once."""
+    """A page over a receiver that got two sites' whole logs at once."""
     with new_place() as place:
         receiver = filled(place, {f"{site}/train.log": log(site) for site in ("berlin", "kyoto")})
         yield Web(place, "--receiver", receiver.address)

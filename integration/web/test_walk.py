@@ -1,4 +1,4 @@
-"""Somebody goes to and fro in a log without a plan, in Chromium: what is drawn is what the log has there."""
+"""A random walk through a log in Chromium: all drawn rows are the log's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from integration.harness.places import Place, append
 from integration.web.browsing import Lines, Web, comes_true, tab_of
 
 PATH = "/run/run-1/site-1/app.log"
-LEVELS = {"": ("",), "warning": ("W", "E"), "error": ("E",)}  # what a line begins with that the level shows
+LEVELS = {"": ("",), "warning": ("W", "E"), "error": ("E",)}  # the first letters of the lines that the level shows
 
 
 def lines(chance: random.Random, first: int, count: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Which places in logs --from names."""
+"""The places in logs that --from names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bad option is named as on the command line, and ends the command with exit code 2."""
+"""A command with a bad option names it as on the command line and exits with code 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A configuration file: its keys are the flags, and what it says wrongly is told with its line."""
+"""A configuration file: its keys are the flags, and an error message gives the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor calls well, and what not."""
+"""The doctor's findings: what passes and what does not."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_a_directory_that_is_no_store(names: list[str], fails: bool, tmp_path: P
         (100.0, 103.1, 101.0, ["warn"]),
         (100.0, 97.9, 101.0, ["warn"]),
         (100.0, 90.0, 120.0, ["warn"]),
-        (100.0, 99.0, 120.0, ["ok"]),  # the answer took long: nobody knows when the clock was read
-        (100.0, 0.0, 101.0, []),  # an older receiver does not say it
+        (100.0, 99.0, 120.0, ["ok"]),  # a slow answer: the time at which the clock was read is unknown
+        (100.0, 0.0, 101.0, []),  # an older receiver does not report its clock
     ],
 )
 def test_clocks_differ_when_even_the_best_case_is_too_much(

@@ -1,4 +1,4 @@
-"""How a command ends whose output nobody reads any more."""
+"""How a command ends when its output's reader has gone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_reader_that_has_left_ends_every_command_alike(tmp_path: Path, args: l
 
 
 def ended(directory: Path, closed: str, *args: str) -> tuple[int, str]:
-    """How the command with *args* ends that a shell starts with *closed*, and what it says on stderr."""
+    """Run the command with *args* from a shell with the redirection *closed*; return its exit code and its stderr."""
     shell = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "flarelog", *args]
     done = subprocess.run(shell, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stderr
@@ -88,7 +88,7 @@ def test_a_command_that_may_say_nothing_on_stdout_says_so(stored: Path, args: li
 
 @pytest.mark.parametrize("args", SPEAKING, ids=" ".join)
 def test_a_command_needs_no_stderr(stored: Path, args: list[str]) -> None:
-    with_one = ended(stored, "", *args)[0] if args[0] == "doctor" else 0  # who looks at this machine as well
+    with_one = ended(stored, "", *args)[0] if args[0] == "doctor" else 0  # doctor also checks this machine
     assert ended(stored, "2>&-", *args) == (with_one, "")
 
 

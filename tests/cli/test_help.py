@@ -1,4 +1,4 @@
-"""Help that fits a terminal of 80 columns, of every command."""
+"""Every command's help fits a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_no_line_is_longer_than_a_terminal(names: tuple[str, ...]) -> None:
     done = CliRunner().invoke(main, [*names, "--help"], terminal_width=80)
     assert done.exit_code == 0
     assert [line for line in done.stdout.splitlines() if len(line) > 80] == []
-    assert "\\b" not in done.stdout  # click's mark of a block that keeps its lines, written with one backslash too many
+    assert "\\b" not in done.stdout  # click's mark of a block that keeps its lines, if escaped once too often
 
 
 def test_the_list_of_commands_imports_none_of_them() -> None:

@@ -1,4 +1,4 @@
-"""What a process of flarelog's own keeps of memory that it no longer uses."""
+"""A flarelog process gives memory that it has freed back to the system."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 
 from flarelog.cli import tuning
 
-PIECES, PIECE = 500, 64 << 10  # too small for glibc to give each back by itself
+PIECES, PIECE = 500, 64 << 10  # too small for glibc to return each piece by itself
 
 
 def resident() -> int:
-    """Bytes of this process."""
+    """Resident memory of this process, in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -32,7 +32,7 @@ def test_what_a_burst_has_taken_goes_back_to_the_system(monkeypatch: pytest.Monk
     pieces = [libc.malloc(PIECE) for _ in range(PIECES)]
     for piece in pieces:
         ctypes.memset(piece, 1, PIECE)
-    last = pieces.pop()  # on top of all others: none of them goes by itself
+    last = pieces.pop()  # the topmost piece, which keeps glibc from trimming the heap
     for piece in pieces:
         libc.free(piece)
     before = resident()

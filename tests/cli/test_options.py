@@ -1,4 +1,4 @@
-"""Options are made from the fields of dataclasses, and what they were called once still holds."""
+"""Options are made from the fields of dataclasses, and their former names still work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Kind(Base):
     quick: bool = option(False, "Be quick.", short="-q")
     compression: str = option("auto", "Small.", choices=("auto", "on", "off"), older="no-compression")
     globs: tuple[str, ...] = option((), "Which.", flag="only", variable=False)
-    inner: int = 7  # no option
+    inner: int = 7  # not an option
 
 
 @click.command(cls=Switches)

@@ -1,4 +1,4 @@
-"""Which pager a terminal gets."""
+"""The pager that a terminal gets."""
 
 from __future__ import annotations
 

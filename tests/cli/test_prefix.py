@@ -1,4 +1,4 @@
-"""A line bears its log's name where there are several logs to tell apart."""
+"""Lines bear their log's name where several logs are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file that tells where a server is: there while the server is, and nobody's file is taken for it."""
+"""The ready file, which names a server's address, exists while the server does, and replaces no other file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What streams and verify say of a receipt's count of what was masked."""
+"""How streams and verify describe a receipt's count of masked secrets."""
 
 from __future__ import annotations
 

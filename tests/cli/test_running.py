@@ -1,4 +1,4 @@
-"""What a command does with its terminal: its size, and an end by Ctrl-C."""
+"""How a command treats its terminal: its size, and Ctrl-C."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_receiver_that_stood_still_is_watched_on_soon(monkeypatch: pytest.Monk
     clock, slept = [0.0], list[float]()
 
     async def look() -> status.Found:
-        clock[0] += 8.0  # seconds without an answer
+        clock[0] += 8.0  # seconds that the receiver takes to answer
         return status.Found([], "ended" if slept else "running")
 
     async def sleep(seconds: float) -> None:
@@ -80,7 +80,7 @@ def test_a_receiver_that_stood_still_is_watched_on_soon(monkeypatch: pytest.Monk
 
 
 def test_who_stops_watching_leaves_no_question_behind() -> None:
-    """It would be asked over a connection that is closed by then: an error with a traceback."""
+    """A pending request would run over a closed connection and fail with a traceback."""
     left = []
 
     async def watched() -> None:

@@ -1,4 +1,4 @@
-"""Which run is meant where none is named."""
+"""The default run of commands that are given none."""
 
 from __future__ import annotations
 

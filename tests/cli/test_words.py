@@ -1,4 +1,4 @@
-"""What a command was told, as words that say it anywhere: the command that ``flarelog run`` names for later."""
+"""A command's options as words that work from any directory: ``flarelog run`` prints them as a command for later."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What every finder must do: ``CONTRACT`` is run over each kind.
+"""The contract of finders: each kind of finder runs ``CONTRACT``.
 
-A world is a place with logs of that kind, and who writes them; nothing of a fact knows which kind it is.
+A world is a place with logs of that kind and their writers. No fact depends on the kind.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ PATIENCE = 10.0  # seconds
 
 
 class World(Protocol):
-    """A place that no log is in yet."""
+    """A place without logs."""
 
     def write(self, log: str, data: bytes) -> None:
-        """Whoever writes *log* adds *data*."""
+        """Let the writer of *log* append *data*."""
 
     def finder(self) -> AbstractContextManager[Finder]:
-        """Another process begins to look for the logs; it is closed behind it."""
+        """A finder in a new process, closed when the block ends."""
 
 
 Fact = Callable[[World], None]
@@ -37,13 +37,13 @@ def fact(check: Fact) -> Fact:
 
 
 class Receiver:
-    """Holds what the logs of a finder gave."""
+    """The store behind a finder's logs."""
 
     def __init__(self) -> None:
         self.logs: dict[str, Stored] = {}
 
     def take(self, finder: Finder) -> None:
-        """All that is there."""
+        """Store all bytes that the logs have."""
         for name, source in finder.logs.items():
             stored = self.logs.setdefault(name, Stored())
             while (item := source.next(stored.position, stored.marks_sent, 1 << 20, 0.0)) is not None:
@@ -148,7 +148,7 @@ def a_drain_finds_what_came_a_moment_before_and_drains_all(world: World) -> None
         assert not finder.logs["b.log"].drained(0.0)
         receiver.take(finder)
         assert all(source.drained(0.0) for source in finder.logs.values())
-        finder.drain(0.0)  # again, as where something waits
+        finder.drain(0.0)  # a second drain while a log still waits
     assert receiver.data == {"a.log": b"one\n", "b.log": b"two\n"}
 
 
@@ -161,7 +161,7 @@ def the_state_changes_when_something_is_written_and_not_else(world: World) -> No
         Receiver().take(finder)
         assert finder.state() == before
     world.write("a.log", b"more\n")
-    more = finder.state()  # whoever was closed can still tell
+    more = finder.state()  # a closed finder still tells its state
     assert more != before
     world.write("b.log", b"two\n")
     assert finder.state() != more

@@ -1,4 +1,4 @@
-"""What every sink must do, fed from a store in memory: ``CONTRACT`` is run over each in ``tests/sinks``."""
+"""The contract of sinks, fed from a store in memory: each sink in ``tests/sinks`` runs ``CONTRACT``."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ DATA = b"line one\nline two\n\r\xf0\x9f\x94\xa5\0 no end"
 
 
 class Destination(Protocol):
-    """Where a sink brings streams, as somebody sees it who is there."""
+    """The place to which a sink copies streams, as seen from that place."""
 
     def sink(self) -> Sink:
-        """Another process's, each time."""
+        """A sink in a new process."""
 
     def holds(self, stream: StreamId) -> bytes | None:
-        """None: nothing, not even an empty copy."""
+        """The copy's bytes; None: there is no copy, not even an empty one."""
 
     def spoil(self, stream: StreamId, data: bytes) -> None:
-        """Let the copy hold *data* instead."""
+        """Replace the copy's bytes by *data*."""
 
     def refuse(self, run: str) -> None:
-        """Want nothing of *run* any more."""
+        """Let the sink want nothing of *run* from now on."""
 
 
 Fact = Callable[[Destination], Awaitable[None]]
@@ -78,7 +78,7 @@ async def the_position_is_what_the_destination_holds(destination: Destination) -
     assert await copy.held() == (0, EMPTY_DIGEST)
     await copy.write(0, 10, lambda size, offset: DATA[offset : offset + size])
     copy.close()
-    again = destination.sink().copy(STREAM)  # in another process
+    again = destination.sink().copy(STREAM)  # a new process
     assert await again.held() == (10, extend(EMPTY_DIGEST, DATA[:10]))
     await again.write(10, 20, lambda size, offset: DATA[offset : offset + size])
     assert await again.held() == (20, extend(EMPTY_DIGEST, DATA[:20]))
@@ -129,11 +129,11 @@ async def what_somebody_changed_is_brought_there_anew(destination: Destination) 
     store = MemoryStore()
     appender = await store.appender(STREAM, b"producer")
     await append(appender, DATA)
-    destination.spoil(STREAM, b"X" * len(DATA))  # before it is taken up
+    destination.spoil(STREAM, b"X" * len(DATA))  # before the sink takes the stream up
     feed = Feed(store, destination.sink())
     feed.follow(STREAM)
     await holding(destination, DATA)
-    destination.spoil(STREAM, DATA + b"and what nobody sent")  # and while it is followed
+    destination.spoil(STREAM, DATA + b"and what nobody sent")  # while the sink follows the stream
     await append(appender, b"more")
     await seal(appender)
     assert await feed.settled("run-1", 10.0)

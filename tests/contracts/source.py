@@ -1,6 +1,6 @@
-"""What every source must do: ``CONTRACT`` is run over each kind.
+"""The contract of sources: each kind of source runs ``CONTRACT``.
 
-A world is a log of that kind, who writes it, and the process that gives it; nothing of a fact knows which kind it is.
+A world is a log of that kind, its writer, and the process that gives it. No fact depends on the kind.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ LINES = b"line one\r\nline two\n\xf0\x9f\x94\xa5\0 no end"
 
 
 class World(Protocol):
-    """One log, which nobody has written to yet."""
+    """One log, still empty."""
 
     now: float
 
     def write(self, data: bytes) -> None:
-        """Whoever writes the log adds *data*."""
+        """Let the writer append *data* to the log."""
 
     def begin_anew(self) -> None:
-        """Another incarnation follows the present one, which nobody adds to any more."""
+        """Begin another incarnation; nobody writes to the present one any more."""
 
     def lose(self) -> None:
-        """What was written is gone, at its origin."""
+        """Lose the written bytes at their origin."""
 
     def source(self) -> Source:
-        """The log, as it is seen by now."""
+        """The log as it is found now."""
 
     def resume(self, record: StreamInfo) -> None:
-        """The receiver holds *record* of it."""
+        """Give the receiver's *record* of the log to the source."""
 
     def restart(self, record: StreamInfo) -> None:
-        """The process is killed, and another begins; the receiver holds *record*."""
+        """Kill the process and start another; the receiver holds *record*."""
 
 
 Fact = Callable[[World], None]
@@ -50,14 +50,14 @@ def fact(check: Fact) -> Fact:
 
 
 class Receiver:
-    """Takes what a source gives."""
+    """The store of a source's items."""
 
     def __init__(self, world: World, room: int = 1 << 20) -> None:
         self.world, self.room = world, room
         self.stored = Stored()
 
     def take(self, count: int = 1_000_000, *, store: bool = True) -> list[Mark | bytes]:
-        """The next *count* things, or as many as come, however long that takes; they are stored, or on their way."""
+        """Take the next *count* items, or all that come; store them, or with *store* false leave them in flight."""
         found: list[Mark | bytes] = []
         for _ in range(4):
             source = self.world.source()
@@ -76,7 +76,7 @@ class Receiver:
         return found
 
     def lose(self) -> None:
-        """What is on its way never arrives."""
+        """Lose the items in flight."""
         self.stored.sent.clear()
 
     @property
@@ -95,7 +95,7 @@ class Receiver:
 
 
 def taken(world: World, room: int = 1 << 20) -> Receiver:
-    """What took all of LINES."""
+    """A receiver that has taken all of LINES."""
     world.write(LINES)
     receiver = Receiver(world, room)
     receiver.take()
@@ -166,7 +166,7 @@ def what_nobody_has_read_of_an_incarnation_goes_before_the_next_one(world: World
     assert receiver.data == b"one\nmore of one\ntwo\n"
 
 
-# --- asked again
+# --- items that are asked for again
 
 
 @fact
@@ -252,7 +252,7 @@ def a_receiver_that_has_lost_a_part_gets_it_again(world: World) -> None:
 
 @fact
 def a_receiver_that_knows_more_than_this_process_gave_is_believed(world: World) -> None:
-    """Another process gave it that, and was killed before it could say so."""
+    """Another process gave the receiver those bytes, and was killed before it recorded that."""
     receiver = taken(world)
     world.restart(replace(receiver.record, committed=0, digest=0, marks=()))
     world.resume(receiver.record)

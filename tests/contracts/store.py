@@ -1,4 +1,4 @@
-"""What every store must do: ``CONTRACT`` and ``WITHOUT_ROOM`` are run over each in ``tests/stores/test_stores.py``."""
+"""The contract of stores: each store in ``tests/stores/test_stores.py`` runs ``CONTRACT`` and ``WITHOUT_ROOM``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from flarelog.stores.moments import HEALTH, Happening, in_order
 Fact = Callable[[Store], Awaitable[None]]
 CONTRACT: list[Fact] = []
 FullFact = Callable[[Store, Callable[[], AbstractContextManager[object]]], Awaitable[None]]
-WITHOUT_ROOM: list[FullFact] = []  # with what takes the store's room away while it is entered
+WITHOUT_ROOM: list[FullFact] = []  # each fact gets a context that takes the store's room away
 
 STREAM = StreamId("run-1", "site-1", "rank-0/log.txt")
 OTHER_SITE, OTHER_RUN = StreamId("run-1", "site-2", "log.txt"), StreamId("run-2", "site-1", "log.txt")
@@ -62,7 +62,7 @@ async def filled(store: Store, stream: StreamId = STREAM, data: bytes = DATA) ->
 
 
 async def read(store: Store, start: int = 0, stream: StreamId = STREAM, follow: bool = False) -> bytes:
-    """All bytes from *start* on; their offsets must continue each other."""
+    """All bytes from *start* on; asserts that the pieces are contiguous."""
     found = b""
     async for offset, data in store.read(stream, start, follow):
         assert offset == start + len(found)
@@ -447,7 +447,7 @@ async def streams_are_listed_by_prefix_in_the_order_of_their_names(store: Store)
             s for s in behind if s.run == "run-1"
         ]
         others = {(s.run, s.site): s for s in behind[::-1] if (s.run, s.site) != after[:2]}
-        if after[2]:  # the first of its site was listed before
+        if after[2]:  # an earlier page listed the site's first stream
             assert [info.stream async for info in store.list(one_a_site=True, after=after)] == sorted(others.values())
     asked: list[tuple[str, str]] = []
 
@@ -479,7 +479,7 @@ async def the_states_of_runs_are_remembered(store: Store) -> None:
     assert await store.runs() == {"run-1": RunRecord(RunState.ENDED), "run-2": RunRecord(RunState.RUNNING)}
 
 
-# --- what leaves
+# --- removal
 
 
 @fact
@@ -495,7 +495,7 @@ async def what_is_removed_is_gone_and_its_name_is_new(store: Store) -> None:
         await read(store)
     with pytest.raises(NotFound, match="there is no run run-1"):
         await store.remove("run-1")
-    appender = await store.appender(STREAM, B)  # who comes new, and with no epoch, is not behind anybody
+    appender = await store.appender(STREAM, B)  # a new producer without an epoch is not fenced
     assert (appender.committed, appender.marks, appender.holder.epoch) == (0, (), 1)
     await appender.append(0, b"new")
     await appender.close()
@@ -586,7 +586,7 @@ async def what_has_changed_since_it_was_found_is_not_removed(store: Store) -> No
     assert await read(store) == DATA + b"more"
 
 
-# --- what is counted, noted and compared
+# --- counts, notes and comparisons
 
 
 @fact
@@ -642,14 +642,14 @@ async def what_is_open_is_at_hand(store: Store) -> None:
     assert again.more or again.info.committed == len(DATA) + 4
     await appender.close()
     assert store.at_hand(STREAM) is None
-    hand.read(4, 3)  # what it gives is not said, but it raises nothing
+    hand.read(4, 3)  # the bytes are unspecified, but it raises nothing
 
 
 @fact
 async def what_went_wrong_is_kept_with_its_site_and_changes_nothing_of_the_run(store: Store) -> None:
     assert await store.findings("run-1", "site-1") == b""
     await store.set_findings("run-1", "site-1", b"nobody")
-    assert await store.runs() == {}  # it makes no run
+    assert await store.runs() == {}  # findings make no run
     await (await filled(store)).close()
     await (await filled(store, OTHER_SITE)).close()
     before = (await store.extents())["run-1"]
@@ -671,7 +671,7 @@ async def what_went_wrong_is_kept_with_its_site_and_changes_nothing_of_the_run(s
 async def logs_that_a_place_cannot_read_are_told_until_it_says_that_it_can_read_all_others(store: Store) -> None:
     why = "cannot be read: Permission denied"
     await store.readable("run-1", "site-1", "here", ())
-    assert await store.runs() == {}  # it makes no run
+    assert await store.runs() == {}  # a readable log makes no run
     await store.set_run("run-1", RunState.RUNNING)
     assert await store.never_stored("run-1", "site-1", {"a.log": why, "b.log": why}, "here")
     assert await store.never_stored("run-1", "site-1", {"c.log": why}, "there")
@@ -693,7 +693,7 @@ async def logs_that_a_place_cannot_read_are_told_until_it_says_that_it_can_read_
 @fact
 async def logs_of_a_place_that_were_refused_are_told_until_it_has_no_others(store: Store) -> None:
     await store.unwanted("run-1", "site-1", "here", ())
-    assert await store.runs() == {}  # it makes no run
+    assert await store.runs() == {}  # an unwanted log makes no run
     await store.set_run("run-1", RunState.RUNNING)
     assert await store.never_stored("run-1", "site-1", {"a.log": "its name", "b.log": "its name"}, "here")
     assert await store.never_stored("run-1", "site-1", {"c.log": "its name"}, "there")
@@ -711,7 +711,7 @@ async def of_a_log_that_is_stored_it_is_told_that_its_site_cannot_read_the_rest(
     await (await filled(store)).close()
     for said, place, told in (
         ("too many", "here", []),
-        (why, "", []),  # nobody will say that it can
+        (why, "", []),  # no place could tell later that it reads the log
         (why, "here", [(f"{STREAM.log}.unread", why)]),
     ):
         assert await store.never_stored(STREAM.run, STREAM.site, {STREAM.log: said}, place)
@@ -773,7 +773,7 @@ async def of_a_log_of_no_bytes_that_cannot_be_read_nothing_is_stored(store: Stor
 async def logs_of_which_nothing_was_stored_are_told_until_something_is(store: Store) -> None:
     refused = {"c.log": "too many", "a.log": "too many", STREAM.log: "too many"}
     assert not await store.never_stored("run-1", "site-1", refused)
-    assert await store.runs() == {}  # it makes no run
+    assert await store.runs() == {}  # a refused log makes no run
     await (await filled(store)).close()
     await store.set_run("run-1", RunState.RUNNING)
     before = (await store.extents())["run-1"]
@@ -800,7 +800,7 @@ async def logs_of_which_nothing_was_stored_are_told_until_something_is(store: St
     assert await told() == [every[0], every[2]]
     await store.readable("run-1", "site-1", "", ())
     await store.unwanted("run-1", "site-1", "here", ())
-    assert await told() == [every[0], every[2]]  # those the receiver refused, and not of that place
+    assert await told() == [every[0], every[2]]  # the receiver's own refusals belong to no place, and stay
     await store.remove("run-1", "site-1")
     assert await told() == every[:1]
     await store.remove("run-1")
@@ -816,7 +816,7 @@ async def growth_is_told_with_what_reads_it(store: Store) -> None:
         await appender.append(len(DATA), b"more")
         await appender.seal(Receipt(await appender.sync(), appender.digest, 0))
         read_bytes, info = await anext(growth)
-        if not info.sealed:  # a growth may be told before the end of it
+        if not info.sealed:  # the reader may see the growth before the seal
             read_bytes, info = await anext(growth)
         assert b"".join(data for _, data in pieces(STREAM, read_bytes, 0, info.committed)) == DATA + b"more"
         assert [one async for one in growth] == []

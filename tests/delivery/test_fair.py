@@ -1,4 +1,4 @@
-"""Whose turn it is: against what each has to say, in any order."""
+"""Fair turns, whatever each member has to send, in any order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flarelog.delivery.fair import ALL, SMALL, TURN, Fair, Gathering
 
 
 def says(fair: Fair, left: dict[int, int]) -> tuple[int, int]:
-    """The one whose turn it is says what it may of what it has *left*; who, and how many bytes."""
+    """Let the member whose turn it is send what it may of what it has *left*; return (member, bytes)."""
     turn = fair.next()
     assert turn is not None
     number, room = turn

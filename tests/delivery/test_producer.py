@@ -1,4 +1,4 @@
-"""The sending end: what it sends next, and what each reply means."""
+"""The sending end: what it sends next, and how it takes each reply."""
 
 from __future__ import annotations
 
@@ -332,7 +332,7 @@ def test_what_a_receiver_holds_is_compared_with_what_was_sent_or_said_to_be_unpr
     producer = streaming(4)
     send(producer, 2)
     producer.opened()
-    producer.opened()  # also when the next connection is lost before its answer
+    producer.opened()  # a connection that is lost before its answer changes nothing
     producer.receive(answer(C.OK, committed))
     assert producer.unproven is unproven
 
@@ -446,7 +446,7 @@ def test_options_that_make_no_sense(options: dict[str, Any], sentence: str) -> N
         DeliveryOptions(**options)
 
 
-# --- what the receiver can take
+# --- the receiver's capacity
 
 
 def test_the_receiver_says_how_much_may_be_on_its_way() -> None:
@@ -478,7 +478,7 @@ def test_a_stream_that_is_held_asks_with_little() -> None:
     assert producer.room() == MAX_CHUNK
 
 
-# --- what moves it beside the codes
+# --- changes of state without a code
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How much a receiver takes, and what it says when that is reached."""
+"""How much a receiver takes, and its refusals beyond that."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OTHER_SITE, OTHER_RUN = StreamId("run-1", "site-2", "a.log"), StreamId("run-2", 
 
 
 def counted(quota: Quota, *streams: tuple[StreamId, int]) -> Quota:
-    """*quota* after the store has listed *streams* of run-1."""
+    """*quota*, after the store has listed *streams* of run-1."""
     with quota.count("run-1") as found:
         for stream, size in streams:
             quota.found(stream, size)

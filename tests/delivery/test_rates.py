@@ -1,4 +1,4 @@
-"""Who is too fast waits, and nobody else does."""
+"""A caller that is too fast waits, and no other caller waits with it."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def test_a_receiver_that_does_not_keep_up_has_lines_gathered_for_longer_until_it
     assert 0.9 * Breath.OVERLOADED < breath.pace < Breath.OVERLOADED, "step by step, where there is little room"
     breath.heard(2 * Breath.MANY, late=True)
     assert 0.9 * Breath.OVERLOADED < breath.pace < Breath.OVERLOADED, "once may be somebody else on the machine"
-    for _ in range(100):  # its sites had all begun at once, and now it keeps up
+    for _ in range(100):  # the burst of new sites is over, and the receiver keeps up
         breath.heard(2 * Breath.MANY)
     assert breath.pace == Breath.MOST
-    for _ in range(20):  # the sites of a run began all at once, and nothing more
+    for _ in range(20):  # few lines come: the load was a single burst
         breath.heard(100)
     assert breath.pace == 0.0
 

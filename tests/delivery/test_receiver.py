@@ -1,4 +1,4 @@
-"""The receiving end: what is new in a message, and what is refused."""
+"""The receiving end: which part of a message is new, and which messages are refused."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_other_bytes_are_noticed_in_repetitions_of_the_latest_chunks() -> None:
         receiver.chunk(part(end - 1, end))
     assert len(DATA) < REMEMBERED
     for _ in range(2 * REMEMBERED):
-        receiver.chunk(part(len(DATA), len(DATA)))  # heartbeats are no chunks to remember
+        receiver.chunk(part(len(DATA), len(DATA)))  # heartbeats are not remembered as chunks
     for end in range(1, len(DATA) + 1):
         assert bytes(receiver.chunk(part(end - 1, end))) == b""
         with pytest.raises(Refused, match=f"the bytes before offset {end}"):

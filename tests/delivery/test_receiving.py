@@ -1,4 +1,4 @@
-"""What a receiver's session makes of each message, by what came before it."""
+"""How a receiver's session takes each message, depending on those before it."""
 
 from __future__ import annotations
 

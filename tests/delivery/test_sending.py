@@ -1,4 +1,4 @@
-"""When a log's connection is made, what goes over it when, and when another one is made."""
+"""When a log's connection is opened, what is sent over it when, and when it is replaced."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPTIONS = DeliveryOptions(first_delay=0.1, max_delay=5.0)
 
 
 class Growing(Memory):
-    """A source that is written to."""
+    """A source that grows."""
 
     draining = False
 
@@ -113,7 +113,7 @@ def test_bytes_that_the_receivers_record_does_not_show_are_no_place_to_go_on_fro
         delivery.learned(shown=False)
 
 
-# --- what goes over one
+# --- messages over a connection
 
 
 def test_a_log_goes_over_as_bytes_and_a_receipt_when_it_is_drained() -> None:

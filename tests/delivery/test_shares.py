@@ -1,4 +1,4 @@
-"""What one site takes of what is everybody's counts against that site alone."""
+"""A site's use of what all sites share counts against that site alone."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_run_that_is_over_counts_no_longer_however_often_that_is_said() -> Non
         shares.over("run-0")
         shares.over("never-heard-of")
     begun(shares, 1, "site-1", "next")
-    shares.begins("next-0", "site-1")  # which it has begun already
+    shares.begins("next-0", "site-1")  # this run has begun before
     with pytest.raises(Full):
         shares.begins("one-more", "site-1")
 
@@ -261,7 +261,7 @@ def test_a_site_whose_journals_are_full_is_held_and_no_other(tmp_path: Path) -> 
     play(tmp_path, act, max_site_journal_disk=2000)
 
 
-# --- one site's directories hold up no other
+# --- one site's directories do not delay another's
 
 
 def test_who_makes_a_directory_does_not_wait_for_whoever_makes_another(
@@ -288,7 +288,7 @@ def test_who_makes_a_directory_does_not_wait_for_whoever_makes_another(
     other, same = make("other", "a", "b"), make("slow", "a")
     other.join(30)
     assert not other.is_alive()
-    assert same.is_alive()  # it is not durable yet
+    assert same.is_alive()  # the directory is not durable yet
     go_on.set()
     for thread in (first, same):
         thread.join(30)

@@ -1,4 +1,4 @@
-"""How the budget of a receiver is shared."""
+"""How a receiver divides its budget."""
 
 from __future__ import annotations
 

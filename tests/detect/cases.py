@@ -19,12 +19,12 @@ from flarelog.viewers.findings import drawn
 
 DATA = Path(__file__).parent.parent / "data"
 STREAM = StreamId("run-1", "site-1", "train.log")
-TABLE = Table()  # what it reads out of its signatures, on the first line, takes longer than most texts do
+TABLE = Table()  # one for all tests: parsing the signatures on the first line takes longer than most texts do
 
 
 @dataclass(frozen=True)
 class Case:
-    """A text that must be found to be one of *signature*, or, of a near miss, must not."""
+    """A text with a finding of *signature*, or, for a near miss, without."""
 
     signature: str
     text: str
@@ -47,7 +47,7 @@ def _tables() -> list[dict[str, Any]]:
 
 @cache
 def cases(kind: str) -> tuple[Case, ...]:
-    """All of *kind*: case or miss."""
+    """All cases of *kind*: case or miss."""
     found = []
     for table in _tables():
         for each in table.get(kind, []):
@@ -57,7 +57,7 @@ def cases(kind: str) -> tuple[Case, ...]:
 
 
 def kept(pieces: Iterable[bytes], sieve: Sieve | None) -> Iterator[tuple[int, bytes]]:
-    """What *sieve* keeps of *pieces*, with its offsets."""
+    """The parts of *pieces* that *sieve* keeps, with their offsets."""
     sieving, at = Sieving(sieve) if sieve is not None else None, 0
     for piece in pieces:
         yield from [(at, piece)] if sieving is None else sieving.feed(at, piece)
@@ -68,11 +68,11 @@ def kept(pieces: Iterable[bytes], sieve: Sieve | None) -> Iterator[tuple[int, by
 def searched(
     data: bytes | Sequence[bytes], table: Table | None = None, sieve: Sieve | None = None, **how: Any
 ) -> list[Finding]:
-    """What is found in a log of these bytes, or of these pieces in a row."""
+    """The findings in a log of these bytes, or of these consecutive pieces."""
     table = table or TABLE
     renderer, detector = drawn(table)(), Detector(STREAM, table, **how)
     if sieve is not None:
-        renderer.decide(plain=True)  # as a reader does, once it has seen that no container runtime wrote it
+        renderer.decide(plain=True)  # a reader does so when the log has no container format
     position = 0
     for offset, piece in kept((data,) if isinstance(data, bytes) else data, sieve):
         if offset > position:

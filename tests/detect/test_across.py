@@ -1,4 +1,4 @@
-"""What all logs of a run tell together."""
+"""Findings across all logs of a run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STATE = (
 
 
 def at(seconds: float | None, data: bytes, site: str = "site-1") -> Finding:
-    """The one finding of *data*, said so many seconds after the beginning."""
+    """The one finding of *data*, *seconds* after the beginning."""
     found = searched(data)[0]
     time = None if seconds is None else int(seconds * SECOND)
     return replace(found, stream=StreamId("run-1", site, "train.log"), time=time)
@@ -93,7 +93,9 @@ def test_what_tells_no_time_was_said_before_the_last_byte_came() -> None:
 
 
 def test_what_tells_no_time_has_been_said_before_it_came() -> None:
-    """When its log has grown since says nothing of it, and logs of the same moment are in the order of their names."""
+    """The time of a log's last growth says nothing of such a finding. Logs of one moment are in the order of their
+    names.
+    """
 
     def order(*grown: int) -> list[str]:
         infos = [replace(info(site=site), grown=one) for site, one in zip(came, grown, strict=True)]
@@ -128,7 +130,7 @@ def test_the_command_that_ended_well_had_no_root() -> None:
     ],
 )
 def test_an_exit_record_is_evidence(end: Exit, name: str, role: str) -> None:
-    """Each command is one finding, in however many logs its end is told."""
+    """Each command gives one finding, even if several logs record its end."""
     found = judged([], [info(end), info(end, site="site-2")])
     assert [(each.signature, each.role) for each in found] == [(name, role)]
 
@@ -264,7 +266,7 @@ def test_what_a_program_said_of_its_failure_is_the_root_of_what_only_tells_its_e
 
 
 def test_what_a_command_said_in_another_log_comes_before_its_end() -> None:
-    """Also where that log tells no time, and its last bytes were stored after the command had ended."""
+    """The order holds even if that log has no times and its last bytes were stored after the command's end."""
     word = replace(at(None, WORD), stream=StreamId("run-1", "site-1", "stderr.log"))
     other = replace(info(replace(EXIT, offset=500)), stream=word.stream)
     for stored in (0, 5, 9000):

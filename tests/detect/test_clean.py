@@ -1,4 +1,4 @@
-"""Lines in which nothing can be found, which nobody looks at: none of them has a sign of trouble."""
+"""Clean lines have no sign of trouble, and the detector skips them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_no_line_with_a_piece_is_clean(piece: str) -> None:
 
 
 def test_a_level_of_digits_is_seen_in_lines_that_differ_in_digits_alone() -> None:
-    """Those of glog and of JSON, also behind others of their shape that tell no trouble."""
+    """Such levels are those of glog and of JSON, even after clean lines of the same shape."""
     assert is_clean(b'{"level":30,"time":1,"msg":"a"}\nI0721 08:12:13.123456 1 a.go:1] a\n' * 3)
     assert not is_clean(b'{"level":50,"time":2,"msg":"a"}\n')
     assert is_clean(b'{"level":30,"time":3,"msg":"a"}\n')
@@ -40,7 +40,7 @@ def test_a_literal_with_a_digit_is_seen_behind_a_line_of_its_shape_without_it() 
 
 
 def test_a_line_that_was_clean_says_nothing_of_another_one() -> None:
-    """Whatever was looked at before, also where so much was that it is no longer known."""
+    """Earlier lines do not matter, even when the cache of shapes has overflowed."""
     for number in range(3 * clean.SHAPES):
         name = "".join(chr(103 + int(digit)) for digit in str(number))
         assert is_clean(f"the {name} step {number}\n".encode())

@@ -1,4 +1,4 @@
-"""What one log's detector finds, however its bytes come."""
+"""The findings of one log's detector, however its bytes are split."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tests.often import often
 
 SIEVE = Sieve(tuple(piece.encode() for piece in PIECES), False, BEFORE, AFTER)
 USUAL = [b"2026-11-20 08:12:%02d INFO step %d loss=0.%d\n" % (n % 60, n, n) for n in range(90)]
-OVER = [  # trouble that was got over
+OVER = [  # trouble followed by its recovery
     b"curl: (7) Failed to connect to h port 80: Connection refused\n%sretrying in 2 s\n",
     b"E0721 08:12:13.1 1 a.go:1] dial tcp: connection refused\n%sI0721 08:12:15.1 1 a.go:2] connected\n",
     b"fatal: [n1]: FAILED! => {}\n%s...ignoring\n",
 ]
-LATER = [  # trouble that came back, or was one of a test, some lines later
+LATER = [  # trouble that recovered some lines later, or that belongs to a test
     b"[ RUN      ] A.B\nE0721 08:12:13.1 1 a.go:1] dial tcp: connection refused\n%s[       OK ] A.B (3 ms)\n",
     b"[ RUN      ] A.B\n%scp: No space left on device\n[       OK ] A.B (3 ms)\n",
     b"[8.1] nfs: server nas1 not responding, still trying\n%s[9.1] nfs: server nas1 OK\n",
@@ -47,7 +47,7 @@ def told(text: str, offset: int) -> int | None:
 
 
 def a_log(seed: int) -> bytes:
-    """Usual lines, with some of the labelled ones among them."""
+    """Usual lines with some labelled ones among them."""
     chance = random.Random(seed)
     texts = [case.data for case in (*cases("case"), *cases("miss"))]
     parts = [chance.choice(USUAL) for _ in range(chance.randrange(60))]
@@ -98,7 +98,7 @@ def test_a_line_without_a_time_has_that_of_the_line_before() -> None:
     ],
 )
 def test_a_time_without_a_year_is_of_the_year_that_lines_before_it_tell(before: str, time: str) -> None:
-    """Else what a log of an earlier year says last would be said before it."""
+    """Otherwise the last lines of an earlier year's log would sort before its first ones."""
     data = before + "F1025 15:17:20.1 811 a.cc:1] Check failed: a\n"
     found = searched(data.encode(), stamped=lambda text, offset: stamp(text, now=stamp("2026-11-20T09:00:00Z")))
     assert found[0].time == stamp(time)
@@ -112,7 +112,7 @@ def test_what_comes_again_is_counted() -> None:
 
 
 def test_the_time_of_a_line_is_looked_for_once() -> None:
-    """Of 100,000 lines that tell none, each would look at the 20 lines before it again."""
+    """Otherwise, in a log without times, each of 100,000 lines would search the 20 lines before it again."""
     asked: list[int] = []
     data = b"ERROR the worker could not do it\n" * 1000 + b"x\n" * 19 + b"cp: No space left on device\n"
     found = searched(data, stamped=lambda text, offset: asked.append(offset))
@@ -211,7 +211,7 @@ OTHERS = [
 
 
 def in_container(said: Sequence[tuple[str, str]], form: str) -> bytes:
-    """The log of a container that *said* texts on streams."""
+    """The log of a container that wrote *said*: (stream, text) pairs."""
     time = "2026-11-25T11:00:00.{:09d}Z"
     if form == "cri":
         return "".join(f"{time.format(n)} {of} F {text}\n" for n, (of, text) in enumerate(said)).encode()
@@ -259,7 +259,7 @@ def test_lines_of_a_traceback_whose_beginning_is_missing_are_no_findings() -> No
 
 
 def test_what_stands_before_a_traceback_and_behind_it_is_of_its_stream() -> None:
-    """Whether the program goes on is said by who raised it."""
+    """Only the stream with the traceback tells whether the program goes on."""
     warned = [("stderr", "WARNING write failed, retrying"), ("stdout", "step 1"), *(("stderr", one) for one in TRACE)]
     for behind, role in (("stderr", "symptom"), ("stdout", "root")):
         said = [("stderr", one) for one in TRACE] + [(behind, "INFO retrying"), ("stderr", "bye")]
@@ -308,7 +308,7 @@ def test_a_traceback_without_an_end_takes_no_more_than_its_bound() -> None:
 
 
 def test_a_connection_between_processes_of_a_machine_is_no_network() -> None:
-    """As where a worker of a DataLoader is killed while it hands over a tensor."""
+    """For example, a DataLoader's worker is killed while it hands over a tensor."""
     text = """Traceback (most recent call last):
   File "/usr/lib/python3.11/site-packages/torch/multiprocessing/reductions.py", line 541, in rebuild_storage_fd
     fd = df.detach()
@@ -342,7 +342,7 @@ FULL = b"cp: error: No space left on device\n"
 
 
 def attempts(*said: tuple[bytes, int]) -> tuple[bytes, tuple[Exit, ...]]:
-    """The bytes of a log of commands, and their ends: what each said, and its exit code."""
+    """The bytes of a log of commands, and their ends; *said* holds the output and the exit code of each."""
     data, ends = b"", list[Exit]()
     for text, status in said:
         data += text

@@ -1,4 +1,4 @@
-"""What any program says of a failure is a cause where nothing better is and nothing behind it goes on."""
+"""A general failure message is a root where no better one exists and the program does not go on after it."""
 
 from __future__ import annotations
 

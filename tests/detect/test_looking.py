@@ -1,4 +1,4 @@
-"""A log that is looked at while it grows: the same findings as of a search of the whole, whenever somebody looks."""
+"""Findings of a growing log: the same as those of a search of the whole log, whenever it is looked at."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def info(
 
 
 def looked(progress: Progress, data: bytes, committed: int, marks: Iterable[Mark] = (), **how: bool) -> Progress:
-    """What *progress* is, or a new one, when a log with so many bytes of *data* was looked at."""
+    """*progress*, or a new one, after a look at a log with so many bytes of *data*."""
     about = info(data, committed, marks, **how)
     if not progress.is_of(about):
         progress = Progress()
@@ -86,12 +86,12 @@ def part(data: bytes, size: int, at: int) -> bytes:
 
 
 def kept(progress: Progress) -> Progress:
-    """As another process finds it."""
+    """*progress* as another process loads it."""
     return Progress.of(STREAM, json.loads(json.dumps(progress.record())))
 
 
 def expected(data: bytes) -> list[Finding]:
-    """What a search of *data* finds, as ``flarelog findings`` makes it."""
+    """The findings of *data*, as ``flarelog findings`` searches."""
     ranks = RankChooser(RankChoice())
     return searched(
         data, stamped=stamps().time, rank=lambda line: ranks.rank(str(STREAM), line.offset, plain(line.text))
@@ -120,7 +120,9 @@ def test_each_labelled_line_is_found_however_it_comes(case: Case) -> None:
 
 
 def test_a_look_that_was_lost_is_made_again() -> None:
-    """A kill between any two steps of a look: what is kept is what it was, or later, and counts nothing twice."""
+    """After a kill between any two steps of a look the saved progress is the old or a later one; nothing is counted
+    twice.
+    """
     data = b"".join([*USUAL, TRACEBACK, b"cp: error: No space left on device\n" * 3, *USUAL]) * 10
     steps = sum(1 for _ in examine(Progress(), info(data, len(data)), lambda size, at: data[at : at + size], stamps))
     assert steps > 5
@@ -135,7 +137,7 @@ def test_a_look_that_was_lost_is_made_again() -> None:
 
 @pytest.mark.parametrize("late", [False, True], ids=["in-order", "after-the-next-command"])
 def test_attempts_are_told_apart_when_the_log_grows(late: bool) -> None:
-    """A root of a command is one though an earlier command, which ended with 0, had said the same."""
+    """A command's failure is a root even if an earlier command printed the same and exited with 0."""
     data, ends = attempts((b"begin\n" * 20 + FULL, 0), (FULL, 1), (FULL, 0))
     progress = Progress()
     for end in ends:
@@ -298,7 +300,7 @@ def test_a_look_that_begins_in_the_middle_tells_an_hour_apart_that_a_clock_shows
 
 def test_a_time_without_a_year_is_of_the_year_in_which_it_came() -> None:
     data, progress = b"Oct 25 00:20:00 h app: RuntimeError: CUDA out of memory\n", Progress()
-    about = replace(info(data, len(data)), grown=1_764_000_000_000)  # of 2025-11-24, and it is looked at in 2026
+    about = replace(info(data, len(data)), grown=1_764_000_000_000)  # grown on 2025-11-24, looked at in 2026
     for _ in examine(progress, about, partial(part, data), stamps):
         pass
     assert [each.time for each in progress.findings] == [stamp("2025-10-25T00:20:00Z")]

@@ -1,4 +1,4 @@
-"""Rules of people's own: what they find, and what is said of those that make no sense."""
+"""Users' own rules: their findings, and the errors for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each signature finds the real lines that it was made from, and no near miss."""
+"""Each signature finds the real lines that it was made from, and none of its near misses."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def test_what_failed_and_why_is_meant_whatever_words_stand_before_it(signature: 
 
 @rows(cases("miss"))
 def test_a_near_miss_is_not(case: Case) -> None:
-    """A usual line is nothing at all; another one may be what any program says."""
+    """A usual line gives no finding. Other near misses may match a general signature."""
     known = GENERAL if case.signature != "none" and case.signature not in GENERAL else set()
     assert [each.signature for each in searched(case.data) if each.signature not in known] == []
 
 
 @rows(cases("lost"))
 def test_a_line_that_is_counted_as_missed_is(case: Case) -> None:
-    """So that nobody reads a better recall out of the sets than there is."""
+    """This keeps the recall that the sets report from being too high."""
     assert searched(case.data) == []
 
 
@@ -71,7 +71,7 @@ def test_a_job_that_went_on_has_no_root(case: Case) -> None:
 
 @rows(cases("false"))
 def test_a_root_that_is_counted_as_false_is(case: Case) -> None:
-    """So that nobody reads fewer false roots out of the sets than there are."""
+    """This keeps the count of false roots that the sets report from being too low."""
     assert [each.signature for each in judged(searched(case.data)) if each.is_root] == [case.signature]
 
 
@@ -167,7 +167,7 @@ HOSTILE = (
 
 @rows(SIGNATURES, lambda each: each.id)
 def test_a_hostile_line_takes_a_bounded_time(signature: Signature) -> None:
-    """A line that has every literal and much that the pattern begins with."""
+    """The line has every literal and many beginnings of the pattern."""
     literals = " ".join(signature.literals)
     cases_ = [case.text for case in cases("case") if case.signature == signature.id]
     for part in (*HOSTILE, *cases_, literals):

@@ -1,4 +1,4 @@
-"""Lines that say that there is no trouble, and those that look like one and say that there is."""
+"""Lines that report the absence of trouble, and similar lines that report trouble."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program may give to a producer, and what it is told of what makes no sense: in the names of the API."""
+"""The producer's arguments for programs; errors use the names of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A site's own word on whether its logs are streamed, and how long jobs are kept."""
+"""A site's own choice whether its logs are streamed, and how long jobs are kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLICY = Consent(allowed=lambda site: site == "willing")
 def test_a_site_that_does_not_allow_it_pushes_nothing() -> None:
     with pytest.raises(NotAllowed, match="unwilling does not allow log streaming"):
         POLICY.allows(SITES["unwilling"], Action.PUSH, run="job-1", site="unwilling")
-    POLICY.allows(SITES["unwilling"], Action.LIST, run="job-1", site="unwilling")  # it may see that there is nothing
+    POLICY.allows(SITES["unwilling"], Action.LIST, run="job-1", site="unwilling")  # the list is empty
 
 
 def test_a_site_that_does_pushes_as_itself_and_as_nobody_else() -> None:

@@ -1,4 +1,4 @@
-"""The two processes without their sockets, clocks and loops: what sidecar.py and server.py do, a message at a time.
+"""The two processes without sockets, clocks and loops: sidecar.py and server.py, one message at a time.
 
 Everything below them is real: files, discovery, tails, both state machines, the wire's bytes, and the store on disk.
 """
@@ -43,10 +43,10 @@ T = TypeVar("T")
 
 
 class Disk:
-    """What the store's appender knows as ``os``: a disk that can be full, and whose syncs cost no time."""
+    """The appender's ``os``: a disk that can be full, and whose syncs take no time."""
 
     def __init__(self) -> None:
-        self.room: int | None = None  # bytes; None is enough
+        self.room: int | None = None  # bytes; None: unlimited
 
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
@@ -67,16 +67,16 @@ class Disk:
 
 @dataclass(eq=False)
 class Call:
-    """One Push call of one stream: what is on its way in both directions, and the session at its receiving end."""
+    """One Push call of one stream: the messages in flight in both directions, and the session at its receiving end."""
 
     requests: deque[bytes] = field(default_factory=deque)
     replies: deque[bytes] = field(default_factory=deque)
     session: Session | None = None
-    dirty: bool = False  # something was taken since the last reply
-    over: bool = False  # nothing is taken any more
+    dirty: bool = False  # the session took something since the last reply
+    over: bool = False  # no request is taken any more
     greeted: bool = False
     promised: dict[StreamId, tuple[int, int]] = field(default_factory=dict)
-    # What a session needs of its call.
+    # The rest is the interface that a session needs of its call.
     peer: str = "a peer"
     address: str = "a peer"
     context: Any = None
@@ -109,14 +109,14 @@ class Call:
 
 
 class ReceivingEnd:
-    """One receiver over the store in *root*: it misses the first opens; killed, it loses what was not committed.
+    """One receiver over the store in *root*. It misses the first opens; killed, it loses its uncommitted bytes.
 
-    All of it is real but for gRPC's call: when it takes, commits and answers is for the model to choose.
+    All of it is real but for gRPC's call: the model chooses when it takes, commits and answers.
     """
 
     def __init__(self, root: Path, durability: Literal["disk", "memory"], number: int, misses: int) -> None:
         self.misses = misses
-        self.promised: dict[StreamId, tuple[int, int]] = {}  # bytes and marks that some reply said to be committed
+        self.promised: dict[StreamId, tuple[int, int]] = {}  # the bytes and marks that replies said to be committed
         self._runner = asyncio.Runner()
         self._calls: list[Call] = []
         self.store = LocalStore(root, durability)
@@ -134,7 +134,7 @@ class ReceivingEnd:
         return self._runner.run(settled())
 
     def record(self) -> list[StreamInfo]:
-        """What List answers, by way of the wire."""
+        """The answer of List, sent through the wire's encoding."""
 
         async def listed() -> list[StreamInfo]:
             return [info async for info in self.store.list(f"{RUN}/{SITE}/")]
@@ -147,7 +147,7 @@ class ReceivingEnd:
         return found
 
     def take(self, call: Call) -> None:
-        """The next request of *call* arrives."""
+        """Take the next request of *call*."""
         request = decode_request(call.requests.popleft())
         if not call.over:
             self._run(self._take(call, request))
@@ -170,7 +170,7 @@ class ReceivingEnd:
             call.session.refuse(error)
 
     def commit(self, call: Call) -> None:
-        """Make durable what *call* brought, and acknowledge it."""
+        """Make the bytes of *call* durable, and acknowledge them."""
         if call.over or call.session is None or not call.dirty:
             return
         call.dirty = False
@@ -179,7 +179,7 @@ class ReceivingEnd:
             call.last_word(call.session.reply(Code.OK))
 
     def hang_up(self, call: Call) -> None:
-        """The producer has gone; what it sent is committed all the same."""
+        """Drop the producer's connection; the receiver still commits the bytes that it took."""
         if call.session is not None and not call.over:
             self._run(self._hang_up(call.session))
         if call in self._calls:
@@ -196,13 +196,13 @@ class ReceivingEnd:
         self._runner.close()
 
     def kill(self, data: int, journal: int, hole: bool) -> None:
-        """End without a word: what its store is left with is told by ``crash``."""
+        """End without cleanup; ``crash`` decides what the store is left with."""
         crash(self.store, data, journal, hole)
         self._runner.close()
 
 
 class Delivery:
-    """One log on its way, as ``sender.log.Log``: what is decided is ``sending``'s, and the call is the test's."""
+    """The delivery of one log, as in ``sender.log.Log``: ``sending`` decides, and the test makes the call."""
 
     def __init__(self, end: SendingEnd, tail: Tail) -> None:
         self.sending = Sending(StreamId(RUN, SITE, tail.log), tail, end.delivery)
@@ -234,7 +234,7 @@ class Delivery:
         self.call.requests.append(encode_request(request))
 
     def send(self, count: int, now: float) -> int:
-        """Write at most *count* things into the call; returns how many there were."""
+        """Write at most *count* items into the call; return how many there were."""
         for sent in range(count if self.opened else 0):
             if self.sending.gather(now):
                 return sent
@@ -251,7 +251,7 @@ class Delivery:
             self._write(beat)
 
     def hear(self, receiver: ReceivingEnd, now: float) -> bool:
-        """The next reply arrives; True if the call has ended with it."""
+        """Take the next reply; return whether it ended the call."""
         assert self.call is not None
         reply, opened = decode_reply(self.call.replies.popleft()), self.opened
         assert reply.code not in (Code.HOLE, Code.CORRUPT), f"{self.stream}: {reply}"
@@ -282,7 +282,7 @@ class SendingEnd:
         self.discovery = Discovery(source, watch)
         self._checkpoint = Checkpoint(state, RUN, SITE, "receiver:1")
         self.discovery.remembered.update(self._checkpoint.load())
-        self.learned = False  # what the receiver holds
+        self.learned = False  # whether the receiver's record is known
         self.deliveries: dict[str, Delivery] = {}
         self.look(now)
 
@@ -291,7 +291,7 @@ class SendingEnd:
         self._checkpoint.save(self.discovery.starts())
 
     def hear(self, now: float) -> None:
-        """Take in what the watch reports."""
+        """Apply the changes that the watch reports."""
         changes = self.discovery.watch.ready()
         if changes:
             self.discovery.apply(changes, now)
@@ -302,7 +302,7 @@ class SendingEnd:
             self.learned = True
 
     def logs(self) -> list[Delivery]:
-        """All deliveries, of new logs as well; none before the receiver's record is known."""
+        """All deliveries, including those of new logs; empty before the receiver's record is known."""
         if self.learned:
             for name, tail in self.discovery.tails.items():
                 if name not in self.deliveries:

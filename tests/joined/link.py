@@ -1,4 +1,4 @@
-"""Both ends of a delivery joined in memory, with faults at chosen messages: nothing waits, and nothing is random."""
+"""Both ends of a delivery joined in memory, with faults at chosen messages. Nothing waits, and nothing is random."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from flarelog.model import Activity, Chunk, Code, Generation, Mark, Open, Receip
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 PRODUCER = b"a-producer-of-16"
-FOREVER = 10_000  # connections after which a delivery counts as one that never ends
+FOREVER = 10_000  # connections after which a delivery counts as endless
 
 Message = Open | Chunk | tuple[int, Mark] | Receipt
 
 
 class Kind(enum.Enum):
-    """What goes wrong when a message is about to be delivered."""
+    """The fault at a message that is about to be delivered."""
 
-    CUT = "cut"  # the connection is lost; *n* of the requests on their way still arrive
-    REPEAT = "repeat"  # a chunk arrives *n* times more
-    SWAP = "swap"  # the request behind this one overtakes it
-    DAMAGE = "damage"  # a byte of a chunk changes on its way
+    CUT = "cut"  # the connection is lost; *n* of the requests in flight still arrive
+    REPEAT = "repeat"  # a chunk arrives *n* more times
+    SWAP = "swap"  # the next request overtakes this one
+    DAMAGE = "damage"  # a byte of a chunk changes in flight
     MUTE = "mute"  # a reply is lost
     PAUSE = "pause"  # the disk is full, and still is at the next *n* opens
     FORGET = "forget"  # the receiver no longer knows the run: it misses the next *n* opens
     RESTART = "restart"  # the receiver is killed; the new one misses *n* opens and keeps the store
-    RESTORE = "restore"  # the same, with a copy of the store that is *n* commits old, and no miss
+    RESTORE = "restore"  # a RESTART without a miss, whose store is a copy that is *n* commits old
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def generations(source: bytes, *offsets: int) -> list[Mark]:
 
 @dataclass
 class Memory:
-    """A source that is all there: *data*, and its marks."""
+    """A source that is complete: *data*, and its marks."""
 
     data: bytes
     marks: list[Mark] = field(default_factory=list)
@@ -80,10 +80,10 @@ class Memory:
 
 
 class Link:
-    """A source, its producer, a receiver that commits every *lag* messages, and what that one holds durably.
+    """A source, its producer, a receiver that commits every *lag* messages, and the receiver's durable store.
 
-    ``run`` connects until the stream is sealed. Messages are delivered one by one, requests and replies by turns, and
-    counted from 1 over all connections; *faults* names those at which something goes wrong.
+    ``run`` connects until the stream is sealed. Messages are delivered one by one, a request and a reply in turn, and
+    are counted from 1 over all connections. *faults* maps such numbers to faults.
     """
 
     def __init__(
@@ -99,17 +99,17 @@ class Link:
         self.source, self.marks = source, list(marks)
         memory = Memory(source)
         self.delivery = Delivery(STREAM, memory, options or DeliveryOptions())
-        memory.marks += marks  # they come while it is sent, as a file's do
+        memory.marks += marks  # after the Delivery exists: a file's marks, too, come while it is sent
         self.late, self.lag, self.faults = late, lag, dict(faults or {})
         self.stored, self.stored_marks = bytearray(), list[Mark]()
         self.sealed: Receipt | None = None
         self.holder, self._epochs = Holder(), Epochs()
         self.delivered = self.connections = self.appended = self.unanswered = 0
-        self.most_before_ok = 0  # messages in flight, before this receiver's first OK
+        self.most_before_ok = 0  # the most messages in flight before this receiver's first OK
         self._incarnation, self._paused, self._greeted = 1, 0, False
         self._copies = [(0, 0)]
         self._reception: Reception | None = None
-        self._bytes, self._marks = bytearray(), list[Mark]()  # taken, and not yet durable
+        self._bytes, self._marks = bytearray(), list[Mark]()  # taken, and not durable yet
         self._requests, self._replies = deque[Message](), deque[Reply]()
 
     @property
@@ -140,7 +140,7 @@ class Link:
             if not self._greeted:
                 self.most_before_ok = max(self.most_before_ok, len(self._requests))
             if not (self._requests or self._replies) or not self._deliver():
-                return  # silence is a lost connection, too
+                return  # a silent connection is lost, too
 
     # --- the sending end
 
@@ -148,10 +148,10 @@ class Link:
         while self.delivery.answered and (item := self.delivery.next(0.0, 0.0)) is not None:
             self._requests.append(item)
 
-    # --- what lies between
+    # --- the network
 
     def _deliver(self) -> bool:
-        """The next message, or what befalls it; False when that was the last of its connection."""
+        """Deliver the next message, or apply its fault; False: the connection has ended."""
         self.delivered += 1
         fault = self.faults.get(self.delivered, Fault(Kind.REPEAT))
         match fault.kind:
@@ -194,7 +194,7 @@ class Link:
         return True
 
     def _parts_mark_from_bytes(self) -> bool:
-        """Whether bytes would overtake their mark: only the order within one call, which gRPC keeps, forbids it."""
+        """Whether a swap would move bytes before their mark, which the order within a gRPC call forbids."""
         return isinstance(self._requests[0], tuple) and isinstance(self._requests[1], Chunk)
 
     # --- the receiving end
@@ -204,7 +204,7 @@ class Link:
             self._open(request)
             return
         reception = self._reception
-        if reception is None:  # the call has ended, what still comes is not heard
+        if reception is None:  # the call has ended: later requests are dropped
             return
         try:
             new = reception.take(request)

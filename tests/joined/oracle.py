@@ -1,4 +1,4 @@
-"""What a store must hold, judged by what was written; test_stateful.py says what is asked and why."""
+"""The required contents of a store, derived from the written bytes; test_stateful.py states the laws."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from flarelog.model import StreamInfo
 
 @dataclass(eq=False)
 class Incarnation:
-    """One incarnation of a file, from its creation to its end, under whatever names.
+    """One incarnation of a file, from its creation to its end, under all its names.
 
-    ``epochs`` is its content between two truncations, the last one growing; each begins with what the truncation left,
-    whose length stands in ``left``.
+    ``epochs`` is its content between two truncations; the last one grows. Each begins with the bytes that the
+    truncation left, whose length is in ``left``.
     """
 
     identity: str
     compressed: bool = False
     epochs: list[bytearray] = field(default_factory=lambda: [bytearray()])
     left: list[int] = field(default_factory=lambda: [0])
-    # By epoch: its size when the present sidecar first looked, and last; and how far it was read.
+    # By epoch: the file's size at the present sidecar's first and latest look; and the position that it read up to.
     seen: dict[int, tuple[int, int]] = field(default_factory=dict)
     read: dict[int, int] = field(default_factory=dict)
 
@@ -32,40 +32,40 @@ class Incarnation:
         return self.epochs[-1]
 
     def cut(self, length: int) -> None:
-        """It was truncated to *length*."""
+        """Truncate the incarnation to *length*."""
         if length < len(self.content):
             self.epochs.append(self.content[:length])
             self.left.append(length)
 
     def look(self) -> None:
-        """The sidecar looks at it."""
+        """Record a look of the sidecar."""
         epoch, size = len(self.epochs) - 1, len(self.content)
         self.seen[epoch] = self.seen.get(epoch, (size, size))[0], size
 
     def reading(self, position: int, marker: bytes) -> None:
-        """The sidecar has read it up to *position*, *marker* coming last."""
+        """Record that the sidecar has read up to *position*, and that *marker* holds the last bytes."""
         epoch = len(self.epochs) - 1
         if self.content[:position].endswith(marker) and position <= len(self.content):
             self.read[epoch] = max(self.read.get(epoch, 0), position)
 
     def known_lost(self, delivered: Delivered) -> int:
-        """How many bytes the present sidecar can know to be lost."""
+        """How many lost bytes the present sidecar can know of."""
         total = 0
         epochs = sorted(self.seen.keys() | self.read.keys())
         for epoch, after in itertools.pairwise(epochs):
             read = self.read.get(epoch, 0)
             size = max(self.seen.get(epoch, (0, 0))[1], read)
             left = max(min(self.left[epoch + 1 : after + 1]), common(self.epochs[epoch], self.epochs[after]))
-            if read > left:  # the bytes before the position have changed: all behind it is gone
+            if read > left:  # the bytes before the position have changed: the rest of the epoch is lost
                 total += size - max(delivered.reached(bytes(self.epochs[epoch][:size])), left)
-            else:  # what was not read is known by its size alone
+            else:  # the size alone tells of the bytes that were not read
                 reached = delivered.reached(bytes(self.epochs[epoch][:size]))
                 total += max(0, size - max(reached, left, self.seen.get(after, (size, size))[0]))
         return total
 
     def lost(self, delivered: Delivered) -> int:
-        """How many bytes were not stored, whether anybody can know it or not, and those that a truncation left or
-        that were written again behind it: where they are less than half, the file counts as begun anew.
+        """The most bytes that gaps may report: those that were not stored, and those that a later epoch begins with
+        again. The second kind counts because a file that is truncated to less than half begins anew.
         """
         total = sum(len(content) - delivered.reached(bytes(content)) for content in self.epochs)
         for epoch, content in enumerate(self.epochs):
@@ -75,17 +75,17 @@ class Incarnation:
 
 @dataclass
 class Delivered:
-    """What the store holds of one incarnation, extent by extent."""
+    """The store's extents of one incarnation, put together."""
 
-    view: bytes = b""  # as a reader who puts the extents together has it after the latest
+    view: bytes = b""  # a reader's view of the incarnation after the latest extent
     views: list[bytes] = field(default_factory=list)
-    epoch: int = 0  # the earliest that the latest extent can be of
+    epoch: int = 0  # the earliest epoch that the latest extent can belong to
 
     def take(self, source: Incarnation, offset: int, data: bytes) -> str | None:
-        """Add an extent; a sentence if it cannot be right."""
+        """Add an extent; return a sentence if it is wrong."""
         if offset > len(self.view):
             return f"the bytes {len(self.view)} to {offset} are missing before it"
-        # Going back is a repetition, unless the file was truncated since.
+        # A step back is a repetition, unless the file was truncated since.
         first = self.epoch if offset == len(self.view) else self.epoch + 1
         view = self.view[:offset] + data
         for epoch in range(first, len(source.epochs)):
@@ -98,7 +98,7 @@ class Delivered:
         return "its bytes are not those of the file"
 
     def reached(self, content: bytes) -> int:
-        """How much of *content*, from its beginning, was in the store in one piece at some time."""
+        """How many first bytes of *content* the store held in one piece at some time."""
         return max((common(view, content) for view in self.views), default=0)
 
 
@@ -116,14 +116,14 @@ class Oracle:
         self.sources: dict[str, Incarnation] = {}
 
     def forget_seen(self) -> None:
-        """The sidecar that saw is no more."""
+        """Forget the looks of the sidecar, which has ended."""
         for source in self.sources.values():
             source.seen.clear()
             source.read.clear()
 
     def learn(self, infos: Iterable[StreamInfo]) -> None:
-        """The sidecar learns only now what of its files is held already. Whether the bytes that were truncated before
-        are among them, or those that another truncation took earlier, it cannot tell.
+        """Give the receiver's record to the sidecar, which had none so far. It cannot tell whether the record covers
+        bytes that earlier truncations took, so only the latest look at each held file counts.
         """
         held = {extent.identity for info in infos for extent in extents(info.marks, info.committed)}
         for source in [source for source in self.sources.values() if source.identity in held]:
@@ -132,7 +132,7 @@ class Oracle:
     # --- at every step
 
     def check(self, info: StreamInfo, data: bytes) -> dict[str, Delivered]:
-        """That *data*, which the store holds under *info*, is made of what was written: once, and in order."""
+        """Check that *data*, which the store holds under *info*, is made of the written bytes, once and in order."""
         where = f"{info.stream.log}, {info.committed} bytes"
         assert len(data) == info.committed, f"{where}: the file has only {len(data)}"
         assert extend(0, data) == info.digest, f"{where}: the digest is not that of the bytes"
@@ -157,9 +157,9 @@ class Oracle:
     # --- at the end
 
     def check_complete(self, stored: dict[str, tuple[StreamInfo, bytes]], present: set[Incarnation]) -> None:
-        """That all that the present sidecar saw is stored, or its loss is said, and no other loss is.
+        """Check that all bytes that the present sidecar saw are stored or in a gap, and that gaps report no other loss.
 
-        *present* is what it still can read.
+        *present*: the incarnations that it can still read.
         """
         found = {log: self.check(info, data) for log, (info, data) in stored.items()}
         logs: dict[str, list[str]] = {}
@@ -173,7 +173,7 @@ class Oracle:
             log = logs.get(source.identity, [""])[0]
             held = found[log][source.identity] if log else Delivered()
             if source.compressed and not held.views:
-                continue  # a copy of what is sent
+                continue  # a compressed copy of a file that is sent
             known += source.known_lost(held)
             lost += source.lost(held)
             last = source.seen.get(len(source.epochs) - 1, (0, 0))[1]

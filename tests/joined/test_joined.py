@@ -1,4 +1,4 @@
-"""The two ends of a delivery, joined: late, cut, repeated, reordered, restarted, and all of it at random."""
+"""The two ends of a delivery, joined: delays, cuts, repetitions, reordering, restarts, and all of them at random."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_whatever_befalls_one_message_every_byte_is_stored_once(fault: Fault, co
 @pytest.mark.parametrize("late", [0, 1, OPTIONS.max_misses])
 def test_a_restarted_receiver_gets_a_bootstrap_of_its_own(late: int) -> None:
     for index in range(1, LENGTH + 1):
-        # The first receiver has used up all misses already: those of the second are counted anew.
+        # The first receiver has used up all misses; those of the second are counted from 0.
         joined = link(OPTIONS.max_misses, faults={index + 2 * OPTIONS.max_misses: Fault(Kind.RESTART, late)}).run()
         assert joined.agrees, index
         assert joined.producer.all_misses == OPTIONS.max_misses + late, index
@@ -102,7 +102,7 @@ def test_a_receiver_that_comes_back_with_an_older_copy_is_filled_up_again(old: i
 
 def test_bytes_that_a_receiver_lost_are_counted() -> None:
     joined = link(faults={21: Fault(Kind.RESTORE, 99)}).run()
-    assert 0 < joined.producer.went_backwards <= joined.appended - len(SOURCE)  # the rest was not acknowledged yet
+    assert 0 < joined.producer.went_backwards <= joined.appended - len(SOURCE)  # the others were not acknowledged
 
 
 @pytest.mark.parametrize("index", [3, 10, 20, 30])

@@ -1,4 +1,4 @@
-"""Both ends joined: a stream that was sealed while its writer went on is opened again, and sealed where it ends."""
+"""Both ends joined: a stream that is sealed before its writer ends is reopened, and sealed at its new end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.joined.ends import ReceivingEnd, SendingEnd
 
 
 def sent(receiver: ReceivingEnd, source: SourceOptions, state: str, number: int) -> int:
-    """Send all that *source* has to the receipts: how many bytes of chunks went over."""
+    """Send all of *source* up to the receipts; return how many bytes of chunks were sent."""
     sender = SendingEnd(number, source, DeliveryOptions(max_chunk=7), False, state, 0.0)
     sender.learn(receiver, 0.0)
     sender.discovery.drain(0.0)

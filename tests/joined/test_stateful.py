@@ -1,28 +1,27 @@
-"""Random writes, rotations, truncations, deletions, kills, cuts and restarts of both ends, judged by what was written.
+"""Random writes, rotations, truncations, deletions, kills, cuts and restarts of both ends, judged by the written bytes.
 
 A World (``world.py``) is a directory with writers, a sidecar and a receiver (``ends.py``), all real but for sockets,
-clocks and loops, and what is on its way between them. Hypothesis takes its steps in any order; the oracle
-(``oracle.py``) knows every byte that was written, and judges after every step and at the end.
+clocks, loops and the network. Hypothesis takes its steps in any order; the oracle (``oracle.py``) knows every written
+byte, and judges after every step and at the end.
 
-*What is stored, at every step.* The content of a file between two truncations is an epoch. What the store holds of a
-file, extent by extent, is one prefix after another of such epochs, in their order: each extent begins where the one
-before it ended, or, if the file was truncated in between and only then, further in front, where all before it is as the
-later epoch has it. So nothing is stored twice, out of order, or under the name of another file, and nothing is left
-out in the middle. Each digest is that of the bytes; no two streams hold the same file; what some reply said to be
-committed stays so; and a sidecar that was taken over adds nothing any more.
+*Stored bytes, at every step.* The content of a file between two truncations is an epoch. The store's extents of a file
+are prefixes of its epochs, in their order. Each extent begins at the end of the one before it; only after a truncation
+may it begin earlier, and then the bytes before it are as in the later epoch. So no byte is stored twice, out of order
+or under another file's name, and none is left out in the middle. Each digest is that of the bytes; no two streams hold
+the same file; bytes that a reply said to be committed stay so; and a fenced sidecar adds nothing any more.
 
-*What is missing, at the end.* A loss can be known when the sidecar that lives had looked at the bytes, and then they
-were gone: it had read them, and they were truncated before they arrived; it saw the file's size, and the file is
-shorter the next time (by so much), or what stands before the position is no longer what was read (then all behind it is
-lost); it had delivered them, and the receiver came back with an older store when the file was gone. Gaps tell of at
-least these bytes, and of no more than were lost at all. All else that is there at the end is stored. Not to be known
-are bytes that came and went between two looks; what a sidecar that was killed had seen; and bytes that were replaced by
-as many others behind the position.
+*Missing bytes, at the end.* A sidecar can know of a loss if it looked at the bytes and they are gone later. Either it
+had read them, and a truncation took them before they arrived; or the file is shorter than at the last look (the
+difference is lost); or the bytes before the position have changed (all bytes after it are lost); or it had delivered
+them, and the receiver came back with an older store when the file was gone. Gaps report at least these bytes, and at
+most all lost bytes. All other bytes that exist at the end are stored. No sidecar can know of bytes that came and went
+between two looks, of those that only a killed sidecar saw, and of those after the position that as many other bytes
+replaced.
 
 *The end.* Every log gets its receipt: the stream is sealed, and both ends have the digest of the file.
 
-A run that fails prints a program that takes its steps again without hypothesis. ``make soak`` goes on for minutes, with
-a new seed each round; ``FLARELOG_SEED`` repeats one.
+A run that fails prints a program that repeats its steps without hypothesis. ``make soak`` goes on for minutes, with a
+new seed each round; ``FLARELOG_SEED`` repeats one.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ PERCENT = st.sampled_from([0, 30, 70, 100])
 class Machine(RuleBasedStateMachine):
     """Steps of a World in any order."""
 
-    steps = 0  # of all runs
+    steps = 0  # the total of all runs
     world: World | None = None
 
     @initialize(
@@ -85,7 +84,7 @@ class Machine(RuleBasedStateMachine):
 
 
 def _rule(step: str, /, **arguments: st.SearchStrategy[Any]) -> None:
-    """A rule that takes *step* of the world."""
+    """Add a rule that takes *step* of the world."""
 
     def taken(self: Machine, **values: Any) -> None:
         getattr(self.world, step)(*(values[name] for name in arguments))
@@ -95,7 +94,7 @@ def _rule(step: str, /, **arguments: st.SearchStrategy[Any]) -> None:
     setattr(Machine, taken.__name__, rule(**arguments)(taken))  # type: ignore[call-overload]
 
 
-# What happens often has several rules.
+# Frequent steps have several rules.
 for _ in range(3):
     _rule("append", name=LOGS, what=WHAT)
     _rule("look")

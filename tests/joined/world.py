@@ -1,7 +1,7 @@
-"""Both ends of flarelog on real files in one thread, and what befalls them, one step at a time.
+"""Both ends of flarelog on real files in one thread, and all faults, one step at a time.
 
-A step that cannot be taken as things stand changes nothing and is not counted. Nothing here waits, and nothing is
-random: the same steps lead to the same end, so the list of them is a program that replays it (``script``).
+A step that is impossible in the present state changes nothing and is not counted. Nothing waits, and nothing is random:
+the same steps lead to the same end, so their list is a program that replays it (``script``).
 """
 
 from __future__ import annotations
@@ -28,21 +28,18 @@ from tests.joined.oracle import Incarnation, Oracle
 from tests.sources.files.storms import Calls
 
 What = bytes | tuple[str, int]
-"""What is written: these bytes, or so many bytes of ``lines`` (none like another), ``noise``, or what is the ``same``
-in all files.
+"""The bytes of a write: these, or so many of ``lines`` (no line repeats), ``noise``, or ``same`` (equal in all files).
 """
 
-TICK = (
-    10_000_000  # ns; the files' own clock: no two writes fall into one tick of it, as they do into one of the kernel's
-)
+TICK = 10_000_000  # ns; one tick of the files' own clock: unlike the kernel's, it gives each write a time of its own
 SAME = b"the same line in every file\n" * 4000
-ROUNDS = 500  # after which a delivery counts as one that never ends
+ROUNDS = 500  # rounds after which a delivery counts as endless
 OUT = "out"  # a directory that no pattern matches
 P = ParamSpec("P")
 
 
 def step(work: Callable[Concatenate[World, P], bool]) -> Callable[Concatenate[World, P], bool]:
-    """A step: written down before it is taken, and then the store is judged. False if it could not be taken."""
+    """A step: recorded in the script, taken, and followed by a judgement of the store. False: it was impossible."""
 
     @functools.wraps(work)
     def taken(world: World, *args: P.args, **kwargs: P.kwargs) -> bool:
@@ -63,7 +60,7 @@ def step(work: Callable[Concatenate[World, P], bool]) -> Callable[Concatenate[Wo
 
 
 class World:
-    """A site with its writers and its sidecar, a receiver with its store, and what is on its way between them."""
+    """A site with its writers and its sidecar, a receiver with its store, and the messages in flight between them."""
 
     def __init__(
         self,
@@ -89,12 +86,12 @@ class World:
         self._ticks = 0
         self._writes = 0
         self._inodes: dict[tuple[int, int], Incarnation] = {}
-        self._handles: list[tuple[int, Incarnation, bool]] = []  # descriptor, its file, whether it appends
-        self._numbers = 0  # of processes
-        self._copy: dict[StreamId, tuple[int, int]] | None = None  # what was promised when the store was copied
+        self._handles: list[tuple[int, Incarnation, bool]] = []  # (descriptor, its file, whether it appends)
+        self._numbers = 0  # of processes so far
+        self._copy: dict[StreamId, tuple[int, int]] | None = None  # the promises at the time of the store's copy
         self._judged: dict[str, tuple[int, int]] = {}
         self.sidecar: SendingEnd | None = None
-        self.fenced: SendingEnd | None = None  # one that was taken over and does not know it
+        self.fenced: SendingEnd | None = None  # the former sidecar, which does not know that another took over
         self.receiver: ReceivingEnd | None = None
 
     def close(self) -> None:
@@ -107,7 +104,7 @@ class World:
         shutil.rmtree(self._place)
 
     def judge(self) -> None:
-        """Compare what has become longer in the store with what was written."""
+        """Compare the streams that have grown in the store with the written bytes."""
         if self.receiver is not None:
             for info in self.receiver.record():
                 log, state = info.stream.log, (info.committed, len(info.marks))
@@ -122,7 +119,7 @@ class World:
     # --- writers
 
     def _at(self, name: str) -> Incarnation | None:
-        """The file that *name* leads to."""
+        """The file at the path *name*."""
         try:
             found = os.stat(self.root / name)
         except OSError:
@@ -130,7 +127,7 @@ class World:
         return self._inodes.get((found.st_dev, found.st_ino))
 
     def _open(self, name: str) -> tuple[int, Incarnation] | None:
-        """A descriptor for writing; the file is created if need be. None where a link leads to nowhere."""
+        """Open *name* for writing, and create the file if it is missing. None: a dangling link."""
         before = self._at(name)
         try:
             fd = os.open(self.root / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -183,7 +180,7 @@ class World:
 
     @step
     def open(self, name: str, appends: bool) -> bool:
-        """Open *name* and keep it open; without *appends* the writer goes on where it was, whatever was truncated."""
+        """Open *name* and keep it open. Without *appends* the writer keeps its own position, even after truncations."""
         opened = self._open(name) if len(self._handles) < 6 else None
         if opened is None:
             return False
@@ -194,7 +191,7 @@ class World:
 
     @step
     def write(self, handle: int, what: What) -> bool:
-        """Write through one of the handles that were kept."""
+        """Write through one of the open handles."""
         if not self._handles:
             return False
         fd, source, appends = self._handles[handle % len(self._handles)]
@@ -203,7 +200,7 @@ class World:
             return True
         at = os.lseek(fd, 0, os.SEEK_CUR)
         if at < len(source.content):
-            return False  # it would overwrite what others wrote
+            return False  # the write would overwrite another writer's bytes
         self._append(fd, source, what, at)
         os.lseek(fd, 0, os.SEEK_END)
         return True
@@ -224,7 +221,7 @@ class World:
 
     @step
     def rotate(self, name: str, keep: int) -> bool:
-        """Rename *name* to its first backup, which becomes the second, and so on; the last of *keep* is replaced."""
+        """Rename *name* to its first backup, the first to the second, and so on; the last of *keep* is replaced."""
         if not os.path.lexists(self.root / name):
             return False
         for number in range(keep, 0, -1):
@@ -235,7 +232,7 @@ class World:
 
     @step
     def truncate(self, name: str, permille: int, then: What) -> bool:
-        """Cut *name* to so many thousandths of its length, and append *then* before anybody looks."""
+        """Cut *name* to so many thousandths of its length, and append *then* before the sidecar looks."""
         opened = self._open(name) if self._at(name) is not None else None
         if opened is None:
             return False
@@ -287,7 +284,7 @@ class World:
 
     @step
     def link(self, name: str, new: str) -> bool:
-        """Give the file a second name."""
+        """Give the file the second name *new*."""
         if self._at(name) is None or os.path.lexists(self.root / new):
             return False
         os.link(os.path.realpath(self.root / name), self.root / new)
@@ -295,7 +292,7 @@ class World:
 
     @step
     def point(self, name: str, target: str) -> bool:
-        """Let the symbolic link *name* lead to *target* from now on."""
+        """Point the symbolic link *name* to *target*."""
         if os.path.lexists(self.root / name) and not (self.root / name).is_symlink():
             return False
         os.symlink(target, self.root / f"{OUT}/new-link")
@@ -309,7 +306,7 @@ class World:
 
     @step
     def spoil(self, name: str) -> bool:
-        """Let the oracle believe that another byte was written: it must notice. No run does that but its own test's."""
+        """Tell the oracle a wrong byte, so that it must fail. Only the test of the oracle itself takes this step."""
         source = self._at(name)
         if source is None or not source.content:
             return False
@@ -319,7 +316,7 @@ class World:
     # --- the sidecar
 
     def _saw(self) -> set[Incarnation]:
-        """The oracle knows from now on what the sidecar just looked at; these files."""
+        """Tell the oracle that the sidecar looked; return the files that it saw."""
         assert self.sidecar is not None
         held = self.sidecar.held()
         linked = {self._at(path.name) for path in self.root.iterdir() if self._source.matches(path.name)}
@@ -329,7 +326,7 @@ class World:
         return present
 
     def _follow(self) -> None:
-        """The oracle knows how far the sidecar has read."""
+        """Tell the oracle how far the sidecar has read."""
         tails = self.sidecar.discovery.tails.values() if self.sidecar is not None else ()
         for file in [file for tail in tails for file in tail.files]:
             if file.begun and file.identity in self.oracle.sources:
@@ -351,7 +348,7 @@ class World:
 
     @step
     def start_amid(self, name: str, keep: int, at: int) -> bool:
-        """The same, and *name* is rotated, and grows, before the call numbered *at* that it makes of the system."""
+        """Start a sidecar, and let *name* rotate and grow before the *at*-th call that it makes of the system."""
         if self.sidecar is not None or self._at(name) is None:
             return False
         calls = Calls()
@@ -388,7 +385,7 @@ class World:
 
     @step
     def take_over(self) -> bool:
-        """Another sidecar is started beside the one that runs, which sleeps from now on."""
+        """Start another sidecar beside the present one, which sleeps from now on."""
         if self.sidecar is None or self.receiver is None or self.fenced is not None or self._disk.room is not None:
             return False
         self.fenced = self.sidecar
@@ -396,19 +393,19 @@ class World:
         self._start()
         self._learn()
         for delivery in self._logs():
-            for _ in range(10):  # it has the streams before the other one wakes up
+            for _ in range(10):  # the new sidecar opens the streams before the old one wakes
                 if not delivery.opened:
                     self._exchange(delivery)
         return True
 
     @step
     def wake(self, index: int) -> bool:
-        """The sidecar that was taken over goes on with one of the logs that the other one has."""
+        """The fenced sidecar goes on with one of the logs that the other one has."""
         assert self.sidecar is not None or self.fenced is None
         if self.fenced is None or self.receiver is None:
             return False
         taken = {other.stream for other in self._logs() if other.opened or other.producer.epoch}
-        # One that it never had it could still open: as a newcomer.
+        # A log that the fenced sidecar never had may still be opened, as by a newcomer.
         mine = [
             delivery for delivery in self.fenced.deliveries.values() if delivery.producer.epoch and not delivery.done
         ]
@@ -434,16 +431,16 @@ class World:
 
     @step
     def hear(self) -> bool:
-        """The sidecar hears what the watch has to report."""
+        """The sidecar takes the watch's reports."""
         if self.sidecar is None or not self._inotify:
             return False
         self.sidecar.hear(self._now)
         return True
 
-    # --- what lies between
+    # --- the network
 
     def _logs(self) -> list[Delivery]:
-        """The deliveries that go on."""
+        """The deliveries that have not ended."""
         if self.sidecar is None:
             return []
         logs = self.sidecar.logs()
@@ -456,7 +453,7 @@ class World:
         return logs[index % len(logs)] if logs else None
 
     def _learn(self) -> bool:
-        """The sidecar reads the receiver's record; False if it did before."""
+        """Give the receiver's record to the sidecar; False if it has it already."""
         if self.sidecar is None or self.receiver is None or self.sidecar.learned:
             return False
         self._saw()
@@ -491,7 +488,7 @@ class World:
 
     @step
     def arrive(self, index: int, count: int) -> bool:
-        """Requests reach the receiver, which does not commit them yet, if it syncs."""
+        """Deliver requests to the receiver, which, if it syncs, does not commit them yet."""
         delivery = self._log(index)
         return delivery is not None and self._arrive(delivery, count) > 0
 
@@ -513,7 +510,7 @@ class World:
 
     @step
     def answer(self, index: int, count: int) -> bool:
-        """Replies reach the sidecar."""
+        """Deliver replies to the sidecar."""
         delivery = self._log(index)
         return delivery is not None and self._answer(delivery, count) > 0
 
@@ -533,7 +530,7 @@ class World:
 
     @step
     def cut(self, index: int, arriving: int) -> bool:
-        """The connection is lost; *arriving* requests still reach the receiver, and no reply the sidecar."""
+        """Cut the connection; *arriving* requests still reach the receiver, but no reply reaches the sidecar."""
         delivery = self._log(index)
         if delivery is None:
             return False
@@ -543,11 +540,11 @@ class World:
 
     @step
     def pump(self, rounds: int) -> bool:
-        """All logs go on undisturbed for so many rounds."""
+        """Let all logs go on without faults for so many rounds."""
         learned = self._learn()
         moved = [
             self._exchange(delivery) for _ in range(rounds) for delivery in self._logs()
-        ]  # each of them, not the first
+        ]  # a list, so that each delivery has its turn
         return learned or any(moved)
 
     def _exchange(self, delivery: Delivery) -> bool:
@@ -585,7 +582,7 @@ class World:
         self.receiver.promised = dict(promised)
 
     def _stop(self, stop: Callable[[ReceivingEnd], None]) -> dict[StreamId, tuple[int, int]]:
-        """End the receiver, and all connections with it; what it had promised."""
+        """End the receiver and all its connections; return its promises."""
         assert self.receiver is not None
         receiver, self.receiver = self.receiver, None
         stop(receiver)
@@ -603,7 +600,7 @@ class World:
 
     @step
     def kill_receiver(self, misses: int, data: int, journal: int, hole: bool) -> bool:
-        """Kill it; *data* and *journal* percent of what was not committed lie on the disk afterwards."""
+        """Kill the receiver; *data* and *journal* percent of its uncommitted bytes and lines reach the disk."""
         if self.receiver is None:
             return False
         self._serve(misses, self._stop(lambda receiver: receiver.kill(data, journal, hole)))
@@ -634,13 +631,13 @@ class World:
 
     @step
     def fill(self, room: int) -> bool:
-        """The store's disk has room for so many bytes more, and then is full."""
+        """Let the store's disk be full after so many more bytes."""
         self._disk.room = room
         return True
 
     @step
     def clear(self) -> bool:
-        """There is room again."""
+        """Give the disk room again."""
         if self._disk.room is None:
             return False
         self._disk.room = None
@@ -658,7 +655,7 @@ class World:
 
     @step
     def settle(self) -> bool:
-        """Everything that is there gets stored, however long that takes."""
+        """Store all bytes that exist, however long that takes."""
         if self.receiver is None or self.sidecar is None or self._disk.room is not None:
             return False
         for _ in range(4):
@@ -670,7 +667,7 @@ class World:
 
     @step
     def finish(self) -> bool:
-        """What is missing is started, everything is stored, and both ends agree on it."""
+        """Start the missing ends, store all bytes, and check that both ends agree."""
         self._disk.room = None
         if self.receiver is None:
             self._serve(0, {})
@@ -700,7 +697,7 @@ class World:
 
     @step
     def drain(self) -> bool:
-        """The sidecar ends with receipts, and another one goes on."""
+        """The sidecar ends with receipts, and another one follows."""
         if self.receiver is None or self.sidecar is None or self._disk.room is not None:
             return False
         self._learn()
@@ -715,7 +712,7 @@ class World:
 
 
 def replay(script: list[str]) -> str:
-    """A program that takes the steps of *script* again, without hypothesis; run it in the repository's root."""
+    """A program that repeats the steps of *script* without hypothesis, run in the repository's root."""
     return "\n".join(
         [
             '"""Replays a run of tests/joined/test_stateful.py that failed; run it in the root of the repository."""',

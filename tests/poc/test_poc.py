@@ -1,4 +1,4 @@
-"""The proof can fail: a byte that is neither stored nor a gap, and a gap that is not what was lost, are seen."""
+"""The proof can fail: it sees a byte that is neither stored nor in a gap, and a gap that is not the lost bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ENDED = Ended(0, EMPTY_DIGEST, "rotated")
 
 
 def judged(work: Path, pieces: list[Piece], exit_code: int) -> SiteVerdict:
-    """The verdict on what a site wrote, when *pieces* is what the store has."""
+    """The verdict on a site's written bytes, when the store has *pieces*."""
     site = work / "sites" / "site-1"
     log = Log("log.txt", site / "logs" / "log.txt")
     log.write(b"one\n")
@@ -169,7 +169,7 @@ def test_certificates_are_replaced_all_at_once_and_the_stranger_s_are_of_another
 
 
 def intruder_verdicts(work: Path, *tried: Intruder) -> list[IntruderVerdict]:
-    """What is said of *tried* when the store holds 9 bytes as forged-by-site-1.txt of site-2."""
+    """The verdicts on *tried*, when the store holds 9 bytes as forged-by-site-1.txt of site-2."""
     (work / "sites" / "site-1").mkdir(parents=True)
     (work / "sites" / "site-1" / "truth.json").write_text("{}")
     (work / "receiver.log").touch()

@@ -1,4 +1,4 @@
-"""What a call is answered, and in which order. The call is one in memory."""
+"""A call's answers and their order, over a call in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WRITES = 20
 
 @dataclass(eq=False)
 class Held:
-    """A session that is open, and whose producer waits for the first answer."""
+    """An open session whose producer waits for the first answer."""
 
     number: int = OPENED
     behind: bool = False
@@ -33,7 +33,7 @@ class Held:
 
 
 class Context:
-    """Takes what is written; another log that is held asks again before each write ends."""
+    """Records the writes; before each ends, another held log asks again."""
 
     def __init__(self) -> None:
         self.answers: Answers | None = None

@@ -1,4 +1,4 @@
-"""What a receiver finds in its store: bounded, kept as a whole, and of no byte's concern. The store is in memory."""
+"""A receiver's findings: bounded, kept as a whole, and no delay for any byte. The store is in memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FULL = b"cp: error writing ckpt.pt: No space left on device\n"
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test waits: looks follow each other, and writing does."""
+    """Remove the delays between looks and between writes, so that no test waits."""
     monkeypatch.setattr(module, "EVERY", 0.0)
     monkeypatch.setattr(module, "KEEP_EVERY", 0.0)
     monkeypatch.setattr(module, "KEEP_SHARE", 0)
@@ -38,7 +38,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Kept(MemoryStore):
-    """Counts what is written and listed, and refuses to write while it is full."""
+    """Counts writes and lists, and refuses writes while it is full."""
 
     full, written, listed = False, 0, 0
 
@@ -64,7 +64,7 @@ async def log(store: MemoryStore, data: bytes, stream: StreamId = STREAM, *, sea
 
 
 def within(work: Callable[[Kept, Findings], Awaitable[None]], store: Kept | None = None) -> Kept:
-    """Do *work* with a store, and with what looks into it."""
+    """Run *work* with a store and its Findings."""
 
     async def go(store: Kept) -> Kept:
         async with store, asyncio.timeout(20):
@@ -146,7 +146,7 @@ def test_the_little_that_is_left_of_a_log_is_looked_at_before_it_is_closed() -> 
 def test_what_cannot_be_read_for_a_while_is_looked_at_later_and_is_nobody_s_bug(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A receiver without a free descriptor."""
+    """A receiver out of descriptors cannot read its findings."""
     other = StreamId("run-1", "site-2", "train.log")
 
     async def work(store: Kept, found: Findings) -> None:
@@ -161,7 +161,7 @@ def test_what_cannot_be_read_for_a_while_is_looked_at_later_and_is_nobody_s_bug(
             await log(store, STEP + FULL, stream)
             found.grew(stream)
         monkeypatch.setattr(store, "findings", unreadable)
-        while store.written < 2:  # of both sites
+        while store.written < 2:  # one write for each site
             await asyncio.sleep(0)
         assert await counts(found) == await counts(found, other) == [("disk.full", 1)]
 
@@ -178,7 +178,7 @@ def test_the_next_one_goes_on_and_reads_nothing_twice() -> None:
     async def second(store: Kept, found: Findings) -> None:
         store.growth = None  # type: ignore[assignment, method-assign]
         assert await counts(found) == [("disk.full", 1)]
-        while store.listed < 2:  # the first one's as well
+        while store.listed < 2:  # one list was the first receiver's
             await asyncio.sleep(0)
 
     store = within(first)
@@ -257,7 +257,7 @@ def test_what_was_removed_is_forgotten() -> None:
         await store.remove("run-1")
         found.forget("run-1")
         assert await counts(found) == []
-        found.grew(STREAM)  # it was said before, and is gone
+        found.grew(STREAM)  # a late report: the log is gone
         await asyncio.sleep(0.02)
         assert await counts(found) == []
 

@@ -1,4 +1,4 @@
-"""What a receiver lists: over a store, without a socket."""
+"""A receiver's lists: over a store, without a socket."""
 
 from __future__ import annotations
 

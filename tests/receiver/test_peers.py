@@ -1,4 +1,4 @@
-"""Each peer has its turn, and what one peer has under way is counted."""
+"""Peers take turns, and each peer's calls in progress are counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Call(Bare):
 
 
 async def _order(turns: Turns, wanted: list[str], cancelled: int | None = None) -> list[str]:
-    """In which order those who *wanted* a turn had it."""
+    """The order in which those of *wanted* got a turn."""
     had: list[str] = []
 
     async def work(key: str) -> None:
@@ -62,7 +62,7 @@ def test_a_turn_that_is_served_to_one_who_gives_up_in_the_same_moment_is_not_los
         waiting = asyncio.create_task(wait())
         await asyncio.sleep(0)
         await first.__aexit__(None, None, None)
-        asyncio.get_running_loop().call_soon(waiting.cancel)  # after the turn was given, before it was taken
+        asyncio.get_running_loop().call_soon(waiting.cancel)  # after the turn is given and before it is taken
         with contextlib.suppress(asyncio.CancelledError):
             await waiting
         async with asyncio.timeout(5), turns.one("c"):
@@ -103,7 +103,7 @@ def test_so_many_work_at_once_and_no_more() -> None:
 def test_what_a_peer_has_under_way_is_counted(limits: dict[str, Any], calls: list[tuple[str, int]], flag: str) -> None:
     async def make() -> None:
         peers = Peers(Limits(**limits), lambda _: True)
-        for _ in range(2):  # what has ended counts for nothing
+        for _ in range(2):  # twice, because calls that have ended do not count
             async with contextlib.AsyncExitStack() as stack:
                 for name, port in calls:
                     await stack.enter_async_context(peers.call(Call(f"ipv4:10.0.0.1:{port}"), name))

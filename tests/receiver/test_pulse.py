@@ -1,4 +1,4 @@
-"""A worker that is silent for long hangs, unless nothing ran meanwhile."""
+"""A worker that is silent for long counts as hung, unless all are silent, as on a suspended machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flarelog.receiver.workers.pulse import EVERY, HUNG, SILENT, Pulses
 
 
 def watched(seconds: float, beating: set[int], pulses: Pulses, start: float = 0.0) -> tuple[list[int], list[int]]:
-    """All that is found while *beating* beat for *seconds*: (silent, hung)."""
+    """The findings while *beating* beat for *seconds*: (silent, hung)."""
     silent, hung = [], []
     for second in range(1, int(seconds / EVERY) + 1):
         for number in beating:

@@ -1,4 +1,4 @@
-"""Runs that leave a receiver while it serves: over a store, without a socket."""
+"""Removal of runs from a serving receiver: over a store, without a socket."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def listed(server: Server, run: str = "") -> list[RunInfo]:
 
 @contextlib.asynccontextmanager
 async def staying(server: Server) -> AsyncIterator[Staying]:
-    """The call of a producer that has sent CHUNK, and stays."""
+    """The call of a producer that has sent CHUNK and stays connected."""
     call = Staying([OPEN, CHUNK])
     pushing = asyncio.create_task(server.push(None, call))
     while len(call.replies) < 2:
@@ -141,7 +141,7 @@ def test_what_is_not_there_and_what_cannot_be_named(tmp_path: Path) -> None:
         for run, site in (("../run-1", ""), ("run-1", ".."), ("", "")):
             with pytest.raises(InvalidName):
                 await server.removals.remove(run, site)
-        assert await pushed(server, OPEN, CHUNK, END) == [Code.OK, Code.OK, Code.SEALED]  # nothing is held back
+        assert await pushed(server, OPEN, CHUNK, END) == [Code.OK, Code.OK, Code.SEALED]  # no refused removal bars it
 
     play(tmp_path, act)
 
@@ -184,7 +184,7 @@ def test_the_end_of_a_run_that_is_removed_meanwhile_does_not_bring_it_back(tmp_p
 
 
 def test_a_stream_that_was_let_pass_before_its_run_was_removed_is_let_pass_again(tmp_path: Path) -> None:
-    """Else the store would hold a run that the receiver does not know, and that nobody could end."""
+    """Otherwise the store would hold a run that the receiver does not know and nobody could end."""
 
     async def act(server: Server) -> None:
         real, times = server.admission.admit, []
@@ -203,7 +203,7 @@ def test_a_stream_that_was_let_pass_before_its_run_was_removed_is_let_pass_again
 
 
 def test_the_end_of_a_run_that_was_removed_is_awaited_no_longer(tmp_path: Path) -> None:
-    """It would end a new run of that name: one that was to end before a restart is waited for."""
+    """Otherwise the recalled end of the old run would end a new run of that name."""
 
     async def act(server: Server) -> None:
         await server.runs.announce("run-1", Event.ABOUT_TO_END_RUN)

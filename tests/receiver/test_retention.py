@@ -1,4 +1,4 @@
-"""What a receiver keeps: old runs go, fresh ones stay, whatever the clock says. No test here waits."""
+"""A receiver's retention: old runs go, fresh ones stay, whatever the clock says. No test waits."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_run_that_changed_in_the_life_of_this_process_is_no_older_than_that() 
     ages.look({"old": written(NOW - 9 * DAY), "live": written(NOW - 9 * DAY)}, 100.0)
     assert ages.age("old", NOW, 100.0) == 9 * DAY
     found = {"old": written(NOW - 9 * DAY), "live": written(NOW), "new": written(0.0)}
-    ages.look(found, 200.0)  # the new one was written by a clock that was not set yet
+    ages.look(found, 200.0)  # the new run was written while the clock was not set
     assert (ages.age("old", NOW, 200.0), ages.age("live", NOW, 200.0), ages.age("new", NOW, 200.0)) == (9 * DAY, 0, 0)
     ages.look(found, 200.0 + DAY)
     assert ages.age("new", NOW + 400 * DAY, 200.0 + DAY) == DAY
@@ -68,7 +68,7 @@ def test_what_cannot_be_kept(wrong: dict[str, float]) -> None:
 
 
 class Playing:
-    """A store with runs, and what a retention has removed of it."""
+    """A store with runs, and the runs that a retention has removed."""
 
     def __init__(self, store: LocalStore, keep: Keep) -> None:
         self.store, self.gone = store, list[str]()
@@ -76,7 +76,7 @@ class Playing:
         self.again()
 
     def again(self) -> None:
-        """In another process."""
+        """Start another process."""
         self.retention = Retention(self.store, self.keep, self._remove)
 
     async def _remove(self, run: str, was: Extent, why: str) -> None:
@@ -84,7 +84,7 @@ class Playing:
         self.gone.append(run)
 
     async def holds(self, run: str, *, days: float, size: int = 10, state: RunState = RunState.RUNNING) -> StreamId:
-        """*run* with a stream of so many bytes, of which nothing was written for so many days."""
+        """Store *run* with a stream of so many bytes, last written so many days ago."""
         stream = StreamId(run, "site-1", "log.txt")
         appender = await self.store.appender(stream, b"producer")
         await appender.append(0, bytes(size))
@@ -156,11 +156,11 @@ def test_a_date_that_jumps_ahead_removes_nothing_of_what_was_written_today(tmp_p
         await playing.retention.look(NOW, 0.0)
         await playing.holds("fresh", days=0)
         await playing.retention.look(NOW + 60, 60.0)
-        for hours in range(1, 48):  # ten years ahead, and nobody sets it right
+        for hours in range(1, 48):  # the clock is ten years ahead, and stays so
             await playing.retention.look(NOW + 3650 * DAY + hours * HOUR, hours * HOUR)
         assert playing.gone == []
         await playing.retention.look(NOW + 3650 * DAY + 8 * DAY, 8 * DAY)
-        assert playing.gone == ["fresh"]  # by then it is as old by the clock that cannot be set
+        assert playing.gone == ["fresh"]  # the run is old by the monotonic clock, too
 
     play(tmp_path, Keep(days=7), act)
 
@@ -178,7 +178,7 @@ def test_a_receiver_that_starts_with_a_wrong_date_removes_nothing_for_a_day(
         await playing.retention.look(NOW + 3650 * DAY + 23 * HOUR, 0.0)
         assert playing.gone == []
         playing.again()
-        await playing.retention.look(NOW + HOUR, 0.0)  # it was set right
+        await playing.retention.look(NOW + HOUR, 0.0)  # the clock was corrected
         assert playing.gone == []
 
     play(tmp_path, Keep(days=7), act)

@@ -1,4 +1,4 @@
-"""The end of a run at a receiver that has started again: over a store, without a socket."""
+"""The end of a run at a restarted receiver: over a store, without a socket."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def restarted(
     act: Callable[[Server], Awaitable[None]],
     **options: Any,
 ) -> None:
-    """Play *before* at one receiver, and *act* at the next one of its store, which knows what that one recorded."""
+    """Run *before* at one receiver, and *act* at the next one over the same store, which recalls the recorded runs."""
 
     async def go() -> None:
         for work in (before, act):
@@ -42,12 +42,12 @@ def restarted(
 
 
 async def nothing(server: Server) -> None:
-    """Happened before."""
+    """The first receiver did nothing."""
 
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever ends looks more often than ``still_waits`` waits."""
+    """A run's end is checked more often than ``still_waits`` waits."""
     monkeypatch.setattr(runs, "AGAIN_EVERY", 0.05)
 
 
@@ -108,7 +108,7 @@ def test_a_run_does_not_end_while_the_producer_of_a_log_that_is_held_is_there(tm
         await pushed(server, OTHER, CHUNK, END)
         assert await still_waits(ending)
         nonlocal now
-        now += ASKS_WITHIN  # the other one has not asked again
+        now += ASKS_WITHIN  # the other held log has not asked again
         await asyncio.wait_for(ending, 5)
         assert server.runs.state("run-1") is RunState.ENDED
 

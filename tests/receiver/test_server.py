@@ -1,4 +1,4 @@
-"""What a receiver answers on one call: over a store, without a socket."""
+"""A receiver's answers on one call: over a store, without a socket."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ OPEN = Open(STREAM, b"a-producer")
 
 
 class Call(Bare):
-    """A Push whose producer says *requests* one by one, each when the one before is answered, and then goes.
+    """A Push whose producer sends *requests* one by one, each after the answer to the last, and then leaves.
 
-    News get no answer, so none is waited for.
+    News get no answer, so the producer waits for none.
     """
 
     def __init__(self, requests: list[Request]) -> None:
@@ -62,7 +62,7 @@ class Call(Bare):
 
 
 def pushed(root: Path, *requests: Request, announced_runs_only: bool = False) -> list[Reply]:
-    """What a receiver with a store at *root* answers to *requests*."""
+    """The answers of a receiver with a store at *root* to *requests*."""
 
     async def go() -> list[Reply]:
         async with LocalStore(root, "memory") as store:
@@ -109,7 +109,7 @@ def test_a_run_that_must_be_announced_and_is_not_is_a_miss(tmp_path: Path) -> No
 
 
 class Staying(Call):
-    """A Push of site-1 that says nothing more once it is open."""
+    """A Push of site-1 that is silent once it is open."""
 
     async def read(self) -> Any:
         return await (super().read() if self._requests else asyncio.Event().wait())
@@ -159,7 +159,7 @@ def test_what_a_producer_is_told_of_the_stores_trouble(error: Callable[[str], Fl
 
 
 class Failing(LocalStore):
-    """A store whose appenders raise *trouble* when they are closed, and wait for *go_on* if there is one."""
+    """A store whose appenders raise *trouble* on close, and wait for *go_on* if it is set."""
 
     trouble: Exception | None = None
     go_on: asyncio.Event | None = None
@@ -188,7 +188,7 @@ def test_a_stream_whose_end_fails_is_none_of_the_receivers_any_more(
             server, call = Server(store, ServerOptions(max_streams=1)), Call([OPEN, CHUNK])
             await server.push(None, call)
             assert not len(server.sessions)
-            server.quota.opens(StreamId("run-1", "site-1", "other.txt"))  # there is room for one
+            server.quota.opens(StreamId("run-1", "site-1", "other.txt"))  # raises Full if the old one counts
             return call.replies
 
     replies = asyncio.run(go())
@@ -222,7 +222,7 @@ def test_a_call_that_is_cancelled_while_its_streams_end_stays_cancelled(tmp_path
             for _ in range(3):
                 pushing.cancel()
                 await asyncio.sleep(0)
-            assert not pushing.done()  # what was taken is being committed
+            assert not pushing.done()  # the taken bytes are being committed
             store.go_on.set()
             await asyncio.wait((pushing,))
             assert pushing.cancelled()

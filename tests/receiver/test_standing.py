@@ -1,4 +1,4 @@
-"""Who was let in, and would not be now: the calls of a receiver whose files change."""
+"""Calls that were let in and would now be refused: the certificates and lists of a receiver change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPENED = Open(StreamId("run-1", "site-1", "app.log"), b"p" * 16, 0, 1)
 
 
 class Shown(Staying):
-    """A call over a connection that showed the certificate of *tls*."""
+    """A call over a connection with the certificate of *tls*."""
 
     def __init__(self, requests: list[Any], tls: Tls) -> None:
         super().__init__(requests)
@@ -51,7 +51,7 @@ def ca(tmp_path: Path) -> Authority:
 async def replies_when(
     tmp_path: Path, ca: Authority, tls: Tls, happens: Callable[[], object], later: float = 0.0
 ) -> list[Reply]:
-    """What a push of the certificate of *tls* hears when *happens* did, and *later* seconds are over."""
+    """The replies to a push with the certificate of *tls*, after *happens* and *later* seconds."""
     own = ca.issue("receiver", hosts=("localhost",))
     own = Tls(own.ca, own.cert, own.key, crl=ca.revokes())
     async with asyncio.timeout(20), MemoryStore() as store:

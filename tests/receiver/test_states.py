@@ -1,4 +1,4 @@
-"""How a stream's producer fares: what is called live, quiet, silent, lost, paused and ended, and when."""
+"""The states of a stream's producer: live, quiet, silent, lost, paused and ended, and when each holds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT = 60.0
 
 
 class Receiver:
-    """What a receiver remembers, with hands for its clocks."""
+    """A receiver's states, with clocks that the test sets."""
 
     def __init__(self) -> None:
         self.now, self.wall = 1000.0, 1_800_000_000.0
@@ -81,7 +81,7 @@ def test_what_comes_from_a_producer_is_heard_of_all_its_streams_and_of_no_other_
     receiver.states.heard(OTHER, PRODUCER)
     assert receiver.called() == Standing(Phase.QUIET, 40)
     assert receiver.called(StreamId("run-1", "site-2", "a.log")).phase is Phase.SILENT
-    receiver.states.heard(STREAM, NEWER)  # a call that another has taken the stream from still has something to say
+    receiver.states.heard(STREAM, NEWER)  # the old call of a stream that another producer has taken still sends
     assert receiver.states.of(STREAM).heard == 0
 
 
@@ -112,7 +112,7 @@ def test_a_receipt_is_the_end_whatever_else_is_known(receiver: Receiver) -> None
 
 
 def test_what_is_held_is_paused_through_all_its_attempts(receiver: Receiver) -> None:
-    receiver.states.held(STREAM, PRODUCER, "too many streams")  # before it was ever open
+    receiver.states.held(STREAM, PRODUCER, "too many streams")  # before the stream was ever open
     assert receiver.called() == Standing(Phase.PAUSED, why="too many streams")
     for _ in range(20):
         receiver.states.opened(STREAM, PRODUCER)
@@ -145,7 +145,7 @@ def test_lag_is_what_the_source_has_more_than_is_stored(receiver: Receiver) -> N
     assert lag(receiver.info()) is None
     receiver.states.news(STREAM, PRODUCER, News(0, 1000))
     assert lag(receiver.info(committed=400)) == 600
-    assert lag(receiver.info(committed=1200)) == 0  # it grew since it was told
+    assert lag(receiver.info(committed=1200)) == 0  # the log has grown since its size was told
     assert lag(receiver.info(committed=400, sealed=True)) is None
 
 
@@ -158,7 +158,7 @@ def test_the_message_that_was_fastest_tells_the_clock_and_a_clock_that_was_set_s
     told(2.0, 0.1)
     told(2.0, 0.5)
     assert receiver.states.of(STREAM).skew == pytest.approx(1.9, abs=0.002)
-    receiver.states.news(STREAM, PRODUCER, News(0, 5))  # which does not say its clock
+    receiver.states.news(STREAM, PRODUCER, News(0, 5))  # these news have no clock
     for _ in range(8):
         told(-3.0, 0.0)
     assert receiver.states.of(STREAM).skew == pytest.approx(-3.0, abs=0.002)
@@ -209,7 +209,7 @@ def test_what_was_told_of_its_writers_is_forgotten_when_bytes_come(receiver: Rec
 def test_what_was_told_before_the_latest_byte_makes_no_log_hung(receiver: Receiver) -> None:
     receiver.states.opened(STREAM, PRODUCER)
     receiver.states.took(STREAM, 5)
-    receiver.states.news(STREAM, PRODUCER, News(0, 5, Activity(1, 0.0, 3600.0)))  # it was on its way with the byte
+    receiver.states.news(STREAM, PRODUCER, News(0, 5, Activity(1, 0.0, 3600.0)))  # sent before the byte arrived
     receiver.later(20)
     receiver.states.heard(STREAM, PRODUCER)
     assert receiver.called().phase is Phase.QUIET
@@ -282,7 +282,7 @@ def test_a_run_that_left_the_store_begins_anew(receiver: Receiver) -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_one_line_for_all_sites(states_of: list[list[State | None]], line: str) -> None:
-    """None: a log that is sealed."""
+    """None: a sealed log."""
     infos = [
         StreamInfo(StreamId("run-1", f"site-{site}", f"{log}.log"), 0, 0, 0, state is None, state=state)
         for site, logs in enumerate(states_of)

@@ -1,4 +1,4 @@
-"""Several processes that are one receiver: whose a site is, what is passed on of a caller, and lists put together."""
+"""Several processes that are one receiver: a site's worker, a caller's forwarded identity, and merged lists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.contexts import Bare
 PLACE = Place(1, 3, "/run/flarelog", "00ff00ff00ff00ff", 7, whole_runs=False)
 
 
-# --- whose a site is
+# --- the worker of a site
 
 
 def test_each_site_of_each_run_belongs_to_one_worker() -> None:
@@ -88,7 +88,7 @@ def test_a_producer_looks_for_its_worker_so_often(moves: int, again: bool) -> No
     assert PLACE.lets_move(moves) is again
 
 
-# --- who called
+# --- the caller
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_over_what_a_call_came_comes_through_as_well() -> None:
 
 
 class Context(Bare):
-    """gRPC's, of the connection between two workers."""
+    """The gRPC context of a connection between two workers."""
 
     def peer(self) -> str:
         return "unix:"
@@ -158,7 +158,7 @@ def test_lists_are_put_together_in_order_and_closed() -> None:
         await parts.aclose()
         return found
 
-    # The parts of one stream, whose names are the same, stay together.
+    # The parts of one stream have the same name and stay together.
     lists = ("a1", "a2", "d1"), (), ("b1", "c1", "c2", "e1")
     assert asyncio.run(all_of(*(of(*names) for names in lists))) == ["a1", "a2", "b1", "c1", "c2", "d1", "e1"]
     assert sorted(closed) == ["", "a1a2d1", "b1c1c2e1"]

@@ -1,4 +1,4 @@
-"""Which lines are shown, and how they are written; the case collection's views."""
+"""The choice of lines and their output; the case collection's views."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_what_parts_groups_is_no_line_of_json() -> None:
 
 
 def test_json_is_one_line_for_every_reader() -> None:
-    """Python's ``splitlines`` ends a line at ten characters, and ``\\n`` is one of them."""
+    """Python's ``splitlines`` ends a line at ten characters, of which ``\\n`` is only one."""
     parting = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
     found = written([Line(0, 9, f"é{parting}")], output="json")
     assert len(found.splitlines()) == 1
@@ -258,7 +258,7 @@ def test_colours(choice: str, environment: dict[str, str], terminal: bool, wante
     "case", [pytest.param(case, id=f"{case['id']}-{case['name']}") for case in CASES if case["kind"] == "view_limit"]
 )
 def test_a_view_is_limited_in_bytes(case: dict[str, Any]) -> None:
-    """Where stdout's lines come first, as in all of these, the one limit is that of both together."""
+    """All of these cases have stdout's lines first, so the one limit covers both streams."""
     given = case["input"]
     records = "".join(
         json.dumps({"log": given["line"], "stream": stream, "time": "2026-11-20T08:00:00Z"}) + "\n"

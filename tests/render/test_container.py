@@ -1,4 +1,4 @@
-"""Container formats taken off: the case collection's kinds that are a view's, and the samples that runtimes wrote."""
+"""Container formats are taken off: the case collection's view cases, and samples that runtimes wrote."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_line_is_parsed(case: dict[str, Any]) -> None:
     record = parse(line, case["input"]["format"])
     if "error" in expected:
         assert record is None
-        shown = line.decode().removesuffix("\n")  # it is shown as it is
+        shown = line.decode().removesuffix("\n")  # a line without the format is shown unchanged
         assert rendered(line, form=case["input"]["format"]) == ([(None, shown)] if line else [])
     elif case.get("strict", True):
         assert record is not None
@@ -96,7 +96,7 @@ def test_lines_are_split(case: dict[str, Any], size: int) -> None:
 
 @pytest.mark.parametrize("case", of_kind("encoding"))
 def test_other_encodings_are_read_as_utf8(case: dict[str, Any]) -> None:
-    """As ``flarelog view --encoding`` does; ``-o raw`` shows the bytes."""
+    """``flarelog view --encoding`` does so, too; ``-o raw`` shows the bytes."""
     given, data = case["input"], raw(case["input"]["data"])
     assert raw(case["expected"]["raw_bytes_shipped"]) == data
     if given["encoding"] == "bytes":
@@ -107,7 +107,7 @@ def test_other_encodings_are_read_as_utf8(case: dict[str, Any]) -> None:
     assert [text for _, text in rendered(data)] == case["expected"]["lines"]
 
 
-# --- what runtimes wrote
+# --- samples of runtimes
 
 
 def sample(name: str) -> bytes:
@@ -177,7 +177,7 @@ def test_lines_know_their_time_stream_and_bytes() -> None:
     first, second = renderer.feed(data) + renderer.close()
     assert (first.text, first.stream, first.offset, first.end) == ("b", "stdout", 39, 71)
     assert (second.text, second.stream, second.offset, second.end) == ("ac", "stderr", 0, len(data))
-    assert second.time == 1795141800_500000000  # of its first part
+    assert second.time == 1795141800_500000000  # the time of its first part
 
 
 def test_streams_of_more_lines_than_the_window_keep_their_order() -> None:
@@ -203,7 +203,7 @@ def test_a_record_of_docker_that_holds_a_very_long_line_is_a_record(rest: str, s
 
 
 def test_what_is_too_long_for_a_record_is_shown_as_it_is() -> None:
-    data = b"2026-11-20T08:00:00Z stdout F " + b"x" * (3 << 20)  # without a bound on it no byte of it would be seen
+    data = b"2026-11-20T08:00:00Z stdout F " + b"x" * (3 << 20)  # without a bound none of its bytes would be shown
     assert [text[:30] for _, text in rendered(data + b"\nnext\n", size=1 << 16)] == [data[:30].decode(), "next"]
 
 
@@ -263,7 +263,7 @@ def test_the_parts_of_a_long_line_are_joined_in_a_file_whose_lines_end_in_crlf(c
 
 
 def test_what_a_container_with_a_terminal_says_is_not_joined() -> None:
-    """Each of its lines ends in CRLF, so each record ends in CR; a bar comes in parts, and is drawn again and again."""
+    """A terminal ends each line in CRLF, so each record ends in CR; a bar comes in parts and is redrawn."""
     data = crlf(("F", "one"), ("F", "two"), ("P", " 10% of it"), ("P", " 20% of it"), ("F", " 30% of it"), ("F", "end"))
     renderer = Renderer("auto")
     shown = [line.text for line in renderer.feed(data) + renderer.close()]

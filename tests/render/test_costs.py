@@ -1,4 +1,4 @@
-"""No log, however hostile, costs more than its size allows: memory, output, and work that is counted and not timed."""
+"""No log, however hostile, costs more than its size allows, in memory, in output and in counted work."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from flarelog.render.screen import UNDRAWN, Screen
 from flarelog.render.sgr import plain
 from tests.often import often, tried
 
-PIECE = 64 << 10  # bytes that are fed at once
+PIECE = 64 << 10  # bytes a feed
 MEMORY = 16 << 20
-LINES = 160  # bytes of a line beside its text: that many lines are a caller's, who takes them piece by piece
+LINES = 160  # bytes of a Line beside its text: a feed's lines belong to its caller, and do not count
 OUTPUT = 64
 LONG_STYLE = b"\x1b[1;2;3;4:3;5;7;9;53;38:2:255:255:255;48:2:255:255:255;58:2:255:255:255m"
 
@@ -121,7 +121,7 @@ def test_what_costs_too_much_is_shown_as_it_is_below_a_note_and_then_drawn_again
 
 
 def test_a_log_makes_no_more_output_than_its_size_allows() -> None:
-    data = b"\x1b[1000Cx\n" * 500  # as it stands, 1001 characters for 9 bytes
+    data = b"\x1b[1000Cx\n" * 500  # unbounded, each 9 bytes would give 1001 characters
     found = texts(data)
     assert len(found) == 500
     assert sum(map(len, found)) <= SHOWN * len(data)
@@ -129,8 +129,8 @@ def test_a_log_makes_no_more_output_than_its_size_allows() -> None:
 
 
 def test_rows_that_a_cursor_has_left_are_final_when_they_hold_too_much() -> None:
-    """Two rows of more than half of what may be held each: the second begins a new page, the cursor's home is below."""
-    row = HELD // 4 + 1  # cells, and as many characters in them
+    """Each of the two rows has more than half of the limit: the second begins a new page, with the cursor's home."""
+    row = HELD // 4 + 1  # cells, each of one character
     found = texts(b"\n" * 9 + b"\x1b[H" + b"A" * row + b"\x1b[B\r" + b"B" * row + b"\x1b[B\r\x1b[HZ\n")
     assert "A" * row in found
     assert "Z" in found
@@ -190,7 +190,7 @@ def test_one_note_for_each_stretch(data: bytes) -> None:
 
 
 def workers(count: int, steps: int) -> bytes:
-    """What tqdm writes of a bar for each of *count* workers, below each other."""
+    """The output of tqdm with a bar for each of *count* workers, one below the other."""
     bar = b"\rrank%d:  45%%|#############               | %d/1000 [00:10<00:12, 44.41it/s]"
     return b"".join(
         b"\n" * rank + bar % (rank, step) + b"\x1b[A" * rank for step in range(steps) for rank in range(count)
@@ -212,5 +212,5 @@ def workers(count: int, steps: int) -> bytes:
     ],
 )
 def test_what_programs_write_is_drawn_to_its_end(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allowance, "BURST", BURST // 4)  # so that a log of a quarter uses up what it has in advance
+    monkeypatch.setattr(allowance, "BURST", BURST // 4)  # a log of a quarter of the size then uses up its advance
     assert not [text for text in texts(data) if "costs too much" in text]

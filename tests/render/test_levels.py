@@ -1,4 +1,4 @@
-"""Which level a line has."""
+"""The level of a line."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def test_a_console_with_colours_shows_levels_and_leaves_colours_of_a_log_as_they
 
 
 def test_a_line_behind_a_traceback_takes_no_time_for_what_stood_before_that() -> None:
-    """Blanks were taken off two million characters for each line, which took minutes."""
+    """The detector once stripped two million blanks again for each line, which took minutes."""
     levels = Levels()
     assert levels.of(" " * (2 << 20) + "Traceback (most recent call last):") is Level.ERROR
     assert {levels.of("x") for _ in range(20_000)} == {None}
@@ -421,14 +421,14 @@ PARTS = ("1", "2", "[INFO] ", "08:12:0", "3 ", "[1] ", "E0101 08:08:08 ", "INFO"
 
 
 def test_a_line_has_the_level_that_it_has_whatever_line_was_before_it() -> None:
-    """What is remembered of the line before is used for lines of the same shape alone."""
+    """The memory of the last line serves lines of the same shape alone."""
     rng = random.Random(7)
     for _ in range(3000):
         levels = Levels()
         begin = rng.choice(("1", "[1] ", "")) + "".join(rng.choices(PARTS, k=rng.randint(1, 4)))
         before, text = (f"{each}{rng.choice(PARTS)}" for each in (begin, begin.replace("1", "2")))
         if "Traceback" in before or text[:1] in (" ", "\t"):
-            continue  # what such a line is depends on the one before
+            continue  # the level of such a line depends on the one before
         levels.of("x")
         levels.of(before)
         assert levels.of(text) == Levels().of(text), (before, text)
@@ -439,7 +439,7 @@ def test_a_line_has_the_level_that_it_has_whatever_line_was_before_it() -> None:
 
 
 def cri(*said: tuple[str, str]) -> list[Line]:
-    """The lines of a container's log, each a stream and a text."""
+    """The lines of a container's log, from (stream, text) pairs."""
     records = "".join(f"2026-11-25T11:00:00.{n:09d}Z {stream} F {text}\n" for n, (stream, text) in enumerate(said))
     renderer = Renderer()
     return renderer.feed(records.encode()) + renderer.close()

@@ -1,4 +1,4 @@
-"""Logs in one order: by time, held for a bound, tracebacks whole."""
+"""Several logs in one order: by time, held back for a bound, tracebacks whole."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_files_are_merged_by_the_stamps_of_their_lines() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_blocks_are_the_lines_in_the_order_in_which_each_would_go_by_itself(seed: int) -> None:
-    """However the logs are cut into batches; times repeat, are missing, and come late."""
+    """The order does not depend on the batches; times repeat, are missing, and come late."""
     rng = random.Random(seed)
     logs = {
         name: [line(f"{name}{number}", rng.choice((None, number // 3, number // 3 - 2))) for number in range(60)]
@@ -76,7 +76,7 @@ def test_a_silent_log_stalls_nobody_and_a_late_line_comes_at_once() -> None:
 
 
 def test_a_clock_that_is_ahead_is_found_out() -> None:
-    """One hour ahead: without it every line of that log would come behind all others."""
+    """The clock is an hour ahead: uncorrected, every line of its log would come after all others."""
     merge: Merge[str] = Merge(2.0)
     for second in range(4):
         merge.add("ahead", [line(f"x{second}", 3600 + second)], NOON + second + 0.1)
@@ -210,14 +210,14 @@ def test_what_stands_before_a_traceback_is_the_writer_s(text: str, before: str |
 
 
 def test_a_traceback_behind_many_rules_is_found_in_a_time_that_grows_with_their_number() -> None:
-    """As a pattern, any text and any number of rules behind it, this took minutes."""
+    """A pattern for any text before any number of rules once took minutes here."""
     rules = "  | " * 250_000
     assert before_traceback(f"{rules}x{BEGINS}") == f"{rules}x"
     assert before_traceback(rules + BEGINS) == ""
 
 
 def test_a_line_behind_a_traceback_takes_no_time_for_what_stood_before_that() -> None:
-    """Blanks were taken off two million characters for each line, which took minutes."""
+    """The code once stripped two million blanks again for each line, which took minutes."""
     lines = [Line(0, 1, " " * (2 << 20) + BEGINS), *(Line(0, 1, "x") for _ in range(20_000))]
     blocks = Blocks()
     assert sum(len(block) for block in [*blocks.feed(lines), *blocks.settle()]) == len(lines)

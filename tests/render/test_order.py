@@ -1,5 +1,5 @@
-"""Nothing overtakes text: whatever mix of bars and text a program writes, judged by a model of the program that knows
-what it wrote when, and by an emulator (pyte).
+"""No bar overtakes text, whatever mix of the two a program writes. The judges are a model of the program, which records
+its writes in order, and an emulator (pyte).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Op = tuple[str, int, int]
 class Program:
     """Writes text, and draws bars below each other, each state with a number of its own.
 
-    ``written`` is what it did, in the order of time: ("text", number), and ("bar", number).
+    ``written`` lists its writes in the order of time: ("text", number), and ("bar", number).
     """
 
     def __init__(self, ops: Sequence[Op], bars: int, label: bytes) -> None:
@@ -49,7 +49,7 @@ class Program:
 
 
 class Tqdm(Program):
-    """As tqdm does: the cursor stands on the first bar, and the others are below it."""
+    """Writes as tqdm does: the cursor stands on the first bar, with the others below it."""
 
     def draw(self, which: int, more: int) -> None:
         self.data += b"\n" * which + b"\r" + self._state(which, more) + UP * which
@@ -73,7 +73,7 @@ class Tqdm(Program):
 
 
 class Rich(Program):
-    """As rich does: every frame wipes all bars out, from the bottom to the top, and text goes where the first was."""
+    """Writes as rich does: each frame wipes out all bars from the bottom up, and text takes the place of the first."""
 
     drawn = False
 
@@ -138,14 +138,14 @@ def test_no_bar_overtakes_text(program: Program, steps: bool) -> None:
     ordinary = [line for line in shown if not line.bar]
     assert [line.offset for line in ordinary] == sorted(line.offset for line in ordinary)
     rows = iter(on_a_terminal(program.data))
-    # Each is below the one before it. Rows of blanks at the end are no rows of the emulator's.
+    # The lines are in the terminal's order. The emulator drops blank rows at the end.
     assert all(text in rows for line in ordinary if (text := plain(line.text).rstrip()))
 
 
 @tried(50, 1000)
 @given(PROGRAMS, st.booleans(), st.lists(st.integers(0, 4000), max_size=12))
 def test_no_bar_overtakes_text_while_it_is_followed(program: Program, steps: bool, looks: list[int]) -> None:
-    """What is complete is given out now and then, as a reader does when nothing more comes for a while."""
+    """The screen gives out complete lines now and then, as a reader does in a pause of the log."""
     screen, shown = Screen(steps=steps), list[Line]()
     edges = sorted(min(look, len(program.data)) for look in looks)
     for begin, end in pairwise([0, *edges, len(program.data)]):
@@ -158,7 +158,7 @@ def test_no_bar_overtakes_text_while_it_is_followed(program: Program, steps: boo
 def test_nor_the_text_of_the_other_stream_of_a_container(
     program: Program, looks: list[int], data: st.DataObject
 ) -> None:
-    """Bars go to stderr and text to stdout, a record each time that something is flushed."""
+    """Bars go to stderr and text to stdout, one record a flush."""
     pieces, numbers = [], iter(range(10**6))
     edges = sorted(min(look, len(program.data)) for look in looks)
     text = 0
@@ -174,7 +174,7 @@ def test_nor_the_text_of_the_other_stream_of_a_container(
     out = [line for line in shown if line.stream == "stdout"]
     assert [int(line.text.split()[1]) for line in out] == list(range(text + 1))
     for at, line in enumerate(shown):
-        if line.bar:  # what was written to stdout before it is there
+        if line.bar:  # all lines of stdout that were written before the bar are out
             assert all(other.end > line.end for other in shown[at:] if other.stream == "stdout")
 
 
@@ -192,7 +192,7 @@ def test_the_ordinary_lines_are_those_that_there_are_without_steps(data: bytes) 
     for line in whole:
         if line == ordinary:
             ordinary = next(rest, None)
-        else:  # its last state was a step
+        else:  # the line's last state was given out as a step
             assert not plain(line.text).strip() or line.offset in last
     assert ordinary is None
 
@@ -218,7 +218,7 @@ def test_bars_of_several_workers_are_all_open(kind: type[Program]) -> None:
 
 BEGUN = b"r0: 10%|# |\n\rr1: 10%|# |\x1b[A\r"
 OVER = BEGUN + b"r0: 100%|##|\n\rr1: 100%|##|\n"
-NESTED = BEGUN + b"r0: 20%|# |\n\r           \r\x1b[A\r" + b"r0: 100%|##|\n"  # the inner one wipes itself out
+NESTED = BEGUN + b"r0: 20%|# |\n\r           \r\x1b[A\r" + b"r0: 100%|##|\n"  # the inner bar wipes itself out
 FRAMES = b"a  10%|#\nb  10%|#\n" + (UP + WIPE) * 2 + b"\ra  20%|#\nb  20%|#\n"
 
 
@@ -285,8 +285,8 @@ def test_a_bar_that_goes_on_all_the_same_is_shown_again_once() -> None:
 
 
 def epochs_of(way: str, bars: int, states: int, texts: int, label: bytes, above: bool) -> bytes:
-    """Three epochs of *texts* lines and as many *bars*, each drawn *states* times: with the cursor on the first one, as
-    tqdm draws them, on the last one or below them, as rich does. *above*: text comes above them too.
+    """Three epochs of *texts* lines and as many *bars*, each drawn *states* times. The cursor stands on the first bar,
+    as in tqdm, or on the last one or below it, as in rich. *above*: text comes above the bars, too.
     """
     data = b""
     for epoch in range(3):
@@ -306,7 +306,7 @@ def epochs_of(way: str, bars: int, states: int, texts: int, label: bytes, above:
 
 
 def bars_together(texts: Sequence[str]) -> list[list[str]]:
-    """*texts*, those of bars between two others in one order: their steps come as they are drawn."""
+    """*texts*, with each run of bars sorted: the order of steps between two texts does not matter."""
     return [sorted(group) for _, group in groupby(texts, key=lambda text: "|" in text or text)]
 
 

@@ -1,4 +1,4 @@
-"""Ranks are known or waited for: the best word on a rank wins, and nothing is guessed."""
+"""Ranks are known or waited for: the most reliable source of a rank wins, and no rank is guessed."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def test_what_is_known_belongs_to_a_generation_from_its_beginning_on() -> None:
         generation(0, "f-1"), Attributes(50, 0, "rank:1"), Ended(100, 0, "rotated"),
         generation(100, "f-2"), Ended(110, 0, "rotated"),  # too short to be asked for: between two that agree
         generation(110, "f-3"), Attributes(120, 0, "rank:1"),
-        Attributes(200, 0, "rank:0"),  # the gang was restarted, and adds to the same file
-        generation(300, "f-1"), generation(310, "f-3"),  # a writer of the rotated file came late
+        Attributes(200, 0, "rank:0"),  # the restarted gang appends to the same file
+        generation(300, "f-1"), generation(310, "f-3"),  # a late writer of the rotated file
         Ended(400, 0, "truncated"), generation(400, "f-3"),
     )  # fmt: skip
     found = [(stretch.start, stretch.rank) for stretch in known(info("log.txt", *marks))]
@@ -171,7 +171,7 @@ UNKNOWN = "the ranks of these logs are not known: --rank-map tells them, as in -
          "no log has rank 9 or 8?: known are 0 to 1, 7"),
         (["rank-0.log"], [], ("0",), "", ""),
         (["rank-1.log"], ["x"], (), "first", "no log has rank 0: known are 1"),
-        (["rank-1.log"], ["x"], (), "last", ""),  # another may come
+        (["rank-1.log"], ["x"], (), "last", ""),  # another log may come
         (["log.txt"], ["x"], (), "", ""),
         ([f"rank-{n}.log" for n in range(1, 40, 2)], ["x"], ("0",), "",
          "no log has rank 0: known are 1, 3, 5, 7, 9, 11, 13, 15, ..."),

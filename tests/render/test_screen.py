@@ -1,4 +1,4 @@
-"""What a terminal would show of a log: judged by an emulator (pyte), by tables, and by any bytes in any pieces."""
+"""A log as a terminal would show it: judged by an emulator (pyte), by tables, and with any bytes in any pieces."""
 
 from __future__ import annotations
 
@@ -36,17 +36,19 @@ def texts(*pieces: bytes) -> list[str]:
 
 
 def on_a_terminal(data: bytes) -> list[str]:
-    """The rows of a terminal without an edge."""
-    text = data.decode(errors="replace").replace("\0", "")  # to which it does nothing
+    """The rows of a terminal of unlimited width."""
+    text = data.decode(errors="replace").replace("\0", "")  # a terminal ignores NUL
     widest = max(map(len, re.split("[\r\n]", text)), default=0)
     screen = pyte.Screen(2 * widest + 80, text.count("\n") + 5)
-    screen.set_mode(pyte.modes.LNM)  # a log's LF is a new line
+    screen.set_mode(pyte.modes.LNM)  # a log's LF begins a new line at column 0
     pyte.Stream(screen).feed(text)
     return tidied(screen.display)
 
 
 def tidied(rows: list[str]) -> list[str]:
-    """Without blanks at the end, which a terminal cannot tell, and the emoji selector, which pyte leaves out."""
+    """*rows* without trailing blanks, which a terminal cannot tell, and without the emoji selector,
+    which pyte drops.
+    """
     return "\n".join(row.replace("\ufe0f", "").expandtabs(8).rstrip() for row in rows).rstrip("\n").split("\n")
 
 
@@ -143,7 +145,7 @@ def test_no_log_drives_the_terminal(data: bytes, shown: str) -> None:
 
 
 SEEN = "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U0001343f"
-"""Format characters that have a shape: of Arabic, Syriac and Kaithi signs, and what arranges hieroglyphs."""
+"""Format characters with a shape: Arabic, Syriac and Kaithi signs, and the joiners of hieroglyphs."""
 JOINERS = "\u200c\u200d"
 
 
@@ -168,7 +170,7 @@ def test_a_string_without_an_end_goes_no_further_than_its_line() -> None:
     assert texts(b"a\x1b]0;no end\nb\x1bP\nc\n") == ["a", "b", "c"]
 
 
-# Marks of direction, annotations, and tags.
+# Direction marks, annotations, and tags.
 HIDDEN = (0x61C, 0x200E, 0x200F, 0xFFF9, 0xFFFA, 0xFFFB, 0xE0000, 0xE0001, 0xE0041, 0xE007F)
 
 
@@ -177,7 +179,7 @@ def test_no_control_character_comes_through_among_plain_lines() -> None:
         0x09,
         0x0A,
     }:
-        for before in (3, 1000):  # a few lines, and as many as are looked at otherwise
+        for before in (3, 1000):  # a few lines, and enough of them to be taken many at once
             for line in texts(b"plain\n" * before + f"a{chr(code)}b\n".encode() + b"plain\n"):
                 assert not NOT_SHOWN.search(line), hex(code)
 
@@ -220,7 +222,7 @@ def test_what_is_no_utf8_is_replaced_in_the_view_and_counted(
     assert ([line.text for line in lines], screen.replaced) == ([shown], replaced)
 
 
-# --- what becomes final when
+# --- when rows become final
 
 
 def test_a_line_is_final_when_the_cursor_can_no_longer_reach_it() -> None:
@@ -270,14 +272,14 @@ def test_an_endless_line_is_cut_with_a_mark_and_takes_bounded_memory() -> None:
 
 
 def test_a_row_of_more_columns_than_any_terminal_has_is_not_reached_again() -> None:
-    """Or sixty-four of them would be kept as cells."""
+    """Otherwise sixty-four such rows would be kept as cells."""
     data = b"a\n" + b"x" * 5000 + b"\nb\n\x1b[9A\rB\x1b[H\n"
     assert [len(text) for text in texts(data)] == [1, 5000, 1]
     assert texts(data)[2] == "B"
     assert texts(*(data[at : at + 1] for at in range(len(data)))) == texts(data)
 
 
-# --- bars where nothing can be drawn over
+# --- bars on outputs without cursor movement
 
 
 def bar(*percentages: int) -> bytes:
@@ -287,7 +289,7 @@ def bar(*percentages: int) -> bytes:
 def test_a_bar_is_a_line_every_ten_percent() -> None:
     found = rendered(b"start\n" + bar(*range(101)) + b"\nend\n", steps=True)
     assert [line.text[7:10].strip() for line in found[1:-1]] == ["1", "10", *map(str, range(20, 101, 10))]
-    assert [line.bar for line in found] == [False, *[True] * 10, False, False]  # 100 % is its end
+    assert [line.bar for line in found] == [False, *[True] * 10, False, False]  # 100 % is the bar's end
     assert (found[0].text, found[-1].text) == ("start", "end")
     assert [line.text for line in rendered(b"start\n" + bar(*range(101)) + b"\nend\n")] == [
         *("start", "train: 100%|##| step", "end"),
@@ -297,7 +299,7 @@ def test_a_bar_is_a_line_every_ten_percent() -> None:
 def test_a_bar_that_tells_no_percentage_is_a_line_every_thirty_seconds() -> None:
     screen = Screen(steps=True)
     shown = [(now, line.text) for now in range(100) for line in screen.feed(b"\r%dit [00:%d]" % (now, now), float(now))]
-    assert [now for now, _ in shown] == [32, 62, 92]  # from its second state on: then it is known to be a bar
+    assert [now for now, _ in shown] == [32, 62, 92]  # from its second state on, which makes it a bar
     assert [line.text for line in screen.close(100.0)] == ["99it [00:99]"]
 
 
@@ -311,7 +313,7 @@ def test_bars_below_each_other_do_not_repeat_each_other() -> None:
 
 
 def written_above(label: str, steps: int) -> bytes:
-    """What ``tqdm.write`` makes of a bar: a line in its place after each step, and the bar again below that."""
+    """The output of ``tqdm.write`` under a bar: after each step a line in the bar's place, and the bar below it."""
     states = [b"\r%s%3d%%|##| %d/%d" % (label.encode(), 100 * step // steps, step, steps) for step in range(steps + 1)]
     wiped = b"\r" + b" " * 40 + b"\r"
     return b"".join(states[at] + states[at + 1] + wiped + b"line %d\n" % at for at in range(steps)) + states[-1] + b"\n"
@@ -421,7 +423,7 @@ def test_states_of_a_bar_that_cost_too_much_do_so_at_the_same_place_however_many
     assert all_.close() == one.close()
 
 
-# --- what is marked
+# --- highlighted matches
 
 
 @pytest.mark.parametrize(
@@ -451,5 +453,5 @@ def test_highlights(text: str, patterns: list[str], shown: str) -> None:
 
 
 def test_many_matches_take_a_time_that_grows_with_their_number() -> None:
-    """For each match the rest of the line was copied, which took minutes."""
+    """The code once copied the rest of the line for each match, which took minutes."""
     assert len(highlighted("xy" * 200_000, [re.compile("x")])) == 200_000 * len("\x1b[0;1;7mx\x1b[0my")

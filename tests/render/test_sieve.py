@@ -1,4 +1,4 @@
-"""What is left out before it is decoded: never a line that the pattern matches on the screen, nor one around it."""
+"""The sieve drops lines before decoding: never one that the pattern matches on the screen, nor its context."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Pieces = list[tuple[int, bytes]]
 
 
 def sieved(made: Sieve, data: bytes, sizes: Sequence[int], start: int = 0) -> Pieces:
-    """What is kept of *data* when it comes in pieces of *sizes*, again and again."""
+    """The parts of *data* that the sieve keeps when *data* comes in pieces of *sizes*, repeated."""
     sieving, out, at, number = Sieving(made, start), [], start, 0
     while at < len(data):
         size = sizes[number % len(sizes)]
@@ -34,7 +34,7 @@ def sieved(made: Sieve, data: bytes, sizes: Sequence[int], start: int = 0) -> Pi
 
 
 def shown(pieces: Pieces, choice: Choice) -> list[tuple[int, str] | None]:
-    """The lines of *pieces* that *choice* wants, with their offsets; None where some are left out."""
+    """The lines of *pieces* that *choice* wants, with their offsets; None marks a gap."""
     screen, chooser = Screen(), Chooser(choice)
     lines: list[Line | None] = []
     for offset, data in pieces:
@@ -48,8 +48,8 @@ def shown(pieces: Pieces, choice: Choice) -> list[tuple[int, str] | None]:
 
 
 def matching(data: bytes, pattern: str, before: int = 0, after: int = 0, sizes: Sequence[int] = (1 << 17,)) -> None:
-    """Assert that through the sieve the same is shown as without. Of a log that moves the cursor to other rows from
-    the first time on that it does so.
+    """Assert that the sieve changes nothing of the shown lines. A log that moves the cursor to other rows gets such a
+    move at its beginning, from which on the sieve keeps all.
     """
     data = b"\x1b[A\n" + data if _MOVES.search(data) else data
     choice = Choice((re.compile(pattern),), before=before, after=after)
@@ -125,14 +125,16 @@ def test_a_long_line_is_kept_and_nobody_waits_for_its_end() -> None:
 
 
 def test_from_the_middle_of_a_stream_the_first_lines_are_kept() -> None:
-    """Somebody may have read before them a line whose context they are."""
+    """They may be the context of a matching line that was read before them."""
     data = b"".join(b"%d\n" % n for n in range(1000))
     made = Sieve((b"error",), False, 0, 3)
     assert sieved(made, data, [100], start=10)[0][1].startswith(data[10:50])
 
 
 def test_few_lines_of_a_log_are_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The receiver's loop has other things to do: where there are too many the rest of a piece is kept unseen."""
+    """Looking takes time on the receiver's loop: after too many candidates the rest of a piece is kept
+    without a look.
+    """
     looked, really = [], Sieving._may_match
 
     def counted(sieving: Sieving, line: bytes) -> bool:
@@ -164,7 +166,7 @@ def test_many_matches_are_kept_without_a_look_at_each() -> None:
     ],
 )
 def test_nothing_that_a_peer_asks_for_or_sends_takes_long(data: bytes) -> None:
-    """It is the receiver's loop in which it happens."""
+    """The sieve runs on the receiver's loop."""
     sieving, began = Sieving(Sieve((b"xx", b"yx"), True, 10_000, 10_000)), time.thread_time()
     sieving.feed(0, data[: 128 << 10])
     assert time.thread_time() - began < 0.5

@@ -1,4 +1,4 @@
-"""Stamps without a zone, against what zoneinfo makes of the moment that they were written at."""
+"""Stamps without a zone, compared with zoneinfo's times of the moments at which they were written."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from flarelog.render.times import SECOND, stamp
 from flarelog.render.zones import Spoken, Stamps, offsets, spoken, zone_of
 from tests.often import often
 
-CHANGES = [  # a little before a clock in that zone is changed
+CHANGES = [  # moments shortly before a clock change in that zone
     ("Europe/Berlin", datetime(2026, 10, 25, 0, 50, tzinfo=UTC)),
     ("Europe/Berlin", datetime(2026, 3, 29, 0, 50, tzinfo=UTC)),
     ("America/New_York", datetime(2026, 11, 1, 5, 50, tzinfo=UTC)),
-    ("Australia/Lord_Howe", datetime(2026, 4, 4, 14, 50, tzinfo=UTC)),  # by half an hour
+    ("Australia/Lord_Howe", datetime(2026, 4, 4, 14, 50, tzinfo=UTC)),  # a change by half an hour
     ("Asia/Kolkata", datetime(2026, 6, 1, 0, 0, tzinfo=UTC)),
 ]
 RULES = {"Europe/Berlin": "CET-1CEST;M3.5.0;M10.5.0/3", "America/New_York": "EST5EDT;M3.2.0;M11.1.0"}
@@ -63,7 +63,7 @@ def test_a_stamp_means_one_of_the_two_moments_at_which_the_clock_showed_it(momen
     ("marks", "at", "hours"),
     [
         ([], 50, 0),
-        ([Attributes(40, 0, "zone:+02:00")], 10, 2),  # the first holds for what is before it
+        ([Attributes(40, 0, "zone:+02:00")], 10, 2),  # the first attribute holds for the bytes before it
         ([Attributes(0, 0, "zone:+02:00"), Attributes(40, 0, "rank:1,zone:-05:00")], 39, 2),
         ([Attributes(0, 0, "zone:+02:00"), Attributes(40, 0, "rank:1,zone:-05:00")], 40, -5),
         ([Attributes(0, 0, "zone:+02:00"), Generation(40, 0, "a", 0, "1")], 50, 2),
@@ -79,7 +79,7 @@ def test_a_zone_holds_from_its_mark_on(marks: list[Mark], at: int, hours: int) -
 
 @st.composite
 def local_logs(draw: st.DrawFn) -> list[str]:
-    """Lines around the end of daylight saving, now and then out of order, without a time, or in UTC."""
+    """Lines around the end of daylight saving, sometimes out of order, without a time, or in UTC."""
     zone, moment, lines = ZoneInfo("Europe/Berlin"), datetime(2026, 10, 24, 23, 30, tzinfo=UTC), list[str]()
     for _ in range(draw(st.integers(1, 30))):
         moment += timedelta(minutes=draw(st.sampled_from([0, 1, 7, 7, 30, 80, -4])))
@@ -88,7 +88,7 @@ def local_logs(draw: st.DrawFn) -> list[str]:
 
 
 def looked_back(stamps: Stamps, data: bytes, offset: int, since: Spoken = (0, None)) -> tuple[Spoken, list[int]]:
-    """What ``spoken`` finds out, and from where on it has looked each time."""
+    """The result of ``spoken``, and the offsets from which it looked."""
     looking, begins = spoken(stamps, offset, since), list[int]()
     begin, end = next(looking)
     while True:
@@ -132,7 +132,7 @@ def test_it_looks_back_to_a_time_that_no_clock_shows_twice() -> None:
     assert stamps.in_doubt(0, data) is False
     assert stamps.in_doubt(0, b"step 1\n") is None
     assert stamps.in_doubt(0, b"2026-10-25T00:50:00Z\n2026-10-25 02:10:00\n") is False
-    assert stamps.in_doubt(0, b"2026-10-25 02:50:00\r2026-10-25 03:10:00\r\n") is False  # a bar's last state
+    assert stamps.in_doubt(0, b"2026-10-25 02:50:00\r2026-10-25 03:10:00\r\n") is False  # the last state of a bar
 
 
 def info(committed: int, grown: datetime | None, *marks: Mark, begun: datetime | None = None) -> StreamInfo:
@@ -146,12 +146,12 @@ def info(committed: int, grown: datetime | None, *marks: Mark, begun: datetime |
         (None, 0, 2027),
         (info(90, None), 0, 2027),
         (info(90, datetime(2026, 11, 25, tzinfo=UTC)), 0, 2026),
-        (info(90, datetime(2026, 11, 25, tzinfo=UTC)), 90, 2027),  # it came later
-        (info(90, datetime(2026, 10, 24, tzinfo=UTC)), 0, 2026),  # zones, and clocks that are ahead
+        (info(90, datetime(2026, 11, 25, tzinfo=UTC)), 90, 2027),  # these bytes came later
+        (info(90, datetime(2026, 10, 24, tzinfo=UTC)), 0, 2026),  # zones and fast clocks are tolerated
         (info(90, datetime(2026, 10, 1, tzinfo=UTC)), 0, 2025),
         (info(90, datetime(2027, 11, 1, tzinfo=UTC), Generation(50, 0, "a", 0, "1", at=1_793_000_000_000)), 49, 2026),
         (info(90, datetime(2027, 11, 1, tzinfo=UTC), Generation(50, 0, "a", 0, "1", at=1_793_000_000_000)), 50, 2027),
-        # What comes later cannot have come before, whatever a clock that was set said.
+        # Later bytes cannot have come earlier, whatever a clock that was set says.
         (info(90, datetime(2026, 11, 1, tzinfo=UTC), Generation(50, 0, "a", 0, "1", at=1_893_000_000_000)), 40, 2026),
     ],
 )
@@ -168,11 +168,11 @@ def test_a_time_without_a_year_is_of_the_year_in_which_it_came(
 @pytest.mark.parametrize(
     ("heard", "hour"),
     [
-        (datetime(2026, 10, 25, 1, 10, 1, tzinfo=UTC), 1),  # as it was written
-        (datetime(2026, 10, 25, 1, 9, 59, tzinfo=UTC), 1),  # by a clock that is a second ahead
-        (datetime(2026, 10, 25, 1, 4, tzinfo=UTC), 1),  # a file, before its first line
+        (datetime(2026, 10, 25, 1, 10, 1, tzinfo=UTC), 1),  # heard of as it was written
+        (datetime(2026, 10, 25, 1, 9, 59, tzinfo=UTC), 1),  # from a clock that is a second ahead
+        (datetime(2026, 10, 25, 1, 4, tzinfo=UTC), 1),  # a file that is created before its first line
         (datetime(2026, 10, 25, 0, 10, 1, tzinfo=UTC), 0),
-        (datetime(2026, 10, 25, 1, 20, tzinfo=UTC), 0),  # nobody knows
+        (datetime(2026, 10, 25, 1, 20, tzinfo=UTC), 0),  # ambiguous
         (datetime(2026, 10, 27, tzinfo=UTC), 0),
         (None, 0),
     ],
@@ -197,7 +197,7 @@ def test_what_is_no_zone_is_none(text: str) -> None:
     assert zone_of(text) is None
 
 
-# --- what need not be drawn
+# --- text that need not be drawn
 
 ZONED = st.sampled_from(["", "", "", "Z", "+09:00", " UTC", "-0330", " PM", " AM", " PST", " pm JST", " GMT+0200"])
 
@@ -240,7 +240,7 @@ def test_nothing_is_left_out_that_is_of_the_time_or_follows_it(log: bytes, minut
     assert all(log[at : at + len(data)] == data for at, data in kept)
     assert [at for at, _ in kept] == sorted({at for at, _ in kept})
     covered = [range(at, at + len(data)) for at, data in kept]
-    # The oracle: line by line, each with the time of the one before where it tells none.
+    # The oracle goes line by line; a line without a time has that of the one before.
     begin, time = 0, None
     for line in log.splitlines(keepends=True) if b"\r" not in log else log.split(b"\n"):
         end = begin + len(line) + (b"\r" in log)

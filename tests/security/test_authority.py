@@ -1,4 +1,4 @@
-"""The private CA: who accepts what it makes, what it refuses to make, and what is left when it is killed."""
+"""The private CA: peers accept its certificates, it refuses bad requests, and a kill leaves no half of a pair."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from flarelog.errors import FlarelogError, InvalidName, InvalidOption, NotAllowe
 from flarelog.security import authority, certificate, revocation
 from flarelog.security.authority import Issued, Role
 
-NOW = datetime.now(UTC).replace(microsecond=0)  # OpenSSL asks the machine's clock
+NOW = datetime.now(UTC).replace(microsecond=0)  # OpenSSL reads the machine's clock
 HOST = "logs.example.org"
 
 
 @pytest.fixture
 def ca(tmp_path: Path) -> Path:
-    """A CA with a certificate of each role."""
+    """A CA with a certificate for each role."""
     directory = tmp_path / "certs"
     authority.init(directory, now=NOW)
     authority.issue_server(directory, [HOST, "192.0.2.7", "[2001:db8::7]"], now=NOW)
@@ -44,7 +44,7 @@ def ca(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No power is cut here: the disk need not be waited for."""
+    """Replace fsync by nothing: no test cuts the power."""
     monkeypatch.setattr(os, "fsync", lambda fd: None)
 
 
@@ -52,15 +52,15 @@ def names(directory: Path) -> list[str]:
     return sorted(os.listdir(directory))
 
 
-# --- what is accepted, and by whom
+# --- which certificates are accepted, and by whom
 
 
 def handshake(ca: Path, server: Path, client: Path, *, host: str = HOST) -> str:
-    """Who the server saw, after a handshake in memory: mutual TLS as gRPC does it; raises ssl.SSLError."""
+    """The client name that the server saw in an in-memory handshake: mutual TLS as in gRPC. Raises ssl.SSLError."""
     near, far = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     far.verify_mode = ssl.CERT_REQUIRED
     for side, pair in ((near, client), (far, server)):
-        side.verify_flags |= ssl.VERIFY_X509_STRICT  # the default from Python 3.13 on
+        side.verify_flags |= ssl.VERIFY_X509_STRICT  # the default since Python 3.13
         side.load_cert_chain(pair, pair.with_suffix(".key"))
         side.load_verify_locations(ca / "ca.crt")
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -111,7 +111,7 @@ def test_another_ca_is_refused_by_both_ends(ca: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_certificate_is_refused_outside_its_time(tmp_path: Path, when: timedelta, says: str) -> None:
-    now = datetime.now(UTC)  # and not when this module was imported, which may be minutes ago
+    now = datetime.now(UTC)  # not the time of this module's import, which may be minutes ago
     authority.init(tmp_path / "ca", now=now - timedelta(days=31))
     authority.issue_server(tmp_path / "ca", [HOST], now=now)
     late = authority.issue(tmp_path / "ca", Role.SITE, "site-1", days=30, now=now + when)
@@ -128,7 +128,7 @@ def test_a_peer_whose_clock_is_minutes_behind_accepts_a_new_certificate(tmp_path
 
 @pytest.mark.parametrize("impostor", ["site-1", "anna"])
 def test_a_site_cannot_pose_as_the_receiver(ca: Path, impostor: str) -> None:
-    authority.issue(ca, Role.SITE, HOST, now=NOW)  # even one that is called as the receiver is
+    authority.issue(ca, Role.SITE, HOST, now=NOW)  # even a site with the receiver's host name
     for name in (impostor, HOST):
         with pytest.raises(ssl.SSLError, match=r"(unsuitable|unsupported) certificate purpose"):
             handshake(ca, ca / f"{name}.crt", ca / "site-1.crt")
@@ -175,7 +175,7 @@ def test_openssl_accepts_each_for_its_purpose_alone(ca: Path) -> None:
         assert (done.returncode == 0) is good, f"{name} as {purpose}: {done.stdout}{done.stderr}"
 
 
-# --- what stands in them
+# --- contents of certificates
 
 
 @pytest.mark.parametrize(
@@ -222,10 +222,10 @@ def test_a_host_that_is_given_twice_stands_there_once(tmp_path: Path) -> None:
     certificate = x509.load_pem_x509_certificate(one.certificate.read_bytes())
     san = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert list(san) == [x509.DNSName(long), x509.IPAddress(ipaddress.ip_address("::1"))]
-    assert one.name == "server"  # a CN has 64 characters at most
+    assert one.name == "server"  # a CN has at most 64 characters
 
 
-# --- what is refused
+# --- refusals
 
 BAD_NAMES = ["", ".", "..", ".hidden", "a/b", "../up", "a b", "a\n", "größe", "*", "x" * 65, "ca", "Server"]
 
@@ -271,7 +271,7 @@ def test_days_are_bounded(ca: Path, days: int) -> None:
 
 @pytest.mark.parametrize("lost", ["crt", "key", None])
 def test_nothing_is_overwritten(ca: Path, lost: str | None) -> None:
-    """Also where one half of a pair was taken elsewhere."""
+    """This holds even if one half of a pair is gone."""
     makers: dict[str, Callable[[], Issued]] = {
         "ca": lambda: authority.init(ca, now=NOW),
         "server": lambda: authority.issue_server(ca, [HOST], now=NOW),
@@ -369,14 +369,16 @@ def test_keys_are_their_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
 
 
 class Killed(BaseException):
-    """The process is gone: from here on it does nothing, its cleaning up neither."""
+    """The process is dead: from here on not even its cleanup runs."""
 
 
 CALLS = ("open", "fsync", "link", "unlink", "fchmod", "lstat")
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
-    """The *call*-th of the calls that touch the file system is not made, and none after it."""
+    """Let the process die at its *call*-th call that touches the file system: that call and all later ones raise
+    Killed.
+    """
     made = 0
 
     def dying(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -415,7 +417,7 @@ def test_wherever_it_is_killed_a_pair_is_whole_or_can_be_made(
                 killed = False
             except Killed:
                 pass
-        left = (directory / f"{what}.crt").exists()  # whoever sees the certificate may use the pair
+        left = (directory / f"{what}.crt").exists()  # a pair whose certificate is visible may be in use
         if left:
             ends.add("kept")
         else:
@@ -423,7 +425,7 @@ def test_wherever_it_is_killed_a_pair_is_whole_or_can_be_made(
             make(directory)
         with pytest.raises(NotAllowed, match="exists"):
             make(directory)
-        # A CA that was cut short before its first list has none until it revokes.
+        # A CA that is killed before its first list has none until its first revocation.
         assert {*names(directory), "ca.crl"} - {"ca.crl.new"} == {
             "ca.crl",
             "ca.crt",
@@ -458,7 +460,7 @@ def test_what_the_file_system_refuses_is_said_and_leaves_nothing(
     assert names(ca) == before
 
 
-# --- the list
+# --- the revocation list
 
 
 def test_the_list_tells_what_each_is_and_how_long_it_lasts(ca: Path, tmp_path: Path) -> None:
@@ -491,7 +493,7 @@ def test_the_list_needs_no_key(ca: Path) -> None:
     assert len(authority.issued(ca)[0]) == 4
 
 
-# --- the command
+# --- the command line
 
 
 def test_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Callers are told apart by the name that the policy goes by, and by their certificates."""
+"""Callers are told apart by the name that the policy uses, and by their certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom a peer's certificate names, and who is believed: of real certificates, good ones and hostile ones."""
+"""The identity that a peer's certificate gives, and whether it is trusted: with real certificates, good and hostile."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ca(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 def presented(tls: Tls, *between: Authority) -> Presented:
-    """What gRPC tells of a peer with the certificate of *tls*, and the chain behind it."""
+    """The gRPC view of a peer with the certificate of *tls* and the chain *between*."""
     chain = b"".join(one.certificate.public_bytes(serialization.Encoding.PEM) for one in between)
     return Presented(Path(tls.cert).read_bytes(), chain)
 
@@ -41,7 +41,7 @@ def named(ca: Authority, common: str, *sans: Named, units: Sequence[str] = ()) -
     return presented(ca.issue("who", common=common, named=sans, units=units)).identity()
 
 
-# --- whom it names
+# --- the identity
 
 
 def test_a_certificate_says_its_names_each_as_the_kind_that_it_is(ca: Authority) -> None:
@@ -68,7 +68,7 @@ def test_without_a_certificate_it_is_nobody() -> None:
     assert identity({"transport_security_type": [b"ssl"], "x509_subject": [b"CN=site-1"]}) is NOBODY
 
 
-# The common name and the SANs of certificates, and the site that each is; None: it pushes as no site at all.
+# The common name and the SANs of certificates, and the site of each; None: the certificate pushes as no site.
 SITES = [
     pytest.param("site-1", (), "site-1", id="the-common-name-of-one-without-san"),
     pytest.param("other", [("dns", b"site-1")], "site-1", id="the-dns-name-before-the-common-name"),
@@ -147,7 +147,7 @@ def test_nobody_is_a_site_that_his_certificate_does_not_name(common: str, sans: 
 DER = ssl.PEM_cert_to_DER_cert(pem_of("site-1", [("dns", b"site-1"), ("email", b"a@b")], ["site"]).decode())
 
 
-@example([(12, b"8")])  # the version
+@example([(12, b"8")])  # the byte of the version
 @given(st.lists(st.tuples(st.integers(0, 300), st.binary(max_size=3)), max_size=4))
 def test_a_certificate_with_any_bytes_changed_is_an_identity_or_a_refusal(changes: list[tuple[int, bytes]]) -> None:
     der = DER
@@ -160,7 +160,7 @@ def test_a_certificate_with_any_bytes_changed_is_an_identity_or_a_refusal(change
     assert said.isprintable()
 
 
-# --- whether it is believed
+# --- the trust
 
 
 def test_who_the_ca_signed_is_believed_until_it_expires(ca: Authority) -> None:

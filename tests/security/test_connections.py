@@ -1,4 +1,4 @@
-"""Connections of a port: since when, and of whom."""
+"""The connections of a port: their age and their callers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_connection_is_as_old_as_its_first_call() -> None:
     assert first.since == 5.0
     assert those.get("ipv4:192.0.2.1:1") is first
     assert those.of(ONE) == ["ipv4:192.0.2.1:1"]
-    other = those.called("ipv4:192.0.2.1:1", TWO, 11.0)  # the port was taken again
+    other = those.called("ipv4:192.0.2.1:1", TWO, 11.0)  # the port was reused
     assert (other.since, those.of(ONE), those.shown()) == (11.0, [], [TWO])
 
 
@@ -61,6 +61,6 @@ def test_where_a_peer_is(peer: str, place: tuple[str, int] | None) -> None:
 
 
 def test_a_look_for_connections_leaves_no_descriptor_of_its_own_open() -> None:
-    before = os.listdir("/proc/self/fd")  # none of them a connection to this port, and most no socket at all
+    before = os.listdir("/proc/self/fd")  # a socket to another port, or no socket at all
     assert shut(1, lambda place: True) == 0
     assert os.listdir("/proc/self/fd") == before

@@ -1,4 +1,4 @@
-"""Who comes in at which port, what is said of it, and when a call that goes on has to end."""
+"""Access at each port, the reports of refusals, and the end of calls whose permission has gone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TLS = Tls("ca.crt", "me.crt", "me.key")
 
 
 class Call(Bare):
-    """A call's context, as gRPC gives it."""
+    """A gRPC call's context."""
 
     def __init__(self, *metadata: tuple[str, Any], name: str = "", port: int = 1) -> None:
         self.metadata, self.name, self.port = metadata, name, port
@@ -53,7 +53,7 @@ def tokens(tmp_path: Path) -> Tokens:
 
 @pytest.fixture(autouse=True)
 def at_once(mocker: MockerFixture) -> Any:
-    """Answers that wait do not; the seconds are in the mock's calls."""
+    """Answers without delays; the mock's calls have the seconds."""
     return mocker.patch.object(guards, "asyncio", wraps=asyncio, sleep=mocker.AsyncMock())
 
 
@@ -105,7 +105,7 @@ def test_nobody_gets_in_without_a_valid_token_and_only_the_owner_of_an_expired_o
     assert tokens.identify(expired, past) is not None
     for metadata in ((), (shows("flarelog_unknown"),), (shows(revoked),)):
         with pytest.raises(NotAuthenticated) as refused:
-            met(guard, Call(*metadata, name="boss"))  # his certificate is not looked at here
+            met(guard, Call(*metadata, name="boss"))  # the caller's certificate does not count at this port
         assert str(refused.value) == UNKNOWN
     with pytest.raises(NotAuthenticated, match=r"^token \w+ \(wall\) expired on \d{4}-.*Z: ask "):
         met(guard, Call(shows(expired)))
@@ -177,7 +177,7 @@ def test_tokens_that_are_made_and_revoked_while_the_receiver_runs_are_said(
     (first,) = [record.getMessage() for record in caplog.records[1:]]
     line = json.loads(first.removeprefix("token made "))
     assert (line["role"], line["runs"], line["by"][:4]) == ("operator", ["job-*"], "uid ")
-    tokens.path.chmod(0o666)  # nobody is let in, and nobody's token is gone
+    tokens.path.chmod(0o666)  # the broken file lets no caller in, but drops no token
     guard.look(0)
     tokens.path.chmod(0o600)
     beside.revoke(line["token"])
@@ -187,7 +187,7 @@ def test_tokens_that_are_made_and_revoked_while_the_receiver_runs_are_said(
     assert secret not in caplog.text
 
 
-# --- calls that go on
+# --- calls in progress
 
 
 def shown(tokens: Tokens) -> Identity:
@@ -197,7 +197,7 @@ def shown(tokens: Tokens) -> Identity:
 
 
 def reading(guard: Guard, identity: Identity, change: Any) -> list[bytes]:
-    """What is read of a stream that grows for ever; *change* happens after the second piece."""
+    """Read an endless stream; return its pieces. *change* happens after the second piece."""
 
     async def pieces(start: int) -> AsyncGenerator[tuple[int, bytes], None]:
         for at in range(start, start + 2):
@@ -248,7 +248,7 @@ def test_a_long_read_goes_on_byte_for_byte_while_it_may(tokens: Tokens, mocker: 
     guard, identity = Guard(Policy(), tokens), shown(tokens)
 
     async def pieces(start: int) -> AsyncGenerator[tuple[int, bytes], None]:
-        """Two pieces each time, and then a silence."""
+        """Two pieces a read, followed by silence."""
         for at in range(start, min(start + 2, 6)):
             yield at, b"%d" % at
         if start < 6:

@@ -1,4 +1,4 @@
-"""Some editors begin a file with a byte order mark: it is no part of what the file says."""
+"""Some editors begin a file with a byte order mark, which is no part of its content."""
 
 from __future__ import annotations
 

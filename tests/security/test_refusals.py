@@ -1,4 +1,4 @@
-"""How long an answer to a stranger waits, how often a refusal is said, and which connections came to nothing."""
+"""The delay of answers to strangers, the rate of reported refusals, and failed connections."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_however_many_kinds_there_are_the_lines_are_bounded() -> None:
 
 
 def told(arrivals: Arrivals, connections: int, begin: int, seconds: int) -> list[int]:
-    """What is told in *seconds* looks from second *begin* on."""
+    """The reports of *seconds* looks, one a second from *begin* on."""
     return [more for n in range(begin, begin + seconds) if (more := arrivals.lost(connections, now=float(n)))]
 
 

@@ -1,4 +1,4 @@
-"""What is said of an end's own certificates when it starts."""
+"""Warnings of an end's own certificates at its start."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_certificate_that_cannot_be_used_is_refused_with_a_sentence(
 
 @pytest.mark.parametrize("name", ["ca", "cert", "key"])
 def test_a_file_may_begin_with_a_byte_order_mark(ca: Authority, name: str) -> None:
-    """OpenSSL reads such a file, and gRPC does not."""
+    """OpenSSL reads a file with such a mark, but gRPC does not."""
     files = ca.issue("me")
     path = Path(getattr(files, name))
     pem = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Tokens: what is stored of them, who they let in and until when, and what a file that cannot be believed does."""
+"""Tokens: their storage, whom they let in and until when, and the effect of an invalid file."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_token_that_is_not_there_cannot_be_revoked(tokens: Tokens) -> None:
         tokens.revoke("0000")
 
 
-# --- files that cannot be believed
+# --- invalid files
 
 ONE: dict[str, Any] = {
     "id": "00112233",

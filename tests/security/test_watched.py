@@ -1,4 +1,4 @@
-"""Files are read again when they have changed, and a reading that fails changes nothing."""
+"""Files are read again after a change, and a failed read changes nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flarelog.watched import Watched, stamp
 
 
 class Files:
-    """Two files of numbers, and how often they were read."""
+    """Two files of numbers, and a count of the reads."""
 
     def __init__(self, directory: Path) -> None:
         self.paths = directory / "a", directory / "b"

@@ -1,4 +1,4 @@
-"""What a sidecar tells of its machine and of what it cannot read."""
+"""A sidecar's reports of its machine and of files that it cannot read."""
 
 from __future__ import annotations
 

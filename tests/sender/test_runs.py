@@ -1,4 +1,4 @@
-"""Which of many runs are sent, and when one is over."""
+"""Which of many runs are sent, and when a run is over."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WALL, IDLE = 1_800_000_000.0, 60.0
 
 
 def held(size: int, age: float = 0.0) -> Contents:
-    """Of one file that changed *age* seconds before WALL."""
+    """The contents of one file that changed *age* seconds before WALL."""
     return Contents(1, size, int((WALL - age) * 1e9))
 
 
@@ -136,4 +136,4 @@ def test_a_run_that_a_newer_process_has_taken_does_not_hold_up_the_end() -> None
     runs.finish()
     assert runs.look({"a": held(6)}, 2.0, WALL + 2) == Steps()
     assert runs.left == 0
-    runs.free("gone", 3.0, free=True)  # its directory went away while it was asked about
+    runs.free("gone", 3.0, free=True)  # the directory was removed during the question

@@ -1,4 +1,4 @@
-"""What a sidecar's end says of it."""
+"""The sentences at a sidecar's end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sidecar tells that has no log: over a link that is none."""
+"""The messages of a sidecar without a log, over a fake link."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ NONE, ONE, NO_ROOT = ((), True), ((WHY,), True), ((), False)
 
 @dataclass
 class Receiver:
-    """A link, the call over it, the stream in that, and what the receiver was told."""
+    """A link, the call over it, the call's stream, and the Opens that the receiver got."""
 
     minor: int = MINOR
     gone: int = 0  # calls that end without an answer
-    answers: list[Code] = field(default_factory=list)  # before OK
+    answers: list[Code] = field(default_factory=list)  # the answers before OK
     asked: int = 0
     told: list[Open] = field(default_factory=list)
     producer_id: bytes = b"a-producer"

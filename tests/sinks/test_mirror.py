@@ -1,4 +1,4 @@
-"""A copy of a stream where other programs look for it."""
+"""A copy of a stream in the place where other programs look for it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def copied(path: Path, data: bytes) -> None:
 
 
 def play(tmp_path: Path, act: Act) -> Path:
-    """*act* with a stream that is followed while its run's directory is there: the path of the copy."""
+    """Run *act* with a stream that is followed while its run's directory exists; return the path of the copy."""
     (tmp_path / "jobs" / STREAM.run).mkdir(parents=True)
 
     async def run() -> None:
@@ -65,7 +65,7 @@ def test_what_is_committed_is_in_the_copy_at_once_and_after_the_seal(tmp_path: P
     async def act(mirror: Feed, appender: Appender, path: Path) -> None:
         await append(appender, b"one\n")
         await copied(path, b"one\n")
-        await append(appender, b"two\n" * 50_000)  # more than is written in the loop
+        await append(appender, b"two\n" * 50_000)  # more than the mirror writes on the loop
         await copied(path, b"one\n" + b"two\n" * 50_000)
         await seal(mirror, appender)
 

@@ -1,4 +1,4 @@
-"""The sinks: the contract over each, and over one that a stranger could write."""
+"""The contract over each sink, and over a sink of another program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.contracts.sink import CONTRACT, Destination, Fact
 
 
 class Directory:
-    """Where a mirror writes."""
+    """The place where a mirror writes."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -42,7 +42,7 @@ class Directory:
 
 
 class Kept:
-    """Another machine's memory."""
+    """The memory of another machine."""
 
     def __init__(self, root: Path) -> None:
         self.logs: dict[StreamId, bytes] = {}

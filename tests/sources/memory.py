@@ -1,6 +1,6 @@
-"""A second kind of source, without a file: logs that lie in this program's memory.
+"""A second kind of source, without files: logs in this program's memory.
 
-``Origin`` is what outlives a process that sends: the incarnations of a log, and who writes them.
+``Origin`` outlives the sending process: the incarnations of a log, and its writer.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from flarelog.sources.consent import Consent
 class Incarnation:
     identity: str
     data: bytearray = field(default_factory=bytearray)
-    lost: int = 0  # so many of its first bytes cannot be read any more
+    lost: int = 0  # the first bytes that cannot be read any more
 
 
 @dataclass
 class Origin:
-    """What was written to one log."""
+    """The written bytes of one log."""
 
     log: str
     incarnations: list[Incarnation] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Origin:
 
 
 class MemorySource:
-    """The log of *origin*. ``_segments``: from (offset of the stream) on, bytes come from (incarnation, its offset)."""
+    """The log of *origin*. ``_segments``: (offset in the stream, incarnation, offset in it) of each run of bytes."""
 
     urgent, at_rest, withheld, activity = False, True, "", None
 
@@ -76,7 +76,7 @@ class MemorySource:
         return data or None
 
     def _go_on(self) -> None:
-        """To the next incarnation, if there is one and the present one is read to its end."""
+        """Begin the next incarnation, if there is one and the present one is read to its end."""
         if self._unread() or not self.has_more:
             return
         if len(self._begun) > self._ended:
@@ -93,7 +93,7 @@ class MemorySource:
         return list(dict.fromkeys(one.identity for _, one, _ in self._segments))
 
     def _lose(self, offset: int, marks: int, at: int, length: int) -> Mark:
-        """A gap instead of *length* bytes of the segment numbered *at*; what came behind it is read anew."""
+        """Put a gap in place of *length* bytes of the segment numbered *at*; later segments are read anew."""
         _, one, _ = self._segments[at]
         source = one.lost
         del self.marks[marks:], self._segments[at + 1 :]
@@ -128,7 +128,7 @@ class MemorySource:
     def takes_exits(self, takes: bool) -> None: ...
 
     def _unread(self) -> int:
-        """Of the present incarnation."""
+        """Unread bytes of the present incarnation."""
         if len(self._begun) == self._ended:
             return 0
         begin, one, start = self._segments[-1]
@@ -144,10 +144,10 @@ class MemorySource:
 
 @dataclass
 class Place:
-    """The logs that are in memory, by their names; also what is wanted of them: all."""
+    """Logs in memory, by name, which are all wanted."""
 
     origins: dict[str, Origin] = field(default_factory=dict)
-    finished: bool = False  # whether nobody will write any more
+    finished: bool = False  # whether writing has ended
     sites: tuple[Consent, ...] = ()
     directory: str = ""
     part: tuple[str, ...] = ()
@@ -211,7 +211,7 @@ class MemoryFinder:
             source.drain(now)
         return found
 
-    def exited(self, how: Exit) -> None: ...  # these logs are no process's
+    def exited(self, how: Exit) -> None: ...  # these logs belong to no process
 
     def unmatched(self, *, empty: bool = False) -> str:
         return "" if self._place.origins or not empty else "there is no log"

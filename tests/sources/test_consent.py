@@ -1,4 +1,4 @@
-"""What a site lets go: its file, and that whoever starts a sidecar can only make less of it."""
+"""A site's consent: its file, and options of a sidecar, which can only narrow it."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_segment_of_a_spool_is_what_its_log_is(
         else SourceOptions(str(tmp_path), sites=(Consent(include=include, exclude=exclude),))
     )
     assert {name for name in names if asked.matches(name)} == let_go
-    (tmp_path / ".out.log.spool").unlink()  # now it has a date in its name, and is a log of its own
+    (tmp_path / ".out.log.spool").unlink()  # without its spool it is a log with a date in its name
     assert asked.matches("out.log.00000001") == (not include and "*.00000001" not in exclude)
 
 
@@ -156,7 +156,7 @@ def test_what_is_masked_is_what_anybody_wants_to_be() -> None:
         SourceOptions("root", redact=("nothing",))
 
 
-# --- whatever happens to the files, and whatever a receiver says
+# --- renames, and claims of a receiver
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def site(make_site: Callable[..., Site]) -> Site:
 
 
 def rename(site: Site, old: str, new: str) -> None:
-    """Rename, as a watch reports it."""
+    """Rename the file, and report it as a watch would."""
     (site.root / new).parent.mkdir(exist_ok=True)
     site.rename(old, new)
     root = str(site.root)
@@ -230,7 +230,7 @@ def test_a_receiver_that_says_which_file_was_a_log_cannot_make_the_site_send_ano
 
 
 def test_a_name_that_the_site_does_not_let_go_is_not_that_of_a_rotation_because_a_receiver_says_so() -> None:
-    """But a file of which this sidecar itself knows that it was the log goes on as such."""
+    """A file that this sidecar itself knew as the log does go on as such."""
     options = SourceOptions("root", sites=(Consent(include=("public.log",)),))
     for path in ("public.log.bak", "public.log.1", "public-old.log"):
         assert not options.continues(path, "public.log", met=False)
@@ -257,11 +257,11 @@ def test_a_generation_that_came_between_is_not_taken_from_what_is_left_out(make_
 
 
 def test_a_copy_is_left_out_as_before(make_site: Callable[..., Site]) -> None:
-    """Consent alone is no redaction: compressed files are judged by what they hold."""
+    """Consent alone is no redaction: compressed files are judged by their content."""
     site = make_site(sites=(Consent(),), include=("*",))
     site.append("a.log", b"one\n")
     site.append("b.gz", gzip.compress(b"two\n"))
-    os.utime(site.root / "b.gz", (1, 1))  # nobody writes to it any more
+    os.utime(site.root / "b.gz", (1, 1))  # an old time: no writer is at work
     site.settle()
     assert sorted(site.stored) == ["a.log", "b.gz"]
 

@@ -1,4 +1,4 @@
-"""The contract of sources, over files."""
+"""The contract of sources over files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOG = "rank-0/log.txt"
 
 
 class Files:
-    """A log that is a file, rotated by a rename."""
+    """A log in a file that a rename rotates."""
 
     def __init__(self, root: Path) -> None:
         self.site = Site(root)

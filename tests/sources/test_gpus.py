@@ -1,4 +1,4 @@
-"""What is told of GPUs, and whose they are; ``integration/test_gpus.py`` asks for them as a sidecar does."""
+"""Reports on GPUs and their processes; ``integration/test_gpus.py`` asks as a sidecar does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from flarelog.sources.gpus import Gpu, Gpus, figures, read
 
-ME, OTHER, NOBODY = os.getpid(), os.getppid(), 2**22 + 1  # the last is more than any pid
+ME, OTHER, NOBODY = os.getpid(), os.getppid(), 2**22 + 1  # NOBODY is above any pid
 BUSY = Gpu(90, 70, 80, frozenset())
 
 

@@ -1,4 +1,4 @@
-"""How a machine fares is read from files that are laid out as the kernel's are, of both versions of cgroups."""
+"""A machine's health from files with the kernel's layout, for both versions of cgroups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GIB = 1 << 30
 
 
 class Machine:
-    """A directory that is laid out as the root of a machine."""
+    """A directory with the layout of a machine's root."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

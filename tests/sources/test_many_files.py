@@ -1,4 +1,4 @@
-"""Very many files cost what their number says: work, counted and not timed."""
+"""The work for very many files grows with their number; it is counted, not timed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Sites = Callable[..., Site]
 
 
 class Opened:
-    """Counts what is opened."""
+    """Counts the opened files."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -48,7 +48,7 @@ def test_a_compressed_copy_is_opened_once(make_site: Sites, monkeypatch: pytest.
     site.settle()
     assert list(site.stored) == ["log.txt"]
     assert opened.count == 0
-    os.utime(site.root / "log.txt.gz", (1, 1))  # it may be another by now
+    os.utime(site.root / "log.txt.gz", (1, 1))  # the copy may be another file now
     site.look()
     assert opened.count == 1
 

@@ -1,4 +1,4 @@
-"""The contracts of sources and finders, over logs in memory: what must hold of one kind is not made for files alone."""
+"""The contracts of sources and finders over logs in memory, so that they are not made for files alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Memory:
 
 
 class Memories:
-    """Logs in memory."""
+    """The logs of a place in memory."""
 
     def __init__(self) -> None:
         self._place = Place()

@@ -1,4 +1,4 @@
-"""In which zone a process is, as TZ and the system's files say."""
+"""The zone of a process, from TZ and the system's files."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ BERLIN = next(path for root in TZPATH if (path := Path(root) / "Europe/Berlin").
         (str(BERLIN), 3600, "Europe/Berlin"),
         ("CET-1CEST,M3.5.0,M10.5.0/3", 3600, "CET-1CEST;M3.5.0;M10.5.0/3"),
         ("", 0, "UTC"),
-        ("Mars/Olympus", 0, "+00:00"),  # the C library knows it neither
-        ("Europe/Berlin", 0, "+00:00"),  # nor where it has no such file
+        ("Mars/Olympus", 0, "+00:00"),  # the C library does not know it either
+        ("Europe/Berlin", 0, "+00:00"),  # the system has no such file
         ("Europe/Berlin", -12600, "-03:30"),
     ],
 )
@@ -42,7 +42,7 @@ def test_a_copy_tells_its_name_where_that_stands_beside_it_and_else_its_rule(tmp
     assert told_by(None, WINTER, 3600, str(copy), str(name)) == "CET-1CEST;M3.5.0;M10.5.0/3"
     name.write_text("Europe/Berlin\n")
     assert told_by(None, WINTER, 3600, str(copy), str(name)) == "Europe/Berlin"
-    name.write_text("Asia/Tokyo\n")  # it was not kept
+    name.write_text("Asia/Tokyo\n")  # a stale name: the copy is of another zone
     assert told_by(None, WINTER, 3600, str(copy), str(name)) == "CET-1CEST;M3.5.0;M10.5.0/3"
 
 

@@ -39,7 +39,7 @@ def test_a_store_is_one_before_its_first_run_and_as_a_copy(tmp_path: Path) -> No
     asyncio.run(opened(tmp_path / "new", stores=False))
     assert there(tmp_path / "new") == tmp_path / "new"
     asyncio.run(opened(tmp_path / "old", stores=True))
-    shutil.copytree(tmp_path / "old" / STREAM.run, tmp_path / "copy" / STREAM.run)  # without the lock
+    shutil.copytree(tmp_path / "old" / STREAM.run, tmp_path / "copy" / STREAM.run)  # the copy has no lock file
     there(tmp_path / "copy")
 
 

@@ -1,4 +1,4 @@
-"""The worst of several minutes: much use, little room, and nothing that nobody saw."""
+"""The worst of several minutes: most use and least room, where unknown values do not count."""
 
 from __future__ import annotations
 

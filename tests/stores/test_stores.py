@@ -1,4 +1,4 @@
-"""The stores: the contract over each, and what the local one does with its files."""
+"""The stores: the contract over each, and the files of the local one."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def reopened(root: Path) -> tuple[int, int, tuple[object, ...], Holder, bool]:
-    """What the next receiver finds; the bytes of the file are those that it vouches for, and it can go on."""
+    """The next receiver's view of the stream; asserts that it matches the file's bytes and can be continued."""
 
     async def go() -> tuple[int, int, tuple[object, ...], Holder, bool]:
         async with LocalStore(root) as store:
@@ -194,7 +194,7 @@ def test_what_a_power_cut_took_is_not_shown_before_a_producer_comes_back(
     root: Path, left: bytes | None, committed: int
 ) -> None:
     raw = (root / JOURNAL).read_bytes()
-    (root / JOURNAL).write_bytes(b"".join(raw.splitlines(keepends=True)[:-1]))  # it was not sealed
+    (root / JOURNAL).write_bytes(b"".join(raw.splitlines(keepends=True)[:-1]))  # remove the seal's line
     if left is None:
         (root / LOG).unlink()
     else:
@@ -242,7 +242,7 @@ FOREIGN = journals.stream_line(StreamId("run-1", "site-1", "other.txt")) + journ
     ],
 )
 def test_an_unusable_journal_is_set_aside_with_the_bytes_and_neither_is_destroyed(root: Path, journal: bytes) -> None:
-    for number in (1, 2):  # also when it happens again
+    for number in (1, 2):  # a second time, too
         (root / LOG).write_bytes(DATA)
         (root / JOURNAL).write_bytes(journal)
         assert reopened(root)[:3] == (0, 0, ())
@@ -353,7 +353,7 @@ def test_compaction_keeps_everything(tmp_path: Path, durability: Durability, mon
 
 
 def test_of_a_store_without_times_the_file_tells_when_it_grew(root: Path) -> None:
-    """As older versions wrote it; nothing else of it is lost or guessed."""
+    """Older versions wrote no times; no other fact is lost or guessed."""
     lines = [record for record in records((root / JOURNAL).read_bytes()) if record is not None]
     raw = b"".join(line_of({key: value for key, value in line.items() if key != "at"}) for line in lines)
     (root / JOURNAL).write_bytes(raw)
@@ -391,7 +391,7 @@ def test_a_journal_that_stays_long_is_not_rewritten_at_every_commit(
     async def go() -> None:
         async with LocalStore(tmp_path / "store", "memory") as store:
             appender = await store.appender(STREAM, A)
-            for n in range(400):  # marks cannot be compacted away
+            for n in range(400):  # marks survive compaction
                 await appender.mark(Ended(0, 0, f"rotation {n}"))
                 await appender.sync()
 
@@ -435,7 +435,7 @@ def test_a_disk_that_fills_up_during_a_compaction_costs_nothing(
     run(go())
 
 
-# --- a store thatcannot listen on
+# --- the lock, and refusals
 
 
 def test_a_second_receiver_is_refused_with_a_sentence(tmp_path: Path) -> None:
@@ -473,7 +473,7 @@ def test_a_store_is_closed_though_one_of_its_streams_cannot_be(
             bad, good = [await store.appender(StreamId("run-1", "site-1", log), A) for log in ("bad", "good")]
             monkeypatch.setattr(bad, "sync", lambda: 1 / 0)
             await good.append(0, DATA)
-        async with LocalStore(tmp_path / "store") as again:  # the lock is free
+        async with LocalStore(tmp_path / "store") as again:  # the lock is free again
             assert await again.last_offset(good.stream) == len(DATA)
 
     run(go())
@@ -525,7 +525,7 @@ def test_a_log_and_a_log_below_it_cannot_both_be_kept(tmp_path: Path, first: str
             assert await store.last_offset(other) is None
             assert [info.stream async for info in store.list()] == [one]
             assert await read(store, stream=one) == DATA
-            assert store.open_streams("run-1") == [one], refused  # which keeps all that opening it had
+            assert store.open_streams("run-1") == [one], refused  # its traceback holds the open's objects
 
     run(go())
 
@@ -561,7 +561,7 @@ def test_what_could_not_be_committed_is_never_acknowledged(
                     await appender.append(len(DATA), b"lost")
                     await appender.mark(Gap(len(DATA) + 4, 0, 1, "lost"))
                     await appender.sync()
-                with pytest.raises(error):  # and not Fenced: the producer may try again
+                with pytest.raises(error):  # the error is not Fenced, so the producer may retry
                     await appender.append(len(DATA), b"lost")
                 assert (appender.committed, appender.marks) == (len(DATA), ())
                 assert await store.last_offset(STREAM) == len(DATA)
@@ -578,7 +578,7 @@ def test_what_could_not_be_committed_is_never_acknowledged(
 def test_after_a_sync_that_failed_the_page_cache_is_not_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel may have dropped the bytes that it could not write, and a second fdatasync then succeeds."""
+    """The kernel may drop bytes that it could not write, and the next fdatasync then succeeds."""
 
     async def go() -> None:
         async with LocalStore(tmp_path / "store") as store:
@@ -588,7 +588,7 @@ def test_after_a_sync_that_failed_the_page_cache_is_not_believed(
                 patched.setattr(os, "fdatasync", failing(errno.EIO))
                 with pytest.raises(Unavailable):
                     await appender.sync()
-        assert (tmp_path / "store" / LOG).stat().st_size > len(DATA)  # what a reader of the file saw
+        assert (tmp_path / "store" / LOG).stat().st_size > len(DATA)  # a reader of the file sees the uncommitted bytes
         async with LocalStore(tmp_path / "store") as store:
             assert (await store.appender(STREAM, A)).committed == len(DATA)
 
@@ -610,7 +610,7 @@ def test_what_a_killed_receiver_left_in_the_page_cache_is_durable_before_it_is_v
 
 
 def recorded(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
-    """The names of what the os function *name* is called with from now on."""
+    """The paths that the os function *name* is called with from now on."""
     calls: list[str] = []
     real = getattr(os, name)
 
@@ -722,7 +722,7 @@ def test_an_append_that_failed_half_way_is_made_good_by_the_next(
 def test_a_takeover_waits_for_what_a_thread_still_writes(
     tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Descriptors that a thread works with are not closed under its hands, whoever is cancelled meanwhile."""
+    """A cancelled caller closes no descriptor that a thread still uses."""
 
     async def go() -> None:
         async with LocalStore(tmp_path / "store") as store:
@@ -735,7 +735,7 @@ def test_a_takeover_waits_for_what_a_thread_still_writes(
             async def slow(write: Callable[[], None], sync: Callable[[], None]) -> None:
                 begun.set()
                 await finish.wait()
-                await real(write, sync)  # fails if the descriptors are gone
+                await real(write, sync)  # fails if the descriptors are closed
 
             monkeypatch.setattr(store, "commit", slow)
             if what != "seal":
@@ -841,7 +841,7 @@ def test_a_stream_that_would_take_the_last_descriptors_is_held(tmp_path: Path, m
     run(go())
 
 
-# --- what a hostile peer could make take long
+# --- a hostile peer cannot make work slow
 
 
 def test_of_many_marks_no_byte_is_committed_before_those_in_front_of_it(
@@ -862,7 +862,7 @@ def test_of_many_marks_no_byte_is_committed_before_those_in_front_of_it(
 
     asyncio.run(write())
     lines = LocalStore(tmp_path).layout.journal_path(STREAM).read_bytes().splitlines(keepends=True)
-    for end in range(len(lines) + 1):  # wherever a crash cuts it
+    for end in range(len(lines) + 1):  # any cut by a crash
         journal = journals.replay(b"".join(lines[:end]))
         assert journal.committed <= len(journal.marks)
     assert (journal.committed, len(journal.marks), journal.damaged) == (count, count, 0)
@@ -899,7 +899,7 @@ def test_a_list_reads_no_journal_again_that_is_as_it_was(tmp_path: Path, monkeyp
 def test_whoever_follows_another_process_s_store_reads_on_in_its_journals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the journal is rewritten on the way, and the log comes from another receiver in the end."""
+    """The reader keeps its place when the journal is compacted, and when another appender continues the log."""
     monkeypatch.setattr("flarelog.stores.local.appender.COMPACT_AFTER", 20)
     monkeypatch.setattr("flarelog.stores.local.followers._POLL", 0.001)
     replayed: list[int] = []
@@ -925,7 +925,7 @@ def test_whoever_follows_another_process_s_store_reads_on_in_its_journals(
                 if number == 100:
                     await appender.close()
                     appender = await store.appender(STREAM, A)
-                    replayed.clear()  # whoever opens it reads all of it
+                    replayed.clear()  # opening the stream replays the whole journal
                 await appender.append(len(written), b"%d" % number)
                 await appender.sync()
                 written += b"%d" % number
@@ -985,7 +985,7 @@ def test_the_state_of_a_run_that_is_moved_away_meanwhile_brings_nothing_back(
             await removing
             await ending
             assert not (tmp_path / "run-1").exists()
-            await store.set_run("run-1", RunState.RUNNING)  # who says so afterwards means a new one
+            await store.set_run("run-1", RunState.RUNNING)  # a later statement begins a new run
             assert await store.runs() == {"run-1": RunRecord(RunState.RUNNING)}
 
     run(go())

@@ -1,4 +1,4 @@
-"""Which clock is ahead, by what a receiver measures or the two times of marks."""
+"""Which clock is ahead, from the receiver's measurements or from the two times of marks."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def info(*marks: Mark, skew: float | None = None) -> StreamInfo:
         (info(), 0.0),
         (info(skew=37.5), 37.5),
         (info(skew=-40.0), -40.0),
-        (info(skew=0.4), 0.0),  # it may be the time that messages took
+        (info(skew=0.4), 0.0),  # it may be the messages' latency
         (info(Generation(0, 0, "a", 0, "1", clock=140_000, at=100_000)), 40.0),
-        # The second was long on its way.
+        # The second mark was delayed on its way.
         (info(Generation(0, 0, "a", 0, "1", clock=100_000, at=140_000), Gap(5, 0, 1, "x", clock=0, at=9)), -40.0),
         (info(Generation(0, 0, "a", 0, "1", clock=99_000, at=99_100), Gap(5, 0, 1, "x", clock=1000, at=90_000)), 0.0),
         (info(Generation(0, 0, "a", 0, "1", clock=140_000, at=100_000), skew=3.0), 3.0),
@@ -101,8 +101,8 @@ def test_lines_are_put_in_the_order_of_the_receivers_clock() -> None:
         (Choice(), (), Arrived()),
         (Choice(since=2000 * SECOND), (2_000_000, 0, 2_000_000 - 1000 * LATE), Arrived(since=7)),
         (Choice(until=2000 * SECOND), (0, 2_000_000, 0), Arrived(until=8)),
-        (Choice(since=9000 * SECOND), (9_000_000, 0, 9_000_000 - 1000 * LATE), Arrived(since=7)),  # all came before it
-        (Choice(until=9000 * SECOND), (), Arrived()),  # it has not come yet: what comes is before it
+        (Choice(since=9000 * SECOND), (9_000_000, 0, 9_000_000 - 1000 * LATE), Arrived(since=7)),  # all came earlier
+        (Choice(until=9000 * SECOND), (), Arrived()),  # no upper bound: that time is in the future
         (
             Choice(since=2000 * SECOND, until=9000 * SECOND),
             (2_000_000, 9_000_000, 2_000_000 - 1000 * LATE),

@@ -1,4 +1,4 @@
-"""With which lines trouble begins."""
+"""The lines that begin trouble."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ def test_an_exception_s_name_begins_trouble(line: str, found: bool) -> None:
 
 
 def test_a_long_line_is_searched_in_a_time_that_grows_with_its_length() -> None:
-    """With a name of any length before ``Error`` this took minutes."""
+    """A pattern with a name of any length before ``Error`` once took minutes."""
     assert ERROR.search("x." * 1_000_000) is None

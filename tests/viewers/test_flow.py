@@ -1,4 +1,4 @@
-"""One stream on its way to a reader: its lines, the notes between them, its last lines, what is left out."""
+"""One stream on its way to a reader: its lines, the notes between them, its last lines, and omitted lines."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_the_end_says_whether_it_was_agreed_on() -> None:
     [
         ("rank-0.log", "2", []),
         ("rank-2.log", "2", ["one", "── gap: 7 bytes are lost: lost ──", "ended"]),
-        ("log.txt", "2", ["── gap: 7 bytes are lost: lost ──", "ended"]),  # it may concern any rank
+        ("log.txt", "2", ["── gap: 7 bytes are lost: lost ──", "ended"]),  # the gap may belong to any rank
     ],
 )
 def test_of_a_rank_that_is_not_wanted_no_notes_are_shown(log: str, wanted: str, shown: list[str]) -> None:
@@ -228,7 +228,7 @@ def test_bytes_as_they_are() -> None:
 
 
 def test_where_times_choose_nothing_is_left_out_early() -> None:
-    """A line that tells no time has that of the line before it."""
+    """A line without a time has that of the line before it."""
     include = (re.compile("error"),)
     assert View(Choice(include)).sieve is not None
     assert View(Choice(include, since=1)).sieve is None

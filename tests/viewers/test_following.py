@@ -1,4 +1,4 @@
-"""All streams of a run: which, in which order, and what a reader of the first error gets."""
+"""All streams of a run: which are shown, in which order, and the display of the first error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PLAIN = View(new=partial(Renderer, "plain"), notes=False)
 
 
 class Held:
-    """An origin that holds *logs*, by SITE/LOG, and gives them in pieces of *size*."""
+    """An origin with *logs*, by SITE/LOG, which it gives in pieces of *size*."""
 
     name = "here"
     live = True
@@ -108,7 +108,7 @@ class Held:
 
 
 class Shown:
-    """What was shown, as SITE: text."""
+    """The shown lines, as SITE: text."""
 
     terminal = False
 
@@ -153,7 +153,7 @@ def read(
     view = replace(view or View(new=partial(Renderer, "plain"), notes=False), merged=order == "time")
     reading = Reading(origin, selection, view, pytest.fail)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live, "Merge", partial(Merge, 600.0))  # seconds: a loaded machine makes no log late
+        patch.setattr(live, "Merge", partial(Merge, 600.0))  # seconds: even on a loaded machine no log comes late
         asyncio.run((Follow if follow else Batch)(reading, shown, order).run())
     return shown.lines
 
@@ -236,7 +236,7 @@ def test_logs_come_one_after_the_other_or_in_the_order_of_time() -> None:
 def test_a_line_without_a_time_has_that_of_the_line_before_it_even_where_that_is_not_shown(
     seed: int, choice: Choice, tail: int | None, follow: bool
 ) -> None:
-    """They are as sorted by hand before any is left out."""
+    """The order is that of a sort by hand before any line is left out."""
     rng = random.Random(seed)
     logs: dict[str, bytes] = {}
     wanted: list[tuple[int, str, int, str]] = []
@@ -401,7 +401,7 @@ def test_a_place_behind_the_end_of_a_log_is_not_found() -> None:
         if len(selected) == 1:
             with pytest.raises(NotFound, match=r"^a/l ended at 4 bytes: byte 9 does not exist$"):
                 asyncio.run(reader.run())
-        else:  # the end of the other one is a place
+        else:  # the end of the other log is a valid place
             asyncio.run(reader.run())
     assert heard == ["a/l ended at 4 bytes: byte 9 does not exist"]
 
@@ -432,7 +432,7 @@ def test_the_last_lines_of_a_log_that_grows_are_looked_for_in_so_many_bytes_and_
     monkeypatch.setattr(reads, "TAIL_MORE", 0)
 
     def starts(data: bytes, tail: int) -> list[int]:
-        """From where on *data* was read: first for its last lines, and then to be shown."""
+        """The offsets from which *data* was read: first for its last lines, then for the display."""
         origin = Held({"a/l": data}, 7)
         reading = Reading(origin, Selection(RUN, tail=tail), PLAIN, pytest.fail)
         (info,) = asyncio.run(reading.listed())
@@ -442,11 +442,11 @@ def test_the_last_lines_of_a_log_that_grows_are_looked_for_in_so_many_bytes_and_
 
     one = b"x" * 5000
     assert starts(one, 3) == [4990, 4960, 4840, 4360, 4200, 4200]
-    lines = b"x" * 5000 + b"".join(b"\n%03d" % n for n in range(300))  # the first ones lie further back
+    lines = b"x" * 5000 + b"".join(b"\n%03d" % n for n in range(300))  # the first lines lie further back
     assert starts(lines, 300)[-2:] == [5400, 5401]
     assert starts(b"x" * 500, 3)[-1] == 0
     origin = Held({"a/l": one}, 7)
-    assert read(origin, Selection(RUN, tail=3), PLAIN) == [f"a: {one.decode()}"]  # what has ended is read whole
+    assert read(origin, Selection(RUN, tail=3), PLAIN) == [f"a: {one.decode()}"]  # an ended log is read whole
 
 
 def test_of_a_store_the_state_of_the_sites_is_what_comes_of_them() -> None:
@@ -506,7 +506,7 @@ def test_what_takes_several_rows_of_a_terminal_that_became_narrower_is_taken_awa
 
 
 class Many(Held):
-    """A hundred logs, which all grow once they were read; *tells*: half of them, if it is asked which."""
+    """A hundred logs, which all grow after they were read. With *tells* the origin reports growth, for half of them."""
 
     def __init__(self, *, tells: bool) -> None:
         super().__init__({f"a/{number:03}": b"first\n" for number in range(100)}, sealed=False)
@@ -591,8 +591,8 @@ def test_of_many_logs_those_that_grow_are_read_before_all_are_looked_at_again(
 
 
 class Restarted(Held):
-    """A log that three gangs write one after the other, 1000 bytes each. What each look lists is one step behind what a
-    read brings, and whose a gang is comes one step behind its bytes.
+    """A log that three gangs write in turn, 1000 bytes each. Each list is one step behind the reads, and a gang's rank
+    comes one step after its bytes.
     """
 
     DATA = b"aaaa\n" * 200 + b"bbbb\n" * 200 + b"cccc\n" * 200
@@ -600,7 +600,7 @@ class Restarted(Held):
     def __init__(self, ranks: tuple[int, int, int]) -> None:
         super().__init__({"s/l": self.DATA})
         self._marks: list[Mark] = []
-        self._steps = [1]  # how many marks each look lists
+        self._steps = [1]  # the number of marks in each list
         for number, rank in enumerate(ranks):
             at = 1000 * number
             self._marks += [Ended(at, 0, "rotated")] if number else []
@@ -609,7 +609,7 @@ class Restarted(Held):
             self._steps.append(len(self._marks))
         self._steps += self._steps[-1:]
         self._looks = -1
-        self.read_at: list[int] = []  # after which look
+        self.read_at: list[int] = []  # the number of lists before each read
 
     def _committed(self, marks: int) -> int:
         return next((mark.offset for mark in self._marks[marks:] if isinstance(mark, Ended)), len(self.DATA))
@@ -683,7 +683,7 @@ def test_who_waits_for_ranks_is_told_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 class Cut(Held):
-    """One whose reads end at first, after a piece of each, with *error*."""
+    """An origin whose first reads fail with *error* after a piece each."""
 
     def __init__(self, logs: dict[str, bytes], error: FlarelogError) -> None:
         super().__init__(logs, size=30)
@@ -719,7 +719,7 @@ def test_what_is_said_of_a_connection_that_is_followed_by_another(error: Flarelo
 
 
 async def _sealed(root: Path) -> None:
-    """Three sites' logs of a run that has ended."""
+    """Store the logs of three sites in a run that has ended."""
     async with LocalStore(root, "memory") as store:
         await store.set_run(RUN, RunState.RUNNING)
         for site in "abc":
@@ -731,7 +731,7 @@ async def _sealed(root: Path) -> None:
 
 
 async def _damaged(root: Path, missing: bool) -> None:
-    """The same; that of b can no longer be read."""
+    """Store the same, but make the log of b unreadable."""
     await _sealed(root)
     path = root / RUN / "b" / "log.txt"
     if missing:
@@ -774,7 +774,7 @@ def test_a_log_that_cannot_be_read_keeps_no_other_from_being_shown(
 
 
 class Late(Held):
-    """One whose log ends too early at the first read: over NFS a file may seem to, which was opened some time ago."""
+    """An origin whose log ends too early at the first read, as an open file's size over NFS may be stale."""
 
     async def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
@@ -854,8 +854,8 @@ def test_a_command_says_of_which_logs_nothing_was_ever_stored(
 
 
 class Removed(Held):
-    """Logs of sites that are removed, one after the other, while somebody reads: *removed*, of which *sealed* had ended
-    before. A read of one tells so with *error*. The last site is given one line more when they are gone.
+    """The logs of sites *removed* go one after the other during the reads; those of *sealed* had ended before. A read
+    of a removed log raises NotFound(*error*). The last site gets one more line afterwards.
     """
 
     def __init__(self, removed: str, sealed: str = "", error: str = "the store has no stream") -> None:
@@ -944,7 +944,7 @@ def test_who_follows_ends_when_all_logs_were_removed(sealed: str, monkeypatch: p
 
 
 def test_a_log_that_was_removed_may_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "LOOK_EVERY", 0.2)  # of which one is made when a log is removed
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.2)  # a removed log also triggers a look
     heard: list[str] = []
     origin, shown = Removed("a"), Shown()
     origin.begin_anew = True
@@ -987,7 +987,7 @@ def test_a_log_that_is_removed_before_its_turn_keeps_no_other_from_being_shown(o
         (["--rank", "0"], 3, "flarelog: the ranks of these logs are not known: --rank-map tells them"),
         (["--rank", "0", "--rank-map", "a/**=0"], 0, ""),
         (["--rank", "9", "--rank-map", "[a-b]/**=0", "--rank-map", "c/**=1"], 3, "no log has rank 9: known are 0 to 1"),
-        (["--ranks", "first"], 0, "flarelog: the ranks of these logs are not known"),  # errors are shown
+        (["--ranks", "first"], 0, "flarelog: the ranks of these logs are not known"),  # errors have no rank
         (["--ranks", "first", "-i", "nothing"], 0, ""),
     ],
 )
@@ -1019,7 +1019,7 @@ def test_what_cannot_match_is_not_asked_for() -> None:
 
 
 def test_what_a_container_runtime_wrote_is_looked_at_whole() -> None:
-    """A text may be parted over two of its records."""
+    """A container's text may be split over two records."""
     record = "2026-11-20T08:00:00Z stdout {} {}\n"
     data = (record.format("F", "x") * 100 + record.format("P", "an er") + record.format("F", "ror")).encode()
     view = View(Choice((re.compile("error"),)), notes=False)
@@ -1063,7 +1063,7 @@ def test_a_store_tells_which_of_its_logs_have_grown(tmp_path: Path) -> None:
                 (names[1], 13)
             ]
             assert await origin.grown(RUN, (), 1.0) == []
-            with open(tmp_path / str(names[2]), "ab") as file:  # the journal does not say so yet
+            with open(tmp_path / str(names[2]), "ab") as file:  # the journal has no line for these bytes yet
                 file.write(b"third\n")
             assert await origin.grown(RUN, (), 1.0) == []
 
@@ -1157,7 +1157,7 @@ def test_a_label_names_run_site_and_log() -> None:
     assert label(StreamId(RUN, "a", "l")).fields == {"run": RUN, "site": "a", "log": "l"}
 
 
-# --- one bad log among others
+# --- one hostile log among others
 
 BAD = b"x\x1b[2Ky\n" * 45_000
 
@@ -1172,7 +1172,7 @@ def test_a_log_that_costs_too_much_comes_behind_the_others(monkeypatch: pytest.M
     assert all(line.startswith("a: ") for line in lines[:later])
     assert lines[one : one + 2] == ["b: one", "b: two"]
     assert "c: three" in lines[one:]
-    assert lines[-2].startswith("a: ")  # and to its end
+    assert lines[-2].startswith("a: ")  # a is shown up to its end
     assert sum("ended at" in line for line in lines) == 3
 
 
@@ -1201,7 +1201,7 @@ def test_a_stream_has_a_budget_a_second_and_what_is_over_it_comes_later() -> Non
 
 @pytest.mark.parametrize("workers", [1, 3, 20])
 def test_a_bar_of_several_rows_is_drawn_with_all_of_them(workers: int) -> None:
-    """As three workers of one program show theirs: each moves to its own row and back."""
+    """Three workers of one program draw so: each moves to its own row and back."""
     data = b"start\n"
     for percent in (0, 10, 20):
         for worker in range(workers):
@@ -1218,7 +1218,7 @@ def test_a_bar_of_several_rows_is_drawn_with_all_of_them(workers: int) -> None:
 
 
 def test_a_traceback_behind_which_nothing_comes_is_an_error_as_well() -> None:
-    """A program that crashes writes nothing more."""
+    """A program that crashes writes nothing afterwards."""
     display = FirstError((ERROR,), 1, 1, stamp)
     lines = [Line(0, 0, text) for text in ("step 1", *TRACE.decode().splitlines())]
     display.show([(StreamId(RUN, "a", "l"), lines)])
@@ -1239,7 +1239,7 @@ def test_a_command_that_ended_badly_is_enough_whatever_its_log_tells() -> None:
 
 @pytest.mark.parametrize("order", ["arrival", "time"])
 def test_a_receiver_is_asked_for_several_logs_at_a_time(order: Order) -> None:
-    """Each answer takes as long as the way there and back."""
+    """Each answer takes a round trip."""
     under_way, begun, closed = asyncio.Event(), list[StreamId](), list[StreamId]()
 
     class Far(Held):

@@ -1,4 +1,4 @@
-"""How machines fare, as people read it: figures with their limits, and a sentence before something runs out."""
+"""The health of machines as people read it: figures with their limits, and a warning before a resource runs out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lanes of a run: what came when, what a site was meanwhile, and what happened; bounded, and the same each time."""
+"""Lanes of a run: bytes over time, states of a site, and events; bounded and deterministic."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_what_a_site_was(moments: list[Moment], expected: list[tuple[float, floa
 
 
 def test_growth_that_is_known_at_few_points_makes_no_log_quiet() -> None:
-    """A journal that was compacted tells of each of 128 stretches of time the first and the last growth alone."""
+    """A compacted journal keeps only the first and the last growth of each of 128 stretches of time."""
     points = [*range(0, 10_000, 78)]
     pairs = [second for point in points for second in (point, point + 77)]
     moments = [begun(0), *(grown(second, number + 1) for number, second in enumerate(pairs)), sealed(10_000)]

@@ -1,4 +1,4 @@
-"""The last lines of a log are the last lines of the whole log: of every sample, cut anywhere, for every number."""
+"""The last lines of a log equal those of the whole log: for every sample, every cut and every number."""
 
 from __future__ import annotations
 

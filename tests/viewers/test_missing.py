@@ -1,4 +1,4 @@
-"""What is told where a reader finds nothing."""
+"""The message of a reader that finds nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.viewers.test_following import RUN, Held
 
 
 class Known(Held):
-    """An origin with the logs of one run, that knows others."""
+    """An origin with the logs of one run, which also knows the names of other runs."""
 
     def __init__(self, logs: str, *runs: str, announced: bool = False, asked: bool = True) -> None:
         super().__init__(dict.fromkeys(logs.split(), b""))

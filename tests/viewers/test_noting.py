@@ -1,4 +1,4 @@
-"""Trouble is said below the line that tells it, once, and a traceback at a log's end when nothing follows it."""
+"""A finding is shown once, below its line; a traceback at a log's end counts once nothing follows it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ TRACEBACK = (
 
 
 class Log:
-    """Lines of one stream, one behind the other."""
+    """Consecutive lines of one stream."""
 
     def __init__(self, noting: Noting, stream: StreamId = KYOTO) -> None:
         self.noting, self.stream, self.end = noting, stream, 0
 
     def says(self, *texts: str) -> list[str]:
-        """What is shown of them; notes as ``-- signature``."""
+        """The shown items of *texts*; notes as ``-- signature``."""
         items: list[Item] = []
         for text in texts:
             items.append(Line(self.end, self.end + len(text) + 1, text))

@@ -1,4 +1,4 @@
-"""What stands before the lines of several logs."""
+"""The prefixes of several logs' lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's report: its verdict, its size, the same bytes each time, and no element that a text of others has made."""
+"""A run's report: its verdict, its size, equal bytes in each run, and no element from a peer's text."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ATTACKS = (
 )  # fmt: skip
 hostile = st.one_of(st.sampled_from(ATTACKS), st.text(max_size=60), st.text("<>\"'&/=! \n-x`|", max_size=40)).filter(
     str.strip
-)  # where nothing is said there is no place for it
+)  # empty texts have no place in a report
 
 
 def lane(site: str, **more: Any) -> Lane:
@@ -210,7 +210,7 @@ def test_a_site_stands_as_its_receiver_says(
 
 
 class Structure(HTMLParser):
-    """The elements and attributes of a page, and the text in it."""
+    """The elements and attributes of a page, and its text."""
 
     def __init__(self, made: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -239,7 +239,7 @@ class Structure(HTMLParser):
 
 
 def spoilt(said: str) -> Report:
-    """A report in which every text of others is *said*."""
+    """A report in which every text of a peer is *said*."""
     one = SiteFacts(
         "kyoto", 2, 1, 10, 5, 2, 1, 9, 4, (0, 1), 2.5, said, said, said, (Ending(said, False, said),), Stands.PAUSED,
         BEGIN, said,
@@ -296,7 +296,7 @@ def test_what_is_hostile_is_legible_and_can_be_read_back() -> None:
 
 
 def busy(site: str, chance: random.Random, states: int = 40) -> tuple[SiteFacts, Lane]:
-    """A site of which very much is to be told."""
+    """A site with very many facts."""
     stretches = [
         Stretch(BEGIN + n * 80_000, BEGIN + n * 80_000 + 30_000, "paused", "the disk of the receiver is full " * 3)
         for n in range(states)
@@ -340,7 +340,7 @@ def test_the_bytes_of_a_lane_are_drawn_to_its_end_however_many_steps_they_have(b
     steps = re.findall(r"([hv])(-?\d+)", path)
     assert "".join(f"{way}{by}" for way, by in steps) == path
     assert sum(int(by) for way, by in steps if way == "h") == buckets
-    assert sum(int(by) for way, by in steps if way == "v") == 0  # it ends where it began: at the bottom
+    assert sum(int(by) for way, by in steps if way == "v") == 0  # the path ends at the bottom, where it began
 
 
 def test_the_axis_has_round_times_within_the_run() -> None:
@@ -382,7 +382,7 @@ def test_the_last_line_is_the_last_that_says_something_and_a_bar_beside_it_is_to
     assert last_of(b"", 0) == ("", "")
 
 
-# --- of a store
+# --- the report of a store
 
 
 async def filled(root: Path) -> None:
@@ -545,7 +545,7 @@ def test_an_error_of_which_no_cause_is_known_is_shown_as_such(tmp_path: Path) ->
 def test_the_first_line_like_an_error_is_looked_for_where_it_may_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lengths: dict[str, int], found: str | None, again: set[str]
 ) -> None:
-    """Below 0: the last of so many lines is an error of which no cause is known."""
+    """A negative length: the last line is an error without a known cause."""
     looked: list[set[str]] = []
 
     class Counted(FirstError):

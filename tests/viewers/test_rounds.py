@@ -1,4 +1,4 @@
-"""What a server's log tells of rounds, as NVFlare and Flower write it."""
+"""Rounds in a server's log, as NVFlare and Flower write them."""
 
 from __future__ import annotations
 

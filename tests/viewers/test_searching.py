@@ -1,4 +1,4 @@
-"""What is wrong in a run: of what its receiver keeps and of what it has not looked at, the same as a search of all."""
+"""The findings of a run: with a receiver's kept findings they equal those of a full search, however old they are."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def stamps(stream: StreamId) -> Stamps:
 
 
 async def filled(root: Path) -> None:
-    """Logs of four sites, with a finding or two each; a third of them tell no time."""
+    """Store logs of four sites with a finding or two each; a third of the logs have no times."""
     chosen = cases("case")[::29]
     async with LocalStore(root, "memory") as store:
         for number in range(LOGS):
@@ -58,7 +58,7 @@ async def filled(root: Path) -> None:
 
 
 class Told(StoreOrigin):
-    """A store whose receiver tells *of_logs*."""
+    """A store whose receiver has the findings *of_logs*; None: it keeps none."""
 
     def __init__(self, root: Path, of_logs: Mapping[StreamId, FoundIn] | None) -> None:
         super().__init__(root)
@@ -86,7 +86,7 @@ def found(
 
 
 def told(root: Path, change: Callable[[FoundIn, int], FoundIn | None]) -> Told:
-    """As a receiver would that had looked at each log as *change* says."""
+    """A store whose receiver has the findings of each log as *change* makes them."""
     origin = Told(root, None)
     reading = Reading(origin, Selection(RUN), View(notes=False, keep=kept(Table())), print, ordered=True)
 
@@ -207,7 +207,7 @@ def test_what_is_kept_is_not_asked_for_where_times_are_read_in_another_way(tmp_p
 
 
 async def killed(root: Path) -> None:
-    """A command that was killed: what it said last stands in one log, and the other one has nothing or a line."""
+    """Store a killed command: its last output is in one log, and the other log is empty or has a line."""
     texts = {"stderr.log": b"", "stdout.log": b"".join(b"step %d\n" % number for number in range(20))}
     async with LocalStore(root, "memory") as store:
         for log, text in texts.items():
@@ -221,7 +221,7 @@ async def killed(root: Path) -> None:
 
 
 async def attempted(root: Path) -> None:
-    """Two commands in one log, which say the same: the first ended with 0, the second hung and was killed."""
+    """Store two commands in one log with the same output: the first ended with 0, the second hung and was killed."""
     text = b"2026-11-20 08:00:00 step 1\ncp: error: No space left on device\n"
     async with LocalStore(root, "memory") as store:
         appender = await store.appender(StreamId(RUN, "site-1", "stderr.log"), b"producer")

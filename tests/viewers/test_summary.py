@@ -1,4 +1,4 @@
-"""What is said of a log behind its last line."""
+"""The sentence after a log's last line."""
 
 from __future__ import annotations
 

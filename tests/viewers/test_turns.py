@@ -1,4 +1,4 @@
-"""Of several streams each gets its turn, whatever the others bring and cost."""
+"""Streams take turns, whatever the bytes of another stream cost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from flarelog.viewers.turns import ENOUGH, FIRST, LARGEST, SMALLEST, TURN, Turns
 
-SLOW = 1e-6  # seconds that a byte takes; the law is half of it
+SLOW = 1e-6  # seconds a byte; the law allows half of it
 
 
 def shown(turns: Turns[str, str], costs: dict[str, float], most: int = 10_000) -> list[tuple[str, int, bytes | str]]:

@@ -1,4 +1,4 @@
-"""Chunks compressed on their way: there and back, frames that no honest producer makes, and who agrees to it."""
+"""Compressed chunks: the round trip, frames that no honest producer makes, and the negotiation."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_chunk_of_any_kind_comes_back_as_it_was(data: bytes, view: type[bytes]
 
 
 def frame(blocks: bytes, *, size: int | None = None, window: int | None = None, dictionary: int | None = None) -> bytes:
-    """A frame of *blocks*, made by hand after RFC 8878, that says of itself what it likes."""
+    """A handmade frame of *blocks* after RFC 8878, with any values in its header."""
     descriptor = (0xC0 if size is not None else 0) | (0x20 if window is None else 0) | (dictionary is not None)
     head = b"\x28\xb5\x2f\xfd" + bytes([descriptor])
     head += b"" if window is None else bytes([(window - 10) << 3])
@@ -60,12 +60,12 @@ def frame(blocks: bytes, *, size: int | None = None, window: int | None = None, 
 
 
 def block(kind: int, size: int, data: bytes, *, last: bool = True) -> bytes:
-    """*kind*: 0 as it is, 1 one byte *size* times."""
+    """*kind*: 0 raw, 1 one byte *size* times."""
     return ((size << 3) | (kind << 1) | last).to_bytes(3, "little") + data
 
 
 def zeros(size: int) -> bytes:
-    """Blocks of *size* zeros, 128 KiB each at most."""
+    """Blocks of *size* zeros, each at most 128 KiB."""
     lengths = [min(1 << 17, size - at) for at in range(0, size, 1 << 17)]
     return b"".join(block(1, one, b"\0", last=n == len(lengths) - 1) for n, one in enumerate(lengths))
 
@@ -169,7 +169,7 @@ def test_a_frame_that_is_spoilt_is_refused_or_is_what_it_was(at: int, spoilt: by
     except Refused:
         pass
     else:
-        assert len(found) == len(TEXT) + more  # of what it is the chunk's digest tells
+        assert len(found) == len(TEXT) + more  # the chunk's digest detects wrong content
 
 
 # --- the sending end
@@ -437,7 +437,7 @@ def test_a_receiver_that_takes_none_says_so_and_refuses_them(tmp_path: Path) -> 
 def test_of_many_calls_no_more_than_a_few_have_something_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each slow to be stored: what waits for its turn is compressed."""
+    """Stores are slow, and chunks stay compressed until their turn."""
     (chunk,) = chunks(LARGE_TEXT)
     in_memory, most = 0, 0
 

@@ -1,4 +1,4 @@
-"""A list comes page by page, of old receivers and of new ones, and nothing is listed twice."""
+"""A list comes in pages, from old and new receivers, and repeats nothing."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ INFOS = [StreamInfo(StreamId(*names), 0, 0, 0, sealed=False) for names in NAMES]
 
 
 class Receiver:
-    """One that knows pages, or is *older*; it holds *infos*, and says each of them in *parts* parts, *together* in a
-    message.
+    """A receiver that pages, or is *older*. It holds *infos*, and sends each in *parts* parts,
+    *together* in a message.
     """
 
     def __init__(self, infos: list[StreamInfo], *, older: bool = False, parts: int = 1, together: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""What became of a run over time, on its way over the wire: whole, in bounded messages, of any version."""
+"""The history of a run over the wire: complete, in bounded messages, between versions."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_what_is_asked_for_is_heard() -> None:
 
 
 class Receiver:
-    """Answers Timeline with *messages*, for ever where they are *endless*."""
+    """Answers Timeline with *messages*, repeated for ever if *endless*."""
 
     def __init__(self, *messages: bytes, endless: bool = False) -> None:
         self._messages, self._endless = list(messages), endless

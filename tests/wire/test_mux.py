@@ -1,4 +1,4 @@
-"""One Push call for many streams: both of its ends in one loop, over a real store, without a socket."""
+"""One Push call for many streams: both of its ends on one loop, over a real store, without a socket."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def stream_id(log: str) -> StreamId:
 
 
 class Line:
-    """What gRPC is between the two: bytes in both directions, until one end goes."""
+    """The gRPC call between the two: bytes in both directions, until one end closes."""
 
     def __init__(self) -> None:
         self.up: asyncio.Queue[Any] = asyncio.Queue()
         self.down: asyncio.Queue[Any] = asyncio.Queue()
         self.cancelled = asyncio.Event()
-        self.passing = asyncio.Event()  # cleared: nothing leaves the producer
+        self.passing = asyncio.Event()  # cleared: the producer's writes wait
         self.passing.set()
         self.said: list[Said] = []
 
@@ -69,7 +69,7 @@ class Line:
 
 
 class Context(Bare):
-    """The receiver's end."""
+    """The call at the receiver's end."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
@@ -85,14 +85,14 @@ class Context(Bare):
 
 
 class Log:
-    """What a sidecar has of one log: a producer, and its stream in the call."""
+    """A sidecar's part for one log: a producer, and its stream in the call."""
 
     def __init__(self, uplink: Uplink, log: str, *, several: bool = False) -> None:
         self.id, self.several = stream_id(log), several
         self.producer = Producer(DeliveryOptions())
         self.replies: list[Reply] = []
         self.changed = asyncio.Event()
-        self.left = b""  # to be said when it is asked
+        self.left = b""  # the bytes for the next chunks
         self.beats = True
         self.hurries = False
         self.producer.opened()
@@ -199,9 +199,9 @@ def test_what_becomes_of_one_log_is_nothing_to_the_others(tmp_path: Path) -> Non
     async def play(ends: Ends) -> None:
         good, bad = ends.log("good.log"), ends.log("bad.log")
         await asyncio.gather(good.opened(), bad.opened())
-        bad.stream.put(Chunk(0, DATA, 7))  # another digest than its own
+        bad.stream.put(Chunk(0, DATA, 7))  # a wrong digest
         await bad.until(lambda: bad.replies[-1].code is Code.CORRUPT)
-        bad.stream.put(bad.producer.chunk(DATA))  # which is under way when the receiver has closed the stream
+        bad.stream.put(bad.producer.chunk(DATA))  # this chunk is in flight when the receiver has closed the stream
         bad.stream.leave()
         await good.sends(DATA)
         again = ends.log("bad.log")
@@ -231,7 +231,7 @@ def test_a_number_is_used_once(tmp_path: Path) -> None:
         await log.opened()
         await other.opened()
         await other.sealed()
-        ends.uplink._streams[other.stream.number] = log.stream  # what comes for it is seen
+        ends.uplink._streams[other.stream.number] = log.stream  # the reply to that number goes to log
         other.stream.error = None
         ends.uplink.put(other.stream, Open(stream_id("3.log"), ME))
         await log.until(bool)
@@ -287,7 +287,7 @@ def test_another_log_may_be_opened_behind_the_last_one_and_then_the_call_ends(
     async def unhurried(ends: Ends) -> None:
         log = ends.log("1.log")
         await log.opened()
-        ends.uplink._streams[99] = log.stream  # or it would end the call by itself
+        ends.uplink._streams[99] = log.stream  # an unknown number, so that the call does not end by itself
         log.stream.put(log.producer.finish())
         await log.until(lambda: log.replies[-1].code is Code.SEALED)
         await ends.call
@@ -304,13 +304,13 @@ def test_a_producer_that_has_gone_leaves_its_bytes_and_no_session(tmp_path: Path
             log.stream.put(log.producer.chunk(DATA))
         while len(ends.line.said) < 6 or not ends.line.up.empty():
             await asyncio.sleep(0)
-        for _ in range(3):  # gRPC does so when the connection is lost, and when the receiver stops
+        for _ in range(3):  # gRPC cancels when the connection is lost, and when the receiver stops
             ends.call.cancel()
             await asyncio.sleep(0)
         await asyncio.gather(ends.call, return_exceptions=True)
         assert not len(ends.server.sessions)
         for number in range(3):
-            ends.server.quota.opens(stream_id(f"other-{number}.log"))  # there is room for three
+            ends.server.quota.opens(stream_id(f"other-{number}.log"))  # raises Full if the sessions still count
 
     between(tmp_path, play, max_streams=3)
     for number in range(3):
@@ -433,7 +433,7 @@ def test_what_was_gathered_leaves_without_another_wait_however_many_turns_it_tak
     async def play(ends: Ends) -> None:
         logs = [ends.log(f"{number}.log", several=True) for number in range(200)]
         await asyncio.gather(*(log.opened() for log in logs))
-        mocker.patch.object(mux, "LONGEST_TURN", 0.0002)  # seconds, in which a few of them say what they have
+        mocker.patch.object(mux, "LONGEST_TURN", 0.0002)  # seconds; only a few logs get to say their bytes in that time
         Counted.waits = 0
         await asyncio.gather(*(log.says(b"a line\n") for log in logs))
         assert Counted.waits < 10
@@ -461,7 +461,7 @@ def test_very_many_messages_are_asked_for_at_a_pace_and_answered_by_and_by(
             for _ in range(20):
                 await asyncio.sleep(0)
         assert len(log.replies) == before
-        log.stream.put(log.producer.chunk(bytes(256 << 10)))  # a good part of its window
+        log.stream.put(log.producer.chunk(bytes(256 << 10)))  # a good part of the log's window
         await log.until(lambda: log.producer.acked == log.producer.position)
         assert log.replies[-1].pace > 0
         for _ in range(20):
@@ -487,7 +487,7 @@ def test_very_many_logs_that_say_little_are_answered_by_and_by(tmp_path: Path, m
         for _ in range(20):
             await asyncio.sleep(0)
         assert all(log.in_flight for log in logs)
-        await logs[0].sends(bytes(256 << 10))  # a good part of the window: all are answered
+        await logs[0].sends(bytes(256 << 10))  # a good part of the window, so that all logs are answered
         for log in logs:
             while log.in_flight:
                 await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What gRPC is told: options that it knows, with values that it can bear."""
+"""The options that gRPC gets: it knows each, and accepts its value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOURCES = sorted(Path(flarelog.__file__).parent.rglob("*.py"))
 
 
 def test_grpc_knows_each_option_that_it_is_given() -> None:
-    """It says nothing of one that it does not know."""
+    """gRPC ignores unknown options silently."""
     library = Path(cygrpc.__file__).read_bytes()
     given = {name for path in SOURCES for name in re.findall(r'\("(grpc\.[a-z0-9_.]+)"', path.read_text())}
     assert len(given) > 15

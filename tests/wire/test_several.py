@@ -1,4 +1,4 @@
-"""Messages that speak of several streams: what goes in comes out, each by itself; what is wrong with one is its own."""
+"""Messages with several streams: each part round-trips by itself, and an error in one affects no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A burst of gRPC's events reaches the loop at once, not one event in each of its turns."""
+"""A burst of gRPC's events reaches the loop at once, instead of one event in each of its turns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flarelog.wire.wakeups import relieve
 
 
 class PollerCompletionQueue:
-    """Takes one byte each time it is woken, as gRPC's does."""
+    """Takes one byte a wakeup, as gRPC's queue does."""
 
     def __init__(self) -> None:
         self.reading, self.writing = os.pipe()
@@ -25,7 +25,7 @@ class PollerCompletionQueue:
 
 
 async def _turns(queue: PollerCompletionQueue, *, relieved: bool) -> int:
-    """In how many turns of the loop the queue was woken for a hundred events."""
+    """The number of turns of the loop that a hundred events wake the queue in."""
     loop = asyncio.get_running_loop()
     loop.add_reader(queue.reading, functools.partial(queue.take_events, loop))
     try:
@@ -46,7 +46,7 @@ def test_what_woke_the_loop_a_hundred_times_wakes_it_a_few_times() -> None:
 
 
 def test_events_of_a_loop_that_is_closed_hide_none_that_come_behind_them() -> None:
-    events = [False] * 50 + [True] * 50  # whether it is this loop's
+    events = [False] * 50 + [True] * 50  # whether the event is this loop's
     taken, said = 0, []
 
     class Queue(PollerCompletionQueue):

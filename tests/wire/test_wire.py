@@ -1,4 +1,6 @@
-"""The wire contract: every message there and back, by hand as by the generated code, and what is no message."""
+"""The wire contract: every message round-trips, encoded by hand as by the generated code, and malformed ones are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -165,7 +167,7 @@ def test_reading_and_listing_there_and_back() -> None:
     assert tuple(mark for part, _ in parts for mark in part.marks) == many.marks
     fat = StreamInfo(STREAM, 0, 0, 0, False, (Gap(0, 0, 1, "𝄞" * MAX_TEXT),) * 1000)
     parts = list(parts_of(fat))
-    assert all(len(encode_info(part)) < 400_000 for part in parts)  # many lists of them must fit into memory
+    assert all(len(encode_info(part)) < 400_000 for part in parts)  # several lists of them must fit into memory
     assert [first for _, first in parts] == [sum(len(part.marks) for part, _ in parts[:n]) for n in range(len(parts))]
 
 
@@ -213,7 +215,7 @@ def test_a_payload_may_be_any_buffer(view: type[bytes]) -> None:
 
 # --- versions
 
-UNKNOWN_FIELD = b"\x9a\x3f\x03new"  # number 1011, three bytes
+UNKNOWN_FIELD = b"\x9a\x3f\x03new"  # field number 1011, three bytes
 
 
 @pytest.mark.parametrize("request_", [*REQUESTS, Chunk(5, b"abc", 6)], ids=lambda request: type(request).__name__)
@@ -286,7 +288,7 @@ def test_a_code_that_is_not_known_counts_as_rejected(code: int) -> None:
     assert reply.reason == f"code {code} is unknown; newer"
 
 
-# --- what is no message
+# --- malformed messages
 
 
 @pytest.mark.parametrize(
@@ -322,7 +324,7 @@ def test_what_is_no_request(raw: bytes) -> None:
 def test_a_text_in_a_mark_is_bounded(mark: Callable[[str], Mark]) -> None:
     longest = mark("x" * MAX_TEXT)
     assert decode_request(encode_request((0, longest))) == (0, longest)
-    for text in ("x" * (MAX_TEXT + 1), "\x1b" * MAX_TEXT):  # a journal may hold what an older version took
+    for text in ("x" * (MAX_TEXT + 1), "\x1b" * MAX_TEXT):  # a journal may hold longer texts from an older version
         _, sent = cast("tuple[int, Mark]", decode_request(encode_request((0, mark(text)))))
         assert any(value == legible(text, MAX_TEXT) for value in asdict(sent).values())
 
@@ -393,7 +395,7 @@ def test_any_bytes_are_a_request_or_malformed_and_nothing_else() -> None:
             if raw:
                 raw[rng.randrange(len(raw))] = rng.randrange(256)
         found = request_or_refusal(bytes(raw))
-        if isinstance(found, Chunk):  # by hand or not, it means what the generated code takes it for
+        if isinstance(found, Chunk):  # the handwritten decoder agrees with the generated code
             chunk = pb.PushRequest.FromString(bytes(raw)).chunk
             assert found == Chunk(chunk.offset, chunk.data, chunk.digest), raw
 

@@ -1,4 +1,4 @@
-"""Any message, whole or not: what was said is heard, what a later version adds is passed over, a part is refused."""
+"""Any message: it round-trips, fields of later versions are ignored, and a cut message is refused."""
 
 from __future__ import annotations
 

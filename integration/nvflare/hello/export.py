@@ -1,4 +1,4 @@
-"""Exports a job as NVFlare's recipes make one, with flarelog's components: ``python export.py DIRECTORY``."""
+"""Export a job of NVFlare's recipes with flarelog's components: ``python export.py DIRECTORY``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ recipe = NumpyFedAvgRecipe(
     model=[[1.0, 2.0], [3.0, 4.0]],
     train_script=str(Path(__file__).with_name("training.py")),
 )
-job = recipe._job  # what recipes have no method for in 2.9.0 is said to their job
+job = recipe._job  # recipes of 2.9.0 lack these methods; their job has them
 job.set_app_packages(["flarelog"])
 job.to_server(FlarelogReceiver(), id="flarelog_receiver")
 job.to_clients(FlarelogProducer(), id="flarelog_producer")

@@ -1,4 +1,4 @@
-"""What a site trains in that job: one is added to each weight, and told."""
+"""The training of that job: it adds one to each weight, and prints so."""
 
 from __future__ import annotations
 

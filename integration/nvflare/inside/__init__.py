@@ -1,1 +1,1 @@
-"""Tests that NVFlare's own interpreter runs: its classes are imported there (see ``test_inside.py``)."""
+"""Tests that NVFlare's own interpreter runs, which can import its classes (see ``test_inside.py``)."""

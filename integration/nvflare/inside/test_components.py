@@ -1,4 +1,4 @@
-"""The components by themselves, with NVFlare's own contexts, events and storage, and no process but this one."""
+"""The components alone, with NVFlare's own contexts, events and storage, in this one process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LOG = "LOG" if StorageSpec.is_valid_component("LOG_log.txt") else "ERRORLOG"  # 
 
 @pytest.fixture(autouse=True)
 def logger() -> Iterator[None]:
-    """flarelog's own logger is afterwards as it was."""
+    """Restore flarelog's own logger afterwards."""
     logger = logging.getLogger("flarelog")
     yield
     logger.handlers, logger.propagate = [], True
@@ -53,18 +53,18 @@ def logger() -> Iterator[None]:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Path]:
-    """A site's workspace, and a log that the root logger has."""
+    """A site's workspace, with a log of the root logger."""
     for name in ("startup", "local"):
         (tmp_path / name).mkdir()
     handler = logging.FileHandler(tmp_path / "log.txt")
-    logging.root.handlers.insert(0, handler)  # pytest has a handler of a file as well
+    logging.root.handlers.insert(0, handler)  # before pytest's own file handler
     yield tmp_path
     logging.root.removeHandler(handler)
     handler.close()
 
 
 class Engine(ServerEngineSpec):
-    """What the components ask of NVFlare's engine, over its own workspace, clients and storage."""
+    """The part of NVFlare's engine that the components use, over a workspace, clients and storage."""
 
     def __init__(self, *clients: Client, workspace: Workspace | None = None, storage: Path | None = None) -> None:
         self.workspace = workspace
@@ -88,7 +88,7 @@ class Engine(ServerEngineSpec):
         return self.contexts.new_context()
 
 
-Engine.__abstractmethods__ = frozenset()  # the rest nobody asks for
+Engine.__abstractmethods__ = frozenset()  # no component calls the other methods
 
 
 def context(workspace: Path, props: dict[str, Any] | None = None, process: str = ProcessType.CLIENT_JOB) -> FLContext:
@@ -101,7 +101,7 @@ def context(workspace: Path, props: dict[str, Any] | None = None, process: str =
 
 
 def fire(component: FLComponent, event: str, fl_ctx: FLContext) -> FLContext:
-    """Fire *event* as NVFlare does; nothing may have been raised into it."""
+    """Fire *event* as NVFlare does; no component may raise."""
     fire_event_to_components(event, [component], fl_ctx)
     assert not fl_ctx.get_prop(FLContextKey.EXCEPTIONS)
     return fl_ctx
@@ -168,7 +168,7 @@ def test_a_job_is_received_and_its_end_waits_for_its_logs(site: Path, tmp_path: 
     def at_server() -> FLContext:
         return context(server, process=ProcessType.SERVER_JOB)
 
-    for event in (EventType.ABOUT_TO_START_RUN, EventType.START_RUN, EventType.START_RUN):  # harmless when repeated
+    for event in (EventType.ABOUT_TO_START_RUN, EventType.START_RUN, EventType.START_RUN):  # harmless if repeated
         fire(receiver, event, at_server())
     logging.root.warning("one")
     for _ in range(2):
@@ -220,7 +220,7 @@ class Launcher(JobLauncherSpec):
 
 
 def launch(component: FlarelogSite, site: Path, launcher: JobLauncherSpec) -> list[JobLauncherSpec]:
-    """What NVFlare launches *job-1* with once *component* has been told of it."""
+    """NVFlare's launchers of *job-1* after *component* got its event."""
     launchers: list[JobLauncherSpec] = [launcher]
     told: dict[str, Any] = {FLContextKey.JOB_META: {"job_id": "job-1"}, FLContextKey.JOB_LAUNCHER: launchers}
     told[FLContextKey.SIMULATE_MODE] = True  # there is no start-up kit
@@ -238,7 +238,7 @@ def test_the_jobs_own_configuration_is_never_touched(site: Path, allowed: bool) 
     component = FlarelogSite(receiver=free_address(), drain_timeout=0.1)
     launchers = launch(component, site, launcher)
     assert config.read_bytes() == before
-    assert (launchers == [launcher]) is not allowed  # nobody stands in between where nothing is sent
+    assert (launchers == [launcher]) is not allowed  # no launcher is wrapped where nothing is sent
     fire(component, EventType.SYSTEM_END, context(site, process=ProcessType.CLIENT_PARENT))
 
 
@@ -259,15 +259,15 @@ def test_a_job_has_ended_when_its_logs_have(site: Path, handle: Handle | None) -
 
 
 class Adapter:
-    """A process, as a launcher of NVFlare 2.9 holds it."""
+    """A process as a launcher of NVFlare 2.9 wraps it."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process, self.pid, self.poll = process, process.pid, process.poll
 
 
-@pytest.mark.parametrize("held", ["process", "adapter"])  # before 2.9, and since
+@pytest.mark.parametrize("held", ["process", "adapter"])  # before 2.9, and since 2.9
 def test_a_process_that_is_killed_is_told_behind_its_logs(site: Path, tmp_path: Path, held: str) -> None:
-    """Of a real process, to a real receiver."""
+    """The process and the receiver are real."""
     bus, store = Bus(), tmp_path / "store"
     with Receiver(str(store), bus=bus) as receiver:
         (site / "job-1").mkdir()
@@ -326,7 +326,7 @@ def test_what_an_earlier_parent_left_is_sent_when_the_next_one_starts(
             path = stored / job / "site-1" / "log.txt"
             until(path.exists, f"{job} is sent")
         until(lambda: not (unsent / "gone").exists(), "a job whose directory is gone is struck out")
-        with open(site / "job-1" / "log.txt", "a") as file:  # its process outlives its parent by seconds
+        with open(site / "job-1" / "log.txt", "a") as file:  # the job's process outlives its parent by seconds
             file.write("the last line\n")
         until(lambda: (stored / "job-1/site-1/log.txt").read_text().endswith("the last line\n"), "it is sent too", 30.0)
         fire(component, EventType.SYSTEM_END, context(site, process=ProcessType.CLIENT_PARENT))
@@ -361,7 +361,7 @@ def test_a_release_that_is_too_old_is_refused_and_a_later_one_is_mentioned(
 
 
 class Cell:
-    """What a site says to the server."""
+    """The messages from a site to the server."""
 
     def __init__(self) -> None:
         self.core_cell = self
@@ -448,7 +448,7 @@ def test_an_empty_log_is_worth_a_warning_and_no_error_is_worth_none(
 
 def test_what_could_not_be_filed_is_not_said_to_be(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "flarelog")
-    engine = Engine(storage=tmp_path / "empty")  # no such job
+    engine = Engine(storage=tmp_path / "empty")  # a storage without that job
     with pytest.raises(Exception, match="job-1"):
         file_logs(engine, "job-1", [stream(tmp_path, "log.txt", b"one\n")])
     assert caplog.records == []

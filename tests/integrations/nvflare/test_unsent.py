@@ -1,4 +1,4 @@
-"""Jobs whose logs are not known to be whole at the server are sent until they are, whatever goes wrong meanwhile."""
+"""Jobs whose logs may be incomplete at the server are sent until they are whole, whatever goes wrong in between."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ JOB = "job-1"
 
 
 class Site:
-    """A job's files, and a server that takes them or does not."""
+    """A job's files, and a server that accepts them or not."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.size: int | None = 10  # bytes of its log; None: the job's directory is gone
-        self.answers: list[bool | Exception] = []  # of the server, one an attempt; True when there are no more
-        self.trouble: Exception | None = None  # of looking
+        self.answers: list[bool | Exception] = []  # of the server, one an attempt; True when the list is empty
+        self.trouble: Exception | None = None  # raised by the look at the job
         self.sent: list[int | None] = []
         self.unsent = Unsent(str(directory), self.look, self.send)
 
@@ -43,7 +43,7 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    """A site at which a job was written down by an earlier process."""
+    """A site with a job that an earlier process recorded."""
     site = Site(tmp_path / "unsent")
     Unsent(str(site.directory), site.look, site.send).begins(JOB)
     return site
@@ -51,7 +51,7 @@ def site(tmp_path: Path) -> Site:
 
 def test_what_an_earlier_process_left_is_sent_until_it_is_still(site: Site) -> None:
     site.unsent.attend(100.0)
-    site.size = 20  # its process goes on without its parent
+    site.size = 20  # the job's process outlives its parent
     for now in (102.0, 100.0 + FIRST, 110.0, 104.0 + STILL):
         site.unsent.attend(now)
     assert site.sent == [10, 20]

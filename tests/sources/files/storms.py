@@ -1,6 +1,6 @@
-"""A site whose names move while a sidecar looks: between any two of its calls of the operating system.
+"""A site whose names move while a sidecar looks: between any two of its system calls.
 
-The writer rotates at the calls whose numbers a plan holds, so that a seed tells when. What was written is the judge:
+The writer rotates before the calls whose numbers a plan holds, so a seed decides when. The judge is the written bytes:
 the stream is the generations in the order of their births, each once.
 """
 
@@ -23,7 +23,7 @@ _MODULES: tuple[Any, ...] = (descriptors, discovery, file, identity, owner, reco
 
 
 class Calls:
-    """Stands before ``os`` and the C library in the modules of the sources, and lets the writer act between calls."""
+    """Wraps ``os`` and the C library in the modules of the sources, and lets the writer act between calls."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -121,7 +121,7 @@ class _Library:
 
 
 class Storm:
-    """One site, its writer, and sidecars one after the other."""
+    """One site, its writer, and one sidecar after the other."""
 
     def __init__(
         self, root: Path, seed: int, *, names: str = "numbers", include: str = LOG, inotify: bool = True, old: int = 0
@@ -132,7 +132,7 @@ class Storm:
         self.root = root
         (root / "old").mkdir(parents=True)
         self.written: list[bytes] = []  # by generation
-        self.before: list[bytes] = []  # generations that nobody has seen under the log's name
+        self.before: list[bytes] = []  # generations that no sidecar saw under the log's name
         self._dates = self._generations = 0
         for _ in range(old):
             self.write()
@@ -140,7 +140,7 @@ class Storm:
         self.before, self.written = self.written, []
         self.write()
         self.site = Site(root, include=(include,))
-        self.site.clock = self.chance.choice((None, 0, 60_000))  # the last: every rotated file counts as older
+        self.site.clock = self.chance.choice((None, 0, 60_000))  # 60,000 ms: every rotated file counts as older
         self.site.discovery.close()
         self._discover()
         self.calls = Calls()
@@ -156,7 +156,7 @@ class Storm:
     # --- the writer
 
     def write(self) -> None:
-        """A new generation, or more of the present one."""
+        """Write a new generation, or append to the present one."""
         path = self.root / LOG
         fresh = not path.exists() or not path.stat().st_size
         data = b"".join(
@@ -186,7 +186,7 @@ class Storm:
             case "olddir":
                 self._dates += 1
                 os.rename(self.root / LOG, self.root / "old" / f"{LOG}-20261122{self._dates:06d}")
-            case "kept":  # three of them, older ones are deleted
+            case "kept":  # three backups are kept, and older ones deleted
                 for number in (2, 1, 0):
                     old = self.root / (f"{LOG}.{number}" if number else LOG)
                     if old.exists():
@@ -201,7 +201,7 @@ class Storm:
                 raise AssertionError(self.names)
 
     def act(self) -> None:
-        """What the writer does between two calls of the sidecar; more than once, if that had to wait for long."""
+        """Let the writer act between two calls of the sidecar, sometimes several times."""
         for _ in range(self.chance.choice((1, 1, 1, 4))):
             self._act_once()
 
@@ -220,7 +220,7 @@ class Storm:
     # --- the sidecar
 
     def restart(self) -> None:
-        """A sidecar starts, reads the record, and sends for a while, while names move."""
+        """Start a sidecar, which reads the record and sends for a while as names move."""
         site = self.site
         site.cut()
         site.discovery.close()
@@ -261,13 +261,13 @@ class Storm:
         self.site.settle()
 
     def trouble(self) -> str:
-        """What is wrong with what is stored; empty: nothing."""
+        """A sentence about wrong bytes in the store; empty: all are right."""
         found = self.site.content(LOG)
         wanted = b"".join(self.written)
-        if self.matches_old:  # then all that was there belongs to the log
+        if self.matches_old:  # the pattern matches the earlier rotated files, too
             wanted = b"".join(self.before) + wanted
         others = [name for name in self.site.stored if name != LOG]
-        if self.names in ("kept", "copytruncate"):  # what nobody has seen may be lost; nothing else may happen to it
+        if self.names in ("kept", "copytruncate"):  # unseen bytes may be lost, but never repeated or reordered
             lines, at = found.splitlines(keepends=True), 0
             for line in lines:
                 at = wanted.find(line, at) + 1

@@ -1,5 +1,5 @@
-"""A log directory, its writers, and a consumer that stores what the tails give, all in one thread and without time
-passing by itself.
+"""A log directory, its writers, and a consumer that stores the tails' bytes, all in one thread. Time passes only when a
+test says so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from flarelog.sources.files.watch import Change
 
 
 class NoWatch:
-    """Reports nothing; the test says when to look."""
+    """A watch without reports; the test says when to look."""
 
     slow_poll = 0.0
     tells = False
@@ -40,7 +40,7 @@ class NoWatch:
 
 @dataclass
 class Stored:
-    """What a receiver would hold of one log; ``sent`` is what is on its way to it."""
+    """A receiver's store of one log; ``sent`` holds the items in flight."""
 
     data: bytearray = field(default_factory=bytearray)
     marks: list[Mark] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Stored:
     digests: dict[int, int] = field(default_factory=lambda: {0: EMPTY_DIGEST})
 
     def arrive(self, count: int) -> None:
-        """The first *count* things on the way are stored."""
+        """Store the first *count* items in flight."""
         for item in self.sent[:count]:
             if isinstance(item, bytes):
                 digest = extend(self.digests[len(self.data)], item)
@@ -73,15 +73,15 @@ class Stored:
 
 
 class Site:
-    """A root with files; every byte written to each incarnation of each file is remembered."""
+    """A root with files, and a record of all bytes that were written to each incarnation."""
 
     def __init__(self, root: Path, **options: object) -> None:
         self.root = root
         self.now = 0.0
-        self.clock: int | None = None  # of the marks: milliseconds by which it is ahead of that of the files
+        self.clock: int | None = None  # ms by which the marks' clock is ahead of the files'
         self.options = SourceOptions(str(root), **options)  # type: ignore[arg-type]
         self.stored: dict[str, Stored] = {}
-        self.truth: dict[str, list[bytearray]] = {}  # by identity: what was written between truncations
+        self.truth: dict[str, list[bytearray]] = {}  # by identity: the bytes between truncations
         self.discovery = Discovery(self.options, NoWatch())
         self._handles: list[BinaryIO] = []
 
@@ -90,7 +90,7 @@ class Site:
         for handle in self._handles:
             handle.close()
 
-    # --- what writers do
+    # --- the writers
 
     def open(self, name: str, mode: str = "ab") -> BinaryIO:
         path = self.root / name
@@ -116,7 +116,7 @@ class Site:
             handle.truncate(0)
             self.truth[identity(handle.fileno())].append(bytearray())
 
-    # --- what the sidecar does
+    # --- the sidecar
 
     def look(self) -> None:
         self.hear_of_closed()
@@ -124,14 +124,14 @@ class Site:
         self.hear_of_closed()
 
     def hear_of_closed(self) -> None:
-        """What a watch would have reported: the files that no writer has open any more."""
+        """Apply the close reports of a watch: the files that no writer has open any more."""
         written = {identity(handle.fileno()) for handle in self._handles if not handle.closed}
         for tail in self.discovery.tails.values():
             for file in tail.files:
                 file.closed = file.identity not in written
 
     def pump(self, room: int = 1 << 20, limit: int = 1_000_000) -> int:
-        """Send what the tails give, at most *limit* things; returns how many."""
+        """Send at most *limit* items of the tails; return how many there were."""
         count = 0
         for name, tail in sorted(self.discovery.tails.items()):
             stored = self.stored.setdefault(name, Stored())
@@ -155,7 +155,7 @@ class Site:
         self.discovery.tails[name].acknowledged(len(stored.data))
 
     def settle(self) -> None:
-        """Look, send and store until nothing more comes, however long that takes."""
+        """Look, send and store until the tails give no more, however long that takes."""
         for _ in range(4):
             self.look()
             more = 1
@@ -166,13 +166,13 @@ class Site:
             self.now += ROTATION_GRACE
 
     def cut(self) -> None:
-        """The connection is lost with all that was on its way."""
+        """Lose the connection and all items in flight."""
         for stored in self.stored.values():
             stored.sent.clear()
 
     def restart(self, kept: dict[str, tuple[str, int]] | None = None, *, look: bool = True) -> None:
-        """The sidecar is killed, and another begins with what the receiver holds, and what a checkpoint *kept*; it
-        *looks* at the files before it knows what the receiver holds.
+        """Kill the sidecar, and start another with the receiver's record and a checkpoint *kept*. With *look* it looks
+        at the files before it knows the record.
         """
         self.cut()
         self.discovery.close()
@@ -183,16 +183,16 @@ class Site:
         self.discovery.learn(self.record(), self.now)
 
     def record(self) -> list[StreamInfo]:
-        """What the receiver holds."""
+        """The receiver's record."""
         return [stored.info(name) for name, stored in self.stored.items()]
 
-    # --- what can be said then
+    # --- the judgement
 
     def content(self, log: str) -> bytes:
         return bytes(self.stored[log].data) if log in self.stored else b""
 
     def generations(self, log: str) -> list[tuple[str, bytes]]:
-        """(path, bytes) of each generation, its pieces put together."""
+        """(path, bytes) of each generation, with its pieces joined."""
         found: dict[tuple[str, int], tuple[str, bytes]] = {}
         latest: dict[str, int] = {}
         ends: dict[tuple[str, int], int] = {}

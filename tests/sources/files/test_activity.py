@@ -1,4 +1,4 @@
-"""How the writers of a silent log fare: whether they live, whether they compute, and since when they do not."""
+"""The activity of a silent log's writers: whether they live and compute, and since when they are idle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flarelog.model import Activity
 from flarelog.sources.files.activity import TELL_EVERY, Fares, Process
 
 ME: Process = (10, 100)
-SECOND = os.sysconf("SC_CLK_TCK")  # of CPU, in clock ticks
+SECOND = os.sysconf("SC_CLK_TCK")  # clock ticks of one CPU second
 
 
 class Looked:
@@ -19,7 +19,7 @@ class Looked:
         self.fares, self.now = Fares(lambda pids: self.gpu), 1000.0
 
     def look(self, used: dict[Process, float], *writers: Process, after: float = 10.0) -> Activity | None:
-        """*used*: CPU seconds of each since it was started."""
+        """Look again *after* seconds later. *used*: CPU seconds of each process since its start."""
         self.now += after
         ticks = {process: round(seconds * SECOND) for process, seconds in used.items()}
         return self.fares.look(frozenset(writers or (set(used) & {ME})), ticks, self.now)

@@ -1,4 +1,4 @@
-"""A generation that a rotation compresses is sent once, whatever became of the connection and of the sidecar meanwhile.
+"""A generation that a rotation compresses is sent once, even over lost connections and restarts of the sidecar.
 
 The patterns match a.log.2.gz as well.
 """
@@ -17,7 +17,7 @@ ONE, TWO, THREE = (word * 1000 for word in (b"one\n", b"two\n", b"three\n"))
 
 
 def rotate(site: Site, data: bytes) -> None:
-    """As logrotate does with ``delaycompress``."""
+    """Rotate as logrotate does with ``delaycompress``."""
     if (site.root / "a.log.1").exists():
         compress(site, "a.log.1", "a.log.2.gz")
     site.rename("a.log", "a.log.1")
@@ -27,11 +27,11 @@ def rotate(site: Site, data: bytes) -> None:
 def compress(site: Site, name: str, to: str) -> None:
     (site.root / to).write_bytes(gzip.compress((site.root / name).read_bytes()))
     os.unlink(site.root / name)
-    os.utime(site.root / to, (1, 1))  # gzip has ended
+    os.utime(site.root / to, (1, 1))  # an old time, so that gzip counts as finished
 
 
 def never_reached(site: Site) -> None:
-    """Nothing is read before the receiver answers."""
+    """The receiver answers only after both rotations."""
     for data in (TWO, THREE):
         site.look()
         rotate(site, data)
@@ -49,7 +49,7 @@ def partly_sent(site: Site) -> None:
 
 
 def sent_and_lost(site: Site) -> None:
-    """All was on its way when the connection was lost."""
+    """The connection is lost with all bytes in flight."""
     site.look()
     site.pump()
     for data in (TWO, THREE):
@@ -74,7 +74,7 @@ def restarted_without_its_end(site: Site) -> None:
 
 
 def restarted_with_late_bytes(site: Site) -> None:
-    """The first generation came in two pieces."""
+    """The first generation gets late bytes after its rotation."""
     with site.open("a.log") as writer:
         site.settle()
         rotate(site, TWO)
@@ -95,7 +95,7 @@ def restarted_before_it_is_compressed(site: Site) -> None:
 
 
 def truncated(site: Site) -> None:
-    """As logrotate does with ``copytruncate`` and ``compress``."""
+    """Rotate as logrotate does with ``copytruncate`` and ``compress``."""
     site.settle()
     for data in (TWO, THREE):
         (site.root / "a.log.1.gz").write_bytes(gzip.compress((site.root / "a.log").read_bytes()))
@@ -137,7 +137,7 @@ def test_what_is_compressed_is_sent_once(make_site: Callable[..., Site], happens
 def test_a_generation_is_met_between_its_rotation_and_the_birth_of_the_next(
     make_site: Callable[..., Site], look: bool
 ) -> None:
-    """Of those before it only the compressed copies are left: the record alone tells of their log."""
+    """Only compressed copies are left of the earlier generations, so the record alone names their log."""
     site = make_site(include=("a.log*",))
     site.append("a.log", ONE)
     site.settle()
@@ -153,13 +153,13 @@ def test_a_generation_is_met_between_its_rotation_and_the_birth_of_the_next(
         site.restart()
 
 
-# --- a generation that was stored in part when the sidecar stopped
+# --- a generation that was partly stored when the sidecar stopped
 
 HELD = 1500  # bytes of ONE that the receiver holds
 
 
 def stored_in_part(site: Site) -> None:
-    """The sidecar stopped when the receiver had HELD bytes of a.log."""
+    """Stop the sidecar when the receiver has HELD bytes of a.log."""
     site.look()
     site.pump(room=HELD, limit=2)
     site.arrive("a.log")
@@ -168,7 +168,7 @@ def stored_in_part(site: Site) -> None:
 
 
 def gzipped(site: Site, name: str, to: str) -> None:
-    """As gzip does: the copy has the time of its source."""
+    """Compress as gzip does: the copy has its source's time."""
     was = os.stat(site.root / name)
     compress(site, name, to)
     os.utime(site.root / to, ns=(was.st_atime_ns, was.st_mtime_ns))
@@ -189,7 +189,7 @@ def at_once(site: Site) -> None:
         site.rename("a.log", "a.log.1")
         gzipped(site, "a.log.1", "a.log.1.gz")
         site.append("a.log", data)
-    os.utime(site.root / "a.log.1.gz", (1, 1))  # of TWO: that it is no copy of what is stored can be told
+    os.utime(site.root / "a.log.1.gz", (1, 1))  # of TWO, and too old to be a copy of the stored bytes
 
 
 def without_a_new_one(site: Site) -> None:
@@ -228,7 +228,7 @@ def test_the_rest_of_a_generation_that_was_compressed_is_a_gap_and_its_copy_no_l
         assert (gap.offset, gap.length) == (HELD, len(ONE) - HELD)
         assert "were compressed" in gap.reason
         for copy in site.root.glob("*.gz"):
-            os.utime(copy, (1, 1))  # gzip has ended long ago
+            os.utime(copy, (1, 1))  # an old time, so that gzip counts as finished
 
 
 def test_a_copy_of_another_generation_that_begins_alike_is_sent(make_site: Callable[..., Site]) -> None:
@@ -245,7 +245,7 @@ def test_a_copy_of_another_generation_that_begins_alike_is_sent(make_site: Calla
     for name, data in others.items():
         (site.root / name).write_bytes(gzip.compress(data)[: -5 if name == "a.log.1.gz" else None])
         later = 10**9 * 4
-        os.utime(site.root / name, (1, 1) if name == "a.log.2.gz" else (later, later))  # nobody writes to it
+        os.utime(site.root / name, (1, 1) if name == "a.log.2.gz" else (later, later))  # no writer is at work
     site.append("a.log", TWO)
     for _ in range(2):
         site.restart()

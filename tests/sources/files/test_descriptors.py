@@ -1,4 +1,4 @@
-"""More logs than descriptors: they take turns, and no byte is lost or repeated."""
+"""With more logs than descriptors the logs take turns, and no byte is lost or repeated."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Make = Callable[..., Site]
 
 @pytest.fixture
 def scarce(make_site: Make, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """A site of whose files two may be open at once."""
+    """A site that may open two files at once."""
     os.close(lowest := os.open("/dev/null", os.O_RDONLY))
     monkeypatch.setattr(descriptors, "descriptors", lambda: lowest + 2)
     return make_site()
 
 
 def turns(site: Site, count: int) -> None:
-    """Let *count* times pass after which quiet files make room."""
+    """Let *count* turns pass, after each of which quiet files give up their descriptors."""
     for _ in range(count):
         site.settle()
         site.now += QUIET
@@ -32,7 +32,7 @@ def turns(site: Site, count: int) -> None:
 
 
 def append(site: Site, name: str, data: bytes) -> None:
-    """As a writer that comes and goes: the site's own writers would hold descriptors."""
+    """Append, and close the file: the site's own writers would hold descriptors."""
     with open(site.root / name, "ab") as file:
         file.write(data)
 
@@ -79,7 +79,7 @@ def test_a_log_that_was_quiet_is_begun_anew(scarce: Site) -> None:
         append(scarce, name, b"one\n")
     turns(scarce, 3)
     Path(scarce.root / "a").write_bytes(b"new\n")
-    os.utime(scarce.root / "a", ns=(1, 1))  # however coarse the file system's clock is
+    os.utime(scarce.root / "a", ns=(1, 1))  # a change of time on any file system, even with a coarse clock
     turns(scarce, 3)
     assert scarce.content("a") == b"one\nnew\n"
 

@@ -1,4 +1,4 @@
-"""Which files are logs, and which log a file belongs to."""
+"""Which files are logs, and to which log each file belongs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_pattern_that_can_match_nothing_is_refused(pattern: str) -> None:
 
 
 class OneByOne(NoWatch):
-    """Gives one report each time it is asked."""
+    """A watch that gives one report a call."""
 
     def __init__(self, changes: list[Change]) -> None:
         self.pending = changes
@@ -109,7 +109,7 @@ def test_a_file_rotated_before_anyone_looked_belongs_to_the_log_it_was_created_a
         changes.append(Change(What.MOVED_TO, here, "a.log.1", number))
         site.append("a.log", text)
         changes += [Change(What.CREATED, here, "a.log"), Change(What.MODIFIED, here, "a.log")]
-    if not at_once:  # both halves of a rename may not be there at the same read
+    if not at_once:  # the two halves of a rename may come in separate reads
         site.discovery.watch, changes = OneByOne(changes), changes[:0]
     assert site.discovery.apply(changes, site.now) == {"a.log"}
     site.settle()
@@ -178,7 +178,7 @@ def test_a_file_that_left_the_patterns_while_nobody_watched_is_looked_for(
 def test_a_receiver_that_lies_gets_no_file_that_the_patterns_do_not_name(
     make_site: Callable[..., Site], secret: str, log: str
 ) -> None:
-    """It knows the file's identity, and says that it holds a generation of it."""
+    """The receiver knows the file's identity, and claims to hold a generation of it."""
     site = make_site(include=("a.log",))
     site.append("a.log", b"one\n")
     site.append(secret, b"nobody's business\n")
@@ -191,11 +191,11 @@ def test_a_receiver_that_lies_gets_no_file_that_the_patterns_do_not_name(
 
 
 def test_a_receiver_that_lies_gets_no_other_files_beside_one_that_is_named(make_site: Callable[..., Site]) -> None:
-    """Names with numbers are looked at as generations that came in between: of the very log, and of no other."""
+    """A numbered name counts as a generation of the same log only, never of another."""
     site = make_site(include=("data-1.log",))
     site.append("data-1.log", b"one\n")
     site.settle()
-    time.sleep(0.02)  # until a new file is younger
+    time.sleep(0.02)  # so that a new file is younger
     site.append("data-2.log", b"nobody's business\n")
     with site.open("data-1.log") as file:
         mark = Generation(0, 0, "data-1.log", 0, identity(file.fileno()))
@@ -236,10 +236,10 @@ def test_a_compressed_copy_of_what_is_sent_is_not_sent(make_site: Callable[..., 
     site.settle()
     (site.root / "a.log.1.gz").write_bytes(gzip.compress((site.root / "a.log.1").read_bytes()))
     os.unlink(site.root / "a.log.1")
-    os.utime(site.root / "a.log.1.gz", (1, 1))  # gzip has ended
+    os.utime(site.root / "a.log.1.gz", (1, 1))  # an old time, so that gzip counts as finished
     site.settle()
     (site.root / "a.log.2.gz").write_bytes(gzip.compress(b"something else"))
-    os.utime(site.root / "a.log.2.gz", (1, 1))  # nobody writes to it any more
+    os.utime(site.root / "a.log.2.gz", (1, 1))  # an old time: no writer is at work
     site.restart()
     site.settle()
     assert sorted(site.stored) == ["a.log", "a.log.2.gz"]
@@ -274,7 +274,7 @@ def test_a_compressed_copy_is_judged_when_it_is_whole(
         site.rename(name, "a.log.1.gz")
     os.unlink(site.root / "a.log.1")
     site.settle()
-    os.utime(site.root / "a.log.1.gz", (1, 1))  # nobody writes to it any more
+    os.utime(site.root / "a.log.1.gz", (1, 1))  # an old time: no writer is at work
     site.settle()
     assert list(site.stored) == ["a.log"]
     assert not site.discovery.troubles
@@ -363,7 +363,7 @@ def test_an_identity_has_a_handle_that_tells_an_inode_number_that_is_used_again(
 
 
 def whole(body: bytes) -> bytes:
-    """A checkpoint whose checksum is right."""
+    """A checkpoint with a valid checksum."""
     return b"%08x %b" % (extend(0, body), body)
 
 
@@ -436,7 +436,7 @@ def test_the_checkpoint_of_an_earlier_version_is_read_until_there_is_a_newer_one
 
 
 def test_a_file_that_went_away_may_come_back_under_a_name_that_is_no_log_s(tmp_path: Path) -> None:
-    """Its inode may be another file's by then: what is remembered of it is not."""
+    """Another file may have its inode by then, so the remembered log does not apply."""
     site = Site(tmp_path / "site", include=("a.log", "a.log.1", "b.log"))
     (tmp_path / "site").mkdir()
     site.append("a.log.5", b"x")
@@ -449,7 +449,7 @@ def test_a_file_that_went_away_may_come_back_under_a_name_that_is_no_log_s(tmp_p
     site.settle()
     os.rename(tmp_path / "site/a.log.1", tmp_path / "away")
     site.settle()
-    os.rename(tmp_path / "away", tmp_path / "further-away")  # nobody sees where it is now
+    os.rename(tmp_path / "away", tmp_path / "further-away")  # out of the sidecar's sight
     site.settle()
     os.rename(tmp_path / "further-away", tmp_path / "site/a.log.7")
     site.append("b.log", b"goes on\n")
@@ -495,7 +495,7 @@ def test_all_generations_of_a_refused_log_go_where_its_directory_goes(make_site:
     site.look()
     site.discovery.refuse("a/b.log")
     site.rename("a/b.log", "a/b.log.1")
-    time.sleep(0.02)  # until a new file is younger
+    time.sleep(0.02)  # so that a new file is younger
     site.append("a/b.log", b"two\n")
     site.look()
     site.rename("a", "n")

@@ -1,4 +1,4 @@
-"""A large file that is emptied under a writer which goes on at its place: what had been read is no gap."""
+"""A large file is emptied under a writer that stays at its position: the bytes that were read are no gap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a command is told once, behind the last byte that it said, to a receiver that takes it."""
+"""A command's end is told once, after its last byte, to a receiver that supports it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def arrive(site: Site, takes: bool = True) -> list[object]:
-    """All that is to be sent is stored; returns the stream's ends of commands, each with its place."""
+    """Store all pending items; return the command ends of the stream, each with its offset."""
     site.look()
     for tail in site.discovery.tails.values():
         tail.takes_exits(takes)
@@ -124,7 +124,7 @@ SEEN = Exit(0, 0, "f" * 16, signal=9)
 
 
 def drained(site: Site) -> list[object]:
-    """All that there is was sent of logs whose process somebody saw end."""
+    """Drain; return the command ends of the logs whose processes were seen to end."""
     site.discovery.drain(site.now)
     for tail in site.discovery.tails.values():
         tail.endings.said = SEEN
@@ -179,7 +179,7 @@ def test_an_older_receiver_hears_of_no_end_that_somebody_saw(site: Site, tmp_pat
 
 @pytest.mark.parametrize("first", ["out", "out.log"])
 def test_the_log_of_a_second_command_of_one_name_is_no_rotated_one(site: Site, tmp_path: Path, first: str) -> None:
-    """The first one has a place of its own: its log is known from the receiver alone."""
+    """The first command runs in a root of its own, so only the receiver knows its log."""
     (tmp_path / "first").mkdir()
     others = Site(tmp_path / "first")
     Spool(tmp_path / "first" / first).say(b"first")

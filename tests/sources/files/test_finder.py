@@ -79,7 +79,7 @@ def test_a_log_is_there_until_its_file_is_gone_or_has_a_name_that_no_log_has(tmp
 
 
 def held(log: str, *more: Mark, linked: bool | None = False, sealed: bool = False, notes: str = "") -> StreamInfo:
-    """What the receiver holds of a log of one file."""
+    """The receiver's record of a log of one file."""
     begin = Generation(0, 0, log, 0, "1:2:3", notes=notes)
     return StreamInfo(StreamId("run", "site", log), 0, 4, 0, sealed, (begin, *more), state=State(linked))
 

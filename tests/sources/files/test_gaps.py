@@ -1,4 +1,4 @@
-"""How much of an output is missing before a segment, from the marks of the log and the segment's note."""
+"""How many bytes of an output are missing before a segment, from the log's marks and the segment's note."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells one file from another, and what a site says of file systems that cannot."""
+"""How files are told apart, and a site's warning of file systems on which they cannot be."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_gzip_file_that_still_has_a_writer_at_the_end_is_sent(make_site: Sites
     with site.open("a.gz") as writer:
         writer.write(data := gzip.compress(b"something"))
         site.settle()
-        assert site.content("a.gz") == b""  # whether it is going to be a copy cannot be told yet
+        assert site.content("a.gz") == b""  # whether the file will be a copy is unknown so far
         site.discovery.drain(site.now)
         site.pump()
         site.arrive("a.gz")

@@ -1,4 +1,4 @@
-"""Which log a file with a rotated name belongs to: what is a generation, what a copy, and what another log."""
+"""Whether a file with a rotated name is a generation of a log, a copy, or a log of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Sites = Callable[..., Site]
 
 
 def born_apart() -> None:
-    """Until a new file is younger by the file system's clock."""
+    """Wait until a new file is younger by the file system's clock."""
     time.sleep(0.01)
 
 
@@ -31,7 +31,7 @@ def test_a_live_log_whose_name_has_a_number_more_is_another_log(make_site: Sites
     for name in ("app.log", other):
         site.append(f"{name}.1", b"old of %s\n" % name.encode())
         born_apart()
-    for name in (other, "app.log"):  # the other one is the older
+    for name in (other, "app.log"):  # the other file is the older one
         site.append(name, b"new of %s\n" % name.encode())
         born_apart()
     site.settle()
@@ -58,7 +58,7 @@ def test_a_copy_that_somebody_has_made_before_a_rotation_is_no_generation(
 
 
 def test_what_a_checkpoint_knows_is_sent_though_it_was_rotated_out_of_the_patterns(make_site: Sites) -> None:
-    """Nothing was sent when it was: no receiver had answered yet."""
+    """The rotation came before the first answer of a receiver, so nothing had been sent."""
     site = make_site(include=("log.txt",))
     site.append("log.txt", b"one\n")
     site.look()
@@ -84,7 +84,7 @@ def test_rotated_files_that_are_there_at_the_first_look_are_generations_of_their
 def test_a_log_that_is_rotated_more_than_once_within_one_listing_keeps_its_generations(
     make_site: Sites, monkeypatch: pytest.MonkeyPatch, include: str
 ) -> None:
-    """What the log's own name had when it was listed is older than those that were rotated since."""
+    """A file listed under the log's own name is older than the files that were rotated after the listing."""
     site = make_site(include=(include,))
     written = [b"generation %d\n" % number for number in range(6)]
 
@@ -135,7 +135,7 @@ def test_a_log_that_is_rotated_more_than_once_within_one_listing_keeps_its_gener
 
 
 def test_a_file_that_comes_back_after_it_was_forgotten_disturbs_nothing(make_site: Sites) -> None:
-    """Its inode may also be another file's by then."""
+    """Another file may have its inode by then."""
     site = make_site(include=("log.txt",))
     site.append("log.txt.7", b"from before\n")
     born_apart()
@@ -156,7 +156,7 @@ def test_a_file_that_comes_back_after_it_was_forgotten_disturbs_nothing(make_sit
 
 
 def test_a_file_that_was_renamed_before_anyone_looked_belongs_to_the_log_it_was_created_as(make_site: Sites) -> None:
-    """Its new name says nothing: what was reported of the rename does."""
+    """The report of the rename tells the log; the new name alone does not."""
     site = make_site(include=("log.txt",))
     site.append("log.txt", b"one\n")
     site.settle()
@@ -180,7 +180,7 @@ def test_a_file_that_was_renamed_before_anyone_looked_belongs_to_the_log_it_was_
 def test_a_generation_that_comes_back_when_a_younger_one_is_sent_does_not_follow_it(
     make_site: Sites, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A checkpoint knows it: it was met, and nothing of it was sent."""
+    """The checkpoint knows the generation: the sidecar saw it, but sent none of it."""
     site = make_site(include=("log.txt",))
     site.append("log.txt", b"one\n")
     site.look()
@@ -219,7 +219,7 @@ def test_a_generation_that_was_away_goes_on_where_it_was_left(make_site: Sites, 
 def test_what_has_a_name_when_it_is_opened_is_not_what_had_it_when_it_was_seen(
     make_site: Sites, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A generation goes on to the next number, and somebody copies the log to its name: the copy is none."""
+    """The generation moves on to the next number, and a copy of the log takes its name. The copy is no generation."""
     site = make_site(include=("log.txt",))
     site.append("log.txt", b"one\n")
     site.settle()

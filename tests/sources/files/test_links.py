@@ -23,7 +23,7 @@ def top(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=BEHIND)
 def linked(request: pytest.FixtureRequest, top: Path) -> Iterator[tuple[Site, str]]:
-    """A site whose log is a link, and where it leads to: beside the root, or below it and out of the patterns."""
+    """A site whose log is a link, and the directory of its target: outside the root, or below it and unmatched."""
     site = Site(top, include=("log.txt",)) if request.param == "pods" else Site(top)
     site.append(f"{request.param}/0.log", b"gen 1\n")
     os.symlink(f"{request.param}/0.log", top / "log.txt")
@@ -92,7 +92,7 @@ def test_generations_behind_each_link_of_a_chain_are_sent(top: Path) -> None:
     site.settle()
     rotate(site, "../docker/j.log", "1", b"gen 2\n")
     rotate(site, "../docker/j.log", "2", b"gen 3\n")
-    site.append("../docker/k.log", b"gen 4\n")  # another container, and the old link of the pod stays
+    site.append("../docker/k.log", b"gen 4\n")  # another container, while the pod's old link stays
     site.rename("../pods/0.log", "../pods/0.log.20261122-000001")
     os.symlink("../docker/k.log", top / "../pods/0.log")
     site.settle()
@@ -186,11 +186,11 @@ def test_a_hard_link_made_while_nobody_watches_takes_no_generation_away(top: Pat
     site.close()
 
 
-# --- a link that is made under a passing name, and renamed
+# --- a link that is made under a temporary name and renamed
 
 
 def lead(site: Site, number: int, name: str) -> None:
-    """A link to another file."""
+    """Make the link *name* to a new file."""
     site.append(f"../out/{number}.log", b"gen %d\n" % number)
     os.symlink(f"../out/{number}.log", site.root / name)
 
@@ -214,7 +214,7 @@ def test_a_link_that_is_renamed_over_another_one_gives_its_log_a_generation(
     for number in range(first, 9):
         name = passing.format(number)
         lead(site, number, name)
-        site.look()  # sees it before it is renamed
+        site.look()  # the sidecar sees the link before its rename
         changes = moved(site, name, "latest.log", number)
         if told:
             site.discovery.apply(changes, site.now)
@@ -301,7 +301,7 @@ def test_no_byte_behind_a_link_that_goes_at_once_is_lost(top: Path) -> None:
     site.look()
     for path in ("gone.log", "../out/1.log", "other.log"):
         os.unlink(top / path)
-    lead(site, 3, "other.log")  # the name leads elsewhere by now
+    lead(site, 3, "other.log")  # the name now leads to another file
     site.settle()
     assert {log: site.content(log) for log in site.stored} == {
         "gone.log": b"gen 1\n",

@@ -1,6 +1,6 @@
-"""The case collection's small kinds, played on real files: reading in pieces, which file is the same, and state files.
+"""The case collection's small kinds on real files: piecewise reads, file identity, and state files.
 
-``max_line_bytes`` and the lines cut at it are a view's, not the stream's: what is compared of them is bytes alone.
+``max_line_bytes`` and the lines cut at it belong to a view, not to the stream, so only bytes are compared.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_a_file_is_read_in_pieces(make_site: Callable[..., Site], case: dict[str
             assert whole == expected["lines"]
             assert begin + sum(len(line) + 1 for line in whole) == expected["line_offset"]
         site.restart()
-        site.settle()  # a head fingerprint that has grown meanwhile is the same file's
+        site.settle()  # a head fingerprint that has grown still matches the file
         assert site.content(name) == stored
         (mark,) = [mark for mark in site.stored[name].marks if isinstance(mark, Generation)]
         prefix = (given["first"] + given["then"]).encode()[: mark.head_length]
@@ -61,7 +61,7 @@ def test_a_file_is_read_in_pieces(make_site: Callable[..., Site], case: dict[str
 def test_a_file_with_other_bytes_than_those_held_begins_anew(
     make_site: Callable[..., Site], case: dict[str, Any]
 ) -> None:
-    """The same inode all along: whether it is the same generation, its bytes say."""
+    """The inode stays the same, so the bytes decide whether the generation does."""
     old, new = (case["input"][key].encode() for key in ("old_prefix", "new_content"))
     site = make_site()
     site.append("a.log", old)
@@ -78,7 +78,7 @@ def test_a_file_with_other_bytes_than_those_held_begins_anew(
         assert generations == [new]
     elif old:
         assert generations == [old, new]
-    else:  # of an empty file nothing is held: identity is the handle's, and all of its bytes are sent
+    else:  # nothing is held of an empty file: the handle identifies it, and all of its bytes are sent
         assert site.content("a.log") == new
 
 
@@ -104,9 +104,9 @@ def test_files_of_equal_content_are_two(make_site: Callable[..., Site], case: di
 
 
 def state_files() -> list[Any]:
-    """The sidecar's state as each case leaves it: the bytes of the file and of the one that was to replace it."""
+    """The sidecar's state as each case leaves it: the bytes of the file and of its unfinished replacement."""
     raws: dict[str, tuple[bytes | None, bytes | None]] = {
-        "C245": (None, b""),  # None: as it was saved
+        "C245": (None, b""),  # None: the saved state
         "C247": (b'{"curr_offs":\n', None),
         "C248": (base64.b64decode(next(case for case in CASES if case["id"] == "C248")["input"]["raw_b64"]), None),
         "C249": (b"page expected 242 but self identifies as 8316213599780548146", None),
@@ -154,7 +154,7 @@ def test_a_state_file_that_cannot_be_believed_is_said_once_and_costs_no_byte(
     site.settle()
     assert site.content("a.log") == b"one\ntwo\n"
     Checkpoint(str(tmp_path / "state"), "run", "site", "receiver:1").save(site.discovery.starts())
-    assert [path.name for path in state.path.parent.iterdir()] == [state.path.name]  # C243: nothing unfinished is left
+    assert [path.name for path in state.path.parent.iterdir()] == [state.path.name]  # C243: no unfinished file is left
     assert state.load() == site.discovery.starts()
 
 
@@ -176,7 +176,7 @@ def test_c246_the_age_of_a_state_makes_nothing_be_sent_again(make_site: Callable
 
 
 def test_c250_a_file_that_an_earlier_version_recorded_goes_on(make_site: Callable[..., Site]) -> None:
-    """Earlier versions recorded neither notes nor birth times; a file's device may have another number by now."""
+    """Earlier versions recorded neither notes nor birth times, and a device's number may have changed."""
     site = make_site()
     site.append("a.log", b"before-upgrade\n")
     site.settle()
@@ -229,7 +229,7 @@ def test_a_record_of_the_journal_that_is_damaged_costs_what_it_alone_vouched_for
         async with LocalStore(str(tmp_path)) as store:
             appender = await store.appender(STREAM, b"p" * 16)
             assert appender.committed == kept
-            await appender.append(kept, DATA[kept:] + b"more\n")  # what its producer sends again
+            await appender.append(kept, DATA[kept:] + b"more\n")  # the producer sends these bytes again
         assert (tmp_path / "run/site/a.log").read_bytes() == DATA + b"more\n"
 
     asyncio.run(go())

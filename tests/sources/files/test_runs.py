@@ -208,7 +208,7 @@ def test_contents_are_those_of_the_logs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o600, 0o000])
 def test_a_run_has_contents_though_they_cannot_be_looked_at(tmp_path: Path, mode: int) -> None:
-    """Its sidecar tells what is closed."""
+    """The sidecar of the run reports closed files."""
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "b.log").write_text("123")
     with unprivileged():

@@ -1,4 +1,4 @@
-"""Files that the receiver holds whole are not opened again, and whatever else is there is."""
+"""Files that the receiver holds whole are not opened again, and all others are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OLD = 6
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """A log of some generations, all of them stored, and no process that sends them."""
+    """A log with some generations, all stored, and no sidecar."""
     site = Site(tmp_path, include=("log.txt*",))
     for number in range(OLD, 0, -1):
         site.append(f"log.txt.{number}", b"old %d\n" % number)
@@ -38,7 +38,7 @@ def everything(number: int = OLD) -> bytes:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The paths of the files that are opened from now on."""
+    """The paths of all files that are opened from now on."""
     paths: list[str] = []
 
     def opens(directory: str, path: str, now: float) -> SourceFile:
@@ -107,7 +107,7 @@ def test_one_that_is_not_as_it_was_is_opened(
 def test_one_that_may_have_been_changed_after_its_end_was_sent_is_opened(
     site: Site, opened: list[str], before: int, is_opened: bool
 ) -> None:
-    """The times of a file system are some milliseconds late."""
+    """A file system's times are some milliseconds late."""
     ended = next(mark for mark in site.stored["log.txt"].marks if isinstance(mark, Ended))
     at = ended.clock * 1_000_000 - before
     os.utime(site.root / f"log.txt.{OLD}", ns=(at, at))
@@ -123,7 +123,7 @@ def test_one_of_a_record_that_tells_no_times_is_opened(site: Site, opened: list[
 
 
 def test_what_is_redacted_is_opened(tmp_path: Path, opened: list[str]) -> None:
-    """How much was masked of it is to be told."""
+    """The sidecar has to tell how much it masked in the file."""
     site = Site(tmp_path, include=("log.txt*",), redact=("tokens",))
     site.append("log.txt.1", b"old\n")
     site.append("log.txt", b"new\n")
@@ -136,7 +136,7 @@ def test_what_is_redacted_is_opened(tmp_path: Path, opened: list[str]) -> None:
 
 
 def test_what_the_receiver_loses_of_it_later_is_sent_again_in_its_place(site: Site, opened: list[str]) -> None:
-    """An older copy of its store was put back."""
+    """The receiver's store was replaced by an older copy."""
     stored = site.stored["log.txt"]
     site.restart(look=False)
     site.settle()
@@ -162,7 +162,7 @@ def test_a_checkpoint_goes_on_knowing_it(site: Site) -> None:
 
 @pytest.fixture
 def crowd(tmp_path: Path) -> Iterator[Site]:
-    """So many rotated files that the receiver's record is waited for."""
+    """Enough rotated files that the sidecar waits for the receiver's record."""
     site = Site(tmp_path, include=("log.txt*",))
     for number in range(CROWD, 0, -1):
         site.append(f"log.txt.{number}", b"old %d\n" % number)
@@ -176,7 +176,7 @@ def test_very_many_files_wait_for_the_record(crowd: Site, opened: list[str]) -> 
     crowd.discovery.await_record(True)
     crowd.look()
     assert (opened, crowd.discovery.held_up) == ([], True)
-    assert crowd.discovery.starts() == {"1:2:3": ("log.txt", 7)}  # a checkpoint is not to forget what was not seen yet
+    assert crowd.discovery.starts() == {"1:2:3": ("log.txt", 7)}  # files that were not looked at stay in it
     crowd.discovery.learn([], crowd.now)
     crowd.settle()
     assert crowd.content("log.txt") == everything(CROWD)
@@ -189,7 +189,7 @@ def test_few_do_not(site: Site, opened: list[str]) -> None:
 
 @pytest.mark.parametrize("why", ["late", "away"])
 def test_nor_do_they_wait_for_ever(crowd: Site, opened: list[str], why: str) -> None:
-    """A file that is deleted while there is no receiver can only be sent by one who has it open."""
+    """A file that is deleted while there is no receiver can only be sent by a sidecar that has it open."""
     crowd.discovery.await_record(True)
     crowd.look()
     if why == "late":
@@ -226,7 +226,7 @@ def test_what_was_old_when_the_sidecar_started_is_so_though_it_waited(tmp_path: 
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many of flarelog's functions *work* calls."""
+    """The number of calls of flarelog's functions in *work*."""
     count = 0
 
     def counts(frame: FrameType, event: str, _argument: object) -> None:
@@ -242,7 +242,7 @@ def calls(work: Callable[[], object]) -> int:
 
 
 def cost(root: Path, files: int) -> tuple[int, int]:
-    """Calls that a first start takes beside so many rotated files, and calls that the next one takes."""
+    """(calls of a first start with so many rotated files, calls of the next start)"""
     site = Site(root, include=("log.txt*",))
     root.mkdir()
     for number in range(files, 0, -1):

@@ -27,7 +27,7 @@ KINDS = {
 
 
 def play(root: Path, seed: int, *, names: str, include: str, inotify: bool, restarts: int = 6) -> str:
-    """What went wrong in one storm; empty: nothing."""
+    """A sentence about wrong bytes after one storm; empty: none."""
     storm = Storm(root / f"{seed}", seed, names=names, include=include, inotify=inotify, old=2 * (seed % 4))
     try:
         storm.site.settle()
@@ -41,7 +41,7 @@ def play(root: Path, seed: int, *, names: str, include: str, inotify: bool, rest
 
 @pytest.fixture
 def births(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the file system keeps birth times."""
+    """The file system keeps birth times, or does not."""
     real = identity._statx
     if not request.param:
 

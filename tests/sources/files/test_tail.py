@@ -1,4 +1,4 @@
-"""A tail gives every byte of every incarnation of its file once, in order, and says what is lost."""
+"""A tail gives every byte of every incarnation of its file once, in order, and reports losses."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_bytes_that_must_be_sent_again_and_were_replaced_meanwhile_are_not_mixed
     site.cut()
     site.truncate("a.log")
     site.append("a.log", b"something else, and longer than what was there\n")
-    site.pump()  # before anybody looks
+    site.pump()  # the sidecar has not looked yet
     site.settle()
     new = b"something else, and longer than what was there\n"
     assert site.generations("a.log") == [("a.log", b"stored\n"), ("a.log", new)]
@@ -257,7 +257,7 @@ def test_where_only_the_end_was_cut_off_the_rest_is_not_sent_again(
     site.settle()
     os.truncate(site.root / "a.log", cut_to)
     if cut_to + len(then) < 31:
-        site.settle()  # somebody looks in between; else nobody does
+        site.settle()  # without this look no sidecar sees the cut file
     site.append("a.log", then)
     site.settle()
     first, *rest = site.generations("a.log")
@@ -276,7 +276,7 @@ def test_bytes_seen_but_truncated_before_they_were_read_are_a_gap(site: Site) ->
 
 
 def test_a_truncation_between_two_looks_at_one_file_is_no_loss(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its size is from before, its bytes from after the truncation."""
+    """The size comes from before the truncation, and the bytes from after it."""
     site.append("a.log", b"all of this is stored\n")
     site.settle()
     intact = SourceFile.intact
@@ -433,7 +433,7 @@ def test_what_was_written_behind_a_truncation_is_not_in_the_gap(site: Site) -> N
     site.settle()
     site.truncate("a.log")
     site.append("a.log", LINES)
-    site.discovery.drain(site.now)  # it notes the new size before anyone compares the bytes
+    site.discovery.drain(site.now)  # the drain sees the new size before the bytes are compared
     site.pump()
     site.arrive("a.log")
     assert site.content("a.log") == b"stored\n" + LINES
@@ -514,7 +514,7 @@ def test_what_was_cut_off_a_file_that_is_not_as_the_receiver_holds_it_is_a_gap(s
     site.restart()
     os.truncate(site.root / "a.log", 4)
     site.look()
-    site.settle()  # asks for the record again before it sends
+    site.settle()  # the tail asks for the record again before it sends
     assert site.content("a.log") == LINES + b"new\n"
     assert gap_lengths(site, "a.log") == [14]
 
@@ -528,7 +528,7 @@ def test_what_a_receiver_lost_and_nobody_can_send_again_is_a_gap(site: Site) -> 
     os.unlink(site.root / "a.log.1")
     site.settle()
     stored = site.stored["a.log"]
-    del stored.data[2:], stored.marks[1:]  # an older copy of the store
+    del stored.data[2:], stored.marks[1:]  # the store is an older copy
     stored.digests[2] = zlib.crc32(b"on")
     site.settle()
     assert site.content("a.log") == b"ontwo\n"
@@ -703,7 +703,7 @@ def test_start_at_end_skips_nothing_of_a_log_that_the_receiver_holds(make_site: 
 def test_a_restart_before_the_receiver_answered_does_not_make_a_new_generation_an_old_file(
     make_site: Callable[..., Site],
 ) -> None:
-    """What a checkpoint keeps of a sidecar that met the file, but was killed before it knew what the receiver holds."""
+    """The checkpoint is of a sidecar that met the file, but was killed before it knew the receiver's record."""
     site = make_site(start_at="end")
     site.look()
     site.append("a.log", b"one\n")
@@ -745,7 +745,7 @@ def test_start_at_end_still_skips_what_was_there_when_the_receiver_holds_nothing
     site.look()
     kept = site.discovery.starts()
     site.append("a.log", b"new\n")
-    site.stored["a.log"] = Stored()  # it was opened, and the sidecar was killed then
+    site.stored["a.log"] = Stored()  # the stream was opened, and then the sidecar was killed
     site.restart(kept)
     site.settle()
     assert site.content("a.log") == b"new\n"
@@ -790,7 +790,7 @@ def test_a_file_whose_name_cannot_be_a_logs_is_said_once_and_the_others_go_on(
 
 
 def oracle(site: Site) -> None:
-    """Every byte of every incarnation is stored once and in order, or a gap tells."""
+    """Check that every byte of every incarnation is stored once and in order, or counted in a gap."""
     written = [bytes(data) for pieces in site.truth.values() for data in pieces]
     for log in site.stored:
         for _, data in site.generations(log):
@@ -843,7 +843,7 @@ def test_in_random_order_every_byte_is_stored_once(tmp_path: Path, make_site: Ca
                     site.rename(f"{name}.{number}" if number else name, f"{name}.{number + 1}")
                 backups[name] += 1
             case "truncate" if (tmp_path / name).exists():
-                site.settle()  # what nobody has seen, nobody can know to be lost
+                site.settle()  # bytes that no look saw cannot be known to be lost
                 site.truncate(name)
             case "remove" if (tmp_path / name).exists():
                 site.look()
@@ -871,11 +871,11 @@ def test_in_random_order_every_byte_is_stored_once(tmp_path: Path, make_site: Ca
     oracle(site)
 
 
-# --- what is known of its writers
+# --- marks about the writers
 
 
 def told(site: Site) -> list[str]:
-    """Marks of a log, Generations by what they are, Attributes by what they say."""
+    """The marks of a log: attributes by their words, others by their type."""
     return [
         mark.words if isinstance(mark, Attributes) else type(mark).__name__.lower()
         for mark in site.stored["a.log"].marks
@@ -935,7 +935,7 @@ def test_a_generation_has_writers_of_its_own_and_one_that_was_truncated_those_th
 
 
 def test_a_file_whose_writers_were_told_is_still_one_piece(site: Site) -> None:
-    """By which a compressed copy of it is known, and by which it goes on after a restart."""
+    """A restart resumes from that piece, and a compressed copy is recognized by it."""
     data = random.Random(1).randbytes(3000)
     site.append("a.log", data[:1000])
     site.settle()

@@ -1,4 +1,4 @@
-"""Directories and links that this user may not follow: each is told, and nothing of them is taken for sent."""
+"""Directories and links that this user may not follow: each is reported, and none of their files counts as sent."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_of_closed_files_those_are_let_be_that_are_stored_whole(make_site: Sites
     site = make_site()
     site.append("a.log", b"a\n")
     site.settle()
-    if not same:  # the file of which the receiver knows was born earlier, and is gone
+    if not same:  # the file that the receiver knows was born earlier, and is gone
         for number, mark in enumerate(site.stored["a.log"].marks):
             if isinstance(mark, Generation):
                 site.stored["a.log"].marks[number] = replace(mark, notes=birth_note((born_of(mark.notes) or 0) - 1))
@@ -109,5 +109,5 @@ def test_what_could_not_be_read_is_told_until_it_is_gone(make_site: Sites) -> No
     assert troubles() == ["b.log", "d/c.log"]
     shutil.rmtree(site.root / "d")
     assert troubles() == ["b.log"]
-    site.root.rename(site.root.parent / "away")  # nobody knows what is in it
+    site.root.rename(site.root.parent / "away")  # the root's content is unknown now
     assert troubles() == ["b.log"]

@@ -1,4 +1,4 @@
-"""What inotify reports, and when: what is written may wait for more of it, a name that comes or goes never does."""
+"""The reports of inotify: writes may be gathered for a while, but created and removed names never wait."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ def watch(place: Path) -> Iterator[InotifyWatch]:
 
 
 async def asked(made: InotifyWatch, gather: float) -> "asyncio.Task[list[Change] | None]":
-    """Somebody who waits for changes, and has begun to."""
+    """A task that has begun to wait for changes."""
     task = asyncio.create_task(made.changes(PATIENCE, gather))
     await turns()
     return task

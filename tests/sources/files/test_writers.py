@@ -1,4 +1,4 @@
-"""Which ranks write a file is read from /proc: here a directory that is laid out like it."""
+"""The ranks that write a file are read from /proc: here from a directory with its layout."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def proc(tmp_path: Path) -> Proc:
 
 def test_each_worker_writes_its_own_file(proc: Proc) -> None:
     files = [proc.file("0.log"), proc.file("1.log")]
-    proc.process(10, *files)  # the launcher has them open as well, and so has what a worker starts
+    proc.process(10, *files)  # the launcher and a worker's child have the files open as well
     for local, path in enumerate(files):
         proc.process(11 + local, path, parent=10, **worker(local))
         proc.process(21 + local, path, parent=11 + local, **worker(local))
@@ -91,8 +91,8 @@ def test_all_workers_write_one_file(proc: Proc) -> None:
 
 def test_a_launcher_writes_what_its_workers_say(proc: Proc) -> None:
     path = proc.file("node.log")
-    proc.process(9, path)  # tee, say
-    proc.process(10, path, RANK=1)  # a scheduler has numbered the machines
+    proc.process(9, path)  # for example tee
+    proc.process(10, path, RANK=1)  # a scheduler numbered the machines
     for local in range(2):
         proc.process(11 + local, parent=10, **worker(local))
     assert proc.words(path) == ["ranks:0=2+1=3,group-rank:1,world-size:16"]
@@ -182,7 +182,7 @@ def test_to_a_writer_belong_its_children_and_its_pipeline(proc: Proc) -> None:
     proc.process(10, group=10, parent=5, used=40)  # python train.py |
     proc.process(12, group=12, parent=10, used=300)  # a DataLoader's worker
     proc.process(11, path, group=10, parent=5, used=1)  # tee a.log
-    proc.process(13, group=13, parent=11, used=7, state="Z")  # has ended, and nobody has asked for its status
+    proc.process(13, group=13, parent=11, used=7, state="Z")  # a zombie
     found = who_writes({inode(path): path.name}, str(proc.root))[inode(path)]
     assert found.writers == {(11, 7)}
     assert found.used == {(10, 7): 43, (11, 7): 4}, "CPU of user and system; tee has no children"

@@ -1,4 +1,4 @@
-"""The files that torchrun writes of each rank are emptied when they have become too large, and no others are."""
+"""torchrun's files of each rank are emptied when they become too large, and no other files are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flarelog.sources.process.bounding import EVERY, LEAST, Bounding, bounding
 
 
 def filled(path: Path, size: int) -> Path:
-    """A file that takes so many bytes of the disk."""
+    """A file that takes so many bytes on the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, size)

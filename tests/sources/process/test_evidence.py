@@ -1,4 +1,4 @@
-"""What the evidence of a command's end allows to be said of memory."""
+"""Statements about memory that the evidence of a command's end allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command's logs are called."""
+"""The names of a command's logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flarelog.sources.process import names
 from flarelog.sources.process.names import checked, default_run, default_site, filled, hold
 
 Asked = tuple[str, Callable[[str], list[str]]]
-"""A name, and the logs of it."""
+"""A name, and a function that gives its logs."""
 
 
 def both(named: str) -> list[str]:
@@ -104,7 +104,9 @@ def test_a_name_that_another_form_of_log_has_is_taken(tmp_path: Path) -> None:
 def test_two_commands_at_once_write_no_log_of_one_name(
     tmp_path: Path, first: Asked, second: Asked, is_: str, *, apart: tuple[bool, bool]
 ) -> None:
-    """*apart*: beside each other, in one directory, or the second below another command that has a place apart."""
+    """*apart*: both in places of their own, both in one directory, or the second below a command with a place of its
+    own.
+    """
     base = str(tmp_path)
     other = hold(base, first[0], apart=apart[0], logs=first[1])
     below = hold(base, "outer", apart=True, logs=both).root if apart == (True, False) else base
@@ -131,7 +133,7 @@ def test_a_directory_that_goes_while_it_is_asked_for_is_made_again(
     def made_and_removed(path: str, mode: int) -> None:
         make_directory(path, mode)
         monkeypatch.setattr(names, "make_directory", make_directory)
-        os.rmdir(path)  # as a command of the same site that ends
+        os.rmdir(path)  # another command of the site ends, and removes it
 
     monkeypatch.setattr(names, "make_directory", made_and_removed)
     place = names.hold(str(base), "a", apart=True, logs=both)

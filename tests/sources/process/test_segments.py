@@ -1,4 +1,4 @@
-"""A spool's files: what is taken from a pipe stands in them, in order, and beside each stands where it belongs."""
+"""A spool's files hold the pipe's bytes in order, and the note beside each gives their place."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST = 8 * SMALLEST
 
 
 class Spool:
-    """A spool, and the pipe that it is fed from."""
+    """A spool, and the pipe that feeds it."""
 
     def __init__(self, path: Path, most: int = MOST, token: str = TOKEN) -> None:
         self.path, self.shared = path, Shared()
@@ -41,7 +41,7 @@ class Spool:
         return b"".join(one.read_bytes() for one in [*older, self.path] if one.exists())
 
     def killed(self) -> None:
-        """Another spooler goes on."""
+        """Kill the spooler, and start another."""
         self.segments.close()
         self.segments = Segments(str(self.path), MOST, TOKEN, self.shared)
         self.segments.adopt()
@@ -95,7 +95,7 @@ def test_another_spooler_goes_on_where_one_was_killed(spool: Spool, taken: int) 
     said = b"".join(pieces(21))[:taken]
     if said:
         spool.say(said)
-    spool.shared.taken -= min(spool.shared.taken, 500)  # it was killed before it had counted the last
+    spool.shared.taken -= min(spool.shared.taken, 500)  # the spooler was killed before it counted the last bytes
     spool.killed()
     spool.say(b"next")
     assert spool.kept() == said + b"next"
@@ -129,7 +129,7 @@ def test_what_an_earlier_command_said_stays_and_comes_first(tmp_path: Path) -> N
 def test_what_cannot_be_written_is_passed_over_and_the_next_segment_knows(spool: Spool) -> None:
     spool.say(b"before")
     spool.segments.close()
-    spool.segments.fd = os.open(spool.path, os.O_RDONLY)  # no byte can be written to it
+    spool.segments.fd = os.open(spool.path, os.O_RDONLY)  # writes to it fail
     spool.say(b"lost")
     assert (spool.shared.lost, spool.shared.trouble) == (4, errno.EBADF)
     spool.say(b"too")
@@ -223,7 +223,7 @@ def test_of_earlier_commands_that_a_later_one_displaced_each_byte_is_a_gap_and_e
 
 
 def full_once() -> Callable[[Segments, bytes], None]:
-    """A disk that is full when it is written down what is gone."""
+    """A disk that is full whenever a record of dropped bytes is written for the first time."""
     write, tried = Segments._write_down, set[bytes]()
 
     def write_down(self: Segments, said: bytes) -> None:

@@ -1,6 +1,4 @@
-"""Kinds of secrets, as data/secrets.txt has them: each line of it makes as many examples as are asked for, all of them
-random and none a real one.
-"""
+"""Kinds of secrets from data/secrets.txt: each line gives any number of examples, which are random and never real."""
 
 from __future__ import annotations
 
@@ -30,10 +28,10 @@ _RANDOM = re.compile(r"\{(?:(e)|(uuid)|([a-zA-Z3]):(\d+))\}")
 class Shape:
     name: str
     template: str
-    known: bool  # that it gets through
+    known: bool  # whether it is known to get through
 
     def example(self, seed: int) -> tuple[bytes, list[tuple[int, int]]]:
-        """A line, and where in it the secrets are."""
+        """A line, and the spans of the secrets in it."""
         chance = random.Random(f"{self.name} {seed}")
 
         def filled(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Logs without secrets stay as they are: made of the lines that trainings and their services print."""
+"""Logs without secrets stay unchanged: they have the lines that trainings and their services print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command's output in the parts of a spool: what is shown of a byte is what is shown of it in the whole output."""
+"""A command's output in the parts of a spool: each byte is shown as in the whole output."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KEY = b"-----BEGIN PRIVATE KEY-----\n" + b"".join(BODY) + b"-----END PRIVATE KEY
 
 
 class Spooled:
-    """A command's output, spooled below a site's root, and what is stored of it."""
+    """A command's output, spooled below a site's root, and its stored bytes."""
 
     def __init__(self, root: Path, most: int = 1 << 20, name: str = "out.log", **options: object) -> None:
         self.said = b""
@@ -78,7 +78,7 @@ class Spooled:
 
 @contextmanager
 def spooled(*, most: int = 1 << 20, part: int = 0, name: str = "out.log", **options: object) -> Iterator[Spooled]:
-    """Parts of *part* bytes."""
+    """A spool with parts of *part* bytes."""
     with tempfile.TemporaryDirectory() as root, mock.patch.object(segments, "SMALLEST", part or SMALLEST):
         spool = Spooled(Path(root), most, name, **options)
         spool.segments._room = part or SMALLEST
@@ -151,7 +151,7 @@ def test_a_sidecar_that_is_killed_anywhere_around_the_end_of_a_part_sends_no_byt
 
 
 def meanwhile(site: Site, what: int, room: int) -> None:
-    """What the sidecar of *site* does between two words of the command; 0: nothing."""
+    """Let the sidecar of *site* act between two writes of the command; 0: it does nothing."""
     if what == 1:
         site.restart()
     elif what == 2:

@@ -1,4 +1,4 @@
-"""What a site's redaction masks, and that what it shows of a byte depends on the file's bytes alone."""
+"""A site's redaction: what it masks, and that its output depends on the file's bytes alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.SflKxwRJSMeKKF2QT4fwpMeJ
 GITHUB, HUGGING = f"ghp_{'aB3' * 12}", f"hf_{'AbC' * 11}x"
 KEY_LINE = "MIIEpAIBAAKCAQEA04up8hoqzS1LA5l1sPQ3Pv8oHnYx"
 
-# Each line, and the secret of it that must be masked, and nothing else.
+# Each line, and its secret, which must be masked, and nothing else.
 SECRETS = [
     ("tokens", f"cloning with {GITHUB}", GITHUB),
     ("tokens", f"remote: https://{GITHUB}@github.com/a/b.git", GITHUB),
@@ -114,19 +114,19 @@ def test_an_innocent_line_stays(line: str) -> None:
 
 
 def test_logs_of_real_trainings_stay() -> None:
-    """Fewer than one line in 10,000 is touched that has no secret."""
+    """Of the lines without a secret, fewer than one in 10,000 changes."""
     samples = [Path(__file__).parents[2] / "data" / "train"]
     samples += [parent / "shared" / "samples" / "train" for parent in Path(__file__).resolve().parents]
     found = [path for place in samples for path in sorted(place.rglob("*.log")) if path.is_file()]
     assert found
     for path in found:
-        data = path.read_bytes() + b"\n"  # so that the last word is finished
+        data = path.read_bytes() + b"\n"  # the newline finishes the last word
         assert shown(data) == data, path.name
 
 
 # --- kinds of secrets
 
-PARTS = [  # of what a text is made that wants to take long, or to confuse
+PARTS = [  # parts of texts that are meant to take long or to confuse
     b"password=",
     b'password="',
     b"password='a ",
@@ -274,7 +274,7 @@ PARTS = [  # of what a text is made that wants to take long, or to confuse
 
 @rows(SHAPES, lambda shape: shape.name)
 def test_a_kind_of_secret_is_masked_to_its_very_end(shape: Shape) -> None:
-    """Those that are known to get through are not masked in a part, either: a line must not look redacted then."""
+    """A secret that is known to get through is not masked in part either: its line must not look redacted."""
     for seed in range(often(2, 8)):
         line, spans = shape.example(seed)
         for before, after in ((b"", b""), (b"2026-11-22 12:00:01,123 INFO x: ", b"\nloss=0.1\n"), (b"\r 3%|", b"\r")):
@@ -298,7 +298,7 @@ def test_nearly_all_kinds_of_secrets_are_masked_and_the_others_are_told_by_name(
 
 @given(st.sampled_from(SHAPES), st.integers(0, 99), st.integers(0, 250), st.integers(0, 250))
 def test_a_secret_of_any_kind_is_masked_wherever_it_is_cut(shape: Shape, seed: int, before: int, cut: int) -> None:
-    """It is read up to somewhere, and then from there."""
+    """The file is read up to the cut, and later from there."""
     line, _ = shape.example(seed)
     data = b"x" * before + b"\n" + line + b"\nmore\n"
     whole, at = shown(data), before + min(cut, len(line))
@@ -351,7 +351,7 @@ HOSTILE = [part * (8 << 10) for part in PARTS if part]
 
 @rows(HOSTILE, lambda text: text[:24])
 def test_no_text_takes_more_than_a_multiple_of_its_length(text: bytes) -> None:
-    """Were it quadratic, it would take minutes."""
+    """Quadratic time would be minutes here."""
     text = text[: often(8, 64) << 10]
     began = time.thread_time()
     shown(text)
@@ -405,7 +405,7 @@ def test_what_is_counted_is_each_match_once_and_each_masked_byte() -> None:
 
 @contextmanager
 def small() -> Iterator[None]:
-    """Windows that small examples go beyond."""
+    """Windows that small examples exceed."""
     sizes: dict[str, Any] = {
         "WINDOW": 64,
         "OVERLAP": 16,
@@ -417,7 +417,7 @@ def small() -> Iterator[None]:
 
 
 def reference(data: bytes, rules: Rules) -> bytes:
-    """What is to be shown of a whole file that ended, said as plainly as possible."""
+    """The redacted bytes of a whole file that has ended, computed in the plainest way."""
     window, overlap = mask.WINDOW, mask.OVERLAP
     ends = [at + 1 for at, byte in enumerate(data) if byte in b"\r\n"]
     cuts = [
@@ -553,7 +553,7 @@ SECRET = "kJ8s0Qw2"
 def test_a_secret_never_leaves_wherever_a_write_or_a_window_cuts_it(
     before: int, filler: str, secret: str, after: bytes, sizes: list[int]
 ) -> None:
-    """No four letters of it: what is shown of a file that ends in the middle of one gives none of it away, either."""
+    """Not even four letters of it leave, even if the file ends in the middle of the secret."""
     line = (filler * 200)[:before].encode() + b" " + secret.encode()
     data = line + after
     with mock.patch.multiple(mask, WINDOW=64, OVERLAP=32, _LOOK=8):
@@ -562,7 +562,7 @@ def test_a_secret_never_leaves_wherever_a_write_or_a_window_cuts_it(
     assert not any(part in view for view in views for part in parts)
 
 
-# --- what a site may ask for
+# --- a site's options
 
 BAD = [
     pytest.param(("nothing",), (), "the redaction 'nothing' is unknown; known are tokens", id="unknown-name"),
@@ -672,7 +672,7 @@ def test_rules_are_told_again_from_a_generations_notes() -> None:
 
 def test_a_sign_that_stands_for_itself_is_parted_as_if_no_other_line_had_signs() -> None:
     alone = b"C:\\tom@example.org\n"
-    other = "loss \u2192 0.3\n".encode()  # which is read as ->
+    other = "loss \u2192 0.3\n".encode()  # a byte that is shown as ->
     spans = list(find(alone, NAMES))
     assert spans
     assert list(find(other + alone, NAMES)) == [(begin + len(other), end + len(other)) for begin, end in spans]

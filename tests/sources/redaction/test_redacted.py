@@ -1,4 +1,4 @@
-"""A redacted file through growth, cuts, kills, rotations and truncations: nothing unmasked leaves it."""
+"""A redacted file through growth, cuts, kills, rotations and truncations: no unmasked secret leaves."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def site(make_site: Callable[..., Site]) -> Site:
 
 
 def drained(site: Site) -> None:
-    """A sidecar drains, and its successor begins."""
+    """Drain the sidecar, and start its successor."""
     site.settle()
     site.discovery.drain(site.now)
     more = 1
@@ -100,7 +100,7 @@ def test_a_drain_that_goes_on_behind_a_cut_line_begins_a_generation_there(site: 
     site.discovery.drain(site.now)
     site.truncate("a.log")
     site.append("a.log", b"loading wo")
-    site.pump(limit=3)  # the old generation's end, the new one's mark, its bytes
+    site.pump(limit=3)  # the end of the old generation, the mark of the new one, and its bytes
     site.append("a.log", b"rds\n")
     site.pump()
     site.arrive("a.log")
@@ -209,7 +209,7 @@ def test_what_is_compressed_is_never_sent_and_each_file_is_named_once(
     make_site: Callable[..., Site], caplog: pytest.LogCaptureFixture, name: str, content: bytes
 ) -> None:
     site = make_site(redact=("tokens",), include=("*",))
-    with site.open(name) as writer:  # a byte at a time, as a slow writer does
+    with site.open(name) as writer:  # a byte at a time, as from a slow writer
         for at in range(10):
             site.write(writer, content[at : at + 1])
             site.settle()
@@ -234,7 +234,7 @@ def test_the_compressed_copy_of_what_is_sent_masked_is_no_file_that_is_missing(m
     site.settle()
     (site.root / "a.log.1.gz").write_bytes(gzip.compress(LINE * 100))
     os.unlink(site.root / "a.log.1")
-    os.utime(site.root / "a.log.1.gz", (1, 1))  # gzip has ended
+    os.utime(site.root / "a.log.1.gz", (1, 1))  # an old time, so that gzip counts as finished
     site.settle()
     assert list(site.stored) == ["a.log"]
     assert not site.discovery.troubles
@@ -252,7 +252,7 @@ def test_a_log_that_begins_like_something_compressed_is_sent(site: Site) -> None
 
 
 def restarted(site: Site, **options: object) -> None:
-    """The sidecar is killed, and another begins with other options."""
+    """Kill the sidecar, and start another with other options."""
     site.options = type(site.options)(str(site.root), **options)  # type: ignore[arg-type]
     site.restart()
 
@@ -394,7 +394,7 @@ def take(site: Site, step: str, value: object) -> None:
 
 
 def check(site: Site, rules: Rules) -> None:
-    """What is stored of each file is what the file shows, each byte once, cut where a generation says so."""
+    """Check that the stored bytes of each file are those that it shows, each once, cut only at generations."""
     for name, stored in site.stored.items():
         ends: dict[str, int] = {}
         assert not any(isinstance(mark, Gap) for mark in stored.marks)

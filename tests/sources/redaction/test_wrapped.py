@@ -1,4 +1,4 @@
-"""No part of a secret leaves, whatever programs put around it: not four letters of its middle, in any combination."""
+"""No part of a secret leaves, whatever text surrounds it: not four letters of its middle, in any combination."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.rows import rows
 from tests.sources.redaction.wrapped import BARE_FORMS, ENVELOPES, FORMS, NAMES, wrapped
 
 ALL = Rules(("all",))
-LOOKS = ((True, 0.0), (False, 0.0), (False, 0.3))  # whether its value is plain, and how often a colour comes
-# Two programs print each other's lines; what SECURITY.md names is left out: a shell's line that is quoted once more,
-# and a text in one that was escaped more often than its quotes.
+LOOKS = ((True, 0.0), (False, 0.0), (False, 0.3))  # whether the value is plain, and the frequency of colours
+# A program may print another one's line. Two cases of SECURITY.md are left out: a shell's line that is quoted again,
+# and a text in a line that was escaped more often than its quotes.
 OUTER = [name for name in ENVELOPES if name not in ("shell", "html")]
 INNER = [name for name in OUTER if "repr" not in name and name != "exception"]
 
@@ -30,7 +30,7 @@ def leaks(out: bytes, parts: list[str]) -> list[str]:
 
 @rows([*FORMS, *BARE_FORMS])
 def test_no_part_of_a_secret_leaves(form: str) -> None:
-    """Each form in each envelope, its value plain or with signs, without colours and with colours between any signs."""
+    """Each form in each envelope, with a plain value or one with signs, with and without colours between any signs."""
     for seed, envelope in enumerate(ENVELOPES):
         for plain, colours in LOOKS if SOAK else (LOOKS[(seed + len(form)) % len(LOOKS)],):
             chance = random.Random(f"{form} {seed} {plain} {colours}")
@@ -67,7 +67,7 @@ def test_no_part_of_a_secret_leaves_a_line_that_another_program_prints(
 def test_no_part_of_a_secret_leaves_wherever_a_chunk_or_a_long_line_is_cut(
     seed: int, form: str, envelope: str, before: int, cuts: list[int]
 ) -> None:
-    """At the end of a window of a line that is longer; and of a file that grows, where it happens to end."""
+    """The secret stands at the end of a longer line's window, or at the present end of a growing file."""
     chance = random.Random(seed)
     line, parts = wrapped(chance, form, [envelope], chance.choice(NAMES), True, 0)
     text = line.replace("\r", " ").encode()
@@ -77,7 +77,7 @@ def test_no_part_of_a_secret_leaves_wherever_a_chunk_or_a_long_line_is_cut(
     for cut in sorted({*(min(cut, len(data)) for cut in cuts), len(data)}):
         end = ALL.decided(lambda begin, end, cut=cut: data[:cut][begin:end], len(out), cut)  # type: ignore[misc]
         out += ALL.show(lambda begin, end: data[begin:end], len(out), end - len(out), cut)[0]
-        ended = ALL.show(lambda begin, end: data[begin:end], 0, cut, cut)[0]  # it is shut down there
+        ended = ALL.show(lambda begin, end: data[begin:end], 0, cut, cut)[0]  # a shutdown at this place
         assert not leaks(ended, parts), (data, ended)
     assert out == shown(data)
     assert not leaks(out, parts)

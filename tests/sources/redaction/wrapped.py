@@ -1,7 +1,7 @@
-"""A secret in what programs put around it: forms of a name and a value, wrapped in other texts, in any combination.
+"""A secret within a program's output: forms of a name and a value, wrapped in other texts, in any combination.
 
 A form is the signs of a line, with the value between « and »; a colour may stand between any two signs. An envelope is
-a program that prints the line as a part of something else.
+a program that prints the line as a part of its own text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAMES = (
     *("WANDB_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "db.password", "spring.datasource.password", "PGPASSWORD"),
 )
 
-# What stands between | is one sign. N is the name; Q a value that its quotes let have anything, with its escapes.
+# Each text between | is one sign. N is the name. Q is a quoted value, which may contain anything, escaped.
 FORMS = {
     "equals": "N|=|«v»",
     "equals-blanks": "N| |=| |«v»",
@@ -97,7 +97,7 @@ FORMS = {
     "full-width-colon": "N|：|«v»",
     "full-width-equals": "N|＝|«v»",
 }
-# These have no name: the sign is in the value or around it.
+# These forms have no name: the sign is in the value or around it.
 BARE_FORMS = {
     "bearer": "Authorization|:| |Bearer| |«t»",
     "bearer-json": '{"|Authorization|"|: |"|Bearer |«t»|"}',
@@ -205,7 +205,7 @@ def letters(chance: random.Random, length: int) -> str:
 
 
 def value(chance: random.Random, kind: str, plain: bool) -> tuple[str, list[str]]:
-    """(a value as it is written, its parts of letters and digits that must not leave)."""
+    """(the value as written, its parts of letters and digits that must not leave)."""
     if kind in _FIXED:
         prefix, length = _FIXED[kind]
         made = letters(chance, length)

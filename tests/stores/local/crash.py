@@ -1,4 +1,4 @@
-"""What a crash leaves of a local store: of what was not committed a part reached the disk."""
+"""A local store after a crash: a part of the uncommitted bytes reached the disk."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from flarelog.stores.local.store import LocalStore
 
 
 def crash(store: LocalStore, data: int, journal: int, hole: bool) -> None:
-    """End *store* without a word. Of what was not committed *data* percent of the bytes and *journal* percent of the
-    journal's lines reached the disk; with *hole* the file is as long as it was to be, but holds zeros there.
+    """End *store* without cleanup. Of the uncommitted data *data* percent of the bytes and *journal* percent of the
+    journal's lines reach the disk; with *hole* the file has its full length, but zeros in place of the rest.
     """
     for appender in list(store._open.values()):
         lines, *_ = appender._batch()

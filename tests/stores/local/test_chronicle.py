@@ -1,4 +1,4 @@
-"""What happened to streams, and when: written down, bounded, and read again as a timeline."""
+"""Events of streams: recorded with times, bounded, and read as a timeline."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_no_run_is_made_or_reached_through_a_link_to_write_something_down(tmp_pa
 
 
 class Records(LocalStore):
-    """Takes what happened, or is full."""
+    """Records happenings, or is full."""
 
     def __init__(self) -> None:
         super().__init__("nowhere")
@@ -111,7 +111,7 @@ def test_what_happens_to_many_streams_at_once_is_one_line() -> None:
             ("call ended", 1000),
             ("call ended", 2),
         ]
-        for number in range(1000):  # whoever says something else each time
+        for number in range(1000):  # a new reason each time
             noted.note(STREAM, "left", f"reason {number}")
         await noted.write()
         assert sum(one.count for one in store.taken[3:]) == 1000
@@ -166,7 +166,7 @@ def test_a_timeline_tells_of_all_that_a_store_knows_in_the_order_of_time(tmp_pat
             await appender.close()
             await store.record("run-1", "site-1", [Happening(1, "opened", logs=("log.txt",)), SEVERAL])
             await (await store.appender(StreamId("run-1", "site-2", "log.txt"), b"producer")).close()
-            found = await in_order(LocalStore(tmp_path).timeline("run-1"))  # as whoever has not the lock reads it
+            found = await in_order(LocalStore(tmp_path).timeline("run-1"))  # a reader without the lock
             assert [one.at for one in found] == sorted(one.at for one in found)
             own = [one for one in found if one.site != "site-2"]
             told = [(one.what, one.log, one.length) for one in own]

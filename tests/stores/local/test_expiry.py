@@ -1,4 +1,4 @@
-"""Runs that nobody needs any more leave a store whole, and no other does."""
+"""Expired runs leave a store whole, and no other run does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Racing(LocalStore):
-    """A store in which something happens, once, right after the files of a run that is to go were looked at."""
+    """A store that calls *meanwhile* once, right after the look at the files of an expired run."""
 
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
@@ -39,7 +39,7 @@ class Racing(LocalStore):
 
 
 async def expire(store: LocalStore, age: float, meanwhile: Callable[[], Awaitable[None]] | None = None) -> list[str]:
-    """The runs that one look for those of *age* seconds removes. *meanwhile* happens when it has found some."""
+    """The runs of *age* seconds that one look removes. *meanwhile* is called before each removal."""
     gone = []
 
     async def remove(run: str, was: Extent, why: str) -> None:
@@ -64,7 +64,7 @@ def play(root: Path, act: Callable[[Racing], Awaitable[None]]) -> None:
 
 
 async def stored(store: LocalStore, run: str, *, days: float) -> StreamId:
-    """A stream of *run* that was closed, with nothing in the run younger than *days*."""
+    """A closed stream of *run*, whose files are all at least *days* old."""
     stream = StreamId(run, "site-1", "log.txt")
     appender = await store.appender(stream, b"producer")
     await appender.append(0, b"one\n")
@@ -243,7 +243,7 @@ def test_a_run_that_is_a_link_is_removed_by_nobody(tmp_path: Path) -> None:
                 await store.remove(run, site)
         with pytest.raises(NotFound):
             await store.remove("file")
-        assert (await store.remove("other")).streams == 0  # the link itself goes, and nothing behind it
+        assert (await store.remove("other")).streams == 0  # the link itself is removed, but not its target
         await store.clear()
 
     play(tmp_path / "store", act)

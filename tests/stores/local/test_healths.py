@@ -1,4 +1,4 @@
-"""How a machine fared: written down by the minute, bounded, and read again."""
+"""A machine's health: recorded by the minute, bounded, and read again."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_no_run_is_made_or_reached_through_a_link_to_write_health_down(tmp_path:
 
 
 class Fared(LocalStore):
-    """Takes how machines fared, or is full."""
+    """Records healths, or is full."""
 
     def __init__(self) -> None:
         super().__init__("nowhere")

@@ -1,4 +1,4 @@
-"""A stream's journal: what it says after damage, and that fewer lines say the same."""
+"""A stream's journal: its replay after damage, and its compaction to fewer lines."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MARK = '{"t":"mark","i":0,"kind":"ended","mark":{"offset":%s,"digest":0,"reason"
 
 
 def said(journal: Journal) -> tuple[object, ...]:
-    """What a journal says of its stream, without how it says it."""
+    """The journal's statements about its stream, whatever its lines."""
     return journal.stream, journal.committed, journal.digest, journal.marks, journal.holder, journal.sealed
 
 
@@ -83,7 +83,9 @@ def test_a_seal_says_what_was_masked_and_compacting_keeps_it() -> None:
 
 @pytest.mark.parametrize("seed", range(often(8, 20)))
 def test_a_journal_that_grows_is_read_on_as_if_it_were_read_anew(seed: int, tmp_path: Path) -> None:
-    """Whatever happens to it between two looks: lines, halves of lines, a rewriting in place or by another file."""
+    """Between two looks the journal gets lines or halves of lines, is rewritten in place, or is replaced by another
+    file.
+    """
     rng = random.Random(seed)
     path, growing = tmp_path / "journal", Growing()
     lines = [*LINES, b"damaged\n", b"\n", length_line(15, 3, 1), length_line(40, 9, 3)]
@@ -102,7 +104,7 @@ def test_a_journal_that_grows_is_read_on_as_if_it_were_read_anew(seed: int, tmp_
                 raw = replay(raw).compacted()
                 (tmp_path / "new").write_bytes(raw)
                 os.rename(tmp_path / "new", path)
-            case 1:  # in place, shorter or not
+            case 1:  # in place, to any length
                 raw = b"".join(rng.choices(lines, k=rng.randrange(20)))
                 path.write_bytes(raw)
             case 2:
@@ -170,7 +172,7 @@ def test_a_time_changes_nothing_of_what_a_journal_says_and_none_is_needed() -> N
 
 
 def test_older_versions_read_a_mark_that_has_times() -> None:
-    """They demand that its own fields are those that they know."""
+    """They demand exactly the fields that they know within the mark itself."""
     (record,) = records(TIMED[2])
     assert record is not None
     assert Generation(**record["mark"]) == MARKS[0]
@@ -213,7 +215,7 @@ def test_what_a_crash_cost_is_none_of_the_growth_and_neither_is_a_damaged_line()
 
 
 def test_a_compacted_journal_tells_when_nothing_came() -> None:
-    """A day with a byte every four seconds, and an hour of silence in it, takes a few hundred lines."""
+    """A day with a byte every four seconds and an hour of silence takes a few hundred lines."""
     seconds = [second for second in range(4, 86_401, 4) if not 40_000 <= second < 43_600]
     raw = b"".join(length_line(n, n, 0, 1000 * second) for n, second in enumerate(seconds, 1))
     compacted = replay(raw).compacted(raw)

@@ -1,4 +1,4 @@
-"""Rounds of work: what goes together, in which order, and whose errors are whose."""
+"""Rounds of work: which work shares a round, in which order, and who gets which errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No name leads out of a store, and nothing that was planted in one is read or written through."""
+"""No name leads out of a store, and planted files and links are neither read nor written through."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """The root of a store with one stream, and a run."""
+    """The root of a store with one stream and a run."""
 
     async def fill() -> None:
         async with LocalStore(tmp_path / "store", "memory") as store:
@@ -51,7 +51,7 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Iterator[Path]:
-    """A directory beside the store, as the store is laid out; what is in it must stay as it is."""
+    """A directory beside the store, with a store's layout; its content must stay as it is."""
     outside = tmp_path / "outside"
     for name in (LOG, JOURNAL, RUN_JOURNAL):
         (outside / name).parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def outside(tmp_path: Path) -> Iterator[Path]:
 
 
 def contents(root: Path) -> dict[Path, tuple[bytes, int]]:
-    """What each file holds, and its mode."""
+    """The bytes and the mode of each file."""
     return {path: (path.read_bytes(), path.stat().st_mode) for path in root.rglob("*") if path.is_file()}
 
 
@@ -116,7 +116,7 @@ def test_a_log_that_is_no_relative_name_or_one_of_the_stores_own_is_refused(name
 
 
 def test_what_a_journals_own_lines_call_it_leads_nowhere(store: Path) -> None:
-    """A journal names its stream: one that names a path is not believed."""
+    """The journal's own line of its stream is not trusted: it may name a path."""
     body = lines.line({"t": "stream", "v": 1, "run": "..", "site": "..", "log": "../../etc/passwd"})
     assert journals.replay(body).stream is None
 
@@ -130,7 +130,7 @@ def test_a_lists_prefix_is_compared_and_never_walked(store: Path, outside: Path,
 
 
 def test_a_file_system_that_does_not_tell_capitals_does_not_mix_two_streams(store: Path) -> None:
-    """As such a one would have it, the other's files are found under the new name."""
+    """Such a file system finds the other stream's files under the new name."""
     for path in (LOG, JOURNAL):
         os.rename(store / path, store / str(path).replace("log.txt", "LOG.txt"))
 
@@ -178,7 +178,7 @@ def test_files_and_directories_are_never_more_open_than_0640_and_0750(
     assert any(name.startswith("run-1.site-1.") and name.endswith(".json") for name in names)
 
 
-# --- what somebody planted
+# --- planted files
 
 Plant = Callable[[Path, Path], None]
 
@@ -222,7 +222,7 @@ SENTENCE = r"(is a symbolic link|has 2 names|is not a regular file).*: "
 
 
 def put(plant: Plant, store: Path, outside: Path, name: Path) -> None:
-    """In the place of what is there."""
+    """Plant in place of the present file or directory."""
     place = store / name
     if place.is_dir():
         place.rename(place.with_name("before"))
@@ -232,7 +232,7 @@ def put(plant: Plant, store: Path, outside: Path, name: Path) -> None:
 
 
 async def is_closed_to_all(root: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Neither written nor read, each with its sentence; other streams go on."""
+    """Check that the stream is neither written nor read, each with its sentence, and that other streams go on."""
     async with LocalStore(root) as store:
         for _ in range(2):
             with pytest.raises(StoreError, match=SENTENCE) as caught:
@@ -403,7 +403,7 @@ def test_what_is_set_aside_goes_beside_what_was_planted(store: Path, outside: Pa
 def test_a_directory_that_becomes_a_link_under_an_open_stream_holds_it(
     store: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its descriptors still lead to its own files; a journal that is to be replaced is not looked for elsewhere."""
+    """The stream's descriptors still lead to its own files, and a new journal is not written through the link."""
     monkeypatch.setattr(appending, "COMPACT_AFTER", 5)
 
     async def go() -> None:
@@ -459,12 +459,14 @@ def test_a_list_of_one_run_looks_at_no_other(store: Path, outside: Path) -> None
 
 
 def test_where_names_that_differ_in_case_alone_are_one_the_second_is_refused(tmp_path: Path) -> None:
-    """The lock that is there in other letters as well is how such a file system shows itself; a link does the same."""
+    """Such a file system shows itself by the lock, which also exists in other letters; a hard link has
+    the same effect.
+    """
     (tmp_path / ".lock").touch()
     with Directory(tmp_path, ("run-1", "site-1"), make=True) as directory:
         os.close(directory.open("app.log", os.O_WRONLY | os.O_CREAT))
     with Directory(tmp_path, ("run-1", "Site-1"), make=True) as directory:
-        os.close(directory.open("App.log", os.O_WRONLY | os.O_CREAT))  # these are told apart
+        os.close(directory.open("App.log", os.O_WRONLY | os.O_CREAT))  # a file system with case-sensitive names
     (tmp_path / "run-1" / "Site-1" / "App.log").unlink()
     (tmp_path / "run-1" / "Site-1").rmdir()
     os.link(tmp_path / ".lock", tmp_path / ".LOCK")

@@ -1,4 +1,4 @@
-"""The record of logs of which nothing is stored: it has a limit, and says so."""
+"""The record of logs without stored bytes has a limit, and tells when it is reached."""
 
 from __future__ import annotations
 

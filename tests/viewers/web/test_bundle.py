@@ -1,4 +1,4 @@
-"""The page's modules as one file: each once, behind those that it imports, and no module that cannot be put there."""
+"""The page's modules as one file: each once, after those that it imports; a module that does not fit is refused."""
 
 from __future__ import annotations
 

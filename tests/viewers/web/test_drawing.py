@@ -1,4 +1,4 @@
-"""A window shows what the whole log shows there, wherever it is opened."""
+"""A window shows the same rows as the whole log, wherever it opens."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def info_of(data: bytes, *marks: Gap, sealed: bool = True) -> StreamInfo:
 
 
 def whole(data: bytes, info: StreamInfo) -> list[Line]:
-    """The rows of all of it, as they are shown from its beginning."""
+    """The rows of the whole log, drawn from its beginning."""
     flow = Flow(info.stream, VIEW, over=True)
     flow.learn(0, info.marks)
     items = flow.feed(0, data, 0.0)
@@ -48,7 +48,7 @@ def whole(data: bytes, info: StreamInfo) -> list[Line]:
 
 @lru_cache(maxsize=1)
 def read_once(data: bytes) -> tuple[bool | None, Index]:
-    """Whether *data* is plain, if that is known, and the index of its blocks: each place of it asks for them."""
+    """Whether *data* is plain, if known, and the index of its blocks, which each window asks for."""
     renderer, index = Renderer(), Index()
     renderer.feed(data[: 64 << 10])
     index.feed(data)
@@ -58,7 +58,7 @@ def read_once(data: bytes) -> tuple[bool | None, Index]:
 def drawn(
     data: bytes, info: StreamInfo, wanted: Wanted, *, step: int = 64 << 10, before: int = 3000, view: View = VIEW
 ) -> Drawn:
-    """As a window draws it, with *step* bytes at a time behind the place."""
+    """Draw a window, reading *step* bytes at a time after its place."""
     plain, index = read_once(data)
     drawing = Drawing(info, view, wanted, plain)
     while True:
@@ -78,7 +78,9 @@ def places(size: int, seed: int, count: int) -> Iterator[int]:
 
 
 def numbers(found: Drawn, data: bytes) -> dict[int, int]:
-    """Which line each row of *found* is, as the page counts: from the first one on, and what is left out between."""
+    """The line number of each row of *found*, by offset, counted as the page does: from its first row on, plus the
+    lines left out between rows.
+    """
     number, counted = data.count(b"\n", 0, found.begin) + 1, {}
     for row, left in zip(found.rows, found.left or [0] * len(found.rows), strict=False):
         number += left
@@ -102,7 +104,7 @@ def test_a_window_of_a_sample_is_what_the_whole_shows(row: tuple[Path, bool]) ->
 
 
 def synthetic(seed: int) -> bytes:
-    """What a terminal is told: colours that go on, bars in several rows, wide characters, lines of any length."""
+    """A log of terminal output: colours that go on, bars in several rows, wide characters, and lines of any length."""
     chance = random.Random(seed)
     parts = []
     for n in range(6000):
@@ -160,7 +162,7 @@ def test_pages_down_and_up_show_each_row_and_each_note_once() -> None:
 
 
 def bars(seed: int, size: int) -> bytes:
-    """What tqdm writes with positions: bars below each other that are drawn again and again, text above and between."""
+    """The output of tqdm with positions: stacked bars that are redrawn, with text above and between them."""
     chance, parts, length, number = random.Random(seed), list[bytes](), 0, 0
     while length < size:
         began, count, states = len(parts), chance.randrange(1, 5), chance.choice((3, 40, 400))
@@ -169,7 +171,7 @@ def bars(seed: int, size: int) -> bytes:
                 percent = 100 * (state + 1) // states
                 drawn = b"bar%d of %d: %3d%%|%-50s| [00:0%d<?]" % (which, number, percent, b"#" * (percent // 2), which)
                 parts.append(b"\n" * which + b"\r" + drawn + b"\x1b[A" * which)
-            if chance.random() < 0.02:  # as tqdm.write does
+            if chance.random() < 0.02:  # the output of tqdm.write
                 wiped = [b"\n" * which + b"\r" + b" " * 79 + b"\r" + b"\x1b[A" * which for which in range(count)]
                 parts += [*wiped, b"written at %d of %d\n" % (state, number)]
         parts.append(b"\n" * count)
@@ -196,7 +198,7 @@ def test_bars_in_several_rows_that_began_farther_above_than_is_drawn_are_shown_o
 
 
 def joined(data: bytes, info: StreamInfo, first: Wanted, page: int) -> list[tuple[object, ...]]:
-    """The rows of a page that is opened at *first*, and of those above and below it, up to both ends of the log."""
+    """The rows of a page that opens at *first*, and of the pages above and below it, up to both ends of the log."""
     opened = drawn(data, info, first)
     found, at = [tuple(row) for row in opened.rows], opened.begin
     while at > 0:
@@ -208,7 +210,7 @@ def joined(data: bytes, info: StreamInfo, first: Wanted, page: int) -> list[tupl
         below = drawn(data, info, Wanted(at, page))
         assert below.end > at, "nobody comes to what is below"
         found, at, rest = found + [tuple(row) for row in below.rows], below.end, below.open
-    return [row for row in found if row[0] != row[1]]  # without the note at its end
+    return [row for row in found if row[0] != row[1]]  # without the note at the log's end
 
 
 @pytest.mark.parametrize(
@@ -300,7 +302,7 @@ def test_rows_of_a_level_and_the_lines_left_out_between_them_are_all_lines(share
     data, view = b"".join(lines), View(Choice(level=Level.ERROR), Renderer)
     info = info_of(data)
     pages: list[Drawn] = []
-    skipped = 0 if back else 4000  # lines before the place at which one goes on
+    skipped = 0 if back else 4000  # lines before the place from which the pages go on
     at = len(data) + 1 if back else sum(map(len, lines[:skipped]))
     while at > 0 if back else at < len(data):
         wanted = Wanted(at, 0, 700) if back else Wanted(at, 700)

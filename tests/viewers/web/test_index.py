@@ -1,4 +1,4 @@
-"""Where lines are, by an index that is believed only while it agrees with the log."""
+"""The index of a log's lines, which is trusted only while it matches the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer that took long to make is given again, as long as it is made of the same."""
+"""An answer that took long to make is cached while its inputs stay the same."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flarelog.viewers.web.lately import KEPT, OLD, SHARE, SLOW, STOOD, Lately
 
 
 class Making:
-    """What makes answers, each of which takes *took* seconds."""
+    """Makes answers, each in *took* seconds."""
 
     def __init__(self, took: float) -> None:
         self.made, self.now, self._took = 0, 100.0, took
@@ -37,7 +37,7 @@ def test_an_answer_is_given_again_for_as_long_as_its_making_is_worth() -> None:
         assert await kept.of("other", (listed,), make) == 2
         make.now += 0.002
         assert await kept.of("run", (listed,), make) == 3
-        assert await kept.of("run", (object(),), make) == 4  # it was listed anew
+        assert await kept.of("run", (object(),), make) == 4  # a new list of the logs
 
     asyncio.run(play())
 
@@ -51,7 +51,7 @@ def test_nobody_waits_for_what_takes_long_and_can_be_shown_one_of_before() -> No
         await asyncio.sleep(0.01)
         assert (make.made, await kept.of("run", (listed,), make)) == (2, 2)
         make.now += 2 * OLD
-        assert await kept.of("run", (listed,), make) > 2  # that was made too long ago
+        assert await kept.of("run", (listed,), make) > 2  # the cached answer is too old
         await kept.close()
 
     asyncio.run(play())
@@ -63,7 +63,7 @@ def test_a_receiver_that_stood_still_is_asked_again_as_soon_as_one_that_works() 
         kept = make.kept()
         assert await kept.of("run", (listed,), make) == 1
         make.now += SHARE * STOOD
-        assert await kept.of("run", (listed,), make) == 1  # and the next one is made meanwhile
+        assert await kept.of("run", (listed,), make) == 1  # the next answer is being made
         await asyncio.sleep(0.01)
         assert make.made == 2
         await kept.close()

@@ -1,4 +1,4 @@
-"""A list of a run that takes long is shown as it grows, to all who ask meanwhile, and is made once."""
+"""A slow list of a run is shown as it grows, is shared by all viewers, and is made once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SITES = ["berlin", "kyoto", "lyon", "porto"]
 
 
 class Slow(StoreOrigin):
-    """A store that lists one log more for each permit of *steps*."""
+    """A store that lists one more log for each permit of *steps*."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(str(root))
@@ -58,7 +58,7 @@ class Slow(StoreOrigin):
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With a log of each of SITES. Nobody waits for what takes a turn of the loop or longer."""
+    """A store with a log of each of SITES. Requests do not wait for a list that takes a turn of the loop or longer."""
     monkeypatch.setattr(answers, "WAIT", 0.0)
     monkeypatch.setattr(answers, "HOLD", 0.0)
 
@@ -84,7 +84,7 @@ def sites(infos: Sequence[StreamInfo]) -> list[str]:
 
 
 async def listed(lists: Lists, of: Rights, count: int) -> None:
-    """Return when *count* logs are listed."""
+    """Wait until *count* logs are listed."""
     async with asyncio.timeout(30):
         while len((await lists.soon(of, RUN)).infos) < count:
             await asyncio.sleep(0)
@@ -119,7 +119,7 @@ def test_a_list_waits_behind_what_is_shown_first_until_somebody_wants_the_rest(
         for asks_again in (True, False):
             lists, of = Lists(), Rights(b"", StoreOrigin(store), contextlib.AsyncExitStack())
             lists.begin(of, RUN)
-            for _ in range(2):  # two who open it
+            for _ in range(2):  # two viewers open it
                 first = await lists.soon(of, RUN)
                 assert (sites(first.infos), first.whole) == (SITES[:2], False)
             whole = await (lists.soon(of, RUN, rest=True) if asks_again else lists.of(of, RUN))
@@ -184,7 +184,7 @@ def test_a_list_of_a_few_sites_is_made_anew_once_a_log_of_their_run_is_known_to_
             lists.forget(of, run)
             assert sites((await lists.of(of, RUN, {"kyoto"})).infos) == ["kyoto"]
             assert (await lists.one(of, StreamId(RUN, "kyoto", "log.txt"))).committed
-            assert origin.lists == 2  # one for each, and none for the other run's sake
+            assert origin.lists == 2  # one list for each request: the other run's removal causes none
         lists.forget(of, RUN)
         await lists.of(of, RUN, {"kyoto"})
         await lists.one(of, StreamId(RUN, "kyoto", "log.txt"))
@@ -200,7 +200,7 @@ def test_a_list_that_fails_is_made_anew_for_whoever_asks_next(store: Path) -> No
         origin.failure = CannotConnect("nobody answers")
         one, other = (asyncio.create_task(lists.of(of, RUN)) for _ in range(2))
         await listed(lists, of, 0)
-        other.cancel()  # who leaves ends nobody else's list
+        other.cancel()  # a viewer that leaves ends no other viewer's list
         origin.steps.release()
         with pytest.raises(CannotConnect):
             await one

@@ -1,4 +1,4 @@
-"""Rows of a level in several logs, looked for in one page of them after another."""
+"""Rows of a level in several logs, searched page by page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A row has the number of its line, live as from the store, however often it was drawn."""
+"""A row's number is its line's, live as from the store, however often it was redrawn."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_each_row_that_comes_live_has_the_number_of_its_line(
             assert isinstance(item, Line)
             right = data.count(b"\n", 0, item.offset) + 1
             assert number in (None, right), item
-            if item.offset > last:  # the page puts others where they belong
+            if item.offset > last:  # the page sorts other rows in by their offsets
                 known = number or above + 1
                 assert known == right or kept == 300, item
                 above, last = known, item.offset

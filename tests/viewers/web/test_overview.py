@@ -1,4 +1,4 @@
-"""What the page calls a log and a site: the words of status, with the reason where there is one."""
+"""The page's names for the states of logs and sites: the words of status, with a reason if there is one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log that was removed, and another one with its name: nothing that was known of the first is told of the second."""
+"""A new log with the name of a removed one gets none of the removed log's cached facts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PIECE = 100_000
 
 
 class Held:
-    """A receiver that holds *data* as STREAM, which was begun at *begun*; 0: nobody wrote that down."""
+    """A receiver with *data* as STREAM, which began at *begun*; 0: unknown."""
 
     name, live = "held", True
 
@@ -53,7 +53,7 @@ class Held:
 
 
 async def numbers(indexes: Indexes, held: Held) -> set[int | None]:
-    """What is said to be the number of a line in the middle, until it is known and stays."""
+    """The numbers that a line in the middle is given until its number is known and stays."""
     at, found, last = held.data.index(b"\n", len(held.data) // 2) + 1, set[int | None](), 0
     while last < 3:
         found.add(number := await indexes.line_of(held, held.info, at))  # type: ignore[arg-type]

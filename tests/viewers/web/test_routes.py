@@ -1,4 +1,4 @@
-"""Who may ask for what: every method on every route, as a stranger, by another name, from another site, and logged in.
+"""Access to every method of every route: for a stranger, under another host name, from another site, and logged in.
 
 The table of routes is the app's own: a route without a row here fails.
 """
@@ -34,7 +34,7 @@ QUERY = "?run=run-1&site=site-1&log=app.log"
 NAMED = {"run": "run-1", "site": "site-1", "log": "app.log"}
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND")
 
-# Each route: what is asked for, what is sent, and what a stranger and a session get.
+# Each route: its request, its body, and the status for a stranger and for a session.
 ROUTES: dict[tuple[str, str], tuple[str, Any, int, int]] = {
     ("POST", "/api/login"): ("/api/login", {}, 401, 401),
     ("POST", "/api/logout"): ("/api/logout", {}, 401, 200),
@@ -61,7 +61,7 @@ PUBLIC = {path for path, _, stranger, _ in ROUTES.values() if stranger == 200}
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """With a sealed log."""
+    """A store with a sealed log."""
 
     async def write() -> None:
         async with choose.store(tmp_path / "store", "memory") as held:
@@ -124,7 +124,7 @@ def test_a_stranger_gets_the_page_and_nothing_else(store: Path) -> None:
         async with browser(made) as client:
             for (method, _), (path, body, stranger, _) in ROUTES.items():
                 if path == "/api/login":
-                    continue  # which is answered late: with real processes
+                    continue  # its late answer is tested with real processes
                 answer = await asked(client, method, path, body)
                 assert answer.status_code == stranger, (method, path)
 
@@ -384,7 +384,7 @@ def test_behind_a_proxy_no_header_means_no_rights(store: Path) -> None:
 
 
 class Waiting(StoreOrigin):
-    """A receiver that does not answer as long as it is connected: its calls end with the connection."""
+    """A receiver that does not answer: its calls end with the connection."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)

@@ -1,4 +1,4 @@
-"""Lines as a browser gets them."""
+"""Lines in the form that a browser gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests are looked at; all of it again, through the app, in test_routes."""
+"""Which requests are accepted; test_routes checks the same through the app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search looks for, and what it gives to a receiver to leave out."""
+"""The matches of a search, and the lines that it lets a receiver leave out."""
 
 from __future__ import annotations
 

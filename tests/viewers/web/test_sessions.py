@@ -1,4 +1,4 @@
-"""Logins: a secret is good once and for a minute, a session for its hours."""
+"""Logins: a secret works once and for a minute, a session for its hours."""
 
 from __future__ import annotations
 

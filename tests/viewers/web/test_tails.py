@@ -1,4 +1,4 @@
-"""Live rows of one log for several who look: each row once, whoever is slow, leaves, or may not read any more."""
+"""Live rows of one log for several viewers: each row once, whichever viewer is slow, leaves or loses its rights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DATA = "".join(f"{line}\n" for line in LINES).encode()
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """With LINES, sealed."""
+    """A store with LINES, sealed."""
 
     async def fill() -> None:
         async with LocalStore(tmp_path / "store", "memory") as held:
@@ -47,8 +47,8 @@ def store(tmp_path: Path) -> Path:
 
 
 class Turns(StoreOrigin):
-    """A store that fails as *failures* say, one for each read that goes on, before it gives anything; which it does
-    when *gate* is open. *alone*: reads that have not ended, but for those of a feed.
+    """A store whose following reads fail with *failures*, one each; a read without a failure starts when *gate* is
+    open. *alone*: the number of other reads in progress.
     """
 
     def __init__(self, root: Path, failures: Sequence[Exception | None] = ()) -> None:
@@ -94,7 +94,7 @@ def played(play: Callable[[], Awaitable[None]]) -> None:
 async def rows(
     tail: Tail, said: list[dict[str, Any]] | None = None, until: Callable[[], Awaitable[object]] | None = None
 ) -> list[str]:
-    """The rows of *tail*; behind the first of them nothing is taken before *until* has returned."""
+    """The rows of *tail*; after the first rows it takes no more until *until* has returned."""
     found: list[str] = []
     async with aclosing(tail.said()) as blocks:
         async for block in blocks:
@@ -115,7 +115,7 @@ def test_those_who_look_at_one_log_share_a_read_and_get_each_row_behind_their_pl
         async with opened(origin) as (hub_, info):
             begin = DATA.index(b"\n", start - 1) + 1 if start else 0
             permits = Permits()
-            origin.gate.clear()  # the feed of the first begins before the place of the second
+            origin.gate.clear()  # the first viewer's feed begins before the second viewer's place
             first, second = (Tail(hub_, permits, origin, [info], [at]) for at in (0, begin))
             whole = asyncio.create_task(rows(first))
             while not hub_.feeds:
@@ -277,7 +277,7 @@ def test_all_who_look_at_a_site_ask_together_whether_they_may(store: Path) -> No
         await asyncio.gather(*(permits.demand(origin, STREAM) for _ in range(20)))
         assert origin.asked == 1
         refused = await asyncio.gather(*(permits.demand(barred, STREAM) for _ in range(3)), return_exceptions=True)
-        assert [type(one) for one in refused] == [NotAllowed] * 3  # another one's rights say nothing of these
+        assert [type(one) for one in refused] == [NotAllowed] * 3  # one origin's rights do not count for another
         await permits.demand(origin, STREAM)
         assert origin.asked == 1
 
@@ -311,7 +311,7 @@ def test_a_ring_tells_where_in_it_somebody_goes_on(store: Path) -> None:
 
 
 class Speaks(Turns):
-    """A store whose log goes on with *pieces*, each when *more* is released."""
+    """A store whose log continues with *pieces*, one for each release of *more*."""
 
     def __init__(self, root: Path, pieces: Sequence[bytes]) -> None:
         super().__init__(root)
@@ -339,7 +339,7 @@ class Speaks(Turns):
         ([b"on", b"e\ntw", b"o\n"], ["one", "two"]),
         ([b"10%\r20%\n"], []),
         ([b"one\ntwo\x1b[A\n"], []),
-        ([b"10%\r2", b"0%\n"], []),  # what is open was begun by what moves a cursor
+        ([b"10%\r2", b"0%\n"], []),  # the open row began with a cursor movement
     ],
 )
 def test_lines_that_no_cursor_moves_in_are_given_out_at_once(

@@ -1,4 +1,4 @@
-"""Where a time is in a log: at the line that tells it, whenever that came, and without reading all of the log."""
+"""The place of a time in a log: the line with that time, whenever it arrived, found without reading the whole log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def line(second: float) -> bytes:
 
 
 def lines(count: int, between: bytes = b"", first: int = 0) -> bytes:
-    """As ``line`` for each second; it makes the text of a minute once."""
+    """The text of ``line`` for each second; the part of a minute is made once."""
     found, minute, begun = [], -1, b""
     for second in range(first, first + count):
         if second // 60 != minute:
@@ -57,7 +57,7 @@ class Counted(StoreOrigin):
 
 
 def gone_to(root: Path, data: bytes, *asked: tuple[float, int]) -> list[tuple[int, int]]:
-    """Of each (second, how many bytes of *data* had arrived then): the offset, and how many bytes were read for it."""
+    """For each (second, how many bytes of *data* had arrived by then): the offset, and the number of bytes read."""
 
     async def play() -> list[tuple[int, int]]:
         async with LocalStore(root, "memory") as held:

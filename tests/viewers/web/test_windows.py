@@ -1,4 +1,4 @@
-"""A window of a log that is held in a store, before anything is known of its lines."""
+"""A window of a stored log whose lines are not indexed yet."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ RED = b"\x1b[31m"
 
 
 class Watched(StoreOrigin):
-    """A store that notes what is read of it."""
+    """A store that records the reads."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self.read: list[tuple[int, int]] = []  # from where to where
+        self.read: list[tuple[int, int]] = []  # (begin, end) of each read
 
     def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
@@ -39,7 +39,7 @@ class Watched(StoreOrigin):
 
 
 def drawn(root: Path, data: bytes, wanted: Wanted, hints: Hints | None = None) -> tuple[list[Line], Watched]:
-    """The rows that are *wanted* of a log with *data*, and the store that was read for them."""
+    """The rows *wanted* of a log with *data*, and the store that they were read from."""
 
     async def play() -> tuple[list[Line], Watched]:
         async with LocalStore(root, "memory") as held:

@@ -1,4 +1,4 @@
-"""A job whose sites do nothing but write logs, as training does."""
+"""A job whose sites only write logs, as a training does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nvflare.apis.signal import Signal
 
 
 class Talk(Controller):
-    """Has every site talk once."""
+    """Gives every site one task to talk."""
 
     def start_controller(self, fl_ctx: FLContext) -> None: ...
 
@@ -38,7 +38,7 @@ class Talk(Controller):
 
 class Talker(Executor):
     """Logs *lines* lines, *rate* of them a second; with *file*, into that file of the job's directory, which is rotated
-    when it has *rotate* bytes. *die*: kill the own process then, as the kernel does when memory is short.
+    at *rotate* bytes. *die*: kill this process afterwards, as the kernel does when memory is short.
     """
 
     def __init__(self, lines: int = 50, rate: float = 100.0, file: str = "", rotate: int = 0, die: str = "") -> None:
@@ -69,7 +69,7 @@ class Talker(Executor):
 
 
 class Slow(FLComponent):
-    """A component of the server that takes *seconds* to start."""
+    """A server component that takes *seconds* to start."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -81,8 +81,8 @@ class Slow(FLComponent):
 
 
 class Measured(Executor):
-    """At site-1, *file* gets *size* bytes at once, and when somebody has seen them, *lines* lines that say when they
-    were written. What it waits for is a file beside it, ``seen``; it tells when it began in ``began``.
+    """At site-1, write *size* bytes to *file* at once; when a reader has seen them, write *lines* lines with the times
+    of their writes. The reader creates the file ``seen``; this site records its begin in ``began``.
     """
 
     def __init__(self, file: str, size: int, lines: int) -> None:
@@ -96,7 +96,7 @@ class Measured(Executor):
             with open(f"{path}.tmp", "wb") as file:
                 file.write(os.urandom(1 << 20).replace(b"\n", b" ") * (self.size >> 20))
                 os.fsync(file.fileno())
-            time.sleep(3.0)  # streamers that wait for the file have begun to
+            time.sleep(3.0)  # waiting streamers have started by then
             began = time.time()
             os.rename(f"{path}.tmp", path)
             _put(f"{path}.began", str(began))
