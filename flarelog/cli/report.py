@@ -70,8 +70,8 @@ class ReportOptions:
     cls=Switches,
     help=f"""{EXAMPLES}
 
-Write a report of RUN: the verdict in one sentence, the first error of all sites, each site over time, rounds, a row a
-site, and the findings.
+Write a report of RUN: the verdict in one sentence, the first error of all sites, each site over time, the rounds, a
+table of the sites, and the findings.
 
 The HTML file has no script and loads nothing. Its size does not depend on the size of the logs. The same store gives
 the same file. Exit code 0; 1 if the file cannot be written or a log cannot be read, 3 if there is no such run, 4 if the
