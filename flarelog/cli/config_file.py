@@ -78,6 +78,10 @@ def read(path: str) -> Document:
             raise InvalidFile(f"the configuration {path} has more than {MAX_FILE} bytes; give a smaller file")
         text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
         tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        if (twice := _twice(str(error), text)) is not None:
+            raise InvalidFile(twice.told(path)) from error
+        raise InvalidFile(f"the configuration {path} cannot be read: {error}") from error
     except (OSError, ValueError) as error:
         if isinstance(error, FlarelogError):
             raise
@@ -86,6 +90,19 @@ def read(path: str) -> Document:
     if stat.S_ISREG(status.st_mode) and status.st_mode & 0o002:
         raise NotAllowed(f"the configuration {path} is writable for every user: chmod o-w it")
     return Document(path, text, tables)
+
+
+def _twice(said: str, text: str) -> Fault | None:
+    """What *said*, of tomllib, tells of a key or a table that *text* gives twice; None where it tells of something else."""
+    if not re.match(r"Cannot (overwrite|declare|mutate|redefine)|Duplicate", said):
+        return None
+    lines = text.split("\n")  # as tomllib counts them
+    number = int(found[1]) if (found := re.search(r"\(at line (\d+), ", said)) else len(lines)
+    line = lines[number - 1]
+    if head := re.match(r"\s*(\[.+\])", line):
+        return Fault(number, f"the table {legible(head[1])} is given twice")
+    key = re.search(r"key '(.+)'", said) or re.match(r"\s*([\w.\"'-]+)\s*=", line)
+    return Fault(number, f"the key {legible(key[1])} is given twice" if key else "a key is given twice")
 
 
 def _undecoded(error: Exception) -> bool:
@@ -140,16 +157,19 @@ def _converted(value: object, param: click.Option, context: click.Context) -> ob
 
 def _one(value: object, param: click.Option, context: click.Context) -> object:
     choices = tuple(map(str, param.type.choices)) if isinstance(param.type, click.Choice) else ()
+    kind = f"one of {', '.join(map(repr, choices))}" if choices else f"of type {param.type.name}"
     if param.is_flag:
         if not isinstance(value, bool):
             raise click.BadParameter(f"{value!r} is neither true nor false")
         return value
     if isinstance(value, bool):
         if "on" not in choices:
-            raise click.BadParameter(f"true and false are not of type {param.type.name}")
+            raise click.BadParameter(f"{str(value).lower()} is not {kind}")
         value = "on" if value else "off"
     if not isinstance(value, str | int | float):
-        raise click.BadParameter(f"{value!r} is not of type {param.type.name}: give one value")
+        raise click.BadParameter(f"{value!r} is not {kind}: give one value")
+    if isinstance(param.type, click.Path) and not isinstance(value, str):
+        raise click.BadParameter(f"{value} is a number, not a path: write the path in quotes")
     param.type.convert(str(value), param, context)
     try:
         _demand(str(value), param)
@@ -365,13 +385,17 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
     from flarelog.render.choose import patterns
     from flarelog.render.ranks import RankChoice
     from flarelog.security.access import PolicyFile
+    from flarelog.security.pairs import check_days
+    from flarelog.security.tokens import duration
     from flarelog.sources.choose import run_pattern
     from flarelog.sources.consent import in_force
     from flarelog.viewers.console import Template
 
     checks: dict[str, Callable[[Any], object]] = {
         "--tz": lines.zone,
+        "--days": check_days,
         "--encoding": codec,
+        "--expires": duration,
         "--from": positions,
         "--format": Template,
         "--ranks": lambda text: RankChoice.of((), text, ()),

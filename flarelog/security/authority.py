@@ -20,7 +20,7 @@ from pathlib import Path
 from flarelog.errors import InvalidFile, InvalidName, InvalidOption, NotAllowed, NotFound, NotInstalled
 from flarelog.names import reader_name, site_name
 from flarelog.replace import replace_file
-from flarelog.security.pairs import at_work, keep, no_ca
+from flarelog.security.pairs import MAX_DAYS, at_work, check_days, keep, no_ca
 from flarelog.values import frozen
 
 try:
@@ -32,9 +32,8 @@ try:
 except ImportError as error:
     raise NotInstalled("certificates need the cryptography package: pip install 'flarelog[tls]'") from error
 
-CA_DAYS = 3650
+CA_DAYS = MAX_DAYS
 LEAF_DAYS = 365
-MAX_DAYS = CA_DAYS
 SKEW = timedelta(minutes=5)  # how far behind another machine's clock may be
 SOON = timedelta(days=30)  # certificates that expire within it are marked
 MAX_COMMON_NAME = 64  # RFC 5280, ub-common-name
@@ -330,8 +329,7 @@ def _issue(
     days: int,
     now: datetime,
 ) -> Issued:
-    if not 1 <= days <= MAX_DAYS:
-        raise InvalidOption(f"a certificate cannot be valid for {days} days: give from 1 to {MAX_DAYS}")
+    check_days(days)
     with at_work(directory):
         ca, ca_key = _load_ca(directory, now)
         key = ec.generate_private_key(ec.SECP256R1())

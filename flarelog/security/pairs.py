@@ -13,8 +13,16 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from flarelog.errors import NotAllowed, NotFound
+from flarelog.errors import InvalidOption, NotAllowed, NotFound
 from flarelog.replace import sync_directory
+
+MAX_DAYS = 3650  # for which a certificate may be valid
+
+
+def check_days(days: int) -> None:
+    """Raises InvalidOption where no certificate can be valid for so many *days*."""
+    if not 1 <= days <= MAX_DAYS:
+        raise InvalidOption(f"a certificate cannot be valid for {days} days: give from 1 to {MAX_DAYS}")
 
 
 @contextlib.contextmanager
