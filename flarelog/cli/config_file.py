@@ -93,7 +93,7 @@ def read(path: str) -> Document:
 
 
 def _twice(said: str, text: str) -> Fault | None:
-    """What *said*, of tomllib, tells of a key or a table that *text* gives twice; None where it tells of something else."""
+    """The key or table of *text* that is given twice, as *said*, of tomllib, tells; None where it tells anything else."""
     if not re.match(r"Cannot (overwrite|declare|mutate|redefine)|Duplicate", said):
         return None
     lines = text.split("\n")  # as tomllib counts them
@@ -380,7 +380,7 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
     from flarelog.cli import lines  # not needed to read a file alone
     from flarelog.cli.asked import positions
     from flarelog.cli.findings import table
-    from flarelog.cli.view import codec
+    from flarelog.cli.view import codec, siteless
     from flarelog.receiver.workers import place
     from flarelog.render.choose import patterns
     from flarelog.render.ranks import RankChoice
@@ -409,7 +409,7 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
     if param.metavar == "REGEX":
         return lambda text: patterns([text])
     if "--zone" in param.opts and param.multiple:  # per site; a sidecar's own options check its zone
-        return lambda text: lines.zones([text])
+        return lambda text: lines.zones([siteless(text) if names == ("view",) else text])
     if (named := _name_check(param, names)) is not None:
         return named
     return (

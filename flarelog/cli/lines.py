@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -219,6 +219,14 @@ def zones(texts: Sequence[str]) -> list[tuple[str, tzinfo]]:
         check((glob or "*",))
         found.append((glob or "*", zone))
     return found[::-1]
+
+
+def unused(texts: Sequence[str], sites: Collection[str]) -> Iterator[str]:
+    """A sentence for each of *texts*, of ``--zone``, that is said of none of *sites*."""
+    for text in texts:
+        glob, equals, _ = text.rpartition("=")
+        if equals and not any(any_of((glob,), site) for site in sites):
+            yield f"--zone {text} matches no site whose logs are shown"
 
 
 def _clock(tz: str) -> tzinfo | None:

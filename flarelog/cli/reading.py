@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from flarelog.cli.asked import Asked
-from flarelog.cli.lines import Lines, demand_alone
+from flarelog.cli.lines import Lines, demand_alone, unused
 from flarelog.cli.pager import Pager
 from flarelog.cli.running import ended_by, say, sentence
 from flarelog.cli.tuning import many_lines, tune_memory
@@ -221,8 +221,15 @@ async def _shown(
         console.close()
         if isinstance(sys.exc_info()[1], FlarelogError | asyncio.CancelledError | None):
             pipe.write_out()  # before anything is said: what is drawn is taken away by it
-    for note in summary(reading.replaced, "these logs", reading.cut, asked.lines.searched):
+    # Replaced bytes are counted before lines are chosen, so the count fits only where all lines are shown.
+    everything = (
+        reading.view.choice.everything and ranks.choice.everything and (asked.follow or asked.tail in (None, -1))
+    )
+    replaced = reading.replaced if everything else 0
+    for note in summary(replaced, "these logs", reading.cut, asked.lines.searched):
         click.echo(note, err=True)
+    for zone in unused(asked.lines.zones, {stream.site for stream in reading.streams}):
+        _talk(zone)
     whole = reading.view.sieve is None and reading.view.choice.since is None  # otherwise lines were left out unseen
     why = ranks.unmatched() if whole and not ranks.choice.everything else ""
     if why:

@@ -62,6 +62,13 @@ class ViewOptions:
     pager: bool = typed(True, "Use a pager on a terminal, where all files are regular ones.", older="no-pager")
 
 
+def siteless(zone: str) -> str:
+    """*zone*, of --zone. Raises InvalidOption where it is said of a site: a file has none."""
+    if "=" in zone:
+        raise InvalidOption(f"{zone!r} names a site, and the files that view reads have none: give --zone ZONE")
+    return zone
+
+
 @click.command(
     cls=Switches,
     help=f"{EXAMPLES}\n\nShow logs: plain, of containers (CRI, Docker's json-file), compressed (gzip); - is stdin.\n\n"
@@ -99,6 +106,8 @@ def command(
     files = files or ("-",)
     many_lines()
     options = lines()
+    for zone in options.zones:
+        checked(partial(siteless, zone))
     tail = None if tail == -1 else tail
 
     def work() -> int:
@@ -126,6 +135,11 @@ def command(
         sys.exit(130)
     except OSError as error:  # write errors; read errors are reported per file
         sys.exit(ended_by(error))
+
+
+for _param in command.params:  # its files are of no site
+    if isinstance(_param, click.Option) and "--zone" in _param.opts:
+        _param.metavar, _param.help = "ZONE", "Time zone of times that name none, such as Europe/Berlin."
 
 
 def _raw(files: Sequence[str], left: int | None) -> int:
@@ -253,7 +267,8 @@ class _View:
                     self._console.draw(renderer.open, now, last=piece is None)
             yield renderer.next_file(time.monotonic())
         yield renderer.close(time.monotonic())
-        for note in summary(renderer.replaced, name):
+        everything = self._choice.everything and self._tail is None  # a line that is left out counts as well
+        for note in summary(renderer.replaced if everything else 0, name):
             click.echo(note, err=True)
 
     def _decoded(self, path: str) -> Iterator[bytes | None]:

@@ -284,6 +284,7 @@ def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
         ("[status]\nreceiver = 'foo:0'\n", 2, "'foo:0' has no usable port"),
         ("[view]\ncolor = 'auto'\ntz = 'Mars'\n", 3, "tz: 'Mars' is not a time zone"),
         ("[follow]\nzone = ['a=UTC', 'b=Mars']\n", 2, "zone: 'b=Mars' has no time zone"),
+        ("[view]\nzone = 'a=UTC'\n", 2, "zone: 'a=UTC' names a site"),
         ("[findings]\nzone = 'a=+25:00'\n", 2, "zone: 'a=+25:00' has no time zone"),
         ("[logs]\ninclude = ['ok', 'a(']\n", 2, "include: 'a(' is not a regular expression"),
         ("[logs]\nfrom = 'a'\n", 2, "from: 'a' is not a position in a log"),

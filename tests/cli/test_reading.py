@@ -1,0 +1,70 @@
+"""What a reader says on stderr behind the lines that it shows."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from flarelog.cli import main
+from flarelog.model import StreamId
+from flarelog.stores.local.store import LocalStore
+
+NO_TEXT = b"a \xff\nb \xfe\nlast\n"
+NOTE = "note: {}: 2 pieces are not UTF-8 and are shown as U+FFFD; -o raw shows the bytes\n"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    root = str(tmp_path / "logs")
+    asyncio.run(filled(root))
+    return root
+
+
+async def filled(root: str) -> None:
+    async with LocalStore(root, "memory") as store:
+        appender = await store.appender(StreamId("exp-42", "site-2", "log.txt"), b"producer")
+        await appender.append(0, NO_TEXT)
+        await appender.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        pytest.param("", True, id="all-lines"),
+        pytest.param("--tail -1", True, id="a-tail-of-all"),
+        pytest.param("--tail 1", False, id="tail"),
+        pytest.param("-i last", False, id="include"),
+        pytest.param("-e xyz", False, id="exclude"),
+    ],
+)
+def test_pieces_that_are_not_utf_8_are_told_of_where_no_line_is_left_out(
+    tmp_path: Path, store: str, capfd: pytest.CaptureFixture[str], options: str, said: bool
+) -> None:
+    assert ends(["logs", "exp-42", "--store", store, *options.split()]) == 0
+    assert capfd.readouterr().err == (NOTE.format("these logs") if said else "")
+    path = tmp_path / "a.log"
+    path.write_bytes(NO_TEXT)
+    assert ends(["view", str(path), *options.split()]) == 0
+    assert capfd.readouterr().err == (NOTE.format(path) if said else "")
+
+
+@pytest.mark.parametrize(
+    ("zones", "said"),
+    [
+        (["site-2=Asia/Tokyo"], ""),
+        (["site-*=Asia/Tokyo", "UTC"], ""),
+        (["site-2=UTC", "nope=+02:00"], "flarelog: --zone nope=+02:00 matches no site whose logs are shown\n"),
+    ],
+)
+def test_a_zone_of_no_site_is_told(store: str, capfd: pytest.CaptureFixture[str], zones: list[str], said: str) -> None:
+    options = [word for zone in zones for word in ("--zone", zone)]
+    assert ends(["logs", "exp-42", "--store", store, *options, "-n", "1"]) == 0
+    assert capfd.readouterr().err == said
+
+
+def ends(args: list[str]) -> object:
+    with pytest.raises(SystemExit) as ended:
+        main(args)
+    return ended.value.code
