@@ -23,7 +23,7 @@ STAND_IN = 40  # characters of a file's name that its stand-in keeps: a sentence
 MAX_PARTS = 16  # of a log's name: each but the last is a directory, which costs the receiver an fsync
 
 _HOST = late(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
-_PORT = late(r"[0-9]{1,5}")
+_PORT = late(r"[0-9]+")
 _PART = late(r"[A-Za-z0-9._-]+")
 # The case of letters is ignored: some file systems do not tell it apart.
 _STORES_OWN = late(r"\..+\.(journal(\.new)?|quarantine\.\d+(\.old-journal)?)", re.IGNORECASE)
@@ -95,18 +95,24 @@ def stand_in(path: str) -> str:
 
 def parse_address(address: str) -> tuple[str, int]:
     """(host, port) of ``HOST:PORT``; an IPv6 address stands in brackets. Raises InvalidOption."""
-    host, _, port = address.rpartition(":")
-    if not _HOST.fullmatch(host) or not _PORT.fullmatch(port) or int(port) > 65535:
-        raise InvalidOption(f"{address!r} is not an address: write HOST:PORT, as in 127.0.0.1:4721")
-    return host, int(port)
+    return _parsed(address, "from 1 to 65535, or 0 for any free port")
 
 
 def receiver_address(address: str) -> tuple[str, int]:
     """As ``parse_address``, for a receiver to connect to: port 0 is invalid too."""
-    host, port = parse_address(address)
+    host, port = _parsed(address, "from 1 to 65535")
     if port == 0:
         raise InvalidOption(f"{address!r} has no usable port: give the port that the receiver printed")
     return host, port
+
+
+def _parsed(address: str, ports: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not _HOST.fullmatch(host) or not _PORT.fullmatch(port):
+        raise InvalidOption(f"{address!r} is not an address: write HOST:PORT, as in 127.0.0.1:4721")
+    if len(port) > 5 or int(port) > 65535:
+        raise InvalidOption(f"the port of {address!r} is out of range: give one {ports}")
+    return host, int(port)
 
 
 def is_loopback(host: str) -> bool:
@@ -128,8 +134,9 @@ def nearest(name: str, known: Iterable[str], like: float = 0.6) -> str:
     """The name of *known* closest to *name*; empty if none is at least *like* it (1: equal)."""
     import difflib  # needed after a typo only
 
-    found = difflib.get_close_matches(name, sorted(known, key=natural), 1, like)
-    return found[0] if found else ""
+    alike = {each.casefold(): each for each in sorted(known, key=natural, reverse=True)}
+    found = difflib.get_close_matches(name.casefold(), reversed(alike), 1, like)
+    return alike[found[0]] if found else ""
 
 
 def meant(name: str, known: Iterable[str], like: float = 0.6) -> str:

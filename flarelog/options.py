@@ -7,7 +7,7 @@ takes ``on`` or ``off``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, field
 from typing import Literal, NamedTuple, TypeVar
 
@@ -26,6 +26,7 @@ class Option(NamedTuple):
     short: str = ""  # as ``-i``
     metavar: str = ""
     choices: tuple[str, ...] = ()
+    also: Mapping[str, str] | None = None  # other spellings of choices, which help does not show
     path: Literal["", "any", "file", "directory", "existing"] = ""
     least: float | None = None  # the minimum for a command's parser; the dataclass validates its values in any case
     older: str = ""  # an older flag that turns the option off, still accepted

@@ -9,6 +9,8 @@ from __future__ import annotations
 LONGEST = 8192
 """The default maximum of characters of one text."""
 
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
 
 def legible(text: str, most: int = LONGEST) -> str:
     r"""*text* on one line of at most *most* characters, without control, bidirectional or invisible characters.
@@ -43,6 +45,17 @@ def are(count: int) -> str:
 def agreeing(sentence: str, count: int, noun: str, **others: object) -> str:
     """*sentence* with ``{used}`` as ``1 log`` or ``2 logs``, its verb as ``{are}``, and *others* filled in."""
     return sentence.format(used=several(count, noun), are=are(count), **others)
+
+
+def sized(count: int) -> str:
+    """``3.1 GiB``, of *count* bytes, in the unit that fits."""
+    power = power_of(count)
+    return f"{count / 1024**power:.1f} {UNITS[power]}"
+
+
+def power_of(count: int) -> int:
+    """Which of UNITS fits *count* bytes."""
+    return next((power for power in range(len(UNITS) - 1) if count < 1024 ** (power + 1)), len(UNITS) - 1)
 
 
 def _written(one: str) -> str:

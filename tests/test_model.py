@@ -11,7 +11,17 @@ import pytest
 from flarelog.errors import USAGE, InvalidName, InvalidOption
 from flarelog.extents import Extent, extents
 from flarelog.model import Chunk, Ended, Gap, Generation, Mark, Redaction, RunInfo, StreamId, StreamInfo
-from flarelog.names import MAX_LOG, MAX_NAME, MAX_PART, MAX_PARTS, log_name, parse_address, run_name, site_name
+from flarelog.names import (
+    MAX_LOG,
+    MAX_NAME,
+    MAX_PART,
+    MAX_PARTS,
+    log_name,
+    parse_address,
+    receiver_address,
+    run_name,
+    site_name,
+)
 from flarelog.records import gap_sentence, stream_record
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
@@ -217,10 +227,18 @@ def test_a_stream_as_scripts_see_it() -> None:
     assert timed["ended"] is None  # no calendar has that date
 
 
-@pytest.mark.parametrize("port", ["9" * 5000, "65536", "\N{ARABIC-INDIC DIGIT ONE}", "-1", "+1", ""])
+@pytest.mark.parametrize("port", ["\N{ARABIC-INDIC DIGIT ONE}", "-1", "+1", ""])
 def test_what_is_no_port_makes_no_address(port: str) -> None:
     with pytest.raises(InvalidOption, match="is not an address"):
         parse_address(f"127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("port", ["9" * 5000, "65536", "99999"])
+def test_a_port_that_is_out_of_range_is_told(port: str) -> None:
+    with pytest.raises(InvalidOption, match="is out of range: give one from 1 to 65535, or 0 for any free port"):
+        parse_address(f"127.0.0.1:{port}")
+    with pytest.raises(InvalidOption, match=r"is out of range: give one from 1 to 65535$"):
+        receiver_address(f"127.0.0.1:{port}")
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,9 @@ def test_numbers_in_names_are_sorted_as_numbers(names: list[str]) -> None:
         ("exp-24", ["exp-42", "other"], "exp-42"),
         ("sites-1", ["site-1", "site-2"], "site-1"),
         ("zzz", ["site-1"], ""),
+        ("TZ", ["run-1", "tz"], "tz"),
+        ("LOG.TXT", ["log.txt", "x"], "log.txt"),
+        ("tz", ["TZ-1"], "TZ-1"),
         ("x", [], ""),
     ],
 )

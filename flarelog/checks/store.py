@@ -13,7 +13,7 @@ from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.checks.site import descriptors
 from flarelog.errors import NotAllowed, NotFound
 from flarelog.stores.choose import there
-from flarelog.text import several
+from flarelog.text import several, sized
 
 SYNC = 0.1  # seconds for a small durable write before a row warns
 LEAST_FREE, LITTLE_FREE = 64 << 20, 1 << 30  # bytes
@@ -115,7 +115,7 @@ def _written(directory: Path) -> float:
 def _room(root: Path) -> Iterator[Row]:
     found = os.statvfs(root)
     free, whole = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
-    said = f"{free / 2**30:,.1f} GiB of {whole / 2**30:,.1f} GiB are free"
+    said = f"{sized(free)} of {sized(whole)} are free"
     fix = f"free space on the file system of {root}, or limit runs with serve --max-run-bytes"
     yield _enough("space", free, LEAST_FREE, LITTLE_FREE, said, fix)
     if found.f_files:

@@ -93,7 +93,7 @@ def read(path: str) -> Document:
 
 
 def _twice(said: str, text: str) -> Fault | None:
-    """The key or table of *text* that is given twice, as *said*, of tomllib, tells; None where it tells anything else."""
+    """The key or table of *text* that is given twice, as tomllib *said*; None where it said something else."""
     if not re.match(r"Cannot (overwrite|declare|mutate|redefine)|Duplicate", said):
         return None
     lines = text.split("\n")  # as tomllib counts them

@@ -19,7 +19,7 @@ from flarelog.globs import any_of, check
 from flarelog.options import option, typed
 from flarelog.render.choose import Choice, ending, moment, patterns
 from flarelog.render.container import Form, Renderer
-from flarelog.render.levels import NAMES, Level
+from flarelog.render.levels import NAMES, SPELLINGS, Level
 from flarelog.render.reach import LIMIT
 from flarelog.render.rows import Overlong
 from flarelog.render.times import stamp
@@ -41,7 +41,9 @@ class LineOptions:
     )
     fixed_strings: bool = typed(False, "Take patterns as plain text, not as regular expressions.", short="-F")
     ignore_case: bool = typed(False, "Match capital and small letters alike.")
-    level: str | None = typed(None, "Show only lines of this level or above. A traceback is an error.", choices=NAMES)
+    level: str | None = typed(
+        None, "Show only lines of this level or above. A traceback is an error.", choices=NAMES, also=SPELLINGS
+    )
     after: int = typed(0, "Show N lines after each match.", short="-A", metavar="N", least=0)
     before: int = typed(0, "Show N lines before each match.", short="-B", metavar="N", least=0)
     context: int | None = typed(None, "Show N lines before and after each match.", short="-C", metavar="N", least=0)

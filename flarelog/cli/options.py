@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -67,6 +67,17 @@ class Finite(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         found = super().convert(value, param, ctx)
         return found if math.isfinite(found) else self.fail(f"{value} is not a finite number.", param, ctx)
+
+
+class Spelled(click.Choice):  # type: ignore[type-arg]  # of click 8.1 it takes none
+    """Choices of which some have other spellings, which help does not show: *also* tells the choice of each."""
+
+    def __init__(self, choices: Sequence[str], also: Mapping[str, str]) -> None:
+        super().__init__(choices)
+        self._also = also
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(self._also.get(value, value), param, ctx)
 
 
 _PATHS = {
@@ -172,7 +183,7 @@ def _click_options(each: Field[object], how: Option) -> Iterator[Callable[[F], F
         shown = default not in (None, "", 0)
         settings |= {"default": "on" if default is True else default, "show_default": shown}
     if choices:
-        settings["type"] = click.Choice(choices)
+        settings["type"] = Spelled(choices, how.also) if how.also else click.Choice(choices)
     elif how.path:
         settings["type"] = _PATHS[how.path]
     elif kind == "int":
@@ -254,9 +265,20 @@ def one_source(context: click.Context, store: str | None, receiver: str | None) 
             (receiver if weights[1] >= weights[0] else None),
         )
     if (store is None) == (receiver is None):
-        said = "no place was given" if store is None else "two places were given"
+        said = "no place was given" if store is None else f"two places were given{_by_whom(context)}"
         raise click.UsageError(f"{said}: give either --store DIR or --receiver HOST:PORT")
     return store, receiver
+
+
+def _by_whom(context: click.Context) -> str:
+    """The variables or lines of a file that gave ``--store`` and ``--receiver``; empty for the command line."""
+    both = [param for param in context.command.params if param.name in ("store", "receiver")]
+    match context.get_parameter_source("store"):
+        case ParameterSource.ENVIRONMENT:
+            return f", by {' and '.join(str(param.envvar) for param in both)}"
+        case ParameterSource.DEFAULT_MAP:
+            return f", by {' and '.join(context.meta['flarelog.told'](param) for param in both)}"
+    return ""
 
 
 @frozen

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shlex
 import time
 from functools import partial
 
@@ -11,9 +13,11 @@ import click
 
 from flarelog.cli.options import option
 from flarelog.cli.running import aligned, checked
+from flarelog.errors import NotAllowed, NotFound
 from flarelog.policy import Role
 from flarelog.security.tokens import EXPIRES, PAGES, Tokens, duration, moment, tokens_path
 from flarelog.stores.choose import there
+from flarelog.text import legible
 
 _store = option(
     "--store", required=True, type=click.Path(file_okay=False), help="The receiver's store directory on this machine."
@@ -68,6 +72,15 @@ def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str
         " --token-file: it is shown only once",
         err=True,
     )
+    with contextlib.suppress(NotAllowed):
+        try:
+            there(store)
+        except NotFound:
+            click.echo(
+                f"note: no receiver has stored anything in {legible(store)} yet; only flarelog serve --store"
+                f" {legible(shlex.quote(store))} takes this token",
+                err=True,
+            )
 
 
 @command.command(name="list")

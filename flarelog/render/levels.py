@@ -31,6 +31,7 @@ class Level(IntEnum):
 
 _FATAL = Level.FATAL  # ten times as fast as an attribute of the enum
 NAMES = tuple(level.name.lower() for level in Level)
+SPELLINGS = {"warn": "warning", "err": "error", "crit": "fatal", "critical": "fatal"}  # as people type NAMES
 STYLES = {Level.TRACE: "2", Level.DEBUG: "2", Level.WARNING: "33", Level.ERROR: "31", Level.FATAL: "1;31"}
 
 _WORDS = {

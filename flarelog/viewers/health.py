@@ -9,13 +9,12 @@ from typing import Any
 from flarelog.model import CANNOT_BE_READ, OTHERS, Health, StreamInfo
 from flarelog.receiver.phases import spoken
 from flarelog.records import unknown_ends, unstored_sentences
-from flarelog.text import legible, several
+from flarelog.text import UNITS, legible, power_of, several, sized
 
 _FULL = 0.95  # of the memory
 _LITTLE = 0.02  # of the disk
 _WAITING = 20.0  # percent of the time
 FEW = 3  # unreadable files that a sentence about something else names
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 HEAD = (
     "RUN",
@@ -167,7 +166,7 @@ def _short_of(health: Health) -> Iterator[str]:
 
 def _figures(health: Health) -> Iterator[str]:
     yield _of(health.memory, health.memory_max)
-    yield "-" if health.memory_peak is None else _size(health.memory_peak)
+    yield "-" if health.memory_peak is None else sized(health.memory_peak)
     yield "-" if health.oom_kills is None else str(health.oom_kills)
     yield "-" if health.cores is None else f"{health.cores:g}"
     yield "-" if health.load is None else f"{health.load:.1f}"
@@ -192,15 +191,6 @@ def _between(least: float | None, most: float | None) -> str:
 def _of(part: int | None, whole: int | None) -> str:
     """``3.1 of 8.0 GiB``."""
     if part is None or not whole:
-        return "-" if part is None else _size(part)
-    power = _power(whole)
-    return f"{part / 1024**power:.1f} of {whole / 1024**power:.1f} {_UNITS[power]}"
-
-
-def _size(size: int) -> str:
-    power = _power(size)
-    return f"{size / 1024**power:.1f} {_UNITS[power]}"
-
-
-def _power(size: int) -> int:
-    return next((power for power in range(len(_UNITS) - 1) if size < 1024 ** (power + 1)), len(_UNITS) - 1)
+        return "-" if part is None else sized(part)
+    power = power_of(whole)
+    return f"{part / 1024**power:.1f} of {whole / 1024**power:.1f} {UNITS[power]}"

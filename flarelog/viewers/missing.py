@@ -9,7 +9,7 @@ from flarelog import globs
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamInfo
-from flarelog.names import natural, nearest
+from flarelog.names import DOCTORS_RUN, natural, nearest
 from flarelog.records import unstored_sentences
 from flarelog.viewers.health import unread
 from flarelog.viewers.origin import Origin
@@ -47,7 +47,9 @@ async def without(origin: Origin, run: str) -> tuple[str, str]:
         runs = await origin.runs()
     if run in runs or await origin.state(run) is not RunState.UNKNOWN:
         return f"{origin.name} has no log of run {run}", ""
-    return f"{origin.name} has no run {run}", nearest(run, runs)
+    meant, others = nearest(run, runs), [each for each in runs if each != DOCTORS_RUN]
+    listed = f" (it has {_listed(others)})" if others and not meant else ""
+    return f"{origin.name} has no run {run}{listed}", meant
 
 
 def never_stored(infos: Collection[StreamInfo]) -> str:
@@ -67,5 +69,9 @@ def said(what: str, meant: str, otherwise: str = "") -> NotFound:
 
 def _unknown(what: str, asked: Sequence[str], known: Iterable[str], where: str) -> tuple[str, str]:
     names = sorted(known, key=natural)
-    listed = f"{', '.join(names[:NAMED])}{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''}"
-    return f"{where} has no {what} {' or '.join(asked)} (it has {listed})", nearest(asked[0], names)
+    return f"{where} has no {what} {' or '.join(asked)} (it has {_listed(names)})", nearest(asked[0], names)
+
+
+def _listed(known: Iterable[str]) -> str:
+    names = sorted(known, key=natural)
+    return f"{', '.join(names[:NAMED])}{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''}"

@@ -101,6 +101,22 @@ def test_of_two_that_exclude_each_other_the_nearer_one_counts(
     assert said(path, "[place]\nstore = 'a'", "place", *args, **variables) == found
 
 
+@pytest.mark.parametrize(
+    ("text", "args", "variables", "by"),
+    [
+        ("", (), {"FLARELOG_STORE": "a", "FLARELOG_RECEIVER": "b"}, ", by FLARELOG_STORE and FLARELOG_RECEIVER"),
+        ("[place]\nreceiver = 'b:1'\nstore = 'a'", (), {}, ", by {0}, line 3 and {0}, line 2"),
+        ("", ("--store", "a", "--receiver", "b"), {}, ""),
+    ],
+)
+def test_of_two_places_it_is_told_where_they_were_given(
+    path: Path, text: str, args: tuple[str, ...], variables: dict[str, str], by: str
+) -> None:
+    found = said(path, text, "place", *args, **variables)
+    assert found.startswith("2: ")
+    assert f"two places were given{by.format(path)}: give either --store DIR or --receiver" in found
+
+
 def test_a_command_of_a_group_has_a_table_within_the_groups(path: Path) -> None:
     assert said(path, "[inner.site]\ndays = 7", "inner", "site") == "7"
 

@@ -7,6 +7,7 @@ import errno
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -82,6 +83,21 @@ def test_a_certificate_that_expires(days: int, result: str) -> None:
 def test_room(free: int, result: str) -> None:
     row = store._enough("inodes", free, store.LEAST_INODES, store.LITTLE_INODES, "some are free", "make room")
     assert (row.result, bool(row.fix)) == (result, result != "ok")
+
+
+@pytest.mark.parametrize(
+    ("free", "whole", "said"),
+    [
+        (3 << 30, 8 << 30, "3.0 GiB of 8.0 GiB are free"),
+        (5 << 20, 8 << 30, "5.0 MiB of 8.0 GiB are free"),
+        (200 << 10, 1 << 20, "200.0 KiB of 1.0 MiB are free"),
+        (0, 64 << 10, "0.0 B of 64.0 KiB are free"),
+    ],
+)
+def test_the_room_has_a_unit_that_fits(free: int, whole: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = SimpleNamespace(f_bavail=free >> 10, f_blocks=whole >> 10, f_frsize=1 << 10, f_files=0)
+    monkeypatch.setattr("os.statvfs", lambda root: room)
+    assert [row.found for row in store._room(Path("x"))] == [said]
 
 
 @pytest.mark.parametrize(("major", "result"), [(1, "ok"), (2, "fail"), (0, "warn")])

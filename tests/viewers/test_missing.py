@@ -44,7 +44,14 @@ WHERE = f"run {RUN} at here has no"
     ("origin", "selection", "found"),
     [
         (Known("", "exp-42"), Selection("exp-24"), ("here has no run exp-24", "exp-42")),
-        (Known("", "a"), Selection("exp-24"), ("here has no run exp-24", "")),
+        (Known("", "a"), Selection("exp-24"), ("here has no run exp-24 (it has a)", "")),
+        (
+            Known("", "a-10", "a-2", "flarelog-doctor", "b", "c"),
+            Selection("exp-24"),
+            ("here has no run exp-24 (it has a-2, a-10, b and 1 more)", ""),
+        ),
+        (Known("", "flarelog-doctor"), Selection("exp-24"), ("here has no run exp-24", "")),
+        (Known("", "tz"), Selection("TZ"), ("here has no run TZ", "tz")),
         (Known("", asked=False), Selection("exp-24"), ("here has no run exp-24", "")),
         (Known("", "exp-24", "exp-42"), Selection("exp-24"), ("here has no log of run exp-24", "")),
         (Known("", announced=True), Selection("exp-24"), ("here has no log of run exp-24", "")),

@@ -1,4 +1,4 @@
-"""What a reader says on stderr behind the lines that it shows."""
+"""What commands say on stderr beside what they show."""
 
 from __future__ import annotations
 
@@ -62,6 +62,39 @@ def test_a_zone_of_no_site_is_told(store: str, capfd: pytest.CaptureFixture[str]
     options = [word for zone in zones for word in ("--zone", zone)]
     assert ends(["logs", "exp-42", "--store", store, *options, "-n", "1"]) == 0
     assert capfd.readouterr().err == said
+
+
+@pytest.mark.parametrize("level", ["warn", "err", "crit", "critical"])
+def test_a_level_is_taken_as_people_type_it(tmp_path: Path, capfd: pytest.CaptureFixture[str], level: str) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("INFO a\nWARNING b\nERROR c\nFATAL d\n")
+    assert ends(["view", str(path), "--level", level]) == 0
+    at = {"warn": 1, "err": 2}.get(level, 3)
+    assert capfd.readouterr().out.splitlines() == ["INFO a", "WARNING b", "ERROR c", "FATAL d"][at:]
+    table = tmp_path / "a.toml"
+    table.write_text(f"[view]\nlevel = '{level}'\n")
+    assert ends(["config", "check", str(table)]) == 0
+
+
+def test_other_spellings_of_a_level_are_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    assert ends(["view", "x", "--level", "loud"]) == 2
+    assert "'warning'" in (said := capfd.readouterr().err)
+    assert "'warn'" not in said
+
+
+def test_a_token_for_no_receiver_is_made_and_told_of(
+    tmp_path: Path, store: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(["token", "create", "wall", "--store", store]) == 0
+    assert "note:" not in capfd.readouterr().err
+    other = str(tmp_path / "lo gs")
+    assert ends(["token", "create", "wall", "--store", other]) == 0
+    said = capfd.readouterr()
+    assert said.out.startswith("flarelog_")
+    assert said.err.endswith(
+        f"note: no receiver has stored anything in {other} yet;"
+        f" only flarelog serve --store '{other}' takes this token\n"
+    )
 
 
 def ends(args: list[str]) -> object:
