@@ -244,7 +244,7 @@ def _sending(asked: list[str], env: dict[str, str], options: RunOptions, place: 
     argv = [*python(), "--log-level", "warning", *asked, "--until-stdin-ends"]
     argv += ["--drain-timeout", str(max(options.linger, 0.1))]
     meant_for_it = {name: value for name, value in env.items() if name not in _SERVICES}
-    return Sending(argv, meant_for_it, place, later, say)
+    return Sending(argv, meant_for_it, place, later, say, options.linger)
 
 
 def _asked(context: click.Context, receivers: tuple[str, ...], run: str, site: str) -> list[str]:
