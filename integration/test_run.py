@@ -585,12 +585,13 @@ def test_the_command_that_is_told_says_all_that_was_said(place: Place, way: str)
         place.directory,
         *(*named, *(("--config", "conf.toml") if way != "variables" else ())),
         command=["sh", "-c", "echo password=hunter2; echo private >&2"],
-        env=told if way == "variables" else {},
+        env={"TZ": "Asia/Tokyo"} | (told if way == "variables" else {}),
     )
     code, _, err = first.ends()
     later = err.decode().partition(" this command sends it: flarelog ")[2].splitlines()[0]
     assert (code, bool(later)) == (0, True), err.decode()
-    assert ("--zone Europe/Oslo" in later) == (way == "variables")
+    zone = "Europe/Oslo" if way == "variables" else "Asia/Tokyo"
+    assert re.findall("--zone ([^ ]*)", later) == [zone], "the zone of this environment, where no other one was said"
     receiver = place.serve(listen=address)
     elsewhere = place.directory / "elsewhere"
     elsewhere.mkdir()
