@@ -113,6 +113,10 @@ def copiers_of(pid: int) -> list[int]:
     return found
 
 
+def sidecars_of(pid: int) -> list[int]:
+    return [child for child, line in children(pid).items() if " sidecar " in line]
+
+
 def only_sends(pid: int) -> bool:
     """Whether the sidecar is the only child of *pid*."""
     lines = list(children(pid).values())
@@ -581,12 +585,13 @@ def test_the_command_that_is_told_says_all_that_was_said(place: Place, way: str)
         place.directory,
         *(*named, *(("--config", "conf.toml") if way != "variables" else ())),
         command=["sh", "-c", "echo password=hunter2; echo private >&2"],
-        env=told if way == "variables" else {},
+        env={"TZ": "Asia/Tokyo"} | (told if way == "variables" else {}),
     )
     code, _, err = first.ends()
     later = err.decode().partition(" this command sends it: flarelog ")[2].splitlines()[0]
     assert (code, bool(later)) == (0, True), err.decode()
-    assert ("--zone Europe/Oslo" in later) == (way == "variables")
+    zone = "Europe/Oslo" if way == "variables" else "Asia/Tokyo"
+    assert re.findall("--zone ([^ ]*)", later) == [zone], "the zone of this environment, where no other one was said"
     receiver = place.serve(listen=address)
     elsewhere = place.directory / "elsewhere"
     elsewhere.mkdir()
@@ -1518,6 +1523,36 @@ def test_a_guard_that_is_killed_leaves_the_command_and_its_output(place: Place) 
     receiver.gets(b"early\nlate\n", "stdout.log", SITE, RUN)
     until(lambda: all(one["sealed"] for one in shown(place, receiver)), "the sidecar drains when all is over")
     assert (place.directory / "out").read_bytes() == b"early\nlate\n"
+
+
+def test_of_a_spool_one_sidecar_sends_at_a_time(place: Place) -> None:
+    """That of a guard that was killed has parts open that the command, run again, lets the spool drop."""
+    address = free_address()
+    named = ("--receiver", address, "--run", RUN, "--site", SITE, "--spool-max", "131072", "--copy", "off")
+    says = ["sh", "-c", "seq 1 20000; touch said; sleep 1"]
+    first = Ran(place.directory, *named, "--linger", "20", command=says, stderr=subprocess.DEVNULL)
+    until((place.directory / "said").exists, "it has spoken")
+    until(lambda: sidecars_of(first.process.pid), "it has a sidecar")
+    [older] = sidecars_of(first.process.pid)
+    first.process.kill()
+    first.ends()
+    time.sleep(1.5)  # nobody holds its pipes any more, and the sidecar has all parts open
+    os.kill(older, signal.SIGSTOP)
+    second = Ran(place.directory, *named, "--linger", "20", command=["sh", "-c", "seq 20001 40000; sleep 6"])
+    until(lambda: next(second.spool.rglob(".stdout.log.lead"), None), "parts of the first one are dropped")
+    receiver = place.serve(listen=address)
+    time.sleep(1)
+    begun = sidecars_of(second.process.pid)
+    os.kill(older, signal.SIGCONT)
+    assert not begun
+    assert second.ends() == (0, b"", b"")
+    streams = {one["log"]: one for one in shown(place, receiver)}
+    assert set(streams) == {"stdout.log", "stderr.log"}
+    stored = receiver.stored("stdout.log", SITE, RUN)
+    written = b"".join(b"%d\n" % n for n in range(1, 40001))
+    assert len(stored) + sum(gap["length"] for gap in streams["stdout.log"]["gaps"]) == len(written)
+    assert b"".join(sorted(stored.splitlines(True), key=int)) == stored
+    assert list(second.spool.iterdir()) == []
 
 
 def test_a_sidecar_that_is_killed_is_started_again(place: Place) -> None:

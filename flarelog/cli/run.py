@@ -239,12 +239,21 @@ def _sending(asked: list[str], env: dict[str, str], options: RunOptions, place: 
     """The sidecar of *place*. Its command for later carries all options, and needs nothing of this environment."""
     import shlex
 
-    asked = ["sidecar", "--root", os.path.abspath(place.root), *asked]
+    asked = ["sidecar", "--root", os.path.abspath(place.root), *_zone(asked, env), *asked]
     later = shlex.join(["flarelog", *asked, "--once"])
     argv = [*python(), "--log-level", "warning", *asked, "--until-stdin-ends"]
     argv += ["--drain-timeout", str(max(options.linger, 0.1))]
     meant_for_it = {name: value for name, value in env.items() if name not in _SERVICES}
-    return Sending(argv, meant_for_it, place, later, say)
+    return Sending(argv, meant_for_it, place, later, say, options.linger)
+
+
+def _zone(asked: list[str], env: Mapping[str, str]) -> list[str]:
+    """The option for the zone of the site's clock, if only the variable TZ of this environment sets it."""
+    if "TZ" not in env or "--zone" in asked:
+        return []
+    from flarelog.sources.zone import system_zone  # imported late, to keep a command's start fast
+
+    return ["--zone", system_zone()]
 
 
 def _asked(context: click.Context, receivers: tuple[str, ...], run: str, site: str) -> list[str]:

@@ -57,9 +57,10 @@ def beside(path: str) -> str:
     return os.path.join(directory, f".{older[1] if older else name}.spool")
 
 
-def is_newest(path: str) -> bool:
-    """Whether the segment at *path* is the newest, which has the name of the log."""
-    return _SEGMENT.fullmatch(os.path.basename(path)) is None
+def segment_of(path: str) -> str:
+    """The log of the segment at *path*."""
+    older = _SEGMENT.fullmatch(path)
+    return older[1] if older else path
 
 
 def log_of(root: str, path: str) -> str:

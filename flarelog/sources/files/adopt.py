@@ -18,7 +18,7 @@ from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import inode, same
 from flarelog.sources.files.ledger import Ledger
 from flarelog.sources.files.lineage import born_of, compare, is_rotation, originals
-from flarelog.sources.files.owner import Owner, bears_its_name
+from flarelog.sources.files.owner import Owner, is_part
 from flarelog.sources.files.record import Held, Piece, in_order, may_have_grown, settled_on, shipped, wholes
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look, Walk
@@ -79,7 +79,7 @@ class Adoption:
         """The logs of which the known files may be generations, by their names. At this moment no file may have the
         log's own name, and none may be one that the receiver holds.
         """
-        known = [file for _, file in self.ledger.known.values() if not bears_its_name(file, file.path)]
+        known = [file for _, file in self.ledger.known.values() if not is_part(file, file.path)]
         paths = [file.path.rpartition("/") for file in known]
         return {f"{directory}{slash}{name}" for directory, slash, path in paths for name in originals(path)}
 
@@ -155,7 +155,7 @@ class Adoption:
             since = owner.since(tail) if tail.newest is not None else None
             for file in [file for file in tail.files if not file.begun and file.identity not in tail.begun]:
                 name = tail.log
-                if bears_its_name(file, file.path):
+                if is_part(file, file.path):
                     continue
                 if since is None:
                     name = owner.by_name(file.path, file.sight(), look) or name

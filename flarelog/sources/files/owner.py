@@ -22,18 +22,18 @@ from flarelog.sources.files.links import outside
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look
-from flarelog.sources.spool import is_newest
+from flarelog.sources.spool import segment_of
 from flarelog.text import legible
 
 OVERLAP = 1_000_000_000  # ns for which a file may plausibly be written to after its successor's birth
 ASKED = 1 << 14  # paths whose match is cached, at most
 
 
-def bears_its_name(file: SourceFile, path: str) -> bool:
-    """Whether *file*, of a command's output, has the name of its log: the log of a second command is called ``NAME-2``,
-    as if it were rotated.
+def is_part(file: SourceFile, path: str) -> bool:
+    """Whether *file*, at *path*, is a part of a command's output. Such a file belongs to the log of its spool, whatever
+    its birth. The log of a second command is called ``NAME-2``, like a rotated file.
     """
-    return bool(file.spool) and is_newest(path)
+    return bool(file.spool) and not outside(path)
 
 
 @dataclass(slots=True)
@@ -111,8 +111,8 @@ class Owner:
         known_before = ledger.remembered.get(file.identity) or ledger.remembered.get(earlier(file.identity))
         if known_before is not None:
             name, start = known_before
-        elif bears_its_name(file, path):
-            name, start = path, -1
+        elif is_part(file, path):
+            name, start = segment_of(path), -1
         else:
             name, start = self.by_name(path, found, look) or "", -1
             if name in ledger.tails and self.is_twin(file, ledger.tails[name]):
@@ -120,7 +120,7 @@ class Owner:
             name = name or self._created_as(path, look) or path
         tail = ledger.tails.get(name)
         since = self.since(tail) if tail is not None and tail.newest is not None else None
-        if since is not None and path != name and compare(name, file.age, since) < 0:
+        if since is not None and path != name and not is_part(file, path) and compare(name, file.age, since) < 0:
             # No file goes before a generation that was begun.
             if not self.names_log(path):
                 why = "is not sent: it is older than the bytes already sent of"

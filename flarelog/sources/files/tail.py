@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from flarelog.render.zones import told
 from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.endings import Endings, ended_at, of_one
 from flarelog.sources.files.file import SourceFile
-from flarelog.sources.files.gaps import missing
+from flarelog.sources.files.gaps import MISSING, Reached, missing, reached, too_late
 from flarelog.sources.files.lineage import birth_note, born_of, compare
 from flarelog.sources.files.record import settled_on, shipped
 from flarelog.sources.spool import Command, commands
@@ -276,8 +276,7 @@ class Tail:
         self._gap(file)
         for token, lost in missing(self.marks, self.end, file.spool, file.position, self._commands(file)):
             if lost:
-                why = "the command's output was not spooled, or the full spool dropped it before it was sent"
-                self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
+                self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, MISSING))
             if token != file.command and (how := self.endings.earlier(file, token, self.marks, self.end)) is not None:
                 self.marks.append(how)
         if self._spooled is not None and not of_one(self._spooled, file):
@@ -395,6 +394,8 @@ class Tail:
 
     def insert(self, file: SourceFile) -> None:
         """Add *file* before the first younger one that is not begun; no file goes before a begun one."""
+        if file.spool and self.marks:
+            self._pass_over(file, reached(self.marks, self.end), commands)
         if file.begun:
             self.files.insert(0, file)
             return
@@ -416,6 +417,17 @@ class Tail:
         piece = shipped(info)[file.identity]
         file.start_at(min(piece.source_end, file.length))
         file.begun, file.found_as = True, piece.begin.path
+
+    def _pass_over(self, file: SourceFile, log: Reached, known: Callable[[str], list[Command]]) -> None:
+        """Skip the bytes of *file*, a part of a command's output, before the place that *log* has reached.
+
+        *known* reads the commands of a spool's record.
+        """
+        size = os.fstat(file.fd).st_size
+        late = too_late(file.spool, size, file.born, log, functools.partial(known, file.beside))
+        if late > file.position:
+            file.start_at(late)
+            file.begun = file.begun or late == size
 
     # --- what is held
 
@@ -577,6 +589,11 @@ class Tail:
             file.start_at(0)
             if piece is last and piece.closed is None:
                 self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))
+        parts = [file for file in self.files if file.spool and (file.begun or file.identity not in self.begun)]
+        if parts:
+            log, known = reached(info.marks, info.committed), functools.cache(commands)
+            for file in parts:
+                self._pass_over(file, log, known)
         if last is not None and not last.closed and last.begin.identity not in {file.identity for file in self.files}:
             # Later bytes would be unknown, except after the end of a command.
             whole = ended_at(info.marks, last.begin) == self.end

@@ -3,6 +3,10 @@
 The sidecar drains when its stdin closes, which guard and spooler hold: it drains once both are gone, however they
 ended. Its last line on stdout names the files that the site's policy leaves out. Those files are always kept; without
 that line nothing is removed.
+
+A spool has one sidecar at a time, which holds the lock of the spool's directory. The sidecar of an earlier command may
+outlive its guard, and has files open that the spool has dropped since: a second sidecar would take the streams away
+from it, or lose them to it. So the guard waits for the lock before it starts its own; the command never waits.
 """
 
 from __future__ import annotations
@@ -16,28 +20,41 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from flarelog.errors import CONFIGURATION, GAPS, NOT_ALLOWED, OK, USAGE
-from flarelog.locks import has_the_word
+from flarelog.locks import has_the_word, take
 from flarelog.sources.process.names import Place, discard
 from flarelog.sources.spool import beside, lead_path, log_of
 from flarelog.text import legible
 
 _FIRST, _LONGEST = 0.5, 30.0  # seconds before a restart
 _TRIES = 3  # once the command has ended
+_TURN = 0.1  # seconds between two tries for the lock
+_ENDS = 1.0  # seconds that an earlier command's sidecar may take to end after its --linger
 _WORD = 0.5  # seconds that the last messages wait for a line that the sidecar is writing
 _NAMED = 3  # omitted logs that a message names
 _FINAL = (USAGE, NOT_ALLOWED, CONFIGURATION)
 
 
 class Sending:
-    """The sidecar with the arguments *argv*, over the spool at *place*; *later*: the command that sends the rest."""
+    """The sidecar with the arguments *argv*, over the spool at *place*; *later*: the command that sends the rest;
+    *linger*: seconds that the sidecar waits for a receiver once the command has ended.
+    """
 
     def __init__(
-        self, argv: Sequence[str], env: Mapping[str, str], place: Place, later: str, say: Callable[[str], None]
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        place: Place,
+        later: str,
+        say: Callable[[str], None],
+        linger: float,
     ) -> None:
         self.due = math.inf  # the time of the sidecar's next start
         self.over = False  # the sidecar has ended, and is not restarted
         self._argv, self._env, self._place, self._later, self._say = list(argv), env, place, later, say
         self._root = place.root
+        self._turn = -1  # the descriptor of the spool's directory, whose lock the sidecar shares
+        self._patience = linger + _ENDS
+        self._turn_at = math.inf  # the time at which the sidecar starts without the lock
         self._leash, self._hold = os.pipe2(os.O_CLOEXEC)
         self._pid = 0
         self._said = -1
@@ -49,7 +66,10 @@ class Sending:
         self._refused = False
 
     def start(self, mask: set[int]) -> None:
-        """Start the sidecar. Its messages go to stderr."""
+        """Start the sidecar, or set ``due`` while an earlier one has the lock. Its messages go to stderr."""
+        if not self._has_turn():
+            self.due = time.monotonic() + _TURN
+            return
         self.due, self._began_again = math.inf, time.monotonic()
         if self._said >= 0:
             os.close(self._said)
@@ -59,7 +79,12 @@ class Sending:
                 self._argv[0],
                 self._argv,
                 self._env,
-                file_actions=[(os.POSIX_SPAWN_DUP2, self._leash, 0), (os.POSIX_SPAWN_DUP2, self._said, 1)],
+                # A descriptor that is duplicated onto itself stays open in the sidecar, and so does the lock.
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, self._leash, 0),
+                    (os.POSIX_SPAWN_DUP2, self._said, 1),
+                    *([(os.POSIX_SPAWN_DUP2, self._turn, self._turn)] if self._turn >= 0 else []),
+                ],
                 setsigmask=mask,
                 setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
                 setsid=True,
@@ -67,6 +92,16 @@ class Sending:
         except OSError as error:
             self._say(f"the sidecar cannot be started: {error.strerror}")
             self._retry()
+
+    def _has_turn(self) -> bool:
+        """Whether no sidecar of an earlier command sends from the spool, or the wait for it is over."""
+        if self._turn < 0:
+            self._turn_at = time.monotonic() + self._patience
+            try:
+                self._turn = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError:
+                return True
+        return take(self._turn) is not False or time.monotonic() >= self._turn_at
 
     def ended(self, pid: int, status: int, now: float) -> None:
         """Handle the end of a process, which may be the sidecar."""

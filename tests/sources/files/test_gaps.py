@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flarelog.model import Ended, Gap, Generation, Mark
-from flarelog.sources.files.gaps import missing
+from flarelog.sources.files.gaps import MISSING, missing, reached, too_late
 from flarelog.sources.spool import Command
 
 A, B = "spool:aa:", "spool:bb:"
@@ -70,3 +70,35 @@ GONE = [Command("aa", 50), Command("bb", 70), Command("cc", 20), Command("dd")]
 )
 def test_what_is_missing_of_commands_whose_parts_are_all_gone(marks: list[Mark], end: int, is_: dict[str, int]) -> None:
     assert dict(missing(marks, end, "spool:dd:5", 0, GONE)) == is_
+
+
+DROPPED = [Gap(0, 0, 70, MISSING)]
+
+
+@pytest.mark.parametrize(
+    ("marks", "end", "notes", "is_"),
+    [
+        pytest.param([], 0, f"{A}0", 0, id="nothing-was-sent"),
+        pytest.param([generation(0, f"{A}0")], 50, "", 0, id="no-segment"),
+        pytest.param([generation(0, f"{A}0")], 50, f"{A}50", 0, id="it-follows"),
+        pytest.param([generation(0, f"{A}20")], 50, f"{A}0", 20, id="all-of-it"),
+        pytest.param([generation(0, f"{A}0")], 50, f"{A}40", 10, id="some-of-it"),
+        pytest.param(DROPPED, 0, f"{A}30", 20, id="a-gap-reaches-beyond-it"),
+        pytest.param(DROPPED, 0, f"{B}10", 10, id="a-gap-reaches-into-it"),
+        pytest.param(DROPPED, 0, "spool:cc:0", 0, id="a-gap-ends-before-it"),
+        pytest.param([gap(0, 70)], 0, f"{A}0", 0, id="a-gap-of-something-else"),
+        pytest.param([generation(0, f"{B}0"), *DROPPED], 10, f"{B}60", 20, id="a-gap-behind-what-is-there"),
+        pytest.param([generation(0, f"{B}0")], 10, f"{A}40", 20, id="an-earlier-command"),
+        pytest.param([generation(0, f"{B}0")], 10, "spool:cc:0", 0, id="a-later-command"),
+        pytest.param([generation(0, f"{B}0")], 10, "spool:ff:0", 20, id="one-that-the-spool-no-longer-names"),
+        pytest.param([generation(0, "spool:ee:0")], 10, f"{A}0", 0, id="behind-another-spool"),
+    ],
+)
+def test_what_comes_too_late_of_a_segment_of_20_bytes(marks: list[Mark], end: int, notes: str, is_: int) -> None:
+    assert too_late(notes, 20, None, reached(marks, end), lambda: GONE) == is_
+
+
+@pytest.mark.parametrize(("born", "is_"), [(1, 20), (3, 0), (None, 0)])
+def test_where_the_spool_is_gone_the_births_tell_which_command_was_earlier(born: int | None, is_: int) -> None:
+    log = reached([generation(0, f"{B}0,born:2")], 10)
+    assert too_late(f"{A}0", 20, born, log, list) == is_
