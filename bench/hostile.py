@@ -1,8 +1,8 @@
 """Hostile logs: the CPU seconds of each reading command for a MiB of each of them, without its start.
 
 ``python -m bench.hostile [--log GLOB] [--read GLOB] [--most 0.5]`` prints the pairs over that limit, and exits with 1
-if there are any. The cost of plain lines is subtracted too: a MiB of nothing but LFs is a million lines, and the
-command has to write a JSON object for each of them. Each pair runs in its own process.
+if there are any. ``--a-line`` allows each line a cost besides: a MiB of nothing but LFs is a million lines, and a
+command may have to write a JSON object for each of them. Each pair runs in its own process.
 """
 
 from __future__ import annotations

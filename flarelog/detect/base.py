@@ -177,9 +177,7 @@ class Finding:
 
     @property
     def evidence(self) -> str:
-        """Evidence that no line of the log has: the end of a command, or a comparison of logs. Empty: the line is the
-        evidence.
-        """
+        """Evidence that no line of the log has: a command's end, a comparison of logs. Empty: its line is evidence."""
         return self.text if not self.length or self.signature == "nccl.desync" else ""
 
     def again(self, offset: int) -> Finding:

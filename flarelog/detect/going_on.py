@@ -174,8 +174,8 @@ def is_well_again(text: str, said: str) -> bool:
 
 
 def shape_of(text: str) -> int | None:
-    """A hash that lines share which differ only in digits, as a program's routine lines do. None: the line has no
-    digits, is short, or continues another line.
+    """A hash shared by lines that differ only in digits, as a program's routine lines do. None: the line has no digits,
+    is short, or continues another line.
     """
     if len(text) < 8 or text.startswith(("  ", "\t")) or not _DIGITS.search(text, 0, HEAD):
         return None
@@ -194,8 +194,8 @@ def _names(text: str) -> set[str]:
 
 
 def begun_test(text: str) -> str:
-    """The beginning of the line that started the test which passed by the line *text*; empty: *text* tells of no passed
-    test.
+    """The beginning of a passed test's first line, where the line *text* says that the test passed; empty: it says no
+    such thing.
     """
     found = _PASSED.match(text[:HEAD])
     if found is None:

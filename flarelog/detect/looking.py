@@ -1,6 +1,6 @@
 """Search the new bytes of one log for findings, at any time.
 
-Laws that hold here: a look finds the same as a search of the whole log. The next look needs only the findings before
+Laws that hold here: a look finds the same as a search of the whole log. The next look needs only the state before
 ``at``, a line at which nothing was open. Lines behind ``at`` are searched again when more comes, so that a look which
 was lost, or made twice, changes nothing and counts nothing twice. A search of the whole log sees more where a log moves
 the cursor, has a line of more than ``PARTED`` bytes, or begins tracebacks for ``LINE`` bytes without a pause. A line of
@@ -149,9 +149,7 @@ def _passes(progress: Progress, data: bytes, cut: int, *, long: bool = False) ->
 
 
 def _line_ends(progress: Progress, end: int, read: Callable[[int, int], bytes]) -> Iterator[None]:
-    """Move ``progress.barren`` to the next line end, at most to *end*: a line drawn for hours is not read from its
-    start each time.
-    """
+    """Move ``progress.barren`` up to the next line end or *end*, so that a line drawn for hours is read only once."""
     at = max(progress.at, progress.barren)
     while at < end and (piece := read(min(BLOCK, end - at), at)) and b"\n" not in piece:
         at += len(piece)
@@ -256,8 +254,8 @@ def _look(
 
 
 def _arrived(found: Mapping[Key, Finding], progress: Progress, now: int) -> dict[Key, Finding]:
-    """*found*, with an arrival for each finding without a time: that of an earlier look, else *now*. Earlier looks keep
-    it, because the log's last growth changes as soon as more comes.
+    """*found*, with an arrival for each finding without a time: that of an earlier look, else *now*. A finding
+    keeps its arrival, because the log's last growth changes as soon as more comes.
     """
     known = {(key, each.offset): each.came for one in (progress.settled, progress.late) for key, each in one.items()}
     return {

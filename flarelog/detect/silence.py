@@ -20,9 +20,7 @@ class Lack(NamedTuple):
 
 
 class Silence:
-    """How long the texts of *absences* have not come. *ends*: the ends of the commands that wrote the log, in its
-    order.
-    """
+    """How long the texts of *absences* have not come. *ends*: of the commands that wrote the log, in its order."""
 
     def __init__(self, absences: Sequence[Absence], ends: Sequence[Exit]) -> None:
         self._absences, self._ends = absences, ends

@@ -1,6 +1,6 @@
 """Lines that only speak of trouble: a precaution, a setting, a help text, a check that found none.
 
-An exception or a level of ERROR before the trouble means it, even beside words such as "if" or "may".
+An exception or a level of ERROR before the trouble means that it happened, even beside "if" or "may".
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def is_message(text: str, before: Iterable[str]) -> bool:
 
 
 def denied(text: str, end: int) -> bool:
-    """Whether the line *text* says that what it names before *end* is not so."""
+    """Whether the line *text* denies the trouble that it names before *end*."""
     named = len(text[:end].rstrip(" :="))
     return _DENIED.match(text[end : end + BEHIND]) is not None or _NEVER.match(text, named, end + BEHIND) is not None
 

@@ -63,9 +63,7 @@ class Table:
         return None
 
     def _asked(self, text: str) -> Sequence[int]:
-        """The numbers of the signatures with a literal in *text*, cached by shape: most lines of a log share few
-        shapes.
-        """
+        """The numbers of the signatures with a literal in *text*, cached by shape: most lines share few shapes."""
         shape = text.encode(errors="replace").translate(_SHAPE)
         found = self._shapes.get(shape)
         if found is None:
