@@ -1,12 +1,12 @@
 """``python -m bench.compare``: the ratios of a fresh run beside those of the last kept run of the same kind.
 
-Only ratios within one run are compared (flarelog beside a raw copy, beside rsyslog): machines and hours differ, and
-what they do to both is not there. Each is so made that more is better. Exit code 1 when one fell by more than 15 %, or
-when the fresh run failed. Of the same kind are runs with the same number of bytes, both quick or both not. A fresh run
-goes to ``build/bench/fresh.json`` and is not kept: move it to ``bench/results`` if it should be.
+Only ratios within one run are compared (flarelog beside a raw copy, beside rsyslog), because the effects of a machine
+and an hour cancel out in them. A higher ratio is always better. The exit code is 1 when a ratio fell by more than 15 %,
+or the fresh run failed. Runs of the same kind have the same number of bytes, and both are quick or both are not. A
+fresh run goes to ``build/bench/fresh.json`` and is not kept: move it to ``bench/results`` to keep it.
 
     python -m bench.compare [--quick] [--only NAME]...     a fresh run
-    python -m bench.compare --with FILE                    one that was made
+    python -m bench.compare --with FILE                    a run that was made before
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Hostile logs: CPU seconds that each reading command takes for a MiB of each of them, start-up taken off.
+"""Hostile logs: the CPU seconds of each reading command for a MiB of each of them, without its start.
 
-``python -m bench.hostile [--log GLOB] [--read GLOB] [--most 0.5]``: prints the pairs that take more than that, and ends
-with 1 if there are any. What a line by itself costs is taken off as well: a MiB of nothing but LFs is a million
-lines, and an object of JSON for each of them is what was asked for. Each pair runs in a process of its own.
+``python -m bench.hostile [--log GLOB] [--read GLOB] [--most 0.5]`` prints the pairs over that limit, and exits with 1
+if there are any. ``--a-line`` allows each line a cost besides: a MiB of nothing but LFs is a million lines, and a
+command may have to write a JSON object for each of them. Each pair runs in its own process.
 """
 
 from __future__ import annotations

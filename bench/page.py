@@ -1,7 +1,7 @@
 """``python -m bench.page [FILE]``: writes a result into docs/performance.md, and draws its pictures.
 
-Without FILE it is the last kept whole run, and of later runs what that has not measured. What stands between two marks
-of the same name is written anew, the text around it is left alone. Nothing is measured.
+Without FILE the result is the last kept whole run, with the measurements that only later runs have. The text between
+two marks of the same name is replaced; the text around it stays. Nothing is measured.
 """
 
 from __future__ import annotations

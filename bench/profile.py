@@ -1,13 +1,13 @@
-"""``python -m bench.profile``: what a MiB of bulk and a line by itself cost, counted; for docs/performance.md.
+"""``python -m bench.profile``: the counted cost of a MiB of bulk and of a single line; for docs/performance.md.
 
 Rounds of one stream, durability memory, each with one instrument on both processes:
 
-- ``strace -c``: system calls. Attached after a first line was stored, so that no start is counted.
-- ``cProfile``: calls of Python functions, and those with the most time of their own. It slows what it counts. It counts
-  from the start, but not what a process imports.
-- ``perf``: where the CPU is, by library and by symbol; bulk only.
+- ``strace -c``: system calls. It is attached after a first line was stored, so that no start is counted.
+- ``cProfile``: calls of Python functions, and the functions with the most time of their own. It slows the process. It
+  counts from the start, without imports.
+- ``perf``: CPU time by library and by symbol; bulk only.
 
-Those of strace and perf that are missing are left out. With --write the text goes between the page's marks.
+A missing strace or perf is skipped. With --write the text goes between the page's marks.
 """
 
 from __future__ import annotations

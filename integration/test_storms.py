@@ -1,11 +1,11 @@
-"""A real sidecar and a real receiver, killed by turns while a writer rotates as fast as it can.
+"""A real sidecar and a real receiver, killed in turns while a writer rotates as fast as it can.
 
-What was written is the judge: the stored log is the generations in the order of their births, each once, and nothing is
-stored beside it.
+The written bytes decide: the stored log must be the generations in the order of their births, each once, and no other
+log may be stored.
 
     python -m integration.test_storms [--seconds N] [--seed N]
 
-plays storms with other seeds until the time is up: ``make soak`` does so.
+runs storms with other seeds until the time is up; ``make soak`` does so.
 """
 
 from __future__ import annotations

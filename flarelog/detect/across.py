@@ -1,4 +1,4 @@
-"""What all logs of a run tell together: which findings are causes, and in which order."""
+"""The findings of all logs of a run together: which of them are causes, and in which order."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from flarelog.render.levels import Level
 from flarelog.render.times import SECOND
 from flarelog.text import legible
 
-SLACK = 2 * SECOND  # by which clocks of sites that are compared may still differ
-BEHIND = 64 << 10  # bytes of a log behind which what may have ended its program has not
-ENDS = ("exit.code", "exit.signal", "crash.signal")  # they tell that a program ended, not why
-LATE = (*ENDS, "process.exit", "process.signal")  # so do these, mostly in the words of the program's parent
-ENDED = (*LATE, "torchrun.failed", "torchrun.signal", "mpi.signal", "slurm.task")  # and these, in those of a launcher
+SLACK = 2 * SECOND  # clocks of compared sites may still differ by this
+BEHIND = 64 << 10  # bytes: a failure with more of its log behind it did not end the program
+ENDS = ("exit.code", "exit.signal", "crash.signal")  # signatures that tell that a program ended, not why
+LATE = (*ENDS, "process.exit", "process.signal")  # signatures of ends, also in the words of the program's parent
+ENDED = (*LATE, "torchrun.failed", "torchrun.signal", "mpi.signal", "slurm.task")  # ends, also in a launcher's words
 OUTCOMES = frozenset(
     ("job.failed", "launcher.ends", *LATE, *(each.id for each in collective.SIGNATURES))
-)  # they tell that something failed, and nothing of what it was
+)  # signatures that tell that something failed, and give no cause
 LINKS = frozenset(("python.traceback", *(each.id for each in (*collective.SIGNATURES, *network.SIGNATURES))))
-NAMING = ("log.error", "program.failed")  # what any program says of a failure, in words of its own
-HEADING = "step.failed"  # above or below what a program says of a failure
+NAMING = ("log.error", "program.failed")  # any program's own words for a failure
+HEADING = "step.failed"  # a heading above or below a program's words for a failure
 SLURM = ("slurm.error", "slurm.refused")
 MINUTE = 60 * SECOND
-MOMENT = 4 << 10  # bytes of a log in which what is said belongs together
+MOMENT = 4 << 10  # bytes of a log within which lines belong together
 _JOB = next(each for each in general.SIGNATURES if each.id == "job.failed")
 
 Ahead = Callable[[StreamId], int]
-Placed = tuple[int | None, Finding]  # with the time by which it had been said
-Words = Mapping[tuple[StreamId, int], bool]  # by their places: whether each names what failed
+Placed = tuple[int | None, Finding]  # a finding, and the time by which its line was written
+Words = Mapping[tuple[StreamId, int], bool]  # by place: whether the finding there names the failure
 
 
 def judged(
@@ -45,9 +45,9 @@ def judged(
     """*findings* in the order of time, with those of exit records and of ranks that differ; each a root, a symptom or
     advice. *ahead*: ns by which a stream's clock is ahead.
 
-    What tells no time has been said before whatever comes behind it in its log, and before it came, or before the log's
-    last byte did where nobody wrote that down.
-    What is not known even so stands behind all that is. How a command ended is told behind all that its logs say.
+    A finding without a time was written before the next timed finding of its log, and before it arrived (before the
+    log's last byte did, if its arrival is unknown). A finding whose time stays unknown sorts last. The end of a command
+    sorts behind all findings of its logs.
     """
     well = {info.stream: info.exits for info in infos if info.exits}
     found = [_ended_well(each, well.get(each.stream, ())) for each in (*findings, *exits(infos))]
@@ -75,7 +75,9 @@ def judged(
 
 
 def _behind(each: Finding, time: int | None, earliest: int | None) -> Finding:
-    """*each*, said at *time*, where there is a root, the first one with a time at *earliest*."""
+    """*each*, written at *time*, with its role in a run that has a root. *earliest*: the time of the first root; None:
+    *each* is no root.
+    """
     if each.role not in ("cascade", "fallback"):
         return each
     first = each.role == "cascade" and earliest is not None and time is not None and time + SLACK < earliest
@@ -83,13 +85,14 @@ def _behind(each: Finding, time: int | None, earliest: int | None) -> Finding:
 
 
 def _lost(each: Finding, ended: Set[tuple[str, str]]) -> bool:
-    """Whether the program of another site had *ended* before *each*, and made it lose a connection."""
+    """Whether *each* is a lost connection, and the program of another site *ended* before it."""
     return each.signature in LINKS and bool(ended - {(each.stream.run, each.stream.site)})
 
 
 def _words(found: Iterable[Finding], infos: Iterable[StreamInfo]) -> Words:
-    """The fallbacks that may be roots: the first one of each log, if little came behind it, or what it is the heading
-    of. One names what failed if it tells more than that a job did, and no exception behind it names it better.
+    """The fallbacks that may be roots: of each log, the first one with little behind it, or the finding below that
+    heading. True: the fallback names the failure, says more than that a job failed, and no exception right behind it
+    names it better.
     """
     ends, first = {info.stream: info.committed for info in infos}, dict[StreamId, Finding]()
     raised: dict[StreamId, list[int]] = defaultdict(list)
@@ -108,9 +111,9 @@ def _words(found: Iterable[Finding], infos: Iterable[StreamInfo]) -> Words:
 
 
 def _better(first: Finding, next_: Finding) -> Finding:
-    """Which of two fallbacks of a log tells more: the first one, if it is no heading of the next one."""
+    """The one of two fallbacks of a log that tells more: the first, unless it is a heading of the next."""
     if first.signature in NAMING and "exception" in next_.facts and first.offset + first.length == next_.offset:
-        return next_  # a traceback and its heading
+        return next_  # *first* is the heading of a traceback
     if _slurm(first) >= 0 and next_.offset - first.offset <= MOMENT:
         return next_ if _slurm(next_) > _slurm(first) else first
     heads = first.signature == HEADING and next_.offset - first.offset <= MOMENT
@@ -118,8 +121,8 @@ def _better(first: Finding, next_: Finding) -> Finding:
 
 
 def _is_of(each: Finding, time: int | None, roots: Sequence[tuple[int, int]]) -> bool:
-    """Whether the cascade *each*, said at *time*, and what stands right behind it are of one trouble: the next of its
-    log's *roots*, which are offsets and times.
+    """Whether the cascade *each*, written at *time*, belongs to the same failure as the next of its log's *roots*,
+    which are offsets and times.
     """
     if each.role != "cascade" or time is None:
         return False
@@ -131,13 +134,13 @@ def _is_of(each: Finding, time: int | None, roots: Sequence[tuple[int, int]]) ->
 
 
 def _names(each: Finding) -> bool:
-    """Whether it says what failed, in a program's own words."""
+    """Whether *each* names the failure in a program's own words."""
     return each.signature in NAMING or "exception" in each.facts
 
 
 def _slurm(each: Finding) -> int:
-    """How much a line of Slurm tells, of which several come in a burst: what was said by the system tells most, and
-    that a step was not begun more than that there was an error. Of other lines -1.
+    """How much a line of Slurm tells; -1 for other lines. Slurm writes several in a burst: a system error tells most,
+    and a refused start more than a plain error.
     """
     if each.signature not in SLURM:
         return -1
@@ -145,8 +148,8 @@ def _slurm(each: Finding) -> int:
 
 
 def _only_ended(placed: Iterable[Placed], words: Words) -> list[Placed]:
-    """*placed*, where a signal by which a program ended is no root by itself if its site has told before what failed,
-    with one of *words*, a cascade or a root.
+    """*placed*, where the end of a program becomes a cascade if its site told the failure before: by one of *words*
+    that names it, a cascade or a root.
     """
     out, sites = list[Placed](), set[tuple[str, str]]()
     for time, each in placed:
@@ -161,17 +164,17 @@ def _only_ended(placed: Iterable[Placed], words: Words) -> list[Placed]:
 
 
 def _without_a_root(found: Sequence[Finding], words: Words) -> list[Finding]:
-    """*found*, of which none is a root by itself, in the order of time. The first of *words* that names what failed is
-    one if no cascade stands before it; else all cascades are but those right behind one of their log, and only where
-    there is none, *words* that name nothing.
-    How a program ended is one where its site's logs had none before. A lost connection is none behind the end of
-    another site's program.
+    """*found*, in the order of time, none of them a root by itself, with the roots chosen. The first of *words* that
+    names the failure is a root if no cascade stands before it. Otherwise all cascades are roots, except those right
+    behind a root of their log. Without cascades, *words* that name nothing are roots.
+    The end of a program is a root if its site has none before. A lost connection is no root after the end of another
+    site's program.
     """
     cascades = {each.signature for each in found if each.role == "cascade"}
-    better = {HEADING: cascades.difference(LATE)}  # than words that name nothing
+    better = {HEADING: cascades.difference(LATE)}  # cascades that tell more than words that name nothing
     out, named, before = list(found), False, False
     rooted, ended = set[tuple[str, str]](), set[tuple[str, str]]()
-    told: dict[StreamId, int] = {}  # where in its log the last root of these stands
+    told: dict[StreamId, int] = {}  # by log: the offset of its last cascade that is a root
     for number, each in enumerate(out):
         site, place = (each.stream.run, each.stream.site), (each.stream, each.offset)
         if each.role == "fallback":
@@ -198,8 +201,8 @@ def _without_a_root(found: Sequence[Finding], words: Words) -> list[Finding]:
 
 
 def _named_better(found: Sequence[Finding]) -> list[Finding]:
-    """*found*, where the first root is an outcome: what had been said shortly before it was its cause, though the
-    program had gone on behind that.
+    """*found*, where a first root that is only an outcome becomes a symptom of the last finding shortly before it,
+    though the program had gone on after that one.
     """
     root = first_root(found)
     if root is None or root.signature not in OUTCOMES:
@@ -222,20 +225,20 @@ def _named_better(found: Sequence[Finding]) -> list[Finding]:
 
 
 def _is_end(each: Finding) -> bool:
-    """Whether it is how a command ended, as its record tells."""
+    """Whether *each* is the end of a command, from its exit record."""
     return each.signature.startswith("exit.")
 
 
 def _placed(found: Iterable[Finding], infos: Iterable[StreamInfo], ahead: Ahead) -> list[Placed]:
-    """*found* in the order of time, each with the time by which it had been said: how a command ended behind all that
-    its logs say, whatever times those tell.
+    """*found* in the order of time, each with the time by which its line was written. The end of a command sorts behind
+    all findings of its logs, whatever their times.
     """
     by_stream: dict[StreamId, list[Finding]] = defaultdict(list)
     for each in found:
         by_stream[each.stream].append(each)
     grown = {info.stream: info.grown * 1_000_000 for info in infos if info.grown}
     ends = {info.stream: info.exits for info in infos if info.exits}
-    last: dict[str, int] = {}  # by command, when its logs said the last thing
+    last: dict[str, int] = {}  # by command: the latest time of the findings in its logs
     placed: list[tuple[int | None, str, Finding]] = []
     for stream, those in by_stream.items():
         latest = grown.get(stream)
@@ -254,18 +257,18 @@ def _placed(found: Iterable[Finding], infos: Iterable[StreamInfo], ahead: Ahead)
 
 
 def _by(latest: int | None, each: Finding) -> int | None:
-    """When *each*, which tells no time, had been said at the latest: by *latest*, and when it came."""
+    """The latest time at which *each*, which tells no time, was written: the earlier of *latest* and its arrival."""
     came = each.came * 1_000_000
     return min(latest or came, came) if came else latest
 
 
 def first_root(findings: Iterable[Finding]) -> Finding | None:
-    """The earliest cause among what is in the order of time."""
+    """The earliest root of *findings*, which are in the order of time."""
     return next((each for each in findings if each.is_root), None)
 
 
 def _ended_well(each: Finding, ends: Sequence[Exit]) -> Finding:
-    """A finding of a command that ended with 0 was no cause of anything."""
+    """*each*, as a symptom if its command ended with code 0: then it caused no failure."""
     end = end_of(ends, each.offset + each.length)
     if (
         end is None
@@ -278,8 +281,8 @@ def _ended_well(each: Finding, ends: Sequence[Exit]) -> Finding:
 
 
 def exits(infos: Iterable[StreamInfo]) -> list[Finding]:
-    """What the records of commands' ends tell, each once. Of commands within another of their site that ended alike,
-    as where one ``flarelog run`` has another below it, the inner ones may be causes.
+    """One finding for each command that did not end well. An outer command that ended like one within it (one
+    ``flarelog run`` below another) is a symptom; the inner one may be a cause.
     """
     found: dict[str, tuple[StreamId, Exit]] = {}
     for info in infos:
@@ -299,14 +302,14 @@ def exits(infos: Iterable[StreamInfo]) -> list[Finding]:
 
 
 def _passed_on(inner: Exit, outer: Exit) -> bool:
-    """Whether *outer* ran all the time that *inner* did, and ended as it had, or as a shell tells of it."""
+    """Whether *outer* ran all the time that *inner* did and ended alike, or with a shell's code for that signal."""
     within = outer.started < inner.started <= inner.ended <= outer.ended and inner.boot_id == outer.boot_id
     alike = (inner.status, inner.signal) == (outer.status, outer.signal)
     return within and (alike or (inner.signal > 0 and outer.status == 128 + inner.signal))
 
 
 def _ended_at(end: Exit) -> int | None:
-    """When it was, in ns since 1970."""
+    """The time of *end*, in ns since 1970; None: unknown."""
     return (end.clock or end.ended) * 1_000_000 or None
 
 

@@ -1,4 +1,4 @@
-"""The lines behind a finding: whether they show that the program goes on, and the finding is no cause."""
+"""The lines behind a finding: if they show that the program goes on, the finding is no cause."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from flarelog.detect.table import OURS, SIGNATURES
 from flarelog.detect.tracebacks import MOST as TRACEBACK
 from flarelog.model import MAX_OFFSET
 
-AFTER = TRACEBACK  # lines behind a finding that are looked at
-NEAR = 5  # lines behind trouble in which a program says that it gets over it
-ROUTINE = 200  # shapes of lines that a program is known to print
-ON = 10  # lines that show that the program goes on, behind what may have come of another one's end
-ON_LINKS = 2  # and behind a connection that failed
+AFTER = TRACEBACK  # lines behind a finding that are read
+NEAR = 5  # lines behind a failure in which a program says that it recovers
+ROUTINE = 200  # shapes of routine lines that are kept
+ON = 10  # lines of progress that clear a failure which may come from another program's end
+ON_LINKS = 2  # lines of progress that clear a failed connection
 _CASCADES = frozenset(each.id for each in SIGNATURES if each.role == "cascade")
 _LINKS = _CASCADES & frozenset(each.id for each in network.SIGNATURES)
-_GOT_OVER = WARNED_OF | {"container.start"}  # what no cause is where the next lines go on
+_GOT_OVER = WARNED_OF | {"container.start"}  # signatures that are no cause where the next lines go on
 _COUNTED = _CASCADES - AT_ANY_LEVEL | {
     "loss.nan",
     "fs.denied",
     "fs.missing",
     "shell.command",
     "port.in-use",
-}  # no cause, if more lines than one show that the program goes on
+}  # signatures that are no cause after ON lines of progress
 
 
 class Aftermath:
-    """What the lines behind the latest finding show. *left*: how many are still looked at; *on*: how many showed that
-    the program goes on; *routine*: the shapes of the lines that stood before the finding.
+    """The lines behind the latest finding. *left*: lines still to read; *on*: lines that showed that the program goes
+    on; *routine*: the shapes of the lines before the finding.
     """
 
     def __init__(self, found: Found, before: Before, left: int, on: int, routine: frozenset[int]) -> None:
@@ -51,14 +51,14 @@ class Aftermath:
         self._found, self._before = found, before
 
     def doubt(self, offset: int) -> None:
-        """The lines behind *offset* may tell that what was found there is no cause. Those before it are its routine."""
+        """Start to read behind the finding at *offset*, for signs that it is no cause; the lines before are routine."""
         if not self.left or len(self.routine) > ROUTINE:
             self.routine = frozenset()
         self.routine |= {shape for said in self._before if said.line.offset < offset and (shape := shape_of(said.text))}
         self.left, self.on = AFTER + 1, 0
 
     def read(self, texts: Sequence[str], count: int) -> None:
-        """Look whether *texts*, of the next *count* lines, show that the program goes on after what may be its end."""
+        """Read *texts*, of the next *count* lines, for signs that the program goes on."""
         left = self.left
         if not left:
             return
@@ -84,8 +84,8 @@ class Aftermath:
         self.left = max(0, left - count)
 
     def _passed(self, begin: str, since: Sequence[str]) -> None:
-        """What was found behind the last line that begins with the words *begin* was one of a test, which went well.
-        *since*: the lines behind those before; none of them is a finding.
+        """Clear the findings of a passed test, behind the last line that begins with the words *begin*. *since*: the
+        lines behind those before; none of them is a finding.
         """
         words = begin.split(" ")
         if any(text.split(" ")[: len(words)] == words for text in since):

@@ -1,8 +1,8 @@
 """A signature, which is data, and a finding, which is a value.
 
-A signature has *literals*: a line that has none of them is not looked at any closer. Its pattern runs over one line of
-at most ``LOOKED`` characters, and takes a time that grows with the line's length alone: no repetition within another,
-and each gap has a bound. A pattern's named groups are a finding's facts.
+A signature has *literals*: a line without any of them is skipped. Its pattern runs over one line of at most ``LOOKED``
+characters, in time linear in the line's length: no nested repetition, and each gap has a bound. A pattern's named
+groups are a finding's facts.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from flarelog.render.rows import TAIL
 from flarelog.text import legible
 from flarelog.values import frozen
 
-LOOKED = TAIL  # characters of a line in which anything is looked for, at each of its ends
-SHOWN = 500  # of its text in a finding
-FACT = 120  # of a fact's
-WENT_ON = "then"  # a fact of what was no cause, because the program went on behind it
+LOOKED = TAIL  # characters that are searched at each end of a line
+SHOWN = 500  # characters of a line's text in a finding
+FACT = 120  # characters of a fact
+WENT_ON = "then"  # the fact of a finding that is no cause, because the program went on behind it
 
 PIECES = (
     *("rror", "RRO", "xception", "raceback", "ailed", "ailur", "atal", "FATA", "RITICAL", "nvalid", "_E"),
@@ -68,47 +68,47 @@ PIECES = (
         "navailable",
         "too old",
     ),
-    # Not all of nan: some trainings say in each line that they had none.
+    # Not plain "nan": some trainings say in each line that they had none.
     *(": nan", "=nan", "= nan", "is nan", "to nan", "ss nan", "  nan", "(nan", "d nan", "nan lo", "nan de", "nan fo"),
     *("nan en", "nans"),
     *("unknown authority", "basic auth", "o required "),
     *("E0", "E1", "F0", "F1", 'vel":5', 'vel":6'),  # glog's months, and levels that are numbers
 )
-"""Each line that a signature knows has one of them, so that others need not travel: no more than a receiver takes of a
-sieve. Most have no first letter, because a sentence may begin with it.
+"""Every line that matches a signature has one of these, so other lines need not travel. There are no more than a
+receiver takes in a sieve. Most lack their first letter, because a sentence may begin with it.
 """
 
 Fact = str | int
 Role = Literal["root", "cascade", "fallback", "symptom", "advice"]
-"""*root*: it may be the cause. *cascade*: it is one where nothing earlier is; mostly another rank was the cause.
-*fallback*: it is one where no finding of the run is, and nothing behind it shows that the program went on.
-*symptom*: it comes of something else. *advice*: it helps to read others.
+"""*root*: it may be the cause. *cascade*: it is a root where nothing earlier is one; mostly another rank was the cause.
+*fallback*: it is a root where no other finding of the run is one, and no line behind it shows that the program went on.
+*symptom*: it follows from another failure. *advice*: it helps to read other findings.
 """
 
 
 @frozen
 class Signature:
-    """A kind of trouble, and how it is known."""
+    """A kind of trouble, and the text that shows it."""
 
     id: str
     role: Role
     severity: Level
-    literals: tuple[str, ...]  # one of them is in each line
+    literals: tuple[str, ...]  # each line has one of them
     pattern: Any  # with ``search``; None: a literal is enough
     meaning: str
     action: str
-    key: tuple[str, ...] = ()  # facts by which findings of one log are told apart
-    more: Callable[[dict[str, Fact]], dict[str, Fact]] | None = None  # facts that others tell
+    key: tuple[str, ...] = ()  # facts that tell findings of one log apart
+    more: Callable[[dict[str, Fact]], dict[str, Fact]] | None = None  # adds facts that follow from the pattern's
 
     def place(self, text: str) -> tuple[int, int]:
-        """Where in *text*, which it knows, the trouble is named."""
+        """The span that names the trouble in *text*, which is a line of this signature."""
         if self.pattern is not None:
             found = self.pattern.search(text[:LOOKED])
             return found.span() if found is not None else (0, 0)
         return next((at, at + len(each)) for each in self.literals if (at := text.find(each)) >= 0)
 
     def facts(self, text: str) -> dict[str, Fact] | None:
-        """What *text* tells; None: it is no such line."""
+        """The facts in *text*; None: it does not match."""
         if not any(literal in text for literal in self.literals):
             return None
         if self.pattern is None:
@@ -121,7 +121,7 @@ class Signature:
 
 
 def ends(text: str) -> tuple[str, ...]:
-    """What of the line *text* is looked at."""
+    """The parts of the line *text* that are searched."""
     if len(text) <= LOOKED:
         return (text,)
     return text[:LOOKED], text[max(LOOKED, len(text) - LOOKED) :]
@@ -152,7 +152,7 @@ def signature(
 
 @frozen
 class Finding:
-    """That a line of *stream* is one of a signature's; the first of *count* such lines."""
+    """A line of *stream* that matches a signature; the first of *count* such lines."""
 
     signature: str
     role: Role
@@ -163,12 +163,12 @@ class Finding:
     text: str  # legible, and cut
     meaning: str
     action: str
-    time: int | None = None  # ns since 1970, by the site's clock; of the line, else of the one before it
+    time: int | None = None  # ns since 1970, by the site's clock; the line's, else that of the line before it
     rank: int | None = None
     facts: Mapping[str, Fact] = field(default_factory=dict)
     count: int = 1
-    last: int = 0  # the offset of the last of them
-    # By when the receiver had it, in milliseconds since 1970, of what tells no time; 0: nobody wrote it down.
+    last: int = 0  # the offset of the last such line
+    # When the receiver had the line at the latest, in ms since 1970, if it tells no time; 0: unknown.
     came: int = field(default=0, compare=False)
 
     @property
@@ -177,11 +177,11 @@ class Finding:
 
     @property
     def evidence(self) -> str:
-        """What no line of its log says: how a command ended, what logs tell together. Empty where its line says it."""
+        """Evidence that no line of the log has: a command's end, a comparison of logs. Empty: its line is evidence."""
         return self.text if not self.length or self.signature == "nccl.desync" else ""
 
     def again(self, offset: int) -> Finding:
-        """The same, found once more at *offset*. In a tenth of the time that ``replace`` takes."""
+        """This finding, seen once more at *offset*; made in a tenth of the time that ``replace`` takes."""
         return Finding(
             self.signature, self.role, self.severity, self.stream, self.offset, self.length, self.text, self.meaning,
             self.action, self.time, self.rank, self.facts, self.count + 1, offset,

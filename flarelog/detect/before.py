@@ -1,4 +1,4 @@
-"""The lines before one, and when each was said."""
+"""The lines before a line, and the time of each."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ BEFORE = 20  # lines that are kept
 
 @dataclass(slots=True)
 class Said:
-    """A line, and its time, once somebody wanted it."""
+    """A line, and its time, which is read on first use."""
 
     line: Line
     text: str
     time: int | None = None
-    read: bool = False  # the time was looked for
+    read: bool = False  # whether *time* was read
     dated: int | None = None  # the time, if the line tells its year
 
 
 class Before:
-    """The latest ``BEFORE`` lines. *stamped* says the time of the line that is a text at an offset."""
+    """The latest ``BEFORE`` lines. *stamped* returns the time of a text at an offset."""
 
     def __init__(self, stamped: Callable[[str, int], int | None]) -> None:
         self._stamped = stamped
@@ -50,7 +50,7 @@ class Before:
         return line.time if line.time is not None else self._stamped(text, line.offset)
 
     def time(self, said: Said) -> int | None:
-        """When it was said: its own time, else that of the nearest line before it that tells one."""
+        """The time of *said*: its own, else that of the nearest line before it that tells one."""
         lines = (said, *reversed(self._lines))
         for number, each in enumerate(lines):
             time = self._read(each).time
@@ -63,7 +63,7 @@ class Before:
         return None
 
     def _read(self, said: Said) -> Said:
-        """*said*, with its time."""
+        """*said*, after its time was read."""
         if not said.read:
             said.read, said.time = True, self.told(said.line, said.text)
             if said.time is not None and (said.line.time is not None or has_year(said.text)):

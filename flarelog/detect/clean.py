@@ -1,7 +1,7 @@
-"""Lines in which nothing can be found, so that nobody has to look at them.
+"""Lines in which nothing can be found, so that no search needs to read them.
 
-Laws that hold here: a line with a piece of a signature, one that moves the cursor, and one whose level is a code are
-not clean; what was looked at before makes no difference.
+Laws that hold here: a line with a piece of a signature, with a cursor movement or with a coded level is never clean;
+the answer does not depend on earlier lines.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from flarelog.render.controls import CODED
 from flarelog.render.sieve import Sieve
 from flarelog.render.sieving import finders
 
-SHAPES, SHAPE = 4096, 512  # lines of which it is known that nothing is in them; bytes of each
+SHAPES, SHAPE = 4096, 512  # cached clean lines; bytes of each
 SIEVE = Sieve(tuple(sorted(piece.encode() for piece in PIECES)), False, BEFORE, AFTER)
 _CONTROLS = bytes(byte in {*range(32), 0x7F} - {*b"\t\n\r"} for byte in range(256))
 _CODED = late(CODED)
 _FINDS = finders(SIEVE.any_of)
-# Pieces with digits, in lines without theirs, and in whole ones.
+# Pieces with digits: as lines without digits have them, and as whole lines do.
 _CODES = late(rb"[EF] ::|evel\":[,}]")
 _CODED_LINES = late(rb"[EF][01]\d{3} \d\d:|evel\":[56]")
 
 
 class _Shapes:
-    """Lines, without their digits, in which nothing can be found: most lines of a training are one of few. No piece has
-    a digit, so that none is hid where they are left out.
+    """A cache of clean lines without their digits: most lines of a training share a few shapes. ``_CODES`` checks the
+    pieces with digits.
     """
 
     def __init__(self) -> None:
@@ -57,6 +57,6 @@ _SHAPES = _Shapes()
 def is_clean(data: bytes) -> bool:
     """Whether nothing can be found in the lines *data* of a log that no container runtime wrote.
 
-    A carriage return is no reason to look closer: no state of a bar becomes trouble by what is left of another.
+    A carriage return needs no closer look: the rest of one bar state cannot turn another into a finding.
     """
     return _SHAPES.has(data)

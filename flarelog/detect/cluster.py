@@ -1,4 +1,4 @@
-"""Signatures of what runs jobs: Slurm and other schedulers, Kubernetes and container runtimes."""
+"""Signatures of job schedulers (Slurm and others), of Kubernetes and of container runtimes."""
 
 from __future__ import annotations
 

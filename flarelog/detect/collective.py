@@ -1,6 +1,6 @@
-"""Signatures of NCCL, gloo, MPI and torchrun, and of what carries them between ranks.
+"""Signatures of NCCL, gloo, MPI and torchrun, and of the networks between ranks.
 
-Most of them are cascades: a rank waits for another one, which had failed before.
+Most of them are cascades: a rank waits for another one, which failed before.
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ SIGNATURES = (
         ("ddress already in use", " in use"),
         r"(?:port: (?P<port>\d{1,5})|bind to [^ ]{0,60}?:(?P<bound>\d{1,5}) ).{0,120}?[Aa]ddress already in use"
         r"|[Aa]ddress already in use"
-        # In other words, of a program that takes no other port.
+        # Other words, unless the program takes another port.
         r"|\b[Pp]orts?\b:?(?: (?!not\b)[\w.:/\[\]-]{1,80}){0,6}? (?:(?:already|currently) in use\b|(?:is|are|was|were)"
         r" in use by another\b)(?!.{0,200}?\b(?i:trying|using (?:port )?\d|switch\w{0,4}|attempting|falling back"
         r"|will (?:use|try)|instead)\b)",

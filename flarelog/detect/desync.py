@@ -1,4 +1,4 @@
-"""NCCL's desync: ranks of a process group that had come to different collectives, from what each told of its own."""
+"""NCCL's desync: ranks of a process group that reached different collectives, by their own reports."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ LISTED = 8  # ranks that a sentence names
 
 
 def desync(findings: Iterable[Finding]) -> list[Finding]:
-    """Where ranks of one process group say that they had come to different places, one finding a group.
+    """One finding for each process group whose ranks report that they reached different collectives.
 
-    It needs two ranks at least, each of which told its last enqueued collective.
+    It needs at least two ranks that told their last enqueued collective.
     """
     groups: dict[tuple[object, ...], dict[int, Finding]] = defaultdict(dict)
     ops: dict[tuple[str, int], str] = {}
@@ -57,7 +57,7 @@ def _said(rank: int, value: int, ranks: Mapping[int, Finding], ops: Mapping[tupl
 
 
 def _waits(ranks: Mapping[int, Finding], ops: Mapping[tuple[str, int], str]) -> Finding | None:
-    """All enqueued as many, and waited in different collectives."""
+    """The desync of ranks that enqueued equally many collectives and waited in different ones; None: no desync."""
     waits = {rank: op for rank, each in sorted(ranks.items()) if (op := ops.get((each.stream.run, rank))) is not None}
     counts = Counter(waits.values())
     if len(counts) < 2:

@@ -1,8 +1,8 @@
-"""One log's lines, and what is found in them.
+"""One log's lines, and the findings in them.
 
-How the lines come in batches makes no difference, nor does leaving out lines that have none of the table's pieces,
-but for ``BEFORE`` lines before and ``AFTER`` lines behind each that has one. What is found again is counted, so that
-memory has a bound: ``MOST`` findings of a log, and as many open tracebacks as ``tracebacks`` says.
+Batching of the lines makes no difference. A line without a piece of the table may be left out, unless it is among the
+``BEFORE`` lines before or the ``AFTER`` lines behind a line with one. Repeated findings are counted, so that memory has
+a bound: ``MOST`` findings of a log, and as many open tracebacks as ``tracebacks`` allows.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from flarelog.render.rows import WINDOW, Line, Note
 from flarelog.render.sgr import plain
 from flarelog.text import legible
 
-STATES, ROWS = 8, WINDOW  # of a row that is drawn again and again; such rows at once
+STATES, ROWS = 8, WINDOW  # states of one redrawn row; redrawn rows at once
 _THROWN = re.compile(r"throwing an instance of '([^']{1,150})'")
 
 Rank = Callable[[Line], int | None]
 
 
 class Settled(NamedTuple):
-    """What was found before a line at which nothing was open: another detector can go on from there."""
+    """The findings before a line at which nothing was open: another detector can resume there."""
 
     at: int  # the line's offset
     found: Mapping[Key, Finding]
-    more: int  # findings that were too many
-    left: int = 0  # lines behind it in which may stand that the program went on behind what may be its end
-    on: int = 0  # lines before it that showed that, since the latest of what was found
-    routine: frozenset[int] = frozenset()  # the shapes of lines that stood before what was found
+    more: int  # findings over the limit
+    left: int = 0  # lines behind *at* that may still show that the program went on
+    on: int = 0  # lines before *at* that showed that the program went on, since the latest finding
+    routine: frozenset[int] = frozenset()  # the shapes of the lines before findings
 
 
 class Detector:
-    """What goes wrong in *stream*. *rank* says whose a line is, *stamped* the time of the
-    line that is a text at an offset. *known*: what another one had found before the first line. *ends*: of the commands
-    whose output it is, in its order.
+    """Finds trouble in the lines of *stream*. *rank* returns the rank of a line, *stamped* the time of a text at an
+    offset. *known*: findings of another detector before the first line. *ends*: the ends of the commands that wrote the
+    log, in its order.
     """
 
     def __init__(
@@ -72,22 +72,22 @@ class Detector:
         self._before = Before(stamped)
         self._aftermath = Aftermath(self._found, self._before, known.left, known.on, known.routine)
         self._silence = Silence(table.absences, ends)
-        self._settled: Settled | None = None  # when the first of the tracebacks that are open began
+        self._settled: Settled | None = None  # the state before the first of the open tracebacks
         self._tracebacks = Tracebacks()
-        self._states: dict[int, list[str]] = {}  # of rows that are not final, by their offsets: those with a piece
+        self._states: dict[int, list[str]] = {}  # by offset: the states with a piece, of each row that is not final
 
     @property
     def findings(self) -> list[Finding]:
-        """What was found so far, in the order of the log."""
+        """The findings so far, in the order of the log."""
         return self._found.in_order
 
     @property
     def more(self) -> int:
-        """Findings that were too many."""
+        """The number of findings over the limit."""
         return self._found.more
 
     def settled(self, end: int) -> Settled:
-        """From where on another one may go on with what was found before; *end*: of all that was fed."""
+        """The state from which another detector can resume; *end*: the end of all lines that were fed."""
         if self._tracebacks and self._settled is not None:
             return self._settled
         return self._settled_at(end)
@@ -97,13 +97,13 @@ class Detector:
         return Settled(offset, self._found.by_key(), self._found.more, after.left, after.on, after.routine)
 
     def recall(self, lines: Iterable[Line]) -> None:
-        """Take *lines*, which stand before those that are fed, and which another one has looked at."""
+        """Take *lines* from before those that are fed; another detector has searched them."""
         self._before.extend(
             Said(line, plain(line.text)) for line in lines if not isinstance(line, Note) and not line.bar
         )
 
     def feed(self, items: Iterable[Line | None]) -> list[Finding]:
-        """Take the next lines; None: some are left out there. What was found for the first time."""
+        """Search the next lines, and return the new findings. None among *items*: lines are left out there."""
         new: list[Finding] = []
         run: list[Line] = []
         for item in items:
@@ -120,7 +120,7 @@ class Detector:
         return new
 
     def close(self, now: int | None = None) -> list[Finding]:
-        """Nothing more comes. *now*: ns since 1970 by the site's clock, of a log that may still grow."""
+        """End the log; return the new findings. *now*: ns since 1970 by the site's clock, if the log may still grow."""
         new: list[Finding] = []
         self._aftermath.left = 0
         self._closed(new)
@@ -180,7 +180,7 @@ class Detector:
         said = Said(line, text)
         time = self._before.time(said) if begins else None
         if begins and last is not None and level_of(before) is Level.WARNING:
-            self._found.went_on(OURS, last.line.offset)  # that it warns of
+            self._found.went_on(OURS, last.line.offset)  # the warning announces the traceback
         if begins and not self._tracebacks:
             self._settled = self._settled_at(line.offset)
         inside, whole = self._tracebacks.feed(line, text, before, time) if self._tracebacks or hit else (False, [])
@@ -205,11 +205,11 @@ class Detector:
         self._before.append(said)
 
     def _is_message(self, text: str, each: Signature) -> bool:
-        """Whether the line *text*, in which *each* is found, is one of a commit's message."""
+        """Whether the line *text*, which matches *each*, belongs to a commit's message."""
         return each.id in OURS and is_message(text, (said.text for said in reversed(self._before)))
 
     def _known(self, text: str) -> tuple[Signature, dict[str, Fact], str] | None:
-        """The signature that the line *text* is one of, its facts, and where in the line it was found."""
+        """The signature that the line *text* matches, its facts, and the part of the line that matched."""
         for part in ends(text):
             found, said = self._table.of(part), part
             if found is not None and found[0].id in OURS and (said := without_nothing(part)) != part:
@@ -228,7 +228,7 @@ class Detector:
             self._traceback(each, new)
 
     def _folded(self, said: Said, time: int | None, new: list[Finding]) -> bool:
-        """Whether the line has a traceback in a string, as a structured log does."""
+        """Take a traceback in a string within the line, as in a structured log; whether it has an exception."""
         found = folded(said.text)
         if found is None:
             return False

@@ -1,4 +1,4 @@
-"""What a Python traceback tells: the first exception of its chain that a signature knows, else that one was raised."""
+"""The finding of a Python traceback: the first exception of its chain that a signature knows, else its last one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ TRACEBACK_ROOT = signature(
     "The last line of the traceback is the exception, the frame above it the place.",
 )  # fmt: skip
 _DIED = next(each for each in SIGNATURES if each.id == "process.died")
-_BETWEEN = "multiprocessing/"  # in its files a connection is one between processes of this machine
-_WARNS = "warnings.warn("  # Python shows the line that warned, behind what it says
+_BETWEEN = "multiprocessing/"  # a frame in these files: the connection is between processes of one machine
+_WARNS = "warnings.warn("  # Python shows the line that warned, behind the warning
 _IGNORED = ("Exception ignored in", "Error in atexit")
 _ROLES: Mapping[str, tuple[Role, str]] = {
     "KeyboardInterrupt": ("symptom", "Somebody interrupted the program, by Ctrl-C or SIGINT."),
@@ -38,21 +38,21 @@ _ROLES: Mapping[str, tuple[Role, str]] = {
     "ActorDiedError": ("cascade", "A worker of Ray ended."),
     "CancelledError": ("symptom", "A task was cancelled."),
 }
-"""What the exceptions mean that mostly come of something else, and their roles."""
+"""Exceptions that mostly follow from another failure: their roles and meanings."""
 
 
 class Told(NamedTuple):
-    """What a traceback is one of."""
+    """The finding of a traceback."""
 
     signature: Signature
     facts: Mapping[str, Fact]
     text: str
-    key: tuple[str, ...]  # facts by which findings are told apart, if not the signature's
-    reported: bool  # the program went on, or said so: no cause
+    key: tuple[str, ...]  # facts that tell findings apart, if not the signature's key
+    reported: bool  # the program went on, or said so: the exception is no cause
 
 
 def told(found: Traceback, table: Table) -> Told:
-    """What the whole block *found*, in which something was raised, is one of by *table*."""
+    """The finding by *table* of the whole block *found*, in which something was raised."""
     last, first, after = found.raised[-1], found.raised[0], found.after
     facts: dict[str, Fact] = {"exception": legible(last.type, FACT)}
     if len(found.raised) > 1 and first.type != last.type:
@@ -83,8 +83,8 @@ def told(found: Traceback, table: Table) -> Told:
 
 
 def _handled(found: Traceback) -> Role | None:
-    """The role of what was reported and not raised: at a program's end, or as a warning; but that may also be a line of
-    its own, before the program's end.
+    """The role of an exception that was only reported, at Python's exit or behind a warning; None: it was raised.
+    Behind a warning it is a fallback: the warning may be a line of its own, before the program's end.
     """
     said = found.before[:LOOKED]
     if any(text in said for text in _IGNORED):

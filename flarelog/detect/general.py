@@ -1,5 +1,5 @@
-"""Signatures of what any program says: exceptions, signals, exit codes and levels. They stand behind all others, and
-none of them is a root by itself.
+"""Signatures of any program's words: exceptions, signals, exit codes and levels. They stand behind all others, and none
+of them is a root by itself.
 """
 
 from __future__ import annotations
@@ -7,19 +7,19 @@ from __future__ import annotations
 from flarelog.detect.base import signature
 from flarelog.render.levels import Level
 
-# A line that says of itself that it is no error.
+# Not a line whose own level is below ERROR.
 _HARMLESS = (
     r"(?!.{0,120}?\b(?:DEBUG|INFO|WARN|WARNING|TRACE|Warning(?! {1,20}[A-Z]\w+ {2}))\b)(?!.{0,80}(?: I |^I\d{4} "
     r"|^D\d{4} |^W\d{4} | W )[\w/])"
 )
 
-# A line of a traceback, which has a prefix or a level of its own: it names no trouble.
+# Not a frame of a traceback with a prefix or a level of its own: it names no trouble.
 _NO_FRAME = r"(?!.{0,160}?(?:\.py:\d{1,6}\] {3,40}\S|(?<![\w.])raise [\w.]{1,80}\())"
 
 # A key of JSON, before the level that it tells.
 _LEVEL = r"['\"](?:\w{1,20}[._])?(?i:level|levelname|level_name|severity|severity_text|lvl|loglevel)['\"]\s?:\s?"
 
-# What says of something that it did not work, in any program's words.
+# Any program's words for a failure.
 _FAILING = "|".join(
     (
         r"(?<!\bno )(?<!not )(?<!if )(?:[Ff]ailed (?:[a-z]{2,20}ing|send|receive|read|write|connect|open|load"
@@ -251,7 +251,7 @@ SIGNATURES = (
         r"|process))"
         rf"|^{_HARMLESS}.{{0,160}}?\b(?i:un(?:handled|caught)) (?:\w{{1,20}} ){{0,2}}(?i:exception|error|rejection)\b"
         r"|\bUnhandledPromiseRejection(?!Warning)|\bERR_UNHANDLED_\w{3,40}"
-        # What another process passes on at a level of its own.
+        # An exception that another process passes on at a level of its own.
         r"|\[rank\d{1,7}\]:\s{1,4}(?P<ranked>(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,80}?(?:Error|Exception))(?:: |\s*$)"
         r"|^(?P<named>(?:\w{1,60}\.){0,6}(?:exceptions?|errors?|exc)\.(?:\w{1,60}\.){0,2}[A-Z]\w{1,80})(?:: |\s*$)"
         r"|\bError reported to Coordinator: (?!.{0,120}(?:OutOfRange|Cancelled))"

@@ -1,7 +1,6 @@
-"""Lines that show that the program went on: steps of a training, figures of one, and what says that something came to a
-good end.
+"""Lines that show that the program went on: steps and figures of a training, and messages of a good end.
 
-What any program says of a failure is a cause only where nothing of this kind stands behind it. A line that is a finding
+Any program's own words for a failure are a cause only where no such line stands behind them. A line that is a finding
 itself, or within a traceback, shows nothing.
 """
 
@@ -15,7 +14,7 @@ from flarelog.detect.speaking import goes_on
 from flarelog.late import late
 from flarelog.render.levels import Level, level_of
 
-HEAD = 400  # characters that are looked at
+HEAD = 400  # characters of a line that are searched
 
 _FIGURE = r"['\"]?\s{0,3}(?:[:=]\s{0,3})?(?:tensor\()?[-+]?\d"
 _STEP = late(
@@ -40,11 +39,11 @@ _WELL = late(
     r"|exits? successfully|\bexit(?:ed)? with (?:code|status) 0\b|exit code:? 0\b"
     r"|\"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) \S{1,300} HTTP/\d(?:\.\d)?\" [23]\d\d\b"  # a server answers
 )
-# A row of a table of measurements: none of a dump of registers, of processes or of memory has so many fractions.
+# A row of a table of measurements. Dumps of registers, of processes or of memory have fewer fractions.
 _ROW = late(r"^\s{0,40}\d{1,18}(?=(?:.{0,60}?\s\d{1,12}\.\d{1,12}(?!\S)){3})(?:\s{1,20}[\w.+/-]{1,20}){5,40}\s*$")
-# A configuration that goes on after an error is not the end of it.
+# CMake goes on with its checks after an error, so that they show nothing.
 _TRIED = ("-- Performing Test ", "-- Looking for ")
-# A tracker sums up, whatever end its run came to.
+# wandb prints its summary after any end of its run.
 _SUMMARY = ("wandb:",)
 _BEGINS = late(
     r"^(?=\w|\W{1,4}[A-Z])\W{0,4}(?!(?i:missing|nothing|something|everything|during|warning|string|according|following|remaining|reverting"
@@ -52,7 +51,7 @@ _BEGINS = late(
     r"|(?i:^\W{0,4}(?:start(?:ed|ing)|begin(?:ning)?)\b"
     r"|\b(?:connected|listening|registered|assigned|allocated)\b)"
 )
-# What is said soon behind trouble that was got over. A step is not: it may be another rank's.
+# Words soon behind a failure from which the program recovered. A step is none: it may be another rank's.
 _OVER = late(
     r"(?i:\bsuccess(?:ful(?:ly)?)?\b(?! ?[:=])|\b(?:succeeded|recovered|reconnected|connected|resumed)\b"
     r"|\bready to accept connections\b|\bfinished task \d|\bjob \d{1,9} finished\b|\bsnapshot \w{1,64} saved\b)"
@@ -61,16 +60,16 @@ _OVER = late(
 _NOT_OVER = late(
     r"(?i:\bnot |n't |\bno |\bif |fail|disconnect|stop|shut|abort|kill|clos|terminat|unregist|clean|remov)"
 )
-# PostgreSQL's INFO.
+# PostgreSQL logs at LOG instead of INFO.
 _LOG = late(r"^\d[\d :.-]{10,40} [A-Z]{2,5} \[\d{1,10}\] (?:\S{1,80} )?LOG:  ")
-# What a program says at INFO that ends.
+# Words of a program that ends, at INFO.
 _ENDING = late(
     r"(?i:stop|shut|exit|clos|terminat|abort|kill|clean|\bend|quit|bye|disconnect|fail|error|remov|cancel|releas"
     r"|destroy|teardown|tear down|unregister|finaliz|flush|dump|trace|caused|not |n't |lost|dead|died|retr|wait|sending"
     r"|interrupt|signal|drop|^\W{0,3}INFO\W{0,200}$|(?:total|elapsed) time:|\bfinished at:"
-    r"|^\W{0,3}INFO\W{1,3}\d{1,3}(?:,?\d{3}){0,3} \w{1,20}:)"  # what a build counts, at its end
+    r"|^\W{0,3}INFO\W{1,3}\d{1,3}(?:,?\d{3}){0,3} \w{1,20}:)"  # a build's counts, at its end
 )
-# Behind what did not work: what the program does instead.
+# Words behind a failure for the program's alternative.
 _INSTEAD = late(
     r"(?i:\b(?:ignor(?:e|ed|es|ing)|continu(?:e|es|ing)|skip(?:s|ped|ping)|instead(?! of\b)|anyway|non-?fatal"
     r"|not fatal|harmless"
@@ -81,7 +80,7 @@ _INSTEAD = late(
     r"|(?:installing|creating|downloading|building|fetching) (?:it|one|them)\b"
     r"|another choice|this choice|going to \S{1,100} instead)\b)"
 )
-# What is printed where nothing is wrong.
+# Messages that are printed where nothing is wrong.
 _HARMLESS = late(
     r"Unable to register cu\w{3,8} factory|fork_posix\.cc|socket_utils_common_posix\.cc|ev_epoll|tcp_posix\.cc|SLF4J: "
     r"|\blibGL error|\bALSA lib|\bACPI (?:BIOS )?(?:Error|Exception)|\bqt\.qpa|\bfindfont: |\bFontconfig error"
@@ -95,7 +94,7 @@ _HARMLESS = late(
     r"|\baws_logging\.cc:"
     r"|(?<![\w.-])0 (?:\S{1,40} ){0,2}(?:failed|errors|failures)\b(?!:)|\bto read 0 files"
     r"|\bEDAC \w{2,12}: \d{1,9} CE |(?<!\w)[Cc]orrect(?:ed|able) (?:\w{1,20} ){0,3}errors?\b"
-    # of packages that are installed where no system runs, and of a kernel's first seconds
+    # messages of packages that are installed without a running system, and of a kernel's first seconds
     r"|^\[ {3,4}\d{1,2}\.\d{6}\] "
     r"|\binvoke-rc\.d: |\bpolicy-rc\.d\b|\bdpkg-preconfigure: |^Failed to connect to bus: |not been booted with systemd"
     r"|\btaint(?:s|ing) kernel|\bBAR \d{1,2}(?: \[.{1,80}\])?: (?:no space|failed to assign|can't)"
@@ -121,8 +120,8 @@ def shows(text: str) -> bool:
 
 
 def gets_over(text: str) -> bool:
-    """Whether the line *text*, soon behind a connection that failed or the like, says that the program got over it: it
-    tries again, does without, or has succeeded.
+    """Whether the line *text*, soon behind a failed connection or the like, says that the program recovered: it
+    retries, does without, or has succeeded.
     """
     head = text[:HEAD]
     if (level_of(head) or Level.INFO) >= Level.ERROR:
@@ -131,15 +130,15 @@ def gets_over(text: str) -> bool:
 
 
 def revives(text: str) -> bool:
-    """Whether the line *text*, of those that get over something, says it also of what a program calls fatal, or of what
-    may come of another one's end.
+    """Whether *text*, a line of recovery, also covers a failure that a program calls fatal, or one that may come from
+    another program's end.
     """
     return goes_on(text, after=True) or text.startswith("...ignoring") or "ready to accept connections" in text
 
 
 def does_without(text: str, end: int) -> bool:
-    """Whether the line *text* says behind *end* what the program does instead of what did not work, or is one that is
-    printed where nothing is wrong.
+    """Whether the line *text* names behind *end* the program's alternative to the thing that failed, or is printed
+    where nothing is wrong.
     """
     return (
         _INSTEAD.search(text[:LOOKED], end) is not None
@@ -149,14 +148,14 @@ def does_without(text: str, end: int) -> bool:
 
 
 def is_back(text: str, signature: str, said: str) -> bool:
-    """Whether the line *text* says that what is lost by *signature*, in the line *said*, is back."""
+    """Whether the line *text* says that the thing which the line *said* lost, by *signature*, is back."""
     pattern = _BACK.get(signature)
     found = pattern.search(text[:HEAD]) if pattern is not None else None
     return found is not None and all(name in said for name in found.groups() if name)
 
 
 def may_be_back(text: str) -> bool:
-    """Whether ``is_back`` may be so of *text*, in a tenth of the time."""
+    """Whether ``is_back`` may hold for *text*, in a tenth of the time."""
     return any(word in text for word in _BACK_WORDS)
 
 
@@ -167,16 +166,16 @@ def is_well(text: str) -> bool:
 
 
 def is_well_again(text: str, said: str) -> bool:
-    """Whether the line *text* says that something is well, of which the line *said* told trouble: most of what its
-    message names.
+    """Whether the line *text* says that the thing in trouble in the line *said* is well: it has most names of that
+    message.
     """
     named = _names(said[begun.end() :] if (begun := _HEADING.match(said)) is not None else said)
     return bool(named) and 2 * len(named & _names(text)) >= len(named) and is_well(text)
 
 
 def shape_of(text: str) -> int | None:
-    """The same of lines that differ in their digits alone, as a program's routine does. None of a line without digits,
-    and of one that goes on with another.
+    """A hash shared by lines that differ only in digits, as a program's routine lines do. None: the line has no digits,
+    is short, or continues another line.
     """
     if len(text) < 8 or text.startswith(("  ", "\t")) or not _DIGITS.search(text, 0, HEAD):
         return None
@@ -189,14 +188,14 @@ def is_routine(text: str, shapes: Container[int | None]) -> bool:
 
 
 def _names(text: str) -> set[str]:
-    """What *text* names that may have a name of its own: words with a digit or a mark within."""
+    """The words of *text* that may be names: those with a digit or a mark within."""
     words = (word.strip(".:-") for word in _NAME.findall(text[:HEAD]))
     return {word for word in words if len(word) > 2 and _NAMED.search(word) is not None}
 
 
 def begun_test(text: str) -> str:
-    """What the line began with by which a test began that went well, as the line *text* says; empty: it says no such
-    thing.
+    """The beginning of a passed test's first line, where the line *text* says that the test passed; empty: it says no
+    such thing.
     """
     found = _PASSED.match(text[:HEAD])
     if found is None:
@@ -207,7 +206,7 @@ def begun_test(text: str) -> str:
 
 
 def starts_shell(text: str) -> bool:
-    """Whether the line *text* is what a shell says of a file that it reads as it starts: it goes on without."""
+    """Whether the line *text* is a shell's message about a startup file: the shell goes on without the file."""
     return _STARTUP.match(text[:HEAD]) is not None
 
 
@@ -217,9 +216,7 @@ def serves_others(text: str) -> bool:
 
 
 def is_put_down(text: str, before: Iterable[str]) -> bool:
-    """Whether the line *text* says of a process that SIGTERM ended it, and one of those *before* it that the program
-    ends what it had started.
-    """
+    """Whether the line *text* says that SIGTERM ended a process, and a line *before* it that the program shuts down."""
     return _TERMINATED.search(text[:LOOKED]) is not None and any(
         _SHUTS.search(said[:HEAD]) is not None
         and (level_of(said) or Level.INFO) <= Level.INFO
@@ -229,18 +226,18 @@ def is_put_down(text: str, before: Iterable[str]) -> bool:
 
 
 def ended_well(text: str) -> bool:
-    """Whether the line *text* says that the whole came to a good end."""
+    """Whether the line *text* says that the whole run ended well."""
     return _ENDED.search(text[:HEAD]) is not None
 
 
 def ends_well(text: str) -> bool:
-    """Whether the line *text* is a last word: that the run came to a good end, or that no test of it failed."""
+    """Whether the line *text* is a last word: the run ended well, or none of its tests failed."""
     head = text[:HEAD]
     return any(word in head for word in _CLOSING) and _CLOSED.search(head) is not None
 
 
 _CLOSING = ("SUCC", "ucce", "alue 0", "tus=0", "pass", "PASS", "ok=", "ithout err")
-# Of the whole: what a part of it came to, a task or a worker, tells nothing of the others.
+# Of the whole run: the good end of one task or worker tells nothing of the others.
 _CLOSED = late(
     r"\bBUILD SUCCESS(?:FUL)?\b|\(success\)|\breturn value 0\b|\bExit_status=0\b"
     r"|(?i:\b(?:run|job|training|experiment|workflow|pipeline|flow|build|simulation|federation|app(?:lication)?)\b"
@@ -249,7 +246,7 @@ _CLOSED = late(
     r"|(?i:(?:^[\W\d]{0,40}|\b(?:run|job|training|experiment|workflow|pipeline|flow|build|simulation|federation)"
     r" (?:was |has |is )?)(?:completed|finished|ended) successfully\b)"
     r"|\b[Jj]ob (?:exited|ended|finished|completed) without (?:any )?errors?\b"
-    # counts, of which none is of what failed
+    # counts of passes, without a count of failures
     r"|^(?!.{0,399}?(?:\b[1-9]\d{0,6} (?:tests? )?(?:fail|err)|\b(?i:fail\w{0,4}|errors?|unreachable)\s?[:=]?\s?[1-9]))"
     r".{0,300}?(?:\b[1-9]\d{0,6} (?:tests? )?passed\b|\bPASS(?:ED)?[ =:]{1,3}[1-9]|\bpassed[=:] ?[1-9]"
     r"|\bsucceeded[ =:]{1,3}[1-9]"
@@ -284,13 +281,13 @@ _RESUMED = late(
     r"\bJob executing on host\b|\bRestor(?:ing|ed) (?:all )?states from\b"
     r"|(?i:(?<!not )(?<!cannot )(?<!before )\bresum(?:ed|ing)\b)(?!.{0,40}\b(?:failed|not)\b)"
 )
-# What Kubernetes does for a pod once it has its volumes and its network; the name is the pod's, if the line tells it.
+# Events of a pod that has its volumes and its network; the groups are the pod's name, if the line tells it.
 _STARTED = late(
     r"^(?=.{0,380}?(?:\bNormal\s{1,40}(?:Pulled|Started)\b|\breason\b\"?\s?[:=]\s?\"(?:Pulled|Started)\"))"
     r"(?:.{0,300}?(?:(\bpod/\S{1,253} )|(\bobject=\"[^\"]{1,253}\")|\"involvedObject\":\s?\{[^{}]{0,300}?"
     r"(\"name\":\s?\"[^\"]{1,253}\")))?"
 )
-# By signature; names in it are those of what was lost.
+# By signature; the groups are names of the lost thing.
 _BACK = {
     "fs.stalled": late(
         r"\bserver (\S{1,200}) OK\s*$|\b[Cc]onnection restored to (?:service )?(\S{1,200})"

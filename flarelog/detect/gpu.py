@@ -7,7 +7,7 @@ from flarelog.render.levels import Level
 
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
-# What NVIDIA's catalogue of Xid errors says to do, as of release r570 (docs.nvidia.com/deploy/xid-errors).
+# The actions of NVIDIA's catalogue of Xid errors, as of release r570 (docs.nvidia.com/deploy/xid-errors).
 XIDS = {
     13: "A kernel of the program failed: run it under compute-sanitizer; if other programs fail too, test the GPU.",
     31: "The program read or wrote memory that is not mapped: run it under compute-sanitizer.",

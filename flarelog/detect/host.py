@@ -5,7 +5,7 @@ from __future__ import annotations
 from flarelog.detect.base import signature
 from flarelog.render.levels import Level
 
-# Tools that look, tidy up or set a priority: a script mostly goes on without.
+# Tools that list, clean up or set a priority: a script mostly goes on after they fail.
 _TIDIES = (
     r"(?!(?:\S{0,200}: (?:line )?\d{1,7}: )?(?:/\S{0,40}/)?(?:find|ls|du|df|stat|rm|rmdir|e?grep|nice|renice|ionice"
     r"|chrt|sysctl|stty|tee: /(?:proc|sys)/\S{1,200}): )"
@@ -359,7 +359,7 @@ SIGNATURES = (
         "root",
         Level.FATAL,
         "what():",
-        # What NCCL and gloo throw comes of another rank, mostly.
+        # Exceptions of NCCL and gloo mostly come from another rank's failure.
         r"^(?:.{0,60}[\]:] ?)?\s{0,8}what\(\): {1,4}(?P<what>(?!.{0,200}?(?:[NR]CCL|[Cc]onnect|[Ww]atchdog|[Rr]ank \d"
         r"|[Tt]ime(?:d )?out|[Bb]roken pipe|[Pp]eer\b|[Ss]ocket))\S.{0,100})",
         "The process aborts: nobody caught an exception of C++.",

@@ -1,10 +1,10 @@
-"""A look at what came to one log since it was looked at for findings: bytes in, findings out, at any time.
+"""Search the new bytes of one log for findings, at any time.
 
-Laws that hold here: a look finds what a search of the whole log finds. What is kept of one is enough for the next: what
-was found before ``at``, a line at which nothing was open. What stands behind it is looked at again when more comes, so
-that a look which was lost, or made twice, changes nothing and counts nothing twice. Where a log moves the cursor, has
-a line of more than ``PARTED`` bytes, or begins tracebacks for ``LINE`` bytes without a moment in between, a search sees
-more. Of a line of more than ``LINE`` bytes both ends are looked at, and what was drawn over in between.
+Laws that hold here: a look finds the same as a search of the whole log. The next look needs only the state before
+``at``, a line at which nothing was open. Lines behind ``at`` are searched again when more comes, so that a look which
+was lost, or made twice, changes nothing and counts nothing twice. A search of the whole log sees more where a log moves
+the cursor, has a line of more than ``PARTED`` bytes, or begins tracebacks for ``LINE`` bytes without a pause. A line of
+more than ``LINE`` bytes is searched at both ends, and in the bar states in between.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ from flarelog.render.sgr import plain
 from flarelog.render.sieving import Sieving
 from flarelog.render.zones import Stamps, spoken
 
-LINE = 1 << 20  # bytes of a line, or of lines that belong together, that are looked at together
-PARTED = 16 << 20  # bytes of a line; what is longer is taken for several
-END = 4 * LIMIT  # bytes of such a line that are looked at at each end: as many as a search's characters may take
-FRAMES, FRAME = 64, 4 << 10  # states of a bar within it that are looked at; bytes of one
-BLOCK = 64 << 10  # bytes that are read at once
-STEP, LINES = 2 << 10, 20  # bytes, and lines of them, that are looked at before others have a turn
-SHORT = 16 << 10  # bytes of a line
-UNFINISHED = 64 << 10  # bytes of a line that may go on: a longer one is looked at when it ends
-NEAR = 16 << 10  # bytes in which the lines before others mostly stand
-FAR, FAR_END = 24 << 20, 16 << 10  # bytes in which they are looked for, where they are long; of each end of a long one
+LINE = 1 << 20  # bytes of a line, or of lines that belong together, that are searched together
+PARTED = 16 << 20  # bytes of a line; a longer one is split
+END = 4 * LIMIT  # bytes that are searched at each end of a longer line: as many as a search's characters may take
+FRAMES, FRAME = 64, 4 << 10  # bar states within a long line that are searched; bytes of one
+BLOCK = 64 << 10  # bytes of one read
+STEP, LINES = 2 << 10, 20  # bytes, and lines, between two yields
+SHORT = 16 << 10  # bytes of a short line
+UNFINISHED = 64 << 10  # bytes of an unfinished line; a longer one is searched when it ends
+NEAR = 16 << 10  # bytes that mostly hold the ``BEFORE`` lines before an offset
+FAR, FAR_END = 24 << 20, 16 << 10  # bytes that are searched for long lines before an offset; bytes of each end of one
 _TABLE = Table()
 
 
 @cache
 def version() -> int:
-    """Of the signatures and of the rules beside them: what others found is found anew."""
+    """The version of the signatures and rules: findings of another version are made anew."""
     rows = [
         (each.id, each.role, each.severity, each.literals, each.pattern and each.pattern.pattern)
         for each in _TABLE.signatures
@@ -72,21 +72,21 @@ _Pieces = Sequence[tuple[int, bytes]]
 
 
 class _Around(NamedTuple):
-    """The bytes of a log that a look takes."""
+    """The bytes of a log that a look searches."""
 
     data: bytes  # from Progress.at on
-    cut: int  # so many of them are whole lines; the others are of one that may go on
+    cut: int  # bytes of whole lines in *data*; the rest is of a line that may go on
     before: _Pieces  # whole lines before them, each with its offset
-    length: int = 0  # bytes of the log of which they are a part, if they are
+    length: int = 0  # bytes of the log for which *data* stands, if it is only a part of them; else 0
 
 
 def examine(
     progress: Progress, info: StreamInfo, read: Callable[[int, int], bytes], stamps: Callable[[], Stamps]
 ) -> Iterator[None]:
-    """Look at what came to the log of *info*, and let *progress* tell it; at each value others have a turn.
+    """Search the new bytes of the log of *info*, and update *progress*; each yield lets other tasks run.
 
-    *read* gives so many bytes from an offset, *stamps* what reads the times of the log. One that is left before its end
-    is made again by the next.
+    *read* returns a number of bytes from an offset, *stamps* the reader of the log's times. The next look repeats one
+    that is abandoned.
     """
     size, progress.begun = BLOCK, info.begun
     while progress.at < info.committed:
@@ -97,7 +97,7 @@ def examine(
                 break
         data = read(min(size, left), start)
         if len(data) < min(size, left):
-            return  # it was cut off, or removed
+            return  # the log was truncated or removed
         cut, at_end = data.rfind(b"\n") + 1, len(data) == left
         if not cut and not at_end and (size < LINE or progress.plain is not False):
             if size < LINE:
@@ -122,7 +122,7 @@ def examine(
 
 
 def glance(progress: Progress, info: StreamInfo, read: Callable[[int, int], bytes]) -> bool:
-    """As ``examine``, at once, where little came. False: something may be in it, and *progress* tells nothing of it."""
+    """Do as ``examine``, at once, where little came. False: a finding is possible, and *progress* has not moved."""
     left = info.committed - progress.at
     data = read(left, progress.at)
     if len(data) < left or (left and not _passes(progress, data, data.rfind(b"\n") + 1)):
@@ -133,8 +133,8 @@ def glance(progress: Progress, info: StreamInfo, read: Callable[[int, int], byte
 
 
 def _passes(progress: Progress, data: bytes, cut: int, *, long: bool = False) -> bool:
-    """Whether nothing can be found in *data*, whose whole lines end at *cut*, or which is *long*; *progress* tells it
-    then.
+    """Whether nothing can be found in *data*, whose whole lines end at *cut*, or which is part of a *long* line. If so,
+    move *progress*.
     """
     if progress.plain is False or progress.left or not is_clean(data):
         return False
@@ -149,7 +149,7 @@ def _passes(progress: Progress, data: bytes, cut: int, *, long: bool = False) ->
 
 
 def _line_ends(progress: Progress, end: int, read: Callable[[int, int], bytes]) -> Iterator[None]:
-    """Look whether a line ends before *end*: one that is drawn for hours is not read from its begin each time."""
+    """Move ``progress.barren`` up to the next line end or *end*, so that a line drawn for hours is read only once."""
     at = max(progress.at, progress.barren)
     while at < end and (piece := read(min(BLOCK, end - at), at)) and b"\n" not in piece:
         at += len(piece)
@@ -158,8 +158,8 @@ def _line_ends(progress: Progress, end: int, read: Callable[[int, int], bytes]) 
 
 
 def _before(start: int, read: Callable[[int, int], bytes]) -> Generator[None, None, _Pieces]:
-    """The last lines before *start*, as many as count; of long ones both ends."""
-    begins: list[int] = []  # of lines, the last one first
+    """The last ``BEFORE`` lines before *start*; of long ones both ends."""
+    begins: list[int] = []  # starts of lines, the last line's first
     at, size = start, NEAR
     while at > max(0, start - FAR) and len(begins) <= BEFORE:
         begin = max(0, at - size)
@@ -185,7 +185,7 @@ def _before(start: int, read: Callable[[int, int], bytes]) -> Generator[None, No
 def _long_line(
     progress: Progress, info: StreamInfo, read: Callable[[int, int], bytes], stamps: Callable[[], Stamps]
 ) -> Generator[None, None, bool]:
-    """Look at the line at ``progress.at``, which has more than LINE bytes. False: it was cut off, or removed."""
+    """Search the line at ``progress.at``, which has more than LINE bytes. False: the log was truncated or removed."""
     start = at = progress.at
     torn = (mark.offset for mark in info.marks if mark.offset > start and tears(mark))
     stop = min(info.committed, start + PARTED, *torn)
@@ -233,7 +233,7 @@ def _look(
     *,
     force: bool = False,
 ) -> Iterator[None]:
-    """Look at *around*. *force*: what is open at the end of the whole lines is taken for whole."""
+    """Search *around*. *force*: take lines and tracebacks that are open at the end for complete."""
     start, end = progress.at, progress.at + (around.length or around.cut)
     if progress.plain is None and (start > 0 or is_packed(info.stream.log, 0, around.data)):
         progress.passed(end)
@@ -241,7 +241,7 @@ def _look(
     stamps.learn(info.marks)
     stamps.came(info)
     seen = yield from _seen(progress, info, read, around, stamps, force=force, timed=False)
-    if stamps.doubted:  # some lines cannot tell such times: it is looked at with those of all lines
+    if stamps.doubted:  # a time is in an hour that clocks show twice: search again with the times of all lines
         seen = yield from _seen(progress, info, read, around, stamps.beginning(), force=force, timed=True)
     found = _arrived(seen.found.found, progress, info.grown)
     if seen.form is not None and (force or seen.open_from is None or seen.settled.at <= seen.open_from):
@@ -254,8 +254,8 @@ def _look(
 
 
 def _arrived(found: Mapping[Key, Finding], progress: Progress, now: int) -> dict[Key, Finding]:
-    """*found*, where what tells no time has that at which it had come: it was found before, or came by *now*. When its
-    log grew last tells it no more as soon as more has come.
+    """*found*, with an arrival for each finding without a time: that of an earlier look, else *now*. A finding
+    keeps its arrival, because the log's last growth changes as soon as more comes.
     """
     known = {(key, each.offset): each.came for one in (progress.settled, progress.late) for key, each in one.items()}
     return {
@@ -265,12 +265,12 @@ def _arrived(found: Mapping[Key, Finding], progress: Progress, now: int) -> dict
 
 
 class _Seen(NamedTuple):
-    """What was seen in the bytes that a look takes."""
+    """The result of a search of a look's bytes."""
 
     form: bool | None  # as Progress.plain
-    open_from: int | None  # where the first line begins that is not complete
+    open_from: int | None  # the offset of the first incomplete line
     settled: Settled
-    found: Settled  # with what is open
+    found: Settled  # including open tracebacks
 
 
 def _seen(
@@ -283,7 +283,7 @@ def _seen(
     force: bool,
     timed: bool,
 ) -> Generator[None, None, _Seen]:
-    """*timed*: the times of all lines are read, not only of those that are found."""
+    """Search the bytes of *around*. *timed*: read the times of all lines, not only of those with findings."""
     stream, start, end = info.stream, progress.at, progress.at + (around.length or around.cut)
     ranks = RankChooser(RankChoice())
     ranks.learn([info])
@@ -321,7 +321,7 @@ def _seen(
 
 
 def _is_short(data: bytes) -> bool:
-    """Whether each line of *data* is: a sieve, which draws the states of a bar, would take long for another."""
+    """Whether each line of *data* is short: a sieve draws the states of a bar, which takes long in a long line."""
     at = 0
     while len(data) - at > SHORT:
         end = data.rfind(b"\n", at, at + SHORT) + 1
@@ -332,7 +332,7 @@ def _is_short(data: bytes) -> bool:
 
 
 class _Times:
-    """The times of all lines that a look takes of *read*, where some are left out before and between them."""
+    """The times of all lines that a look reads with *read*, where some are skipped before and between them."""
 
     def __init__(self, progress: Progress, stamps: Stamps, read: Callable[[int, int], bytes]) -> None:
         self.stamps, self._progress, self._read = stamps, progress, read
@@ -340,7 +340,7 @@ class _Times:
         self._spoken = progress.spoken
 
     def recall(self, offset: int, data: bytes) -> Iterator[None]:
-        """Find out what was told last before *data*, where lines before it are left out and that matters."""
+        """Restore the last time before *data*, where lines before it are skipped and that time matters."""
         self._doubted = self._doubted or offset > self._end
         self._end = offset + len(data)
         doubt = self.stamps.in_doubt(offset, data) if self._doubted else None
@@ -358,12 +358,12 @@ class _Times:
                 self._spoken = told.value
             yield
         self.stamps.recall(self._spoken)
-        if offset <= self._start:  # the next look begins behind it
+        if offset <= self._start:  # the next look begins behind *offset*
             self._progress.spoken = self._spoken
 
 
 class _Lines:
-    """The bytes of a log on their way to *detector*."""
+    """Feeds the bytes of a log to *detector*."""
 
     def __init__(
         self,
@@ -382,10 +382,10 @@ class _Lines:
         self._position = self._fed = self._start = progress.at
         self._marks = deque(mark for mark in marks if mark.offset > progress.at and not isinstance(mark, Attributes))
         self._sieving = Sieving(SIEVE, progress.at, fresh=True) if sieved else None
-        self._end = end  # of the line of which a part is fed
+        self._end = end  # the end of the line of which a part is fed
 
     def settle(self) -> Generator[None, None, int | None]:
-        """Look at what is complete. Where the first line begins that is not; None where there is none."""
+        """Search the complete lines, and return the offset of the first incomplete one; None: all are complete."""
         yield from self._look(self.renderer.settle())
         at = self.renderer.first_open
         return at if at < self.renderer.position else None
@@ -394,7 +394,7 @@ class _Lines:
         at = 0
         while at < len(data):
             end = min(len(data), at + STEP)
-            if self._sieving is not None:  # whole lines: of one that grows it would look at the same again
+            if self._sieving is not None:  # whole lines, because the sieve would search a growing line again
                 end = data.rfind(b"\n", at, end) + 1 or data.find(b"\n", end) + 1 or len(data)
             piece = data[at:end]
             kept = [(self._fed, piece)] if self._sieving is None else self._sieving.feed(self._fed, piece)
@@ -406,7 +406,7 @@ class _Lines:
             yield
 
     def close(self) -> Iterator[None]:
-        """Nothing more comes."""
+        """Search the rest: no more bytes come."""
         for offset, what in self._sieving.close() if self._sieving is not None else ():
             for begin in range(0, len(what), STEP):
                 yield from self._take(offset + begin, what[begin : begin + STEP])
@@ -432,7 +432,7 @@ class _Lines:
                     yield
                 self._detector.recall(self._timed(renderer.close()))
         if offset > self._position:
-            yield from self._look(self.renderer.close())  # no cursor goes back over what is left out
+            yield from self._look(self.renderer.close())  # no cursor moves back over skipped bytes
             yield from self._noted(offset)
             self._position = offset
             self.renderer.jump(offset)

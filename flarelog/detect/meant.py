@@ -1,5 +1,5 @@
-"""Whether a line means the trouble that a signature finds in it: it may only name it, quote it, or say that the program
-does without.
+"""Whether a line means the trouble that a signature finds in it. A line may only name it, quote it, or say that the
+program does without.
 """
 
 from __future__ import annotations
@@ -28,39 +28,39 @@ WARNED_OF = frozenset(
         "process.died",
     )
 )
-"""What a program that only warns of it tries again or does without: others say at a low level how a job ended."""
+"""A program that only warns of these retries or does without. Other lines tell at a low level how a job ended."""
 DISPENSABLE = frozenset(
     (
         *("checkpoint.mismatch", "checkpoint.corrupt", "python.module", "python.library", "container.gpu", "cuda.none"),
         *("cuda.driver", "gpu.driver", "gpu.resources", "net.tls", "storage.throttled"),
     )
 )
-"""What a program does without that warns of it: a package that makes it faster, say, weights to begin with, a GPU."""
-ERRORS = ("log.error", "program.exception")  # they say of themselves that they are no warning
-ENDED = ("ray.died", "process.died")  # it may be tried again, or be the end
-AT_ANY_LEVEL = frozenset(("job.failed", "nccl.warning", "flower.failures"))  # told of what ended, at whatever level
-_PUT_DOWN = ("process.exit", "process.died", "process.signal", "torchrun.failed")  # it may be what was to be
-_BOX = ("\u2502 ", "\u2570\u2500> ")  # of pip, around the sum of what its child said
+"""A program that warns of these does without: a package for speed, initial weights, a GPU."""
+ERRORS = ("log.error", "program.exception")  # these lines call themselves errors, and are no warnings
+ENDED = ("ray.died", "process.died")  # a retry may follow, or the end
+AT_ANY_LEVEL = frozenset(("job.failed", "nccl.warning", "flower.failures"))  # an end is told at any level
+_PUT_DOWN = ("process.exit", "process.died", "process.signal", "torchrun.failed")  # such an end may be intended
+_BOX = ("\u2502 ", "\u2570\u2500> ")  # pip's box around its child's output
 _BARE = re.compile(r"(?:\w{1,60}\.){0,8}[A-Z]\w{0,80}(?:Exception|Error)(?::|\s*$)")
 _QUOTED = re.compile(r'"[^"]*"|`[^`]*`|(?<!\w)\'[^\']*\'(?!\w)')
-_STATUS = ("status': ", 'status": ')  # before what is so, and no text
+_STATUS = ("status': ", 'status": ')  # the quotes behind it hold a status, not a text
 
 
 def doubted(each: Signature, text: str, last: str, before: Sequence[str]) -> Signature:
-    """*each*, found in the line *text*, with the role that what stands around it leaves it: a fallback, of which the
-    lines behind may tell that it is a symptom, or a symptom already. *last*: the line before of the same stream;
-    *before*: those of the whole log, in their order.
+    """*each*, found in the line *text*, with the role that the lines around it leave it: a fallback, which later lines
+    may make a symptom, or a symptom already. *last*: the line before in the same stream; *before*: the latest lines of
+    the whole log, in their order.
     """
     warns = level_of(last) is Level.WARNING
     if each.role == "cascade" and warns and _BARE.match(text) is not None:
-        each = replace(each, role="fallback")  # it is what the line before warns of
+        each = replace(each, role="fallback")  # the line before warns of it
     if each.id == "process.exit" and text.lstrip().startswith(_BOX):
         return replace(each, role="symptom")
     if each.id in _PUT_DOWN and is_put_down(text, before):
         return replace(each, role="symptom")
     if each.role != "fallback":
         return each
-    goes_with = warns and level_of(text) is None and each.id not in ERRORS  # it may be the warning's next line
+    goes_with = warns and level_of(text) is None and each.id not in ERRORS  # the line may continue the warning
     if goes_with or any(map(ended_well, before)):
         return replace(each, role="symptom")
     return each
@@ -75,7 +75,7 @@ def is_meant(text: str, part: str, signature: Signature) -> bool:
 
 
 def is_handled(text: str, part: str, signature: Signature) -> bool:
-    """Whether *part* of the line *text* says of the trouble that *signature* finds there that the program goes on."""
+    """Whether *part* of the line *text* says that the program goes on after the trouble of *signature* there."""
     if signature.role not in ("root", "cascade", "fallback"):
         return False
     begin, end = signature.place(part)
@@ -97,8 +97,8 @@ def is_handled(text: str, part: str, signature: Signature) -> bool:
 
 
 def _quotes(text: str, part: str, signature: Signature) -> bool:
-    """Whether what *signature* finds in *part* of the line *text* stands in quotes there, in a prompt or a setting say.
-    A line that is a warning or worse, or has no level, quotes what went wrong. In JSON all texts are in quotes.
+    """Whether *signature* finds its trouble only within quotes in *part* of the line *text*, as in a prompt or a
+    setting. A warning or worse, a line without a level, and JSON quote real trouble.
     """
     if text.lstrip().startswith("{") or (level := level_of(text)) is None or level >= Level.WARNING:
         return False

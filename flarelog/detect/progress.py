@@ -1,7 +1,7 @@
-"""How far one log was looked at for findings, and what was found: enough for the next look to go on from there.
+"""How far one log was searched, and its findings: enough for the next look to resume.
 
-Laws that hold here: what was found before ``at``, a line at which nothing was open, is settled; what stands behind it
-is looked at again when more comes.
+Laws that hold here: findings before ``at``, a line at which nothing was open, are settled; lines behind it are searched
+again when more comes.
 """
 
 from __future__ import annotations
@@ -22,52 +22,52 @@ from flarelog.render.zones import Spoken, told
 
 @dataclass(slots=True)
 class Progress:
-    """Of one log."""
+    """The state of one log."""
 
-    begun: int = 0  # when the log did, in milliseconds since 1970: a later one of its name has begun at another time
-    at: int = 0  # what was found before it is settled
-    seen: int = 0  # bytes that were looked at
-    marks: int = 0  # that were known then
-    sealed: bool = False  # whether it was, then
-    plain: bool | None = None  # whether no container runtime wrote it, as far as that is known
-    told: int = 0  # a digest of what marks tell of the lines that were found
+    begun: int = 0  # when the log began, in milliseconds since 1970; a later log of its name has another value
+    at: int = 0  # findings before this offset are settled
+    seen: int = 0  # bytes that were searched
+    marks: int = 0  # marks that were known then
+    sealed: bool = False  # whether the log was sealed then
+    plain: bool | None = None  # whether no container runtime wrote the log; None: not known yet
+    told: int = 0  # a digest of the marks' facts about the found lines
     settled: Mapping[Key, Finding] = field(default_factory=dict)
-    settled_more: int = 0  # findings that were too many to keep
-    left: int = 0  # lines behind *at* in which may stand that the program went on
-    on: int = 0  # lines before *at* that showed that, since the latest of what was found
-    routine: frozenset[int] = frozenset()  # the shapes of lines that stood before what was found
-    late: Mapping[Key, Finding] = field(default_factory=dict)  # what changes by the lines behind *at*
-    more: int = 0  # as *settled_more*, of all lines
-    barren: int = 0  # no line ends between *at* and here; not kept
-    spoken: Spoken = 0, None  # what was told last before a line, as far as that was asked for; not kept
+    settled_more: int = 0  # settled findings over the limit
+    left: int = 0  # lines behind *at* that may still show that the program went on
+    on: int = 0  # lines before *at* that showed that the program went on, since the latest finding
+    routine: frozenset[int] = frozenset()  # the shapes of the lines before findings
+    late: Mapping[Key, Finding] = field(default_factory=dict)  # findings that lines behind *at* add or change
+    more: int = 0  # all findings over the limit
+    barren: int = 0  # no line ends between *at* and this offset; not stored
+    spoken: Spoken = 0, None  # the last time before a line, as far as a look asked for it; not stored
 
     @property
     def findings(self) -> list[Finding]:
-        """In the order of the log."""
+        """The findings in the order of the log."""
         return sorted({**self.settled, **self.late}.values(), key=lambda each: each.offset)
 
     @property
     def size(self) -> int:
-        """How many findings are kept, nearly."""
+        """The number of kept findings; one that changed behind *at* counts twice."""
         return len(self.settled) + len(self.late)
 
     def is_of(self, info: StreamInfo) -> bool:
-        """Whether a look at *info* may go on from here; else it begins anew."""
+        """Whether a look at *info* can resume from here; otherwise it starts over."""
         if info.committed < max(self.at, self.seen) or (info.begun and self.begun and info.begun != self.begun):
             return False
         same = (self.marks, self.sealed) == (len(info.marks), info.sealed)
         return same or not (self.settled or self.late) or self.told == digest_of(info, self.findings)
 
     def passed(self, end: int) -> None:
-        """Nothing can be found in the whole lines before *end*."""
+        """Move to *end*: nothing can be found in the whole lines before it."""
         self.at, self.late, self.more = end, {}, self.settled_more
 
     def has_seen(self, info: StreamInfo) -> None:
-        """All that *info* tells of was looked at."""
+        """Note that all bytes and marks of *info* were searched."""
         self.seen, self.marks, self.sealed = info.committed, len(info.marks), info.sealed
 
     def trim(self, most: int) -> None:
-        """Keep *most* findings, the first of the log; others are counted."""
+        """Keep the first *most* findings of the log, and count the others."""
         if self.size <= most:
             return
         keys = sorted({*self.settled, *self.late}, key=lambda key: (self.late.get(key) or self.settled[key]).offset)
@@ -78,7 +78,7 @@ class Progress:
         self.settled = {key: each for key, each in self.settled.items() if key in kept}
         self.late = {key: each for key, each in self.late.items() if key in kept}
 
-    # --- as it is kept
+    # --- the stored form
 
     def record(self) -> dict[str, Any]:
         return {
@@ -99,7 +99,7 @@ class Progress:
 
     @classmethod
     def of(cls, stream: StreamId, said: Mapping[str, Any]) -> Progress:
-        """What ``record`` said. Raises ValueError, TypeError, KeyError."""
+        """The progress of a ``record``. Raises ValueError, TypeError, KeyError."""
         settled, late = ({(*key,): finding_of(stream, each) for key, each in said[name]} for name in ("found", "late"))
         numbers = [said[name] for name in ("begun", "at", "seen", "marks", "told", "left", "on")] + [*said["more"]]
         routine = frozenset(said["routine"])
@@ -117,8 +117,8 @@ class Progress:
 
 
 def digest_of(info: StreamInfo, found: Sequence[Finding]) -> int:
-    """A digest of what the marks of *info* tell of the lines of *found*: whose they are, in which zone, and how many
-    commands had ended with 0 before the first and the last of them.
+    """A digest of the facts that the marks of *info* tell of the lines of *found*: their ranks, their zones, and how
+    many commands had ended with code 0 before the first and the last line of each.
     """
     if not found:
         return 0

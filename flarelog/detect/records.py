@@ -1,4 +1,4 @@
-"""A finding as JSON has it: for people, with OpenTelemetry's names where it has one, and for flarelog itself."""
+"""A finding as JSON: one form for people, with OpenTelemetry's names where it has one, and one for flarelog itself."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _ROLES: Mapping[object, Role] = {str(each): each for each in get_args(Role)}
 
 
 def permalink(found: Finding) -> str:
-    """Where it stands: the same as long as the log is there."""
+    """The place of *found*, which stays the same as long as the log is there."""
     return f"{found.stream}@{found.offset}+{found.length}"
 
 
 def identity(found: Finding) -> str:
-    """The same whenever it is found again."""
+    """A short id of *found*, the same in each search."""
     return f"{zlib.crc32(f'{found.signature} {found.rank} {permalink(found)}'.encode()):08x}"
 
 
 def finding_record(found: Finding) -> dict[str, object]:
-    """What is not known is left out, as in the objects of lines."""
+    """The JSON object of *found* for people. Unknown fields are omitted, as in the objects of lines."""
     stream = found.stream
     record: dict[str, object] = {"run": stream.run, "site": stream.site, "log": stream.log}
     if found.rank is not None:
@@ -51,11 +51,11 @@ def finding_record(found: Finding) -> dict[str, object]:
     return record | {"log.record.uid": permalink(found), "id": identity(found)}
 
 
-# --- for another flarelog, or the next one
+# --- for other flarelog processes, now or later
 
 
 def kept_record(found: Finding) -> dict[str, Any]:
-    """All that *found* says but its stream."""
+    """All fields of *found* but its stream."""
     said: dict[str, Any] = {
         "signature": found.signature,
         "role": found.role,
@@ -79,7 +79,7 @@ def kept_record(found: Finding) -> dict[str, Any]:
 
 
 def finding_of(stream: StreamId, said: Mapping[str, Any]) -> Finding:
-    """What ``kept_record`` said, or a peer: texts are made legible. Raises ValueError, TypeError, KeyError."""
+    """The finding of a ``kept_record`` or a peer; its texts made legible. Raises ValueError, TypeError, KeyError."""
     facts = {_text(name): _fact(value) for name, value in list(said["facts"].items())[:MOST_FACTS]}
     if said["role"] not in _ROLES:
         raise ValueError("the role of a finding is unknown")

@@ -1,4 +1,4 @@
-"""Signatures of people's own, from TOML: the text of a file in, rows of the table out.
+"""Users' own signatures, from TOML: the text of a file in, rows of the table out.
 
     [[rule]]
     id = "loader.slow"              # as it is shown
@@ -14,7 +14,7 @@
     absent = "step"                 # no line with this text ...
     for = "10m"                     # ... for so long: s, m or h
 
-What is wrong in it is said with its line and column.
+An error names its line and column.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from flarelog.values import frozen
 MOST = 200  # rules of one file
 LONGEST = 500  # characters of a text
 _KEYS = ("id", "literal", "pattern", "role", "severity", "meaning", "action", "absent", "for")
-_LIKE = 0.7  # of a key that is meant: most are short, and foo is not for
+_LIKE = 0.7  # similarity of a mistyped key: most keys are short, and foo is not for
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
 _FOR = re.compile(r"(\d{1,6})\s?([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -42,7 +42,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 @frozen
 class _Rule:
-    """One of a file, and where it stands."""
+    """One rule of a file, and its place."""
 
     name: str  # of the file
     number: int
@@ -54,7 +54,7 @@ class _Rule:
         return InvalidFile(f"{self.name}, line {line}, column {column}: {sentence}")
 
     def _place(self, key: str) -> tuple[int, int]:
-        """Where the value of *key* begins, from 1 on; without one, where the rule does."""
+        """The line and column, from 1 on, of the value of *key*; without one, of the rule."""
         begun, count = 1, -1
         for number, line in enumerate(self.heads, 1):
             if re.match(r"\s*\[\[\s*rule\s*\]\]", line):
@@ -76,7 +76,7 @@ class _Rule:
 
 def more(table: Table, text: str, name: str) -> Table:
     """*table* with the rules of *text*, which come first. Raises InvalidFile."""
-    import tomllib  # most calls have no rules
+    import tomllib  # imported here, because most calls have no rules
 
     try:
         values = tomllib.loads(text)

@@ -1,4 +1,4 @@
-"""What is not there: a text that a rule says should come again and again."""
+"""Absence: a text that a rule expects again and again does not come."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ class Lack(NamedTuple):
 
 
 class Silence:
-    """For how long the texts of *absences* have not come. *ends*: of the commands whose output it is, in its order."""
+    """How long the texts of *absences* have not come. *ends*: of the commands that wrote the log, in its order."""
 
     def __init__(self, absences: Sequence[Absence], ends: Sequence[Exit]) -> None:
         self._absences, self._ends = absences, ends
-        self._seen: dict[int, tuple[int, Line]] = {}  # by number of absence: when its text was last there, and where
+        self._seen: dict[int, tuple[int, Line]] = {}  # by number of absence: the time and the line of its last text
         self._missed: set[int] = set()
         self._latest: tuple[int, Line] | None = None
         self._past = 0  # ends that stand before the latest line
 
     def line(self, line: Line, text: str, time: int | None) -> Iterator[Lack]:
-        """The next line, and its *time*, if it tells one."""
+        """Take the next *line*, and its *time*, if it tells one."""
         yield from self._ended(line.offset)
         if time is not None:
             yield from self._watch(time, line, text)
 
     def close(self, now: int | None) -> Iterator[Lack]:
-        """Nothing more comes. *now*: ns since 1970 by the site's clock, of a log that may still grow."""
+        """End the log. *now*: ns since 1970 by the site's clock, if the log may still grow."""
         yield from self._ended(MAX_OFFSET)
         if now is not None:
             yield from self._end(now)
 
     def _ended(self, offset: int) -> Iterator[Lack]:
-        """Silence lasts to the end of each command that ended up to *offset*, and of the next one it begins anew."""
+        """Count silence to the end of each command that ended up to *offset*; the next command starts afresh."""
         while self._past < len(self._ends) and self._ends[self._past].offset <= offset:
             end = self._ends[self._past]
             self._past += 1
-            when = end.ended or end.clock  # what a sidecar sends hours later has the clock of that time
+            when = end.ended or end.clock  # *clock* may be hours later, if the sidecar sent the mark late
             if when:
                 yield from self._end(when * 1_000_000)
             self._seen.clear()
@@ -58,7 +58,7 @@ class Silence:
             yield from self._watch(time, self._latest[1], None)
 
     def _watch(self, time: int, line: Line, text: str | None) -> Iterator[Lack]:
-        """*text* None: it is not *line* that was said at *time*, but nothing after it."""
+        """Note *text* of *line* at *time*. *text* None: nothing was written from *line* to *time*."""
         self._latest = time, line
         for number, absence in enumerate(self._absences):
             last = self._seen.get(number)

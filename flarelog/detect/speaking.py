@@ -1,6 +1,6 @@
-"""Lines that only speak of trouble: what a program would do about it, a setting, a help text, a check that found none.
+"""Lines that only speak of trouble: a precaution, a setting, a help text, a check that found none.
 
-A line says what it knows. What an exception or a level of ERROR says is meant, whatever stands around it.
+An exception or a level of ERROR before the trouble means that it happened, even beside "if" or "may".
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from flarelog.detect.base import LOOKED
 from flarelog.late import late
 from flarelog.render.levels import Level, level_of
 
-BEFORE, BEHIND = 160, 40  # characters that are looked at
+BEFORE, BEHIND = 160, 40  # characters before and behind the trouble that are searched
 
-# Nearest to the trouble that is named, in the same sentence. What stands behind a colon has happened.
+# Conditions and precautions right before the trouble, in the same sentence. Trouble behind a colon has happened.
 _SPOKEN = late(
     r"(?:(?<![\w-])(?:may(?! \d)|(?i:if|when|whenever|unless|in case(?: of)?|in the event of"
     r"|(?:should|would|can|could|might)(?! not\b|n't)"
@@ -32,31 +32,31 @@ _HELP = late(
     r"\s*(?:--?[A-Za-z][\w-]*[ ,=]|#(?!.{0,60}\bError: |\s{1,4}(?:A fatal error|SIG|There is insufficient"
     r"|Native memory|Out of Memory|Internal Error))|//|(?i:hint|tip|notes?|usage|help|example):|\[-)"
 )
-# It is there, and says of itself that it is an error: before what is named.
+# Before the trouble: a level or an exception's name, by which the line calls itself an error.
 _MEANT = late(
     r"(?<![\w.-])(?:ERROR|FATAL|CRITICAL|SEVERE)(?![\w-])|(?:^|[\]):>|] ?|\s)[\w.]{0,80}(?:Error|Exception|Warning): "
     r"|^(?:\[[^\]]{0,40}\]:?\s?)?[EF]\d{4} \d\d:\d\d|^[\d :.T-]{10,40}: [EF] |\b(?:error|fatal): "
 )
-# Directly behind it: that it is not so.
+# Right behind the trouble: that it is not so.
 _DENIED = late(
     r"[\w ]{0,24}?['\"]?\s{0,3}(?:[:=]|\.{3,20}|\b(?:is|was|are|were)\b)\s{0,3}['\"]?"
     r"(?i:no|none|false|never|off|0|disabled|not (?:found|detected|seen))['\"]?\s*(?:$|[,;)}\]])"
 )
-# Directly behind it: how often it was there. An exception has its argument there: "KeyError: 0".
+# Right behind the trouble: a count of 0. An exception has its argument there: "KeyError: 0".
 _NEVER = late(
     r"(?<![a-z]Error)(?<!Exception)['\"]?\s{0,3}[:=]\s{0,20}['\"]?0['\"]?(?: times?| events?)?\s*(?:$|[,;)}\]])"
 )
 _TROUBLE = r"(?:errors|failures|exceptions|faults|issues|problems|crashes|panics|timeouts|violations|mismatches)"
-# A number that stands before a noun, and is not the one of a device or a rank: "GPU 0", "rank 0".
+# A zero before a noun, which is not the number of a device or a rank: "GPU 0", "rank 0".
 _ZERO = (
     r"(?:(?P<before>^|[:;,.|\])>=-]\s{1,3}|[(\[]|\d\d:\d\d\S{0,14}\s{1,3}|\b(?:with|found|had|has|have|got|and|or"
     r"|of|saw|detected"
     r"|reported|INFO)\s{1,3})(?:0|[Zz]ero)|\b[Nn]o)"
 )
-# One of them: what was not there, and nothing that lacks, as in "No such device error".
+# A single failure that did not happen; "No such device error" is one that did.
 _ONE = r"(?:error|failure|exception|fault|problem|issue|crash|panic|timeout|violation|mismatch)"
 _SEEN = r"(?:occurr?ed|found|detected|reported|seen|raised|encountered|thrown|logged|happened)"
-# What says that nothing is wrong. What else stands in the line may say that something is.
+# Words that say that nothing is wrong. The rest of the line may still tell of trouble.
 _NOTHING = late(
     rf"{_ZERO} (?:(?:[\w-]{{1,20}} ){{0,2}}(?:{_TROUBLE}"
     r"|(?:permission|access|connections?|requests?) (?:denied|refused|reset))\b(?! ?[:(])"
@@ -70,29 +70,29 @@ _NOTHING = late(
     r"\s?[:=]\s?0(?:\.0{1,6})?%?\s*$"
     r"|(?<![\w.])(?:(?:[Ee]rrors|[Ff]ailures|[Ee]xceptions|[Ff]aults|error|exception|failure"
     r"|err)['\"]?\s{0,3}[:=]\s{0,3}['\"]?"
-    # a failure that has no more to say
+    # an empty failure
     r"(?i:\"\"|''|\[\]|\{\}|none|n/a|(?<!^fatal error: )(?<![^a-z] fatal error: )(?:null|nil))"
     r"|fatal['\"]?\s?[:=]\s{0,3}['\"]?(?i:none|null|nil)|(?:[Ee]rror"
     r"|[Ff]atal)['\"]?\s?[:=]\s{0,3}['\"]?(?i:no errors?|success|false))['\"]?\s{0,3}(?=$|[,;)}\]|])"
 )
-# A test that went well has the name of the trouble that it is about.
+# A passed test may have the trouble in its name.
 _PASSED = late(
     r"(?:(?<!\d )\btests? passed|['\":.]\s{0,2}(?:ok|OK|PASS|PASSED)|\.\.\. (?:ignored|expected failure)"
     r"|\.\.\. skipped ['\"].{0,200}|[\w)\]] (?:PASSED|SKIPPED|XFAIL"
     r"|XPASS)(?: ?\(.{0,200}\))?(?: {0,40}\[ {0,2}\d{1,3}%\])?"
     r"|\.\.\. {1,8}Passed {1,12}[\d.]{1,12} sec)\s*$"
 )
-# A line of a list of tests or tasks: one begins, went well or was left out. What follows is its name.
+# A line of a list of tests or tasks: one starts, passed or was skipped. Its name follows.
 _LISTED = late(
     r"(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}Z )?\s{0,40}(?:\[(?: RUN {6}| {7}OK |  PASSED  |  SKIPPED | DISABLED )\] "
     r"|[\u2713\u2714\u221a\u2705](?!.{0,400}(?:[\u2717\u2715\u2716\u2718\u274c]|\b[1-9]\d{0,6} failed\b))|ok \d{1,7} - "
     r"|=== (?:RUN|PAUSE|CONT|NAME) |--- (?:PASS|SKIP): |Start {1,6}\d{1,7}: "
     r"|(?:\[gw\d{1,4}\] \[ {0,2}\d{1,3}%\] )?(?:PASS|PASSED|SKIP|SKIPPED|XFAIL|XPASS)(?:: {1,4}"
     r"| {1,8}(?=\S{0,300}(?:::|/)|\[\d))(?!.{0,400}\bFAIL)"
-    # of Prometheus
+    # Ansible's tasks, and Prometheus' counters of 0
     r"|(?:TASK|PLAY|RUNNING HANDLER) \[.{1,400}\] \*|[A-Za-z_:][\w:]{0,200}\{[^}]{0,800}\} 0(?:\.0)?\s*$)"
 )
-# A commit is named by its message.
+# A commit's hash before its message.
 _ID = r"(?=\d{0,39}[a-f])(?=[a-f]{0,39}\d)[0-9a-f]{7,40}"
 _COMMIT = late(
     rf"(?:HEAD is now at {_ID} |Applying: "
@@ -110,7 +110,7 @@ _QUESTION = late(r"[^.;!?]{0,40}\?")
 _TREATED = late(
     r"[^.;!?]{0,30}(?<![\w-])(?:is|are) (?:then )?(?i:handled|ignored|retried|caught|tolerated|skipped|expected)\b"
 )
-# The program goes on. What follows may say that this failed too.
+# Words for a retry. Words behind them may say that the retry failed too.
 _AGAIN = (
     r"(?<![\w-])(?<!\bnot )(?<!longer )(?<!while )(?<!when )(?<!after )(?<!before )(?<!by )(?<!stopped )(?<!up )"
     r"(?:[Rr]etrying|[Tt]rying again|[Ww]ill (?:be retried|retry|try again|reconnect)|[Ff]alling back|[Bb]acking off"
@@ -125,14 +125,14 @@ _AGAIN = (
 _RETRIED = late(_AGAIN.format(""))
 _WENT_ON = late(_AGAIN.format("|[Ii]gnoring|(?:[Ww]as |[Bb]e |[Ii]s )?[Ii]gnored|[Cc]ontinuing|[Ss]kipping"))
 
-# Of a commit, as git shows it: its first line, and those between it and its message.
+# A commit in git's output: its first line, and the lines between that and its message.
 _COMMIT_LINE = late(r"commit [0-9a-f]{40}\b")
 _HEAD = late(r"|\s{4}.{0,4000}|(?:Author|AuthorDate|Commit|CommitDate|Date|Merge): .{0,400}")
 _TRY = late(r"^.{0,80}?\b(?i:retry|retrying|attempt|try) #?(?P<this>\d{1,4})(?:/| of )(?P<all>\d{1,4})\b")
 
 
 def is_retried(text: str, begin: int, end: int) -> bool:
-    """Whether the line *text* says that the program tries again what failed, which it names from *begin* to *end*.
+    """Whether the line *text* says that the program retries the failure that it names from *begin* to *end*.
 
     Before the trouble such words count only in a line of a low level: "Retrying failed: ..." says the opposite.
     """
@@ -148,8 +148,8 @@ def is_retried(text: str, begin: int, end: int) -> bool:
 
 
 def goes_on(text: str, *, after: bool = False) -> bool:
-    """Whether the line *text*, of a low level or of none, says that the program goes on after what failed. *after*: it
-    stands behind a traceback, where a program that ends says what it leaves out too.
+    """Whether the line *text*, of a low level or of none, says that the program goes on after a failure. *after*: the
+    line stands behind a traceback, where a program that ends also says what it skips.
     """
     level = level_of(text)
     words = _RETRIED if after else _WENT_ON
@@ -178,14 +178,14 @@ def is_message(text: str, before: Iterable[str]) -> bool:
 
 
 def denied(text: str, end: int) -> bool:
-    """Whether the line *text* says that what it names before *end* is not so."""
+    """Whether the line *text* denies the trouble that it names before *end*."""
     named = len(text[:end].rstrip(" :="))
     return _DENIED.match(text[end : end + BEHIND]) is not None or _NEVER.match(text, named, end + BEHIND) is not None
 
 
 def without_nothing(text: str) -> str:
-    """The line *text* without what says in it that nothing is wrong: that there were 0 errors, or a test went well; or
-    what only names a test, a task or a commit.
+    """The line *text* without words that say that nothing is wrong, such as 0 errors. Empty for a passed test, and for
+    a line that only names a test, a task or a commit.
     """
     if _LISTED.match(text) is not None or _COMMIT.match(text) is not None:
         return ""

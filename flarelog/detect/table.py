@@ -1,5 +1,5 @@
-"""All signatures that flarelog knows. The first one that a line is one of wins, so that the particular ones stand
-before the general ones.
+"""All signatures that flarelog knows, in order: a line's first match wins, so the particular ones stand before the
+general ones.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ SIGNATURES = (
     *network.SIGNATURES,
     *general.SIGNATURES,
 )
-OURS = frozenset(each.id for each in SIGNATURES)  # rules of somebody's own are taken at their word
-SHAPES = 1024  # of which it is known what may be in them
+OURS = frozenset(each.id for each in SIGNATURES)  # flarelog's own; rules of users are taken at their word
+SHAPES = 1024  # line shapes whose literals are cached
 _SHAPE = bytes(0x30 if 0x31 <= byte <= 0x39 else byte for byte in range(256))  # one digit for all
 _GENERAL = frozenset(each.id for each in general.SIGNATURES)
 
 
 @frozen
 class Absence:
-    """Trouble that is told by silence: no line with *literal* for *seconds*, by the lines' own times."""
+    """Trouble that silence tells: no line with *literal* for *seconds*, by the lines' own times."""
 
     signature: Signature
     literal: str
@@ -43,7 +43,7 @@ class Table:
     """The signatures that lines are compared with."""
 
     signatures: Sequence[Signature] = SIGNATURES
-    pieces: Sequence[str] = PIECES  # a line without any of them is none of a signature's
+    pieces: Sequence[str] = PIECES  # a line without any of them matches no signature
     absences: Sequence[Absence] = ()
 
     def has(self, text: str) -> bool:
@@ -51,8 +51,8 @@ class Table:
         return any(piece in text for piece in self.pieces)
 
     def of(self, text: str, *, general: bool = True) -> tuple[Signature, dict[str, Fact]] | None:
-        """The signature that *text* is one of, a line or one end of it, and its facts. Without *general* not one of any
-        program's.
+        """The signature that *text*, a line or one end of it, matches, and its facts. Without *general* the signatures
+        of any program's words are skipped.
         """
         for number in self._asked(text):
             if not general and self.signatures[number].id in _GENERAL:
@@ -63,7 +63,7 @@ class Table:
         return None
 
     def _asked(self, text: str) -> Sequence[int]:
-        """The numbers of the signatures of which *text* has a literal: most lines of a log are of one of few shapes."""
+        """The numbers of the signatures with a literal in *text*, cached by shape: most lines share few shapes."""
         shape = text.encode(errors="replace").translate(_SHAPE)
         found = self._shapes.get(shape)
         if found is None:
@@ -86,7 +86,7 @@ class Table:
 
     @cached_property
     def _with_digits(self) -> dict[str, set[int]]:
-        """As ``_literals``, of those that a shape does not tell."""
+        """As ``_literals``, of the literals with digits, which a shape does not keep."""
         found: dict[str, set[int]] = {}
         for number, each in enumerate(self.signatures):
             for literal in each.literals:
@@ -96,8 +96,8 @@ class Table:
 
     @cached_property
     def _literals(self) -> dict[str, dict[str, set[int]]]:
-        """The numbers of the signatures of each literal, by a piece that it has, or by none: most lines that have a
-        piece have one alone, and few literals are looked for.
+        """The numbers of the signatures of each literal, by a piece within it, or by "". Most lines with a piece have
+        only one, so that few literals are searched.
         """
         found: dict[str, dict[str, set[int]]] = {}
         for number, each in enumerate(self.signatures):
@@ -107,7 +107,7 @@ class Table:
         return found
 
     def with_more(self, signatures: Iterable[Signature], absences: Iterable[Absence] = ()) -> Table:
-        """This one with others, which come first."""
+        """This table with *signatures*, which come first, and *absences*."""
         added = tuple(signatures)
         new = [one for each in added for one in each.literals if not any(piece in one for piece in self.pieces)]
         return Table(
@@ -115,12 +115,12 @@ class Table:
         )
 
     def hits(self, block: str) -> list[int]:
-        """Where in *block* a piece is, in order; a place for each occurrence."""
+        """The places of pieces in *block*, in order; at most one of each piece in a line."""
         found: list[int] = []
         for piece in self.pieces:
             at = block.find(piece)
             while at >= 0:
                 found.append(at)
-                at = block.find("\n", at)  # one of a line is enough
+                at = block.find("\n", at)  # one place in a line is enough
                 at = block.find(piece, at) if at >= 0 else -1
         return sorted(found)

@@ -1,8 +1,8 @@
-"""Python's tracebacks, put together from one log's lines, also where those of several ranks are mixed.
+"""Python's tracebacks, assembled from one log's lines, also where those of several ranks are mixed.
 
-A traceback is told apart by its stream, where a container runtime tells one, and by what stands before it on each of
-its lines (``[rank3]:``, ``[default0]:``). It ends with its exception, unless a sentence says that another one follows
-from it. A line that is hardly an exception is the exception if no other one comes. How much is kept of one is bounded.
+A traceback is known by its stream, where a container runtime tells one, and by the prefix of its lines (``[rank3]:``,
+``[default0]:``). It ends with its exception, unless a sentence says that another one follows. A doubtful exception
+counts if no other one comes. The memory of each traceback is bounded.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from flarelog.render.rows import Line
 from flarelog.render.tracebacks import exception_in, is_type
 
 BEGINS = "Traceback (most recent call last)"
-MOST, OPEN = 300, 64  # lines from its first one on, whoever's; tracebacks that are open at once
-CAUSES = 8  # exceptions of a chain that are kept: the first ones and the last one
+MOST, OPEN = 300, 64  # lines of all ranks from a traceback's first one on; open tracebacks at once
+CAUSES = 8  # kept exceptions of a chain: the first ones and the last one
 _BEGIN = re.compile(
     r"^(?P<prefix>.{0,200}?)(?P<group>(?: {0,80}[+|] ){0,9}(?:Exception Group |Original )?)"
     r"(?P<box>\u256d\u2500{1,200} )?"
@@ -37,12 +37,12 @@ FOLDED = 1 << 16  # characters of a traceback within a string
 
 
 def only_reports(text: str) -> bool:
-    """Whether the exception *text* only tells that another process or a part of one has failed, and not why."""
+    """Whether the exception *text* only tells that another process or a part of one has failed, not why."""
     return _REPORTS.search(text[:LOOKED]) is not None
 
 
 def folded(text: str) -> tuple[str, list[str]] | None:
-    """The traceback that the line *text* has in a string, as lines, and what else the line says; None: it has none."""
+    """The rest of the line *text*, and the lines of the traceback that it has in a string; None: it has none."""
     begin = text.find(BEGINS)
     found = _STRING.match(text, begin, begin + FOLDED)
     if found is None or "\\n" not in found[0]:
@@ -69,24 +69,24 @@ class Raised:
 
 @dataclass(slots=True)
 class Traceback:
-    """One block, from its first line on."""
+    """One traceback, from its first line on."""
 
     prefix: str
     first: Line
     before: str  # the line that stood before it
-    time: int | None  # when it was said
+    time: int | None  # the time of its first line, in ns since 1970
     end: int
-    number: int  # of its first line
+    number: int  # the number of its first line
     frame: tuple[str, int] | None = None  # the last one's file and line
     raised: list[Raised] = field(default_factory=list)
-    over: bool = False  # its exception was there
-    between: bool = False  # a line of another thread has come behind its latest one
-    chained: bool = False  # a sentence was there that another exception follows
-    doubted: Raised | None = None  # its exception, if none comes behind it
+    over: bool = False  # its exception has come
+    between: bool = False  # a line of another thread has come behind its latest line
+    chained: bool = False  # a sentence said that another exception follows
+    doubted: Raised | None = None  # a doubtful exception, which counts if no other one comes
     after: str = ""  # the line behind its exception
 
     def take(self, line: Line, text: str) -> bool:
-        """Whether *text* goes on with it."""
+        """Whether *text* continues this traceback; if so, take it."""
         if not text.startswith(self.prefix.rstrip()):
             return False
         rest = text[len(self.prefix) :]
@@ -101,14 +101,14 @@ class Traceback:
         return True
 
     def ended(self, after: str = "") -> Traceback:
-        """The same, of which nothing comes any more; *after*: what came instead."""
+        """End this traceback, and return it; *after*: the line that came instead of its next one."""
         if self.over:
             self.after = after
         self._believe()
         return self
 
     def _believe(self) -> None:
-        """What was doubted is the exception: no other one has come."""
+        """Take the doubtful exception for the real one: no other one has come."""
         if self.doubted is not None:
             self._raise(self.doubted)
             self.end, self.doubted = self.doubted.line.end, None
@@ -126,7 +126,7 @@ class Traceback:
             self._believe()
             return True
         if BEGINS in rest:
-            # Behind the exception it is another one, unless a sentence has parted them.
+            # A chained traceback begins; its exception is still to come.
             self.over, self.doubted, self.after = False, None, ""
             return True
         if self.over and not grouped:
@@ -154,20 +154,20 @@ class Traceback:
 
 
 class Tracebacks:
-    """Those of one log. Feed it the lines in their order; one that is whole is given out."""
+    """The open tracebacks of one log. Feed the lines in their order; whole tracebacks are returned."""
 
     def __init__(self) -> None:
-        self._open: dict[str, dict[str, Traceback]] = {}  # by their streams and their prefixes
-        self._number = 0  # of the line that is fed
-        self._latest: dict[str, int] = {}  # the numbers of the streams' latest lines
+        self._open: dict[str, dict[str, Traceback]] = {}  # by stream and prefix
+        self._number = 0  # the number of the line that is fed
+        self._latest: dict[str, int] = {}  # by stream: the number of its latest line
 
     def __bool__(self) -> bool:
-        """Whether one is open."""
+        """Whether a traceback is open."""
         return any(self._open.values())
 
     def feed(self, line: Line, text: str, before: str, time: int | None) -> tuple[bool, list[Traceback]]:
-        """Whether *text* belongs to one, and those that ended with it. *before*: the line before it in its stream;
-        *time*: its own, of a line in which one may begin.
+        """Whether *text* belongs to a traceback, and the tracebacks that ended with it. *before*: the line before it in
+        its stream; *time*: that of the line, if a traceback may begin in it.
         """
         begun = _BEGIN.match(text[:LOOKED]) if BEGINS in text else None
         self._number += 1
@@ -184,7 +184,7 @@ class Tracebacks:
                 whole.append(own.pop(prefix))
                 break
             if begun is not None and begun["prefix"] != prefix and not begun["group"]:
-                continue  # of another rank
+                continue  # another rank's traceback begins
             if each.take(line, text):
                 return True, [one.ended(text) for one in whole]
             if each.between:
@@ -198,7 +198,7 @@ class Tracebacks:
         return begun is not None, [one.ended(text) for one in whole]
 
     def _aged(self) -> list[Traceback]:
-        """Those that began too long ago."""
+        """Remove and return the tracebacks that began too long ago."""
         return [
             own.pop(prefix)
             for own in self._open.values()
@@ -206,13 +206,13 @@ class Tracebacks:
         ]
 
     def close(self) -> Iterator[Traceback]:
-        """Nothing more comes, or lines are left out here."""
+        """End all open tracebacks: the log ends, or lines are left out here."""
         found, self._open = [each for own in self._open.values() for each in own.values()], {}
         yield from (each.ended() for each in found)
 
 
 def _behind_a_bar(own: dict[str, Traceback], last: Traceback, text: str) -> None:
-    """What stood before the first line of the *last* one was a bar's rest, which stands before no other line."""
+    """Clear the prefix of the *last* traceback if it is the rest of a bar, which stands before no other line."""
     if not text.startswith(last.prefix.rstrip()) and _FRAME.match(text[:LOOKED]) and "" not in own:
         own[""] = own.pop(last.prefix)
         last.prefix = ""

@@ -69,7 +69,7 @@ SIGNATURES = (
         ("nan", "NaN"),
         r"[Ll]oss['\"]?(?: returned in .training_step.)?\s{0,4}(?:is|=|:|to)?\s{0,4}(?:tensor\()?(?P<value>nan|NaN)\b"
         r"|\b(?:NaN|nan|NaNs|nans)(?:/[Ii]nf| or [Ii]nf)? (?:loss\b|(?:detected|found|encountered).{0,40}?[Ll]oss)"
-        # By other names: those of its parts, and the letter that papers give it.
+        # Other names of a loss: those of its parts, and its letter in papers.
         r"|\b[Ll]oss_\w{1,40}['\"]?\s{0,2}[:=]?\s{0,2}(?:tensor\()?(?P<part>nan|NaN)\b"
         r"|(?<![\w.])(?:(?:avg|mean|train|total|batch|epoch)_)?(?:L|nll|NLL|elbo|ELBO|cost|objective|mse|MSE)['\"]?\s{0,2}[:=]\s{0,2}"
         r"(?P<named>nan|NaN)\b|\b[Nn]on-?finite loss\b.{0,80}?\b(?:nan|NaN)\b",

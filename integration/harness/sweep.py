@@ -2,10 +2,10 @@
 
     python -m integration.harness.sweep [STORY ...] [--apart N] [--every N] [--lanes N] [--seed N]
 
-A quiet play counts the victim's calls. Then, for each N from 1 on, a play kills it at its N-th call, and whoever takes
-over after so many more calls as the kills are apart, until all calls of the quiet play have been somebody's last; the
-moments (before, within and after a call) take turns. Call sites at which it was not killed in each way by then get
-plays of their own. The lanes play side by side; each is a process that forks the ends of its plays.
+A play without kills counts the victim's calls. Then, for each N from 1 on, a play kills the victim at its N-th call,
+and each successor after ``--apart`` more calls, until each counted call has been a process's last one; the moments
+(before, within and after a call) take turns. A call site that misses a kill at one of its moments then gets plays of
+its own. The lanes run in parallel; each is a process that forks the sidecars and receivers of its plays.
 """
 
 from __future__ import annotations
