@@ -145,7 +145,9 @@ def _against_store(held: Evidence, *, in_use: bool) -> Verdict:
         first, text, ranged = found
         return Verdict(stream, committed, 0, first, f"{text}, and {damage}" if damage else text, ranged=ranged)
     if behind and held.info.sealed:
-        text = f"is sealed, and {several(behind, 'byte')} {are(behind)} behind its end: somebody added to the log"
+        text = (
+            f"is sealed, and {several(behind, 'byte')} {are(behind)} behind its end: another program added to the log"
+        )
         text += ", unless its site has come back this moment, which another look tells" if in_use else ""
         return Verdict(stream, committed, 0, committed, text, awaited=in_use)
     if behind and not in_use:

@@ -32,8 +32,8 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
 
     OPEN counts the logs of connected sidecars, which only a receiver knows. FIRST and LAST are times of the
     receiver's clock: when the first log was begun, and when the last byte came. FIRST is "-" where a store was written
-    by an older version. FAILED is there where a command of flarelog run did not end well: "1+2?" are one that failed,
-    and two of which it is not known how they ended. flarelog status RUN tells of them.
+    by an older version. FAILED counts the commands of flarelog run that failed: "1+2?" means that one failed, and
+    that the ends of two are unknown. flarelog status RUN names them.
 
     \b
     Example: flarelog runs --store logs

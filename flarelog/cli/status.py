@@ -63,29 +63,31 @@ TEXT = """\b
 STATE of a log:
   live       bytes arrived lately
   quiet      the sidecar is connected, and sent no byte for this long
-  busy       as quiet, but the processes that write the log use the CPU
-  hung       as quiet, and the processes that write the log have used less
+  busy       like quiet, but the processes that write the log use the CPU
+  hung       like quiet, and the processes that write the log have used less
              than 1 % of a core for a minute or more
-  gone       as quiet, and the processes that wrote the log have ended
+  gone       like quiet, and the processes that wrote the log have ended
   silent     the sidecar is connected, and sent no heartbeat for this long
   lost link  no sidecar has been connected for this long, and the log has not
              ended
-  paused     the receiver holds the log; the reason is below the table
+  paused     the receiver has told the sidecar to wait with this log; the
+             reason is below the table
   ended      the log is complete (receipt), or its sidecar stayed away longer
              than the receiver's --idle-timeout (timeout)
   not stored nothing of the log was ever stored; the reason is below the table
-  open       the log has not ended; --store shows no more than that
+  open       the log has not ended, and its latest byte arrived this long
+             ago (--store)
 
 \b
 If a log is silent, paused, without a link, or ended without a receipt, a line
-below the table says why it cannot be had and how to look: a command that
-shows what is stored, or the URL of --log-url-template.
+below the table says why, and names a command that shows the stored bytes,
+or the URL of --log-url-template.
 """
 
 
 @click.command(
     help=f"{EXAMPLES}\n\nShow the state of each log, of all runs or of one.\n\n{TEXT}\n\n"
-    "LAG is the number of bytes that the site has and the receiver lacks, as the sidecar reported it. CLOCK tells how "
+    "LAG is the number of bytes that the site has and the receiver lacks, as the sidecar reported it. CLOCK is how "
     "far the site's clock is ahead of the receiver's. flarelog streams shows which files a log came from."
 )
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)

@@ -46,8 +46,8 @@ SIGNATURES = (
         Level.ERROR,
         "CANCELLED AT",
         r"(?:JOB|STEP) (?P<job>[\d._+]{1,30}) .{0,120}CANCELLED AT (?P<at>[\d:T-]{8,25})",
-        "Somebody cancelled the job, or Slurm ended the step after a task had failed.",
-        "Look for the task that failed first; else ask who cancelled it.",
+        "A user or Slurm cancelled the job, or Slurm ended the step after a task had failed.",
+        "Look for the task that failed first. If there is none, ask who cancelled the job.",
         key=("job",),
     ),
     signature(
@@ -70,7 +70,7 @@ SIGNATURES = (
         r"|error: a container with name|seccomp filter failed|failed to import))"
         r"|aborted before step completely launched|\bMunge (?:en|de)code failed: ",
         "Slurm did not start the job or a step of it.",
-        "Compare what is asked for with the limits of the partition and of the account; ask who runs the cluster.",
+        "Compare the request with the limits of the partition and of the account, or ask the cluster's administrator.",
     ),
     signature(
         "slurm.task",
@@ -134,7 +134,7 @@ SIGNATURES = (
         r"|\bHost EC2 (?:\(instance \S{1,40}\) )?[Tt]erminated|(?i:spot (?:instance )?(?:interruption"
         r"|termination) notice"
         r"|preemption notice)",
-        "The job's machine was taken away for somebody else.",
+        "The cluster took the job's machine for another job.",
         "Save checkpoints on the signal before it, and start the job again.",
     ),
     signature(

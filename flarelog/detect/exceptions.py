@@ -23,11 +23,11 @@ _BETWEEN = "multiprocessing/"  # a frame in these files: the connection is betwe
 _WARNS = "warnings.warn("  # Python shows the line that warned, behind the warning
 _IGNORED = ("Exception ignored in", "Error in atexit")
 _ROLES: Mapping[str, tuple[Role, str]] = {
-    "KeyboardInterrupt": ("symptom", "Somebody interrupted the program, by Ctrl-C or SIGINT."),
+    "KeyboardInterrupt": ("symptom", "Ctrl-C or SIGINT interrupted the program."),
     "SystemExit": ("symptom", "The program ended itself."),
     "ChildFailedError": ("symptom", "A launcher reports that a worker failed."),
     "ConnectionResetError": ("cascade", "The other end of a connection ended it."),
-    "ConnectionRefusedError": ("cascade", "Nobody listened at the other end of a connection."),
+    "ConnectionRefusedError": ("cascade", "No process listened at the other end of a connection."),
     "ConnectionError": ("cascade", "A connection failed."),
     "BrokenPipeError": ("cascade", "The process that reads from this one has ended."),
     "EOFError": ("cascade", "Another process or a file ended before its time."),

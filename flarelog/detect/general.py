@@ -126,7 +126,7 @@ SIGNATURES = (
         r"(?P<signal>(?i:SIG(?:TERM|INT|HUP|QUIT|USR[12]|XCPU|KILL|ABRT|SEGV)))\b"
         r"|(?P<said>SIG(?:TERM|INT|HUP|USR1)) (?:was )?(?:received|caught)\b|SignalException\b|(?:^"
         r"|[\])])Terminated\s{0,4}$",
-        "Somebody ends the program by a signal: a scheduler, a launcher after another rank had failed, or a person.",
+        "A signal ends the program: from a scheduler, from a launcher after another rank failed, or from a person.",
         "Look for the rank that failed before, and for a time limit or a preemption.",
         key=("signal",),
     ),
@@ -218,7 +218,7 @@ SIGNATURES = (
         r"|:\s?\d{1,7}: .{1,300}: Assertion `"
         r"|[Cc]heck failure stack|\bError when (?:constructing|executing) .{0,60}\boperator\b",
         "Native code found something that must not be, and gives up.",
-        "Look at what is checked, and for an error of an earlier time.",
+        "Look at the check, and for an earlier error.",
     ),
     signature(
         "program.exception",

@@ -300,7 +300,7 @@ SIGNATURES = (
         r"|^\S{1,200}: (?:line )?\d{1,7}: (?:.{0,60}: )?(?:[Ss]yntax error|unbound variable|unexpected EOF"
         r"|bad substitution"
         r"|ambiguous redirect|cannot execute)|: bad interpreter: ",
-        "A shell script calls what is not installed, or is not read by the shell that it was written for.",
+        "A shell script calls a missing program, or runs in another shell than it was written for.",
         "Check PATH and the modules of the site that failed, and with which shell the script is started.",
     ),
     signature(
@@ -362,7 +362,7 @@ SIGNATURES = (
         # Exceptions of NCCL and gloo mostly come from another rank's failure.
         r"^(?:.{0,60}[\]:] ?)?\s{0,8}what\(\): {1,4}(?P<what>(?!.{0,200}?(?:[NR]CCL|[Cc]onnect|[Ww]atchdog|[Rr]ank \d"
         r"|[Tt]ime(?:d )?out|[Bb]roken pipe|[Pp]eer\b|[Ss]ocket))\S.{0,100})",
-        "The process aborts: nobody caught an exception of C++.",
+        "The process aborts: no code caught a C++ exception.",
         "Look at what it says, and at the lines before it.",
     ),
     signature(
@@ -373,7 +373,7 @@ SIGNATURES = (
         r"terminate called (?:after throwing an instance of '(?P<exception>[^']{1,150})|without an active exception"
         r"|recursively)|libc\+\+abi(?:\.dylib)?: terminating"
         r"|^(?:.{0,60}[\]:] ?)?\s{0,8}what\(\): {1,4}(?P<what>\S.{0,100})",
-        "The process aborts: nobody caught an exception of C++. The next line says what it is.",
+        "The process aborts: no code caught a C++ exception. The next line says which.",
         "Look at the next line, and for an error of an earlier time: NCCL ends its processes so too.",
     ),
 )

@@ -68,7 +68,7 @@ SIGNATURES = (
         r"|Lustre: .{1,200}[Cc]onnection to (?P<target>\S{1,200}) (?:\(at \S{1,100}\) )?(?:was|has) lost"
         r"|lost connection to MDS"
         r"|\bceph: mds\d{1,4} hung|\blibceph: (?:osd|mon|mds)\d{1,6} .{0,60}?\b(?:down|closed)\b",
-        "The server of a network file system does not answer: whoever reads or writes there waits.",
+        "The server of a network file system does not answer: reads and writes there wait.",
         "Look at the server and the network; processes that wait in state D cannot be killed.",
         key=("server", "target"),
     ),

@@ -232,7 +232,7 @@ SIGNATURES = (
         r"|ServerRunner|Controller|JobRunner|Communicator|Engine|nvflare)\b.{0,300}?"
         r"(?:\bABORT\b|task_abort_signal|[Aa]borting (?:current|the|job|all)|\b[Aa]borted\b|command to abort"
         r"|(?i:dead client|client\S{0,60} (?:is |are )?(?:deemed )?dead))",
-        "NVFlare ends the job or a task: somebody asked for it, or a site or the server reported a fatal error.",
+        "NVFlare ends the job or a task: a user asked for it, or a site or the server reported a fatal error.",
         "Look for the site whose log has an earlier error.",
     ),
     signature(

@@ -199,7 +199,7 @@ class Guard:
         try:
             told, self._leash = os.pipe2(os.O_CLOEXEC)
         except OSError as error:
-            say(f"what is typed does not reach the command: {error.strerror}")
+            say(f"typed keys do not reach the command: {error.strerror}")
             return
 
         def work() -> None:

@@ -81,7 +81,7 @@ class Logins:
         """The session of the cookie in the request. Raises Refused."""
         found = self._sessions.of(cookie_of(request.headers, self._cookie), self._clock())
         if found is None:
-            raise Refused(401, f"nobody is logged in: open the address that {self._command} prints, or give a token")
+            raise Refused(401, f"no user is logged in: open the address that {self._command} prints, or give a token")
         return found
 
     async def login(self, request: Request) -> Response:

@@ -101,7 +101,7 @@ def decode_info(raw: bytes) -> tuple[StreamInfo, int]:
     """Decode (info, number of its first mark). Raises Malformed, InvalidName."""
     message = parse(pb.StreamInfo, raw)
     if max(message.first, message.committed, message.first_mark) > MAX_OFFSET:
-        raise Malformed("the record of a stream tells of more bytes or marks than a stream can have")
+        raise Malformed("the record of a stream has more bytes or marks than a stream can have")
     info = StreamInfo(
         stream_of(message.stream),
         message.first,
