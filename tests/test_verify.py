@@ -338,7 +338,7 @@ def test_bytes_behind_the_end_of_a_sealed_log_are_a_difference(command: Callable
 
     code, said = command(forge)
     assert code == 1
-    assert said.startswith("run-1/site-1/log.txt: 14 bytes: is sealed, and 7 bytes are behind its end: somebody")
+    assert said.startswith("run-1/site-1/log.txt: 14 bytes: is sealed, and 7 bytes are behind its end: another program")
 
 
 def test_a_log_whose_file_is_gone_is_named_and_what_its_journal_tells_of(
