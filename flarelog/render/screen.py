@@ -743,10 +743,10 @@ class Screen:
             self._reach.present(Line(row.offset, end, self._reach.said([text])[0], row.stream, self.time, True), out)
             row.shown = text
         row.decile, row.at = max(0, decile), now
-        if decile >= 0 and "%" in text:
-            row.label = _label(text)
-            self._bars.pop(row.label, None)
-            self._bars[row.label] = row.decile, now
+        if (label := _label(text)) is not None:
+            row.label = label
+            self._bars.pop(label, None)
+            self._bars[label] = row.decile, now
             if len(self._bars) > BARS:
                 del self._bars[next(iter(self._bars))]
 
@@ -760,13 +760,13 @@ class Screen:
             return -1
         before, at = row.decile, row.at
         # Text that a program writes over a bar moves the bar to another row, often to the row of another bar.
-        if percent and (label := _label(text)) != row.label:
+        if (label := _label(text)) is not None and label != row.label:
             before, at = self._bars.get(label, (before, at))
         further = decile != before or now - at >= STEP_SECONDS
         return decile if further and text != row.shown and text.strip() else None
 
 
-def _label(text: str) -> str:
-    """The text before the percentage in the bar's state *text*."""
+def _label(text: str) -> str | None:
+    """The text before the percentage in the bar's state *text*; None if it has no percentage."""
     found = _PERCENT.search(text)
-    return text[: found.start()].rstrip() if found is not None else text
+    return None if found is None else text[: found.start()].rstrip()

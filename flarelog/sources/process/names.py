@@ -196,8 +196,7 @@ def remove(root: str) -> None:
 
     shutil.rmtree(root, ignore_errors=True)
     with contextlib.suppress(OSError):
-        for directory in (of_site := os.path.dirname(root), os.path.dirname(of_site)):
-            os.rmdir(directory)
+        _leave(root)
 
 
 def discard(place: Place) -> None:
@@ -209,9 +208,14 @@ def discard(place: Place) -> None:
             os.unlink(place.held)
         for directory, _, _ in os.walk(place.root, topdown=False):
             os.rmdir(directory)
-        of_site = os.path.dirname(place.root)
-        os.rmdir(of_site)
-        os.rmdir(os.path.dirname(of_site))
+        _leave(place.root)
+
+
+def _leave(root: str) -> None:
+    """Remove the directories of the site and the run of the removed spool *root*. Raises OSError if one has files."""
+    of_site = os.path.dirname(root)
+    os.rmdir(of_site)
+    os.rmdir(os.path.dirname(of_site))
 
 
 def _lock(path: str) -> int | None:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from flarelog.errors import CONFIGURATION, GAPS, NOT_ALLOWED, OK, USAGE
 from flarelog.locks import has_the_word, take
-from flarelog.sources.process.names import Place, discard
+from flarelog.sources.process.names import Place, remove
 from flarelog.sources.spool import beside, lead_path, log_of
 from flarelog.text import legible
 
@@ -50,7 +50,7 @@ class Sending:
     ) -> None:
         self.due = math.inf  # the time of the sidecar's next start
         self.over = False  # the sidecar has ended, and is not restarted
-        self._argv, self._env, self._place, self._later, self._say = list(argv), env, place, later, say
+        self._argv, self._env, self._later, self._say = list(argv), env, later, say
         self._root = place.root
         self._turn = -1  # the descriptor of the spool's directory, whose lock the sidecar shares
         self._patience = linger + _ENDS
@@ -190,11 +190,8 @@ class Sending:
 
     def _remove(self, kept: Sequence[str]) -> None:
         """Remove the spool except for the files *kept* and the records beside them."""
-        import shutil  # imported late, to keep the command's start fast
-
         if not kept:
-            shutil.rmtree(self._root, ignore_errors=True)
-            discard(self._place)
+            remove(self._root)
             return
         paths = {os.path.join(self._root, path) for path in kept}
         records = {beside(path) for path in paths}

@@ -84,10 +84,8 @@ class Listing:
                         due = time.monotonic() + _BREATH
 
     def _streams(self, run: str, sites: Iterable[str], after: tuple[str, str, str]) -> Sequence[StreamId]:
-        found: Sequence[StreamId] = ()
-        for site in sites:
-            found = [*found, *self._layout.streams(run, site, after[2] if (run, site) == after[:2] else "")]
-        return found
+        behind = {after[:2]: after[2]}
+        return [one for site in sites for one in self._layout.streams(run, site, behind.get((run, site), ""))]
 
     async def held(self, stream: StreamId) -> StreamInfo | None:
         """The state of *stream*, cached until its files change; None if there is no such stream."""
