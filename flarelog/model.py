@@ -7,7 +7,7 @@ A byte's identity is its offset in its stream, and nothing else. A digest is the
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any, ClassVar
@@ -331,6 +331,11 @@ class State:
     activity: Activity | None = None  # of its writers, as the producer told; None: unknown since bytes came
     health: Health | None = None  # of its machine; None: it came with another log of the site, or never
 
+    @property
+    def sends(self) -> bool:
+        """Whether a producer sends the stream, or was told to wait with it and asks again and again."""
+        return self.linked is True or bool(self.held)
+
 
 @frozen
 class StreamInfo:
@@ -452,6 +457,19 @@ class RunInfo:
     failed: int = 0  # commands that exited with another code than 0, or that a signal killed
     unstored: int = 0  # logs of which no byte was ever stored
     unended: int = 0  # commands whose logs have ended without a record of the command's end
+
+    @classmethod
+    def of(cls, run: str, state: str, infos: Sequence[StreamInfo]) -> RunInfo:
+        """The counts of logs by which ``standing`` tells the state of *run*; *state*: the stored one."""
+        stored = [info for info in infos if not info.unstored]
+        return cls(
+            run,
+            state,
+            streams=len(stored),
+            open=sum(info.state is not None and info.state.sends for info in infos),
+            sealed=sum(info.sealed for info in stored),
+            unstored=len(infos) - len(stored),
+        )
 
     def standing(self, *, live: bool) -> str:
         """The state that people see: that of the logs, for a run that no operator ended. *live*: it is known which logs

@@ -567,10 +567,30 @@ def test_the_command_that_is_told_removes_no_spool_that_is_in_use_again(place: P
     receiver.gets(b"first\nsecond\n", "stdout.log", SITE, RUN)
     again = place.call(*shlex.split(told))
     assert again.process.returncode == 5
-    assert f"a flarelog run writes to {second.spool}/{RUN}/{SITE}/run, and sends what is there" in again.sentence()
+    assert f"a flarelog run, or this command, has the spool {second.spool}/{RUN}/{SITE}/run: run" in again.sentence()
     go.touch()
     assert second.ends()[0] == 0
     receiver.holds(b"first\nsecond\nthird\n", "stdout.log", SITE, RUN)
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "sentence"),
+    [
+        pytest.param(["--exclude", "stdout.log"], 2, "--remove-spool needs --all-files, and none of", id="exclude"),
+        pytest.param(
+            ["--site-policy", "later.toml"], 1, "run is kept: the site's policy leaves out 1 file", id="policy"
+        ),
+    ],
+)
+def test_a_spool_of_which_a_part_stays_is_not_removed(place: Place, more: list[str], code: int, sentence: str) -> None:
+    (place.directory / "later.toml").write_text('exclude = ["stdout.log"]')
+    named = ("--receiver", free_address(), "--run", RUN, "--site", SITE, "--linger", "0.3", "--copy", "off")
+    first = Ran(place.directory, *named, command=["echo", "first"])
+    told = first.ends()[2].decode().rpartition(" this command sends and removes it: flarelog ")[2]
+    place.serve(listen=named[1])
+    again = place.call(*shlex.split(told), *more)
+    assert (again.ends(), sentence in again.talk()) == (code, True), again.talk()
+    assert (first.spool / RUN / SITE / "run" / "stdout.log").read_bytes() == b"first\n"
 
 
 @pytest.mark.parametrize("way", ["variables", "run", "sidecar"])

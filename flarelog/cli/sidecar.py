@@ -29,10 +29,12 @@ from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import HIDDEN, SourceOptions
 from flarelog.sources.files.unmatched import left_out
 from flarelog.sources.process import names as spools
+from flarelog.text import several
 
 T = TypeVar("T")
 STDOUT = 1
-_ELSEWHERE = ("include", "exclude", "start_at", "ignore_older", "once", "state", "drain_limit")
+_SOME = ("include", "exclude", "start_at", "ignore_older")  # what sends a part of a directory
+_ELSEWHERE = (*_SOME, "once", "state", "drain_limit")
 # Options of the call, not of the sending.
 _NOT_HOW = ("root", "accept_gaps", "remove_spool", "as_json", "until_stdin_ends", "only_check")
 
@@ -129,6 +131,9 @@ def command(
         checked(lambda: demand(context))
         click.echo(json.dumps(words(context, (*_NOT_HOW, *_ELSEWHERE))))
         return
+    if remove_spool and (not all_files or any(map(is_flag, _SOME))):
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in _SOME)
+        raise click.UsageError(f"--remove-spool needs --all-files, and none of {options}: a spool is sent whole")
     locks = _held(root) if remove_spool else []
     tune_memory()
     more_descriptors()
@@ -154,6 +159,9 @@ def command(
                 click.echo(json.dumps({**whose, "log": None, "error": sentence}))
     code = exit_code(outcome.exit_code for outcome in outcomes)
     if locks and code in (OK, GAPS):
+        if kept := left_out(logs):
+            say(f"flarelog: {root} is kept: the site's policy leaves out {several(len(kept), 'file')}")
+            sys.exit(FAILED)
         spools.remove(root)
     sys.exit(OK if accept_gaps and code == GAPS else code)
 

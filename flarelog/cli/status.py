@@ -275,7 +275,7 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
         found = [replace(info, state=State(grown=_age(info))) for info in found]
         state = (await kept.runs(asked.run)).get(asked.run, RunRecord()).state.value if asked.run else ""
     if state and not asked.patterns:
-        state = _called(asked.run, state, found, live=connected is not None)
+        state = RunInfo.of(asked.run, state, found).standing(live=connected is not None)
     elif state:  # the state also depends on the sites that --site leaves out
         with contextlib.suppress(NotAllowed):  # an older receiver
             every = await there(store, connected).infos(asked.run)
@@ -289,19 +289,6 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
     from flarelog.detect.across import first_root  # imported already, to judge the findings
 
     return Found(found, state, by_stream, first_root(troubles))
-
-
-def _called(run: str, state: str, found: Sequence[StreamInfo], *, live: bool) -> str:
-    """The state of a run with the logs *found*, as ``flarelog runs`` shows it; *state*: the stored one."""
-    stored = [info for info in found if not info.unstored]
-    return RunInfo(
-        run,
-        state,
-        streams=len(stored),
-        open=sum(info.state is not None and info.state.linked is True for info in stored),
-        sealed=sum(info.sealed for info in stored),
-        unstored=len(found) - len(stored),
-    ).standing(live=live)
 
 
 async def _troubles(
@@ -363,9 +350,9 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
         looking = asyncio.ensure_future(look_once())
         try:
             while not (await asyncio.wait((looking,), timeout=ANSWERED))[0]:
-                screen.show(
-                    _away(asked, shown, place, time.monotonic() - heard) if asked_once else [f"waiting for {place}"]
-                )
+                waits = [f"waiting for {place}"]
+                lines = _away(asked, shown, place, time.monotonic() - heard) if asked_once else waits
+                screen.show(lines, f"{place} does not answer; retrying")
         except BaseException:  # cancel the look: the connection is about to be closed
             looking.cancel()
             await asyncio.wait((looking,))
@@ -379,11 +366,11 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
             )
             over = ended and shown.state == RunState.ENDED.value
             heard, asked_once = time.monotonic(), True
-        except (CannotConnect, NotFound) as error:  # retry after both
+        except (CannotConnect, TimedOut, NotFound) as error:  # retry after each
             if isinstance(error, NotAReceiver):
                 raise
             note = f"{error}; retrying"
-            away = isinstance(error, CannotConnect) and asked_once
+            away = not isinstance(error, NotFound) and asked_once
             lines = _away(asked, shown, place, time.monotonic() - heard) if away else [note]
             screen.show(lines, note)
         else:

@@ -398,7 +398,7 @@ def _unpacks(first: bytes) -> str:
         b"\xfd7zXZ\0": "xzcat",
         b"\x28\xb5\x2f\xfd": "zstdcat",
         b"\x04\x22\x4d\x18": "lz4cat",
-        b"PK\x03\x04": "unzip -p",
+        b"PK\x03\x04": "funzip",
     }
     return next((tool for magic, tool in magics.items() if first.startswith(magic)), "")
 

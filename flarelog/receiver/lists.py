@@ -186,7 +186,7 @@ class Lists:
                         yield info
 
         def sent(stream: StreamId) -> bool:  # a producer that waits is connected, and has its stream open now and then
-            return stream in self._sessions or self._states.asks(stream)
+            return stream in self._sessions or self._states.of(stream).sends
 
         async with (
             contextlib.aclosing(seen()) as streams,

@@ -58,7 +58,7 @@ STEP_SECONDS = 30.0  # between the steps shown of a bar without progress in its 
 UNDRAWN = 64 << 10  # bytes shown undrawn before drawing resumes
 SMOOTH = 4096  # characters of the longest line of text and colours on the fast path
 STYLES = 1024  # cached styles
-BARS = 64  # labels of bars whose last step is remembered
+BARS = 128  # labels of bars whose last step is remembered
 AT_ONCE = 4096  # characters turned into cells at once
 TOGETHER, ALONE = 8, 256  # states of a row that make a batch worthwhile; most states taken one by one before a retry
 TOO_MUCH = (
@@ -67,6 +67,8 @@ TOO_MUCH = (
 )
 
 _PERCENT = late(r"(\d{1,3})(?:\.\d*)?%")
+_OF_TQDM = late(r"(\d{1,3})(?:\.\d*)?%\|")
+_NO_LETTERS = late(r"[\W\d_]+")
 _SUBSTITUTED = "\udc00"  # no UTF-8 decodes to it, so a substitution differs from a U+FFFD in the log
 codecs.register_error("flarelog.substitute", lambda error: (_SUBSTITUTED, error.end))  # type: ignore[attr-defined]
 
@@ -743,30 +745,39 @@ class Screen:
             self._reach.present(Line(row.offset, end, self._reach.said([text])[0], row.stream, self.time, True), out)
             row.shown = text
         row.decile, row.at = max(0, decile), now
-        if (label := _label(text)) is not None:
-            row.label = label
-            self._bars.pop(label, None)
-            self._bars[label] = row.decile, now
-            if len(self._bars) > BARS:
+        if (progress := _progress(text)) is not None:
+            row.label = progress[0]
+            for label in (row.label, _letters(row.label)):
+                self._bars.pop(label, None)
+                self._bars[label] = row.decile, now
+            while len(self._bars) > BARS:
                 del self._bars[next(iter(self._bars))]
 
     def _step(self, row: Row, text: str, now: float) -> int | None:
         """The tenth that the bar's state *text* is the first to reach; -1: the first state without a percentage, which
         is not output; None: not a new step.
         """
-        percent = _PERCENT.findall(text)
-        decile = int(percent[-1]) // 10 if percent else row.decile
+        progress = _progress(text)
+        decile = progress[1] // 10 if progress is not None else row.decile
         if decile < 0:
             return -1
         before, at = row.decile, row.at
         # Text that a program writes over a bar moves the bar to another row, often to the row of another bar.
-        if (label := _label(text)) is not None and label != row.label:
-            before, at = self._bars.get(label, (before, at))
+        if progress is not None and (label := progress[0]) != row.label:
+            known = self._bars.get(label)
+            if known is None and (row.label is None or _letters(row.label) != _letters(label)):
+                known = self._bars.get(_letters(label))
+            before, at = known or (before, at)
         further = decile != before or now - at >= STEP_SECONDS
         return decile if further and text != row.shown and text.strip() else None
 
 
-def _label(text: str) -> str | None:
-    """The text before the percentage in the bar's state *text*; None if it has no percentage."""
-    found = _PERCENT.search(text)
-    return None if found is None else text[: found.start()].rstrip()
+def _progress(text: str) -> tuple[str, int] | None:
+    """The label of the bar in the state *text*, and its percentage: the one before tqdm's ``|``, otherwise the last."""
+    found = _OF_TQDM.search(text) or next(reversed([*_PERCENT.finditer(text)]), None)
+    return None if found is None else (text[: found.start()].rstrip(), int(found[1]))
+
+
+def _letters(label: str) -> str:
+    """The letters of *label*, whose figures and bar may change with each state."""
+    return _NO_LETTERS.sub("", label)

@@ -327,6 +327,25 @@ def test_a_bar_that_lines_are_written_above_of_is_a_line_every_ten_percent(label
     assert [text for text in found if "%" not in text] == [f"line {at}" for at in range(200)]
 
 
+@pytest.mark.parametrize(
+    ("label", "after"),
+    [
+        pytest.param("train", " acc={at}.{at}%", id="a-percentage-behind-the-bar"),
+        pytest.param("train", " acc=50%", id="one-that-stays"),
+        pytest.param("loss 0.{at}", "", id="a-figure-in-the-label"),
+    ],
+)
+@pytest.mark.parametrize("written", [False, True], ids=["alone", "with-lines-above"])
+def test_the_progress_of_a_bar_is_what_its_drawing_tells(label: str, after: str, written: bool) -> None:
+    wiped, data = "\r" + " " * 60 + "\r", ""
+    for at in range(401):
+        state = f"\r{label}: {at // 4:3d}%|##| {at}/400{after}".replace("{at}", str(at))
+        data += (state + state + wiped + f"line {at}\n" + state) if written else state
+    shown = [line.text for line in rendered(f"{data}\n".encode(), steps=True)]
+    assert 11 <= len([text for text in shown if "|##|" in text]) <= 13
+    assert len([text for text in shown if text.startswith("line ")]) == 401 * written
+
+
 def test_bars_below_each_other_that_lines_are_written_above_of_do_not_repeat_each_other() -> None:
     wiped, found = b"\r" + b" " * 20 + b"\r", b""
     for outer in (0, 33, 67):

@@ -186,7 +186,7 @@ def lock_all(root: str) -> list[int]:
     found = [name for name in os.listdir(root) if name.startswith(".") and name.endswith(".lock")]
     held = [_lock(os.path.join(root, name)) for name in found]
     if None in held:
-        raise NotAllowed(f"a flarelog run writes to {root}, and sends what is there: run this command after its end")
+        raise NotAllowed(f"a flarelog run, or this command, has the spool {root}: run this command after its end")
     return [lock for lock in held if lock is not None]
 
 

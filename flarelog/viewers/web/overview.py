@@ -82,10 +82,8 @@ def run_record(
         by_site.setdefault(info.stream.site, []).append(info)
     named, ranks = sites([*infos, *unstored]), RankChooser(RankChoice())
     ranks.learn(infos, over=True)
-    sealed = sum(info.sealed for info in infos) if whole else 0
-    linked = sum(info.state is not None and info.state.linked is True for info in infos)
-    counts = {"streams": len(infos), "open": linked, "sealed": sealed, "unstored": len(unstored)}
-    told, records = RunInfo(run, state.value, **counts), []
+    told, records = RunInfo.of(run, state.value, [*infos, *unstored]), []
+    told = told if whole else replace(told, sealed=0)
     for site, every in sorted(by_site.items(), key=lambda one: natural(one[0])) if unstored else by_site.items():
         held, others = [info for info in every if not info.unstored], [info for info in every if info.unstored]
         record = _site_record(named[run, site], every, now)
