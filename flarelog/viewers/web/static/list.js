@@ -237,10 +237,11 @@ export class LogList extends HTMLElement {
     this.moved(this.lines.view().length - before);
   }
 
-  /** Scrolls by *count* rows, which were put before the screen. */
+  /** Scrolls by *count* rows, which were put before the screen; the drawn rows move along, so that a click hits the row it aims at. */
   moved(count) {
     this.opened = this.current === null ? -1 : this.indexOf(this.current);
     this.box.style.blockSize = `${this.whole}px`;
+    for (const node of this.nodes.values()) node.style.transform = `translateY(${(node.y += count * this.height)}px)`;
     this.scroll(this.scrollTop + count * this.height);
     this.draw();
   }
