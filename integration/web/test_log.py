@@ -112,10 +112,12 @@ def test_the_row_under_the_pointer_stays_there_when_rows_arrive_above_it(tab: Ta
     hit = page.evaluate(
         """() => {
             const list = document.querySelector("log-list");
-            const box = [...list.querySelectorAll(".row")].find((row) => row.textContent.includes("000155 step")).getBoundingClientRect();
-            const hit = () => document.elementFromPoint(box.x + 100, box.y + box.height / 2)?.closest(".row")?.textContent ?? "no row";
-            list.prepend(Array.from({ length: 30 }, (_, n) => [0, n - 30, n - 29, `earlier ${n}`, 0, null, null]), { from: -30 });
-            return hit();
+            const aimed = [...list.querySelectorAll(".row")].find((row) => row.textContent.includes("000155 step"));
+            const box = aimed.getBoundingClientRect();
+            const earlier = (n) => [0, n - 30, n - 29, `earlier ${n}`, 0, null, null];
+            list.prepend(Array.from({ length: 30 }, (_, n) => earlier(n)), { from: -30 });
+            const hit = document.elementFromPoint(box.x + 100, box.y + box.height / 2);
+            return hit?.closest(".row")?.textContent ?? "no row";
         }"""
     )
     assert "000155 step" in hit
