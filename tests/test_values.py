@@ -229,5 +229,5 @@ def test_changed_is_what_replace_makes(known: bool) -> None:
 def test_changed_leaves_what_is_no_argument_to_replace() -> None:
     kind: Any = checked(frozen)
     assert repr(changed(kind(4), number=6)) == "half of 6 is 3.0"
-    with pytest.raises(ValueError, match="_half"):
+    with pytest.raises((ValueError, TypeError), match="_half"):
         changed(kind(4), _half=1.0)
