@@ -1043,7 +1043,10 @@ while not got and time.monotonic() < end: time.sleep(0.01)
 time.sleep(0.3)
 print(got, flush=True)
 """
-CAUGHT = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH]
+CAUGHT = [
+    *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT),
+    *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGWINCH),
+]
 
 
 @pytest.mark.parametrize(
@@ -1217,6 +1220,24 @@ def test_it_stops_and_goes_on_with_the_command(tmp_path: Path) -> None:
     assert state() == "T"
     ran.process.send_signal(signal.SIGCONT)
     assert ran.ends() == (0, b"on\n", b"")
+
+
+@pytest.mark.parametrize("longer", [False, True], ids=["the-command-goes-on", "the-command-has-ended"])
+def test_a_flarelog_that_is_stopped_goes_on_watching_the_command(tmp_path: Path, longer: bool) -> None:
+    ran = Ran(tmp_path, command=["sh", "-c", "echo ready; sleep 1.5; exit 3"])
+    assert ran.process.stdout is not None
+    assert ran.process.stdout.readline() == b"ready\n"
+    for stopped in [2.5] if longer else [0.4, 0.4]:
+        ran.process.send_signal(signal.SIGSTOP)
+        time.sleep(stopped)
+        ran.process.send_signal(signal.SIGCONT)
+    assert ran.ends() == (3, b"", b"")
+
+
+def test_an_alarm_that_was_set_before_reaches_the_command(tmp_path: Path) -> None:
+    timed = ("-c", "import os, signal, sys; signal.alarm(5); os.execvp(sys.argv[1], sys.argv[1:])")
+    command = ["sh", "-c", "trap 'echo rang; exit 4' ALRM; sleep 20 >/dev/null 2>&1 & wait; kill $!"]
+    assert Ran(tmp_path, command=command, before=(sys.executable, *timed)).ends() == (4, b"rang\n", b"")
 
 
 def pid_namespace(*options: str) -> tuple[str, ...]:

@@ -3,6 +3,9 @@
 The guard has one thread and one loop, which waits for signals: SIGCHLD, and the signals that it passes on. Each goes to
 the command once. A signal from the terminal has already reached a command of the same process group, except for SIGHUP
 and SIGCONT, which the kernel sends to the session's leader when the terminal hangs up.
+
+Due work is told by SIGALRM of a timer. ``signal.sigtimedwait`` has a timeout of its own, but a process that is stopped
+meanwhile, and goes on after the timeout, gets an undefined signal from it (CPython 3.11 to 3.13).
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from flarelog.values import frozen
 PIPE = 1 << 20  # bytes
 PASSED_ON = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2),
-    *(signal.SIGCONT, signal.SIGTSTP, signal.SIGWINCH),
+    *(signal.SIGCONT, signal.SIGTSTP, signal.SIGWINCH, signal.SIGALRM),
 )
 AWAITED = {*PASSED_ON, signal.SIGCHLD}
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
@@ -85,11 +88,14 @@ class Guard:
         self._giver = 0  # the process that passes the keys on
         self._copiers: dict[int, Stream] = {}
         self._hurried = False  # the command has ended, and a signal tells the guard to stop waiting
+        self._alarm = math.inf  # when the alarm rings that the caller had set before it started flarelog
         self._stopping = False
 
     def run(self) -> int:
         _open_outputs()
         self._mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED))
+        if alarm := signal.getitimer(signal.ITIMER_REAL)[0]:
+            self._alarm = time.monotonic() + alarm
         self._open()
         env = dict(self.plan.env)
         out, err = (self._ends.get(name, self._ends.get("both", fd)) for name, fd in (("stdout", 1), ("stderr", 2)))
@@ -320,9 +326,12 @@ class Guard:
                 due = min(due, self._evidence.due)
             if self._status is None and self._bounding is not None:
                 due = min(due, self._bounding.due)
-            told = signal.sigwaitinfo(AWAITED) if due == math.inf else signal.sigtimedwait(AWAITED, max(0.0, due - now))
+            told = _signal(min(due, self._alarm) - now)
             if told is None:
                 now = time.monotonic()
+                if self._alarm <= now:
+                    self._alarm = math.inf
+                    self._give(signal.SIGALRM)
                 if sending is not None and sending.due <= now:
                     sending.start(self._mask)
                 if self._evidence is not None and self._evidence.due <= now:
@@ -348,11 +357,13 @@ class Guard:
             self._end_keys()
             self._start_keys()
         self._stopping = number == signal.SIGTSTP
+        self._give(number, group=self._own_group and (from_terminal or number == signal.SIGCONT))
+
+    def _give(self, number: int, *, group: bool = False) -> None:
+        """Send *number* to the command if it runs, or to its *group*."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            if self._own_group and (from_terminal or number == signal.SIGCONT):
-                os.killpg(self._pid, number)
-            else:
-                os.kill(self._pid, number)
+            if self._status is None:
+                (os.killpg if group else os.kill)(self._pid, number)
 
     @staticmethod
     def _alone(number: int) -> bool:
@@ -414,6 +425,14 @@ class Guard:
             if named:
                 more = f" and {len(named) - MOST} more" if len(named) > MOST else ""
                 say(f"the command has ended, but its output is still held open by {', '.join(named[:MOST])}{more}")
+
+
+def _signal(seconds: float) -> signal.struct_siginfo | None:
+    """The next signal of AWAITED; None after *seconds*, which may be infinite, or at once for a timer set before."""
+    signal.setitimer(signal.ITIMER_REAL, 0.0 if seconds == math.inf else max(seconds, 1e-6))
+    told = signal.sigwaitinfo(AWAITED)
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    return None if told.si_signo == signal.SIGALRM and told.si_code > 0 else told
 
 
 def _open_outputs() -> None:
