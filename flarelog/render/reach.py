@@ -250,7 +250,8 @@ class Reach:
             text = "".join(entry.chars).strip()
         above = self.rows[index - 1] if index else None
         alike = isinstance(above, Row) and above.bar and resembles("".join(above.chars).strip(), text)
-        return None if alike or "%" in text else text
+        may_be_bar = "%" in text and ("%|" in text or _DRAWN.search(text))
+        return None if alike or may_be_bar else text
 
     def _written_over(self, over: int) -> list[Row]:
         """The rows in ``_passed`` that show text now, or stand before the index *over*, from top to bottom."""

@@ -227,6 +227,12 @@ FRAMES = b"a  10%|#\nb  10%|#\n" + (UP + WIPE) * 2 + b"\ra  20%|#\nb  20%|#\n"
     [
         pytest.param(OVER, [], ["r0: 100%|##|", "r1: 100%|##|"], id="nothing-tells-that-they-are-over"),
         pytest.param(OVER + b"next\n", ["r0: 100%|##|", "r1: 100%|##|", "next"], [], id="text-below-them-does"),
+        pytest.param(
+            OVER + b"accuracy 51%\n",
+            ["r0: 100%|##|", "r1: 100%|##|", "accuracy 51%"],
+            [],
+            id="also-text-with-a-percentage",
+        ),
         pytest.param(NESTED + b"next\n", ["r0: 100%|##|", "next"], [], id="text-where-an-inner-one-was"),
         pytest.param(OVER + b"c:  0%|\n", ["c:  0%|"], ["r0: 100%|##|", "r1: 100%|##|"], id="another-bar-does-not"),
         pytest.param(
