@@ -120,13 +120,20 @@ class Lists:
                 for info in infos:
                     lengths = await self._store.lengths(info.stream, asked.times) if asked.times else ()
                     state, marks = self._states.of(info.stream), () if asked.one_a_site or asked.within else info.marks
-                    for part in parts_of(replace(info, state=state, marks=marks, lengths=lengths)):
+                    told = replace(self._told(info), state=state, marks=marks, lengths=lengths)
+                    for part in parts_of(told):
                         if part[1]:
                             async with self._turns.one(peer):
                                 pass  # callers with shorter lists have a turn in between
                         yield part
                 if not infos or streams == asked.limit:
                     return
+
+    def _told(self, info: StreamInfo) -> StreamInfo:
+        """*info*, not sealed if its producer has more bytes since the seal, and was told to wait with them."""
+        if info.sealed and info.stream in self._happenings.paused:
+            return replace(info, sealed=self._states.of(info.stream).end <= info.committed)
+        return info
 
     async def _grown(self, asked: Listing, wanted: Callable[[str, str], bool]) -> AsyncGenerator[StreamInfo, None]:
         """The open streams that have grown lately, from memory alone."""
@@ -183,7 +190,7 @@ class Lists:
             async with contextlib.aclosing(every) as found:
                 while infos := await self._some(found, peer, TURN_MOST):
                     for info in infos:
-                        yield info
+                        yield self._told(info)
 
         def sent(stream: StreamId) -> bool:  # a producer that waits is connected, and has its stream open now and then
             return stream in self._sessions or self._states.of(stream).sends
