@@ -486,6 +486,25 @@ def test_a_receiver_is_needed_neither_to_start_nor_to_end_and_may_come_later(pla
     receiver.gets(b"first\nsecond\n", "stdout.log", SITE, RUN)
 
 
+def test_a_command_that_is_run_again_also_sends_what_one_beside_it_left(place: Place) -> None:
+    """Two commands of one name at a time have a spool each; the same command later has the first one's alone."""
+    address = free_address()
+    named = ("--receiver", address, "--run", RUN, "--site", SITE, "--linger", "0.2", "--copy", "off")
+    go = place.directory / "go"
+    first = Ran(place.directory, *named, command=["sh", "-c", f"echo one; while [ ! -e {go} ]; do sleep 0.05; done"])
+    until(lambda: list(first.spool.rglob(".run.lock")), "it has its spool")
+    assert Ran(place.directory, *named, command=["echo", "two"]).ends()[0] == 0
+    go.touch()
+    assert first.ends()[0] == 0
+    away = Ran(place.directory, *named, command=["echo", "away"]).ends()[2].decode()
+    assert len(re.findall("does not have all of", away)) == 1, "nobody is asked twice for a receiver that is away"
+    receiver = place.serve(listen=address)
+    assert Ran(place.directory, *named, "--linger", "5", command=["echo", "three"]).ends() == (0, b"", b"")
+    receiver.holds(b"one\naway\nthree\n", "stdout.log", SITE, RUN)
+    receiver.holds(b"two\n", "run-2/stdout.log", SITE, RUN)
+    assert list(first.spool.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGINT, marks=pytest.mark.soak), signal.SIGTERM], ids=lambda number: number.name
 )

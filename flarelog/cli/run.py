@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -107,9 +107,10 @@ def command(
     elif receivers and (tls := access.tls()) is not None:
         checked(tls.whole)
     place = _place(options, outer, run, where, log, own=bool(receivers))
-    sending = None
+    sending, earlier = None, partial(iter, ())
     if place is not None and receivers:
         sending = _sending(asked, env, options, place)
+        earlier = partial(_earlier, asked, env, options, place, log)
     root = place.root if place is not None else None
     wanted = bool(receivers or outer or options.spool)
     guard = Guard(
@@ -128,6 +129,7 @@ def command(
             os.urandom(8).hex(),
             sending,
             wanted,
+            earlier,
         )
     )
     if stdout_is_closed():  # a message on a closed stdout is no error of the command
@@ -235,7 +237,17 @@ def _logs(options: RunOptions, log: str) -> dict[str, str]:
     return {output: f"{log}/{output}.log" if log else f"{output}.log" for output in outputs}
 
 
-def _sending(asked: list[str], env: dict[str, str], options: RunOptions, place: names.Place) -> Sending:
+def _earlier(
+    asked: list[str], env: dict[str, str], options: RunOptions, place: names.Place, log: str
+) -> Iterator[Sending]:
+    """The sidecars of the spools that commands of the same name left while another one had the place *place*."""
+    for left in names.left_beside(place, log):
+        yield _sending(asked, env, options, left, "an earlier command's output")
+
+
+def _sending(
+    asked: list[str], env: dict[str, str], options: RunOptions, place: names.Place, what: str = "it"
+) -> Sending:
     """The sidecar of *place*. Its command for later carries all options, and needs nothing of this environment."""
     import shlex
 
@@ -244,7 +256,7 @@ def _sending(asked: list[str], env: dict[str, str], options: RunOptions, place: 
     argv = [*python(), "--log-level", "warning", *asked, "--until-stdin-ends"]
     argv += ["--drain-timeout", str(max(options.linger, 0.1))]
     meant_for_it = {name: value for name, value in env.items() if name not in _SERVICES}
-    return Sending(argv, meant_for_it, place, later, say, options.linger)
+    return Sending(argv, meant_for_it, place, later, say, options.linger, what)
 
 
 def _zone(asked: list[str], env: Mapping[str, str]) -> list[str]:

@@ -18,7 +18,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 
 from flarelog.exit_marks import Exit
@@ -62,6 +62,7 @@ class Plan:
     token: str = ""
     sending: Sending | None = None
     wanted: bool = True  # there is a receiver for the output
+    earlier: Callable[[], Iterable[Sending]] = tuple  # of the spools that commands of the same name left
 
 
 class Guard:
@@ -392,16 +393,39 @@ class Guard:
             self._watch(lambda: not self._copiers)
         if (sending := self._sending) is not None:
             if not left:
-                sending.finish()
-                self._watch(lambda: sending.over)
-                if self._hurried:
-                    self._hurried = False  # one more signal ends this wait too
-                    self._watch(lambda: sending.over, time.monotonic() + GRACE)
-                sending.stop()
+                self._drain(sending)
             sending.conclude(left=left)
+            if sending.stored:
+                self._send_earlier()
         lost = {stream.name: stream.shared.lost for stream in self._streams if stream.shared.lost}
         for name, count in lost.items():
             say(f"{name}: {count:,} bytes could not be spooled and are lost")
+
+    def _drain(self, sending: Sending) -> None:
+        """Wait until *sending* has ended."""
+        sending.finish()
+        self._watch(lambda: sending.over)
+        if self._hurried:
+            self._hurried = False  # one more signal ends this wait too
+            self._watch(lambda: sending.over, time.monotonic() + GRACE)
+            self._hurried = True
+        sending.stop()
+
+    def _send_earlier(self) -> None:
+        """Send what earlier commands left in other spools. They wait until now, because a command that was started
+        again together with this one has sent its own by then, and because this receiver answers.
+        """
+        for sending in self.plan.earlier():
+            if self._hurried:
+                return
+            if sending.is_alone():
+                self._sending = sending
+                sending.start(self._mask)
+                self._drain(sending)
+                sending.conclude(left=False)
+                if not sending.stored:
+                    return
+            sending.close()
 
     def _write_down(self) -> None:
         """Record beside each log how the command ended."""

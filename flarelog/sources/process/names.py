@@ -102,7 +102,7 @@ def hold(base: str, log: str, *, apart: bool, logs: Callable[[str], Collection[s
             continue
         place = Place(root, named, held, lock)
         if not named or _fits(os.path.join(root, named), named in logs(named)):
-            claim = _Claim(tuple(logs(named)), apart)
+            claim = _Claim(tuple(logs(named)), apart, log)
             _write(lock, claim)  # before the other locks are read: of two concurrent commands, one sees the other
             if not any(_in_the_way(path, claim.logs) for path in _locks_beside(place, apart=apart)):
                 return place
@@ -123,6 +123,7 @@ class _Claim:
 
     logs: tuple[str, ...]
     apart: bool
+    name: str | None = None  # as requested, without a number; None: an older version's
 
 
 def _lock_name(key: str) -> str:
@@ -132,14 +133,14 @@ def _lock_name(key: str) -> str:
 def _write(lock: int, claim: _Claim) -> None:
     with contextlib.suppress(OSError):  # on a full disk the lock still guards its own name
         os.ftruncate(lock, 0)
-        os.pwrite(lock, json.dumps({"logs": claim.logs, "apart": claim.apart}).encode(), 0)
+        os.pwrite(lock, json.dumps({"logs": claim.logs, "apart": claim.apart, "name": claim.name}).encode(), 0)
 
 
 def _claim(path: str) -> _Claim:
     """The content of the lock at *path*; empty for an older version's."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError), _opened(path) as file:
         said = json.loads(file.read(_MOST))
-        return _Claim(tuple(map(str, said["logs"])), bool(said["apart"]))
+        return _Claim(tuple(map(str, said["logs"])), bool(said["apart"]), said.get("name"))
     return _Claim((), apart=False)
 
 
@@ -179,6 +180,30 @@ def _is_held(path: str) -> bool:
     with contextlib.suppress(OSError), _opened(path) as file:
         return locks.take(file.fileno(), shared=True) is False
     return False  # the lock file is gone
+
+
+def left_beside(place: Place, log: str) -> Iterator[Place]:
+    """The spools beside *place* that other commands of the name *log* left, in the order of their numbers. Each is
+    locked until the next one is asked for. Those that somebody has are left out.
+    """
+    key = log.replace("/", "+") or "run"
+    numbered = re.compile(re.escape(key) + r"(?:-([0-9]{1,9}))?")
+    base = os.path.dirname(place.root)
+    with contextlib.suppress(OSError):
+        found = {name: int(number[1] or 1) for name in os.listdir(base) if (number := numbered.fullmatch(name))}
+        for name in sorted(found, key=found.__getitem__):
+            root = os.path.join(base, name)
+            held = os.path.join(root, _lock_name(name))
+            if root == place.root or _claim(held).name != log:
+                continue
+            with contextlib.suppress(OSError):  # it goes at this moment
+                lock = _lock(held)
+                if lock is None:
+                    continue
+                try:
+                    yield Place(root, log if found[name] == 1 else f"{log or 'run'}-{found[name]}", held, lock)
+                finally:
+                    os.close(lock)
 
 
 def lock_all(root: str) -> list[int]:

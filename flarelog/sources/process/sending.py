@@ -36,7 +36,8 @@ _FINAL = (USAGE, NOT_ALLOWED, CONFIGURATION)
 
 class Sending:
     """The sidecar with the arguments *argv*, over the spool at *place*; *later*: the command that sends the rest;
-    *linger*: seconds that the sidecar waits for a receiver once the command has ended.
+    *linger*: seconds that the sidecar waits for a receiver once the command has ended; *what*: messages name the
+    spool's content so.
     """
 
     def __init__(
@@ -47,9 +48,11 @@ class Sending:
         later: str,
         say: Callable[[str], None],
         linger: float,
+        what: str = "it",
     ) -> None:
         self.due = math.inf  # the time of the sidecar's next start
         self.over = False  # the sidecar has ended, and is not restarted
+        self.stored = False  # the receiver has all of it, but for what the site's policy leaves out
         self._argv, self._env, self._later, self._say = list(argv), env, later, say
         self._root = place.root
         self._turn = -1  # the descriptor of the spool's directory, whose lock the sidecar shares
@@ -62,7 +65,7 @@ class Sending:
         self._tries = 0
         self._wait = _FIRST
         self._began_again = 0.0
-        self._stored = False
+        self._what = what
         self._refused = False
 
     def start(self, mask: set[int]) -> None:
@@ -103,6 +106,10 @@ class Sending:
                 return True
         return take(self._turn) is not False or time.monotonic() >= self._turn_at
 
+    def is_alone(self) -> bool:
+        """Whether no other sidecar sends from the spool; from then on no other does."""
+        return self._has_turn()
+
     def ended(self, pid: int, status: int, now: float) -> None:
         """Handle the end of a process, which may be the sidecar."""
         if pid != self._pid:
@@ -111,7 +118,7 @@ class Sending:
         code = os.waitstatus_to_exitcode(status)
         self._refused = code == NOT_ALLOWED
         if self._finishing and code in (OK, GAPS):
-            self.over = self._stored = True
+            self.over = self.stored = True
         elif code in _FINAL or (code >= 0 and self._finishing):
             self.over = True
         elif code in (OK, GAPS):
@@ -161,19 +168,28 @@ class Sending:
                 f" has ended, this command {later}"
             )
             return
-        if self._stored and kept is not None:
+        if self.stored and kept is not None:
             self._remove(kept)
         elif self._refused:
             self._say(
-                f"not all of it was sent, for the reason above; {self._root} keeps it, and when that reason is"
-                f" gone, this command {later}"
+                f"not all of {self._what} was sent, for the reason above; {self._root} keeps it, and when that reason"
+                f" is gone, this command {later}"
             )
         else:
-            self._say(f"the receiver does not have all of it; {self._root} keeps the rest, and this command {later}")
+            self._say(
+                f"the receiver does not have all of {self._what}; {self._root} keeps the rest, and this command {later}"
+            )
         if kept:
             logs = sorted({legible(log_of(self._root, path)) for path in kept})
             named = ", ".join(logs[:_NAMED]) + (f" and {len(logs) - _NAMED:,} more" if len(logs) > _NAMED else "")
             self._say(f"the site's policy leaves out {named}: {self._root} keeps what was not sent")
+
+    def close(self) -> None:
+        """Release the descriptors. A sidecar that was killed has the spool's lock until the kernel has ended it."""
+        self.let_go()
+        for descriptor in (self._leash, self._turn, self._said):
+            if descriptor >= 0:
+                os.close(descriptor)
 
     def _have_the_word(self) -> None:
         """Silence the sidecar, which takes a lock before each line."""

@@ -70,6 +70,21 @@ def test_a_name_that_is_held_gets_a_number_and_one_that_was_let_go_is_free(tmp_p
     assert hold(str(tmp_path), "a/b", apart=True, logs=both).log == "a/b"
 
 
+def test_what_commands_of_the_same_name_left_is_found_unless_somebody_has_it(tmp_path: Path) -> None:
+    held = [hold(str(tmp_path), "a", apart=True, logs=both) for _ in range(12)]
+    others = [hold(str(tmp_path), name, apart=True, logs=both) for name in ("", "a-20", "b")]
+    os.mkdir(tmp_path / "a-99")
+    for one in (*held[1:8], held[10], *others):
+        os.close(one.lock)
+    own = held[8]
+    left = names.left_beside(own, "a")
+    first = next(left)
+    assert os.path.basename(first.root) == "a-2"
+    assert hold(str(tmp_path), "a", apart=True, logs=both).log == "a-3", "and it is held meanwhile"
+    assert [os.path.basename(one.root) for one in left] == [*(f"a-{number}" for number in range(4, 9)), "a-11"]
+    assert hold(str(tmp_path), "a", apart=True, logs=both).log == "a-2"
+
+
 def test_a_command_within_another_one_has_a_name_of_its_own(tmp_path: Path) -> None:
     outer = hold(str(tmp_path), "", apart=True, logs=both)
     inner, second = (hold(outer.root, "", apart=False, logs=both) for _ in range(2))
