@@ -157,7 +157,7 @@ class States:
     def asks(self, stream: StreamId) -> bool:
         """Whether the producer of *stream* was told to wait just now, so that it is still there."""
         found = self._open.get(stream) or self._left.get(stream)
-        return found is not None and bool(found.held) and self._clock() - found.held_at < ASKS_WITHIN
+        return found is not None and bool(found.held) and self._asks(found, self._clock())
 
     def of(self, stream: StreamId) -> State:
         """The state of *stream*; a stream that was not opened since the start counts as closed since the start."""
@@ -185,7 +185,10 @@ class States:
         """Whether the stream is paused; a paused producer reopens it again and again, for a moment each time."""
         if found.linked and found.changed is not None and now - found.changed >= HELD_FOR:
             return False
-        return now - found.held_at < self._idle_timeout
+        return self._asks(found, now)
+
+    def _asks(self, found: _Stream, now: float) -> bool:
+        return now - found.held_at < min(ASKS_WITHIN, self._idle_timeout)
 
 
 def _now(activity: Activity | None, age: float) -> Activity | None:

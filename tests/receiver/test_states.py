@@ -133,12 +133,16 @@ def test_one_that_was_held_and_is_open_without_a_byte_goes_on_by_itself(receiver
     assert receiver.called() == Standing(Phase.LIVE)
 
 
-def test_one_that_was_held_and_is_gone_is_gone(receiver: Receiver) -> None:
+def test_one_that_was_held_and_asks_no_more_has_lost_its_link(receiver: Receiver) -> None:
     receiver.states.opened(STREAM, PRODUCER)
     receiver.states.held(STREAM, PRODUCER, "the disk is full")
     receiver.states.left(STREAM)
+    receiver.later(states.ASKS_WITHIN - 1)
+    assert (receiver.called().phase, receiver.states.asks(STREAM)) == (Phase.PAUSED, True)
+    receiver.later(1)
+    assert (receiver.called(), receiver.states.asks(STREAM)) == (Standing(Phase.LOST, states.ASKS_WITHIN), False)
     receiver.later(TIMEOUT)
-    assert receiver.called() == Standing(Phase.ENDED, TIMEOUT, "timeout")
+    assert receiver.called() == Standing(Phase.ENDED, TIMEOUT + states.ASKS_WITHIN, "timeout")
 
 
 def test_lag_is_what_the_source_has_more_than_is_stored(receiver: Receiver) -> None:
