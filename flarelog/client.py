@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import grpc
 
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
-from flarelog.errors import CannotConnect, FlarelogError, InvalidName, NotAllowed, NotAReceiver, TimedOut
+from flarelog.errors import CannotConnect, FlarelogError, InvalidName, NotAllowed, NotAReceiver
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
 from flarelog.names import receiver_address
@@ -283,7 +283,7 @@ class Client:
         try:
             return await self._answer(lambda: self._newer(ask))
         except TimeoutError as error:
-            raise TimedOut(f"{self.address} did not answer in time") from error
+            raise statuses.late_answer(self.address) from error
 
     async def timeline(self, run: str, site: str = "", points: int = 0) -> list[Moment]:
         """The events of *run* in the order of time, or with *site* those of that site and of the run as a whole.
@@ -300,7 +300,7 @@ class Client:
         try:
             return await self._answer(lambda: self._newer(ask, older))
         except TimeoutError as error:
-            raise TimedOut(f"{self.address} did not answer in time") from error
+            raise statuses.late_answer(self.address) from error
 
     async def findings(self, run: str, site: str = "", *, every: bool = False) -> list[FoundIn] | None:
         """The receiver's findings in the logs of *run*, or of *site* in it, as far as the caller may read them.
@@ -325,7 +325,7 @@ class Client:
         try:
             return await self._answer(newer)
         except TimeoutError as error:
-            raise TimedOut(f"{self.address} did not answer in time") from error
+            raise statuses.late_answer(self.address) from error
 
     async def remove(self, run: str, site: str = "", *, force: bool = False) -> Removed:
         """Remove *run*, or *site* in it; with *force* even if streams of it are open.

@@ -180,7 +180,7 @@ def _cure(error: FlarelogError) -> str:
     if isinstance(error, NotAllowed):
         return "check the receiver's policy, or give a certificate or token that it accepts"
     if isinstance(error, CannotConnect | TimedOut):
-        return f"{PORT}, and its messages may tell why it does not answer"
+        return f"{PORT}, and must not be stopped or overloaded; its messages may tell more"
     return "check the receiver's own messages"
 
 

@@ -61,15 +61,28 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
         case grpc.StatusCode.DATA_LOSS:
             return Unreadable(details)
         case grpc.StatusCode.DEADLINE_EXCEEDED:
-            return TimedOut(f"{address} did not answer in time")
+            return late_answer(address)
         case grpc.StatusCode.UNIMPLEMENTED:
             return NotAllowed(f"{address} answers, but {NO_PROTOCOL}, version {MAJOR}")
         case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in details:  # gRPC's words, at either end
             return StreamRejected(f"{address} refuses a message: {details}", offset=0)
     cause = _cause(details)
+    if cause in _SILENT:
+        return CannotConnect(f"{address} accepts connections, but does not answer: {CHECK}")
     return (ConnectionAged if cause == _AGED else CannotConnect)(f"no connection to {address}: {cause}")
 
 
+CHECK = "check the port, and that the receiver there is neither stopped nor overloaded"
+
+
+def late_answer(address: str) -> TimedOut:
+    return TimedOut(f"{address} did not answer in time: {CHECK}")
+
+
+_SILENT = (  # gRPC's words for a port that accepts a connection and says nothing, without and with TLS
+    "connection attempt timed out before receiving SETTINGS frame",
+    "Handshake read failed (Endpoint closing)",
+)
 _AGED = "max connection age"  # gRPC's words
 # The prefixes that gRPC puts before the cause of a lost connection; the cause may hold colons of its own.
 _WRAPPING = late(

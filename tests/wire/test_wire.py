@@ -568,6 +568,22 @@ def test_the_cause_of_a_failed_call_is_told_whole(details: str, cause: str) -> N
 
 
 @pytest.mark.parametrize(
+    "details",
+    [
+        pytest.param("connection attempt timed out before receiving SETTINGS frame", id="plain"),
+        pytest.param("Handshake read failed (Endpoint closing)", id="tls"),
+    ],
+)
+def test_a_port_that_accepts_and_never_answers_is_told_without_the_words_of_grpc(details: str) -> None:
+    wrapped = f"failed to connect to all addresses; last error: UNKNOWN: ipv4:{HERE}: {details}"
+    error = statuses.error_of(failed(grpc.StatusCode.UNAVAILABLE, wrapped), HERE)
+    check = "check the port, and that the receiver there is neither stopped nor overloaded"
+    assert (type(error), str(error)) == (CannotConnect, f"{HERE} accepts connections, but does not answer: {check}")
+    late = statuses.error_of(failed(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded"), HERE)
+    assert str(late) == f"{HERE} did not answer in time: {check}"
+
+
+@pytest.mark.parametrize(
     ("status", "details", "kind", "again"),
     [
         (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", TimedOut, True),
