@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import signal
+import time
+
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
@@ -178,6 +182,35 @@ def test_a_receiver_that_is_gone_is_said_within_two_seconds_and_so_is_its_return
             append(place.log, numbered(1, 900))
         expect(page.locator(".trouble")).to_be_hidden(timeout=60_000)
         assert tab.violations() == []  # the browser itself logs answers that say that the receiver is gone
+
+
+def test_a_receiver_that_stands_still_is_said_and_nothing_counts_as_live_meanwhile(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    _, receiver, web = growing
+    with tab_of(browser, web) as tab:
+        page = tab.open("/run/run-1")
+        site = page.get_by_role("row").filter(has=page.get_by_role("link", name="site-1"))
+        expect(site).to_contain_text(re.compile("live|quiet"))
+        receiver.program.tell(signal.SIGSTOP)
+        stopped = time.monotonic()
+        expect(page.locator(".trouble")).to_have_text(f"{receiver.address} does not answer; trying again.")
+        took = time.monotonic() - stopped
+        expect(page.locator(".sum")).to_have_text("last known: open: 1 site: 1 open")
+        expect(site.locator(".state")).to_have_text("open")
+        page.goto(web.url("/"))
+        expect(page.locator(".trouble")).to_have_text("The receiver does not answer; trying again.")
+        receiver.program.tell(signal.SIGCONT)
+        expect(page.locator(".trouble")).to_be_hidden()
+        expect(page.get_by_role("row").filter(has_text="run-1")).to_contain_text("running")
+        page.get_by_role("link", name="run-1").click()
+        expect(page.locator(".sum")).to_have_text(re.compile("^running: 1 site: 1 (live|quiet)$"))
+        receiver.program.tell(signal.SIGSTOP)
+        expect(page.locator(".sum")).to_have_text("last known: open: 1 site: 1 open")
+        receiver.program.tell(signal.SIGCONT)
+        expect(page.locator(".sum")).to_have_text(re.compile("^running: 1 site: 1 (live|quiet)$"))
+        assert took < 10, took  # 2.5 to 4.5 s on an idle machine; gRPC's own timeout was 11 s
+        assert tab.violations() == []
 
 
 @pytest.mark.soak

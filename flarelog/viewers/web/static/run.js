@@ -8,7 +8,7 @@ import { arrange, frame, h, icon, kind, say } from "./dom.js";
 import { Lanes } from "./lanes.js";
 import { Machines } from "./machines.js";
 import { meter } from "./paint.js";
-import { again, trouble } from "./runs.js";
+import { again, past, silence, trouble } from "./runs.js";
 import { bytes, count, moment, percent, several, skew } from "./words.js";
 
 const ORDER = ["failed", "lost link", "silent", "not stored", "gap", "paused", "hung", "gone", "sending", "busy", "quiet", "open", "ended", "complete"];
@@ -22,6 +22,8 @@ const AT_FIRST = 50; // ms until an unfinished list is asked for again, twice as
 
 /** The logs of *site*, with those that are not stored and cannot be opened. */
 const logs = (site) => [...site.streams, ...(site.unstored ?? [])];
+/** *one*, a site or a log, as it is shown while nothing is known of now. */
+const earlier = (one) => (past(one.standing) === one.standing ? one : { ...one, standing: "open", words: "open", rate: 0 });
 const many = (site) => logs(site).reduce((sum, one) => sum + (one.count ?? 1), 0);
 
 export class RunPage extends HTMLElement {
@@ -59,7 +61,7 @@ export class RunPage extends HTMLElement {
         h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body)),
       this.empty, this.more, (this.below = document.createComment("machines")),
     );
-    this.stop = [again(this, () => this.look())];
+    this.stop = [again(this, () => this.look(), undefined, () => this.late())];
   }
 
   disconnectedCallback() {
@@ -72,6 +74,7 @@ export class RunPage extends HTMLElement {
       const headers = this.etag ? { "If-None-Match": this.etag } : {};
       const response = await answered(`/api/run?${query({ run: this.run, so_far: this.record?.sites.length ?? 0 })}`, undefined, { headers });
       trouble(this.trouble, null);
+      this.leave(false);
       if (response.status === 304) return;
       const record = await read(response);
       clearTimeout(this.reading);
@@ -84,8 +87,21 @@ export class RunPage extends HTMLElement {
       if (!record.listing) this.whole();
     } catch (error) {
       if (error.status === 404) this.gone();
+      this.leave(true);
       trouble(this.trouble, error);
     }
+  }
+
+  late() {
+    silence(this.trouble, this.record?.receiver ?? "The receiver");
+    this.leave(true);
+  }
+
+  /** Shows the last answer: *away*: without what it told of its moment. */
+  leave(away) {
+    if (this.away === away) return;
+    this.away = away;
+    this.draw();
   }
 
   /** The run was removed: hides what the page shows of it. */
@@ -168,9 +184,9 @@ export class RunPage extends HTMLElement {
 
   // The sites.
 
-  wanted() {
+  wanted(sites) {
     const name = this.filter.value.trim().toLowerCase();
-    return this.record.sites
+    return sites
       .filter((site) => site.site.toLowerCase().includes(name) || logs(site).some((one) => one.log.toLowerCase().includes(name)))
       .sort((a, b) => WEIGHT[kind(a.standing)] - WEIGHT[kind(b.standing)]) // sites in trouble first, otherwise in the order given
       .filter((site) => !this.only.value || (this.only.value === "bad" ? ["bad", "warn"].includes(kind(site.standing)) : !["complete", "ended", "failed"].includes(site.standing)));
@@ -178,7 +194,8 @@ export class RunPage extends HTMLElement {
 
   draw() {
     if (!this.record) return;
-    const { sites, state, listing, listed, missing = [] } = this.record;
+    const { state, listing, listed, missing = [] } = this.record;
+    const sites = this.away ? this.record.sites.map((site) => ({ ...earlier(site), streams: site.streams.map(earlier), unstored: site.unstored?.map(earlier) })) : this.record.sites;
     const told = missing.join("\n");
     if (told !== (this.missing.dataset.is ?? "")) {
       this.missing.dataset.is = told;
@@ -188,8 +205,8 @@ export class RunPage extends HTMLElement {
     const counts = new Map();
     for (const site of sites) counts.set(site.standing, (counts.get(site.standing) ?? 0) + 1);
     const parts = ORDER.filter((name) => counts.has(name) && !listing).map((name) => `${count(counts.get(name))} ${name === "sending" ? "live" : name}`);
-    say(this.sum, `${state}: ${several(listed ?? sites.length, "site")}${listing ? " so far" : ""}${parts.length ? `: ${parts.join(", ")}` : ""}`);
-    const wanted = this.wanted();
+    say(this.sum, `${this.away ? `last known: ${past(state)}` : state}: ${several(listed ?? sites.length, "site")}${listing ? " so far" : ""}${parts.length ? `: ${parts.join(", ")}` : ""}`);
+    const wanted = this.wanted(sites);
     const nodes = [];
     const kept = new Map();
     const before = this.rows;

@@ -5,15 +5,18 @@ import { arrange, h, icon, say } from "./dom.js";
 import { bytes, lasting, moment, several } from "./words.js";
 
 const EVERY = 2000;
+const LATE = 2500; // ms without an answer after which the page says so
 
-/** Calls *look* again and again while the tab is visible. Returns the function that ends it. */
-export function again(element, look, every = EVERY) {
+/** Calls *look* again and again while the tab is visible, and *late* while one takes long. Returns the function that ends it. */
+export function again(element, look, every = EVERY, late = () => {}) {
   let timer;
   let over = false;
   const next = async () => {
     clearTimeout(timer);
     if (over || document.visibilityState === "hidden") return;
+    const waiting = setTimeout(late, LATE);
     await look();
+    clearTimeout(waiting);
     clearTimeout(timer);
     if (!over) timer = setTimeout(next, every);
   };
@@ -26,6 +29,11 @@ export function again(element, look, every = EVERY) {
   };
 }
 
+/** Shows in *place* that *who* does not answer, unless an error is shown there. */
+export function silence(place, who) {
+  if (place.hidden) trouble(place, new Refused(0, `${who} does not answer`));
+}
+
 /** Shows *error* in *place*, which is hidden when *error* is null. */
 export function trouble(place, error) {
   if (error && !(error instanceof Refused)) throw error;
@@ -33,6 +41,12 @@ export function trouble(place, error) {
   say(place, error ? `${error.message}${error.status === 0 ? "; trying again" : ""}.`.replace(/\.\.$/, ".") : "");
 }
 
+/** The state of a run, or of a log, as it is shown while nothing is known of now: *is*, or open. */
+export function past(is) {
+  return PRESENT.has(is) ? "open" : is;
+}
+
+const PRESENT = new Set(["running", "idle", "sending", "busy", "quiet", "hung", "gone", "silent", "paused", "lost link"]);
 const STANDINGS = { running: "sending", ending: "ended", ended: "complete", sealed: "complete" };
 
 /** The text where no run is listed. *some*: the login may be for some runs alone, and the receiver does not tell which. */
@@ -54,7 +68,7 @@ export class RunsPage extends HTMLElement {
         h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body),
       this.empty,
     );
-    this.stop = again(this, () => this.look());
+    this.stop = again(this, () => this.look(), EVERY, () => this.late());
   }
 
   disconnectedCallback() {
@@ -63,21 +77,35 @@ export class RunsPage extends HTMLElement {
 
   async look() {
     try {
-      const { runs, now, some } = await ask("/api/runs");
+      this.record = await ask("/api/runs");
       trouble(this.trouble, null);
-      if (!runs.length && this.empty.hidden) this.empty.replaceChildren(...nothing(some));
-      this.empty.hidden = runs.length > 0;
-      const kept = new Map();
-      for (const run of runs.slice(0, 1000)) {
-        const text = JSON.stringify(run);
-        const row = this.rows.get(run.run);
-        kept.set(run.run, row?.text === text && run.grown === null ? row : this.row(run, now, text));
-      }
-      this.rows = kept;
-      arrange(this.body, [...kept.values()]);
+      this.draw(false);
     } catch (error) {
+      this.draw(true);
       trouble(this.trouble, error);
     }
+  }
+
+  late() {
+    silence(this.trouble, "The receiver");
+    this.draw(true);
+  }
+
+  /** *away*: nothing is known of now. */
+  draw(away) {
+    if (!this.record) return;
+    const { runs, now, some } = this.record;
+    if (!runs.length && this.empty.hidden) this.empty.replaceChildren(...nothing(some));
+    this.empty.hidden = runs.length > 0;
+    const kept = new Map();
+    for (const each of runs.slice(0, 1000)) {
+      const run = away ? { ...each, state: past(each.state) } : each;
+      const text = JSON.stringify(run);
+      const row = this.rows.get(run.run);
+      kept.set(run.run, row?.text === text && run.grown === null ? row : this.row(run, now, text));
+    }
+    this.rows = kept;
+    arrange(this.body, [...kept.values()]);
   }
 
   row(run, now, text) {
