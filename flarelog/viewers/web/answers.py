@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from flarelog.errors import InvalidName, NotAllowed, NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import StreamId, StreamInfo
+from flarelog.model import RunInfo, StreamId, StreamInfo
 from flarelog.names import run_name
 from flarelog.placeholders import look_at
 from flarelog.records import ordered
@@ -80,6 +80,17 @@ class Lists:
         self._kept = Lately[Listed](FRESH)
         self._making: dict[tuple[bytes, str], _Begun] = {}
         self._ones: dict[tuple[bytes, StreamId], tuple[float, StreamInfo]] = {}
+        self._runs: dict[Rights, asyncio.Task[list[RunInfo]]] = {}
+
+    async def runs(self, rights: Rights) -> list[RunInfo]:
+        """All runs; concurrent callers share one question, which goes on without those that leave. Raises NotAllowed,
+        CannotConnect.
+        """
+        task = self._runs.get(rights)
+        if task is None:
+            task = self._runs[rights] = asyncio.create_task(rights.origin.infos())
+            task.add_done_callback(lambda _: self._runs.pop(rights))
+        return await asyncio.shield(task)
 
     async def one(self, rights: Rights, of: StreamId) -> StreamInfo:
         """A log, as it was ONE seconds ago at most: scrolling asks ten times a second. Raises as ``of``."""
@@ -156,9 +167,9 @@ class Lists:
         return Listed(stored, state, unstored=[info for info in every if info.unstored])
 
     async def close(self) -> None:
-        for begun in list(self._making.values()):
-            begun.task.cancel()
-            await asyncio.gather(begun.task, return_exceptions=True)
+        for task in [*self._runs.values(), *(begun.task for begun in self._making.values())]:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
         await self._kept.close()
 
 
@@ -178,8 +189,8 @@ class Answers:
 
     async def runs(self, request: Request) -> Response:
         session = request.state.session
-        origin = session.of.origin
-        record = overview.runs_record(await origin.infos(), live=origin.live, now=_now())
+        infos = await self.lists.runs(session.of)
+        record = overview.runs_record(infos, live=session.of.origin.live, now=_now())
         return answer(record | {"some": self._logins.sees_some(session)})
 
     async def page(self, request: Request) -> Response:

@@ -14,7 +14,7 @@ from starlette.datastructures import QueryParams
 
 from flarelog.errors import CannotConnect, FlarelogError, NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import StreamId, StreamInfo
+from flarelog.model import RunInfo, StreamId, StreamInfo
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers import origin as origins
 from flarelog.viewers.origin import SoFar, StoreOrigin
@@ -236,5 +236,42 @@ def test_a_receiver_that_is_gone_is_told_while_a_list_of_it_is_still_fresh(
                 await page.run(request)
             assert origin.lists == 1
             await page.close()
+
+    asyncio.run(play())
+
+
+def test_all_runs_are_asked_for_once_for_all_tabs_also_for_those_that_are_gone(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[asyncio.Future[list[RunInfo]]] = []
+
+    async def infos(run: str = "") -> list[RunInfo]:
+        asked.append(asyncio.get_running_loop().create_future())
+        return await asked[-1]
+
+    async def play() -> None:
+        lists, (of, origin) = Lists(), rights(store)
+        monkeypatch.setattr(origin, "infos", infos)
+        found: list[RunInfo] = []
+        for answer in (CannotConnect("nobody is there"), found):
+            asked.clear()
+            tabs = [asyncio.create_task(lists.runs(of)) for _ in range(3)]
+            await asyncio.sleep(0)
+            tabs[0].cancel()
+            await asyncio.wait(tabs[:1])
+            tabs.append(asyncio.create_task(lists.runs(of)))
+            await asyncio.sleep(0)
+            if isinstance(answer, Exception):
+                asked[0].set_exception(answer)
+            else:
+                asked[0].set_result(answer)
+            assert await asyncio.gather(*tabs[1:], return_exceptions=True) == [answer] * 3
+            assert len(asked) == 1
+        last = asyncio.create_task(lists.runs(of))
+        for _ in range(2):
+            await asyncio.sleep(0)
+        await lists.close()
+        assert asked[-1].cancelled()
+        await asyncio.wait((last,))
 
     asyncio.run(play())
