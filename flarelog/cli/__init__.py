@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flarelog.cli.running import ended_by, stand_in, stdout_is_closed, terminal_size
+from flarelog.cli.running import ended_by, stand_in, stdout_is_closed, terminal_size, told_at
 from flarelog.text import legible
 from flarelog.version import __version__
 
@@ -150,7 +150,14 @@ class _Lazy(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         with _piped():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except click.UsageError as error:
+                if type(error) is not click.UsageError or error.ctx is None:  # click itself names a value's variable
+                    raise
+                with error.ctx.scope(cleanup=False):
+                    told = told_at(error.message)
+                raise click.UsageError(told, error.ctx) from error
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """Run the command; if stdout can take no more, end with a sentence that says so."""

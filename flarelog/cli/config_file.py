@@ -188,9 +188,9 @@ def _demand(value: str, param: click.Option) -> None:
         from flarelog import globs
 
         globs.check([value])
-    elif value and "--receiver" in param.opts:
+    elif "--receiver" in param.opts:
         receiver_address(value)
-    elif value and {"--listen", "--reader-listen", "--web"} & set(param.opts):
+    elif {"--listen", "--web"} & set(param.opts) or (value and "--reader-listen" in param.opts):
         parse_address(value)
 
 
@@ -381,6 +381,7 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
     from flarelog.cli.asked import positions
     from flarelog.cli.findings import table
     from flarelog.cli.view import codec, siteless
+    from flarelog.policy import run_patterns
     from flarelog.receiver.workers import place
     from flarelog.render.choose import patterns
     from flarelog.render.ranks import RankChoice
@@ -389,6 +390,7 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
     from flarelog.security.tokens import duration
     from flarelog.sources.choose import run_pattern
     from flarelog.sources.consent import in_force
+    from flarelog.sources.files.patterns import SourceOptions
     from flarelog.viewers.console import Template
 
     checks: dict[str, Callable[[Any], object]] = {
@@ -401,11 +403,14 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
         "--ranks": lambda text: RankChoice.of((), text, ()),
         "--rank-map": lambda text: RankChoice.of((), "", (text,)),
         "--run-from": run_pattern,
+        "--runs": lambda text: run_patterns([text], "the token's runs"),
         "--rules": lambda path: table([path]),
         "--site-policy": in_force,
         "--policy": PolicyFile,
         "--workers": place.check,
     }
+    if names == ("run",) and "--redact" in param.opts:  # a sidecar's own options check theirs
+        return lambda text: SourceOptions(".", redact=(text,))
     if param.metavar == "REGEX":
         return lambda text: patterns([text])
     if "--zone" in param.opts and param.multiple:  # per site; a sidecar's own options check its zone
@@ -422,6 +427,8 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
 def _unusable(document: Document, names: tuple[str, ...], found: Mapping[str, Any]) -> Iterator[Fault]:
     """A fault for each certificate of a table that the command could not use."""
     said = {name: str(found[f"tls_{name}"]) for name in ("ca", "cert", "key", "crl") if found.get(f"tls_{name}")}
+    if found.get("tls_crl") == "":  # the others count as if they were not given
+        said["crl"] = ""
     if not said:
         return
     from flarelog.security.tls import Tls, readable  # tables without certificates skip this import
@@ -453,7 +460,7 @@ def _exposed(document: Document, names: tuple[str, ...]) -> Iterator[Fault]:
         table = table.get(name, {})
     for key in SECRETS:
         path = table.get(key) if isinstance(table, dict) else None
-        if not isinstance(path, str):
+        if not isinstance(path, str) or not path:  # as if it were not given
             continue
         line = document.line(names, key)
         if is_secret(path):

@@ -14,7 +14,7 @@ import click
 
 from flarelog.cli.options import Access, asks, complete_file, is_flag, option, tls_options, words
 from flarelog.cli.running import checked, sentence, stdout_is_closed
-from flarelog.errors import USAGE, FlarelogError
+from flarelog.errors import FlarelogError
 from flarelog.names import receiver_address
 from flarelog.sources.process import environment, names
 from flarelog.sources.process.command import end_as
@@ -71,7 +71,8 @@ def command(
       127 the command does not exist
       2   an option is wrong; nothing was started
       5   every user can write the configuration file; nothing was started
-      78  the configuration file cannot be used; nothing was started
+      78  the configuration, or a file that an option names, cannot be used;
+          nothing was started
 
     \b
     Examples:
@@ -144,8 +145,8 @@ def command(
 
 
 def _demand(redact: tuple[str, ...], site_policy: tuple[str, ...], access: Access) -> None:
-    """Exit with USAGE if the sidecar would refuse these options. An expired or not yet valid certificate does not
-    count: the command must not fail for it.
+    """Exit if the sidecar would refuse these options, as the sidecar would. An expired or not yet valid certificate
+    does not count: the command must not fail for it.
     """
     if not (redact or site_policy or any(access.named.keywords.values())):
         return
@@ -158,7 +159,7 @@ def _demand(redact: tuple[str, ...], site_policy: tuple[str, ...], access: Acces
             tls.demand()
     except FlarelogError as error:
         say(sentence(error))
-        sys.exit(USAGE)
+        sys.exit(error.exit_code)
 
 
 def _finds_more(context: click.Context, env: Mapping[str, str]) -> bool:
@@ -173,13 +174,13 @@ def _finds_more(context: click.Context, env: Mapping[str, str]) -> bool:
         return path is not None and "sidecar" in read(path).tables
     except FlarelogError as error:
         say(sentence(error))
-        sys.exit(USAGE)
+        sys.exit(error.exit_code)
 
 
 def _resolved(asked: list[str]) -> list[str]:
     """The options of a sidecar that gets *asked*, with those from variables and its table in a file, as words. A check
-    run of the sidecar prints them, in another process, so that this one imports none of its modules. Exits with USAGE
-    if the sidecar refuses them.
+    run of the sidecar prints them, in another process, so that this one imports none of its modules. Exits as the
+    sidecar if it refuses them.
     """
     import json
     import subprocess
@@ -193,7 +194,7 @@ def _resolved(asked: list[str]) -> list[str]:
     said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]  # click's usage stands above it
     if done.returncode > 1:
         say(said.removeprefix("flarelog: ").removeprefix("Error: "))
-        sys.exit(USAGE)
+        sys.exit(done.returncode)
     with suppress(ValueError):
         return [str(word) for word in json.loads(done.stdout)]
     return asked

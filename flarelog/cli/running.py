@@ -81,21 +81,41 @@ def sentence(error: FlarelogError) -> str:
 
 
 def told_at(text: str) -> str:
-    """*text*, preceded by the variable or the line of a file that gave the wrong value which it quotes, if any did."""
+    """*text*, preceded by the variable or the line of a file that gave the wrong value, if any did: of the option that
+    the sentence names before its advice, or else of the value that it quotes first.
+    """
     context = click.get_current_context(silent=True)
     if context is None:
         return text
-    quoting = [param for param in context.command.params if _quotes(text, param, context.params.get(param.name or ""))]
-    places = [_place(context, param) for param in quoting]
-    return f"{places[0]}: {text}" if places and all(places) else text
+    given = [param for param in context.command.params if not _is_default(context, param)]
+    named = re.findall(r"(?<!\S)--[a-z][a-z-]*", re.split(r"[:;] ", text, maxsplit=1)[0])
+    places = [_place(context, param) for flag in named for param in given if flag in param.opts]
+    if not any(places):
+        found = [(_quoted_at(text, param, context.params.get(param.name or "")), param) for param in given]
+        first = min((at for at, _ in found), default=_NOWHERE)
+        places = [_place(context, param) for at, param in found if at == first < _NOWHERE]
+        places = places if all(places) else []
+    place = next(filter(None, places), "")
+    return f"{place}: {text}" if place and place not in text else text
 
 
-def _quotes(text: str, param: click.Parameter, value: object) -> bool:
-    values = [str(each) for each in (value if isinstance(value, tuple) else (value,)) if each is not None]
-    named = isinstance(param.type, click.Path)  # a sentence does not quote a path
-    return any(
-        repr(each) in text or (named and re.search(rf"(?<!\S){re.escape(each)}(?![^\s:;,])", text)) for each in values
-    )
+_NOWHERE = sys.maxsize
+
+
+def _is_default(context: click.Context, param: click.Parameter) -> bool:
+    source = context.get_parameter_source(param.name or "")
+    return source in (None, ParameterSource.DEFAULT)
+
+
+def _quoted_at(text: str, param: click.Parameter, value: object) -> int:
+    """Where *text* quotes *value* of *param*; _NOWHERE if it does not."""
+    forms: list[str] = []
+    for each in (str(each) for each in (value if isinstance(value, tuple) else (value,)) if each is not None):
+        # An empty path leaves two spaces. A sentence does not quote a path, and may have made it absolute.
+        paths = (each, os.path.abspath(each)) if each and isinstance(param.type, click.Path) else ()
+        bare = [rf"(?<!\S){re.escape(legible(path))}(?![^\s:;,])" for path in paths]
+        forms.append("|".join([f"'{re.escape(legible(each))}'", *bare]) if each else r"''|\bis empty\b|  |^ ")
+    return min((found.start() for form in forms if (found := re.search(form, text))), default=_NOWHERE)
 
 
 def _place(context: click.Context, param: click.Parameter) -> str:

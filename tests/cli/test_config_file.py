@@ -204,6 +204,14 @@ ZONE = "'Mars' is not a time zone"
             "0",
             "--drain-timeout must be a positive number",
         ),
+        ("sidecar --receiver a:1 --site s --root .", "RUN", "a:b", "the run's name is 'a:b'"),  # it quotes '.', too
+        ("agent --receiver a:1 --root . --run-from path:{run}/**", "SITE", "a:b", "the site's name is 'a:b'"),
+        ("serve --store x", "KEEP_DAYS", "-1", "--keep-days must be a positive number of days"),
+        ("serve --store x", "WORKERS", "-1", "--workers must be a number from 1"),
+        ("serve --store x", "TLS_CERT", "y", "TLS needs --tls-ca, --tls-cert and --tls-key; missing"),
+        ("sidecar --receiver a:1 --run r --site s --root /", "TLS_KEY", "y", "TLS needs --tls-ca, --tls-cert and"),
+        ("sidecar --receiver a:1 --run r --site s --root .", "SITE_POLICY", "none.toml", "none.toml cannot be read"),
+        ("poc", "FAULT", "3", "there is no fault '3'"),  # as many sites as by default
     ],
 )
 @pytest.mark.parametrize("filed", [False, True], ids=["variable", "file"])
@@ -226,6 +234,27 @@ def test_a_wrong_value_is_told_with_the_variable_or_the_line_that_told_it(
 async def made(store: str) -> None:
     async with LocalStore(store, "memory"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "said"),
+    [
+        ("[logs]\nlatest = true", "logs r --store logs", "a.toml, line 2: --latest chooses the run"),
+        ("[sidecar]\nrun = ''", "sidecar --receiver a:1 --site s --root .", "a.toml, line 2: the run's name is empty"),
+        ("[findings]\nrules = ''", "findings r --store logs", "a.toml, line 2: the rules  cannot be read"),
+        ("[rm]\nsite = 'a b'", "rm r --receiver a:1 --yes", "a.toml, line 2: the site's name is 'a b'"),
+    ],
+)
+def test_what_a_file_says_beside_the_command_line_is_told_with_its_line(
+    tmp_path: Path, text: str, command: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asyncio.run(made("logs"))
+    (tmp_path / "a.toml").write_text(text)
+    name, *words = command.split()
+    done = CliRunner().invoke(main, [name, "--config", "a.toml", *words])
+    assert done.exit_code in (2, 78)
+    assert said in done.stderr
 
 
 def test_of_a_wrong_value_that_the_line_tells_no_variable_is_named() -> None:
@@ -316,6 +345,14 @@ def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
         ("[doctor]\nsite = '..'\n", 2, "site: the site's name has the part '..'"),
         ("[run]\nrun = ''\n", 2, "run: the run's name is empty"),
         ("[run]\nlog = 'a b'\n", 2, "log: the log's name is 'a b'"),
+        ("[run]\nredact = 'foo'\n", 2, "redact: the redaction 'foo' is unknown"),
+        ("[run]\nredact = ['all', '']\n", 2, "redact: the redaction '' is unknown"),
+        ("[run]\nreceiver = ''\n", 2, "receiver: '' is not an address"),
+        ("[sidecar]\nreceiver = ['a:1', '']\n", 2, "receiver: '' is not an address"),
+        ("[status]\nreceiver = ''\n", 2, "receiver: '' is not an address"),
+        ("[serve]\nweb = ''\n", 2, "web: '' is not an address"),
+        ("[serve]\ntls-crl = ''\n", 2, "tls-crl:  cannot be read"),
+        ("[token.create]\nruns = ['a', 'b c']\n", 2, "runs: the token's runs: no run can have the name 'b c'"),
         ("[run]\nlog = '{RANK}/../x'\n", 2, "log: the log's name has the part '..'"),
         ("[sidecar]\ntls-ca = 'missing.crt'\n", 2, "tls-ca: missing.crt cannot be read: No such file"),
         ("[serve]\ntls-cert = 'missing.crt'\n", 2, "tls-cert: missing.crt cannot be read: No such file"),
@@ -366,6 +403,19 @@ def test_certificates_are_tried_as_the_command_tries_them(tmp_path: Path, text: 
     code, _, err = checked(tmp_path / "flarelog.toml", text.replace("{d}", str(tmp_path)))
     assert code == (78 if sentence else 0), err
     assert sentence.replace("{d}", str(tmp_path)) in err
+
+
+def test_an_empty_file_that_the_command_takes_for_none_is_no_fault(path: Path) -> None:
+    text = "[serve]\nreader-listen = ''\ntls-ca = ''\ntls-cert = ''\ntls-key = ''\n[logs]\ntoken-file = ''\n"
+    assert checked(path, text) == (0, f"{path}: 5 options, no faults\n", "")
+
+
+def test_a_number_in_quotes_is_a_number_for_the_command_as_well(path: Path) -> None:
+    text = "[view]\ntail = '1'\n"
+    assert checked(path, text) == (0, f"{path}: 1 option, no faults\n", "")
+    lines = path.with_name("a.log")
+    lines.write_text("one\ntwo\n")
+    assert CliRunner().invoke(main, ["view", "--config", str(path), str(lines)]).stdout == "two\n"
 
 
 def test_names_that_variables_fill_are_no_faults(path: Path) -> None:
