@@ -1,10 +1,11 @@
 """Merge the lines of several logs into one order, with a bound on how long a log is waited for.
 
 A line without a time stamp inherits the stamp of the line before it in its log, shown or not, so a traceback stays
-behind its line. A log's own order never changes. ``by_time`` merges complete logs. ``Merge`` merges live logs: it holds
-a line for *hold* seconds from its arrival, and then releases it behind all earlier lines that it holds. A silent log
-therefore stalls no other log, and the lines of a log whose clock is behind are released too late for their place. A
-stamp in the future proves that the log's clock is ahead by at least as much; the merge subtracts the difference.
+behind its line. A log's own order never changes; None stands for hidden lines, and goes with the line behind it.
+``by_time`` merges complete logs. ``Merge`` merges live logs: it holds a line for *hold* seconds from its arrival, and
+then releases it behind all earlier lines that it holds. A silent log therefore stalls no other log, and the lines of a
+log whose clock is behind are released too late for their place. A stamp in the future proves that the log's clock is
+ahead by at least as much; the merge subtracts the difference.
 
 ``Blocks`` keeps the lines of a Python traceback together in a live merge. Callers pass the time.
 """
@@ -30,28 +31,30 @@ BLOCK_TEXT = 1 << 20  # characters of a traceback kept together
 OTHERS = 20  # consecutive lines of a container's other stream that end an idle traceback
 
 Source = TypeVar("Source", bound=Hashable)
+Item = TypeVar("Item", bound=Line | None)
 Stamp = Callable[[str], int | None]
 Ahead = Callable[[Any], int]
 """Nanoseconds by which the clock of a source is known to be ahead; below 0: behind."""
 
 
 def by_time(
-    sources: Mapping[Source, Iterable[Sequence[Line]]], stamped: Stamp = stamp
-) -> Iterator[tuple[Source, Sequence[Line]]]:
+    sources: Mapping[Source, Iterable[Sequence[Item]]], stamped: Stamp = stamp
+) -> Iterator[tuple[Source, Sequence[Item]]]:
     """Yield all lines of *sources* in the order of their times. Each source's batches are read on demand."""
-    merging, batches = ByTime(sources, stamped), [iter(batches) for batches in sources.values()]
+    merging: ByTime[Source, Item] = ByTime(sources, stamped)
+    batches = [iter(batches) for batches in sources.values()]
     while (number := merging.needed) is not None:
         merging.add(number, next((batch for batch in batches[number] if batch), ()))
         yield from merging.take()
 
 
-class ByTime(Generic[Source]):
+class ByTime(Generic[Source, Item]):
     """Merge complete logs, added batch by batch, by time, and yield blocks of one log's lines."""
 
     def __init__(self, sources: Iterable[Source], stamped: Stamp = stamp, ahead: Ahead = lambda source: 0) -> None:
         self._sources, self._stamped = list(sources), stamped
         self._ahead = [ahead(source) for source in self._sources]
-        self._batches: list[tuple[Sequence[Line], list[int], int]] = [((), [], 0) for _ in self._sources]
+        self._batches: list[tuple[Sequence[Item], list[int], int]] = [((), [], 0) for _ in self._sources]
         self._latest = [-1 for _ in self._sources]
         self._heads: list[tuple[int, int]] = []  # (time, number) of each source with lines
         self._unread = list(range(len(self._sources)))[::-1]
@@ -61,21 +64,29 @@ class ByTime(Generic[Source]):
         """The number of the source to ``add`` lines of next; None: all sources have ended."""
         return self._unread[-1] if self._unread else None
 
-    def add(self, number: int, lines: Sequence[Line]) -> None:
+    def add(self, number: int, lines: Sequence[Item]) -> None:
         """Add the next *lines* of the source that is ``needed``; an empty sequence ends the source."""
         self._unread.remove(number)
         if not lines:
             return
         latest, keys, stamped, ahead = self._latest[number], [], self._stamped, self._ahead[number]
+        hidden = 0
         for line in lines:
+            if line is None:
+                hidden += 1
+                continue
             time = line.time if line.time is not None else _said(line, stamped)
             if time is not None and time - ahead > latest:
                 latest = time - ahead
+            if hidden:
+                keys += [latest] * hidden
+                hidden = 0
             keys.append(latest)
+        keys += [latest] * hidden
         self._latest[number], self._batches[number] = latest, (lines, keys, 0)
         heapq.heappush(self._heads, (keys[0], number))
 
-    def take(self) -> Iterator[tuple[Source, Sequence[Line]]]:
+    def take(self) -> Iterator[tuple[Source, Sequence[Item]]]:
         """Yield the next blocks until a source is ``needed``, or all sources have ended."""
         heads = self._heads
         while heads and not self._unread:
@@ -106,6 +117,7 @@ class _Held(NamedTuple):
     arrived: float
     key: int
     line: Line
+    apart: bool  # lines before it are hidden
 
 
 class Merge(Generic[Source]):
@@ -120,10 +132,14 @@ class Merge(Generic[Source]):
         self._ahead: dict[Source, int] = {}  # nanoseconds by which a log's clock is known to be ahead
         self._count = self._size = 0
 
-    def add(self, source: Source, lines: Iterable[Line], now: float) -> None:
+    def add(self, source: Source, lines: Iterable[Line | None], now: float) -> None:
         """Hold *lines* of *source*, which arrived at *now*, in seconds since 1970."""
         queue, known = self._queues.setdefault(source, deque()), self._known(source)
+        apart = False
         for line in lines:
+            if line is None:
+                apart = True
+                continue
             time = line.time if line.time is not None else _said(line, self._stamped)
             latest = self._latest.get(source)
             if time is not None:
@@ -132,7 +148,8 @@ class Merge(Generic[Source]):
                 time -= ahead
                 latest = time if latest is None else max(latest, time)
                 self._latest[source] = latest
-            queue.append(_Held(now, int(now * SECOND) if latest is None else latest, line))
+            queue.append(_Held(now, int(now * SECOND) if latest is None else latest, line, apart))
+            apart = False
             self._count += 1
             self._size += len(line.text)
 
@@ -141,9 +158,9 @@ class Merge(Generic[Source]):
         queue = self._queues.get(source)
         return queue[0].line if queue else None
 
-    def release(self, now: float) -> list[tuple[Source, Line]]:
+    def release(self, now: float) -> list[tuple[Source, Line | None]]:
         """Release the lines held for long enough at *now*, all earlier lines, and the lines over the bounds."""
-        out: list[tuple[Source, Line]] = []
+        out: list[tuple[Source, Line | None]] = []
         heads = [(queue[0].key, number, source) for number, (source, queue) in enumerate(self._queues.items()) if queue]
         heapq.heapify(heads)
         waiting = sum(queue[0].arrived <= now - self._hold for queue in self._queues.values() if queue)
@@ -154,6 +171,8 @@ class Merge(Generic[Source]):
             waiting -= held.arrived <= now - self._hold
             self._count -= 1
             self._size -= len(held.line.text)
+            if held.apart:
+                out.append((source, None))
             out.append((source, held.line))
             if queue:
                 waiting += queue[0].arrived <= now - self._hold
@@ -162,7 +181,7 @@ class Merge(Generic[Source]):
                 heapq.heappop(heads)
         return out
 
-    def close(self) -> list[tuple[Source, Line]]:
+    def close(self) -> list[tuple[Source, Line | None]]:
         """Release all held lines."""
         self._hold = float("-inf")
         return self.release(0.0)

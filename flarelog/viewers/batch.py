@@ -17,7 +17,6 @@ from flarelog.errors import FlarelogError, NotFound
 from flarelog.model import Buffer, Mark, StreamId
 from flarelog.render.merge import ByTime
 from flarelog.render.ranks import RankChoice, RankChooser
-from flarelog.render.rows import Line
 from flarelog.viewers.flow import Block, Display, Item
 from flarelog.viewers.follow import LIVE_READS, Order
 from flarelog.viewers.missing import absent, never_stored
@@ -131,9 +130,10 @@ class Batch:
 
     async def _by_time(self) -> None:
         """Show the lines of all streams in the order of time; no line can come late, because all bytes are there."""
-        merging = ByTime(self._reading.streams, self._reading.view.stamped, self._reading.ahead)
+        view = self._reading.view
+        merging: ByTime[StreamId, Item] = ByTime(self._reading.streams, view.stamped, self._reading.ahead)
         batches = [self._lines(each) for each in self._reading.streams.values()]
-        firsts: dict[int, asyncio.Future[list[Line]]] = {}  # by number: the first lines of a stream, requested ahead
+        firsts: dict[int, asyncio.Future[list[Item]]] = {}  # by number: the first lines of a stream, requested ahead
         rest = iter(range(len(batches)))
         out: list[Block] = []
         count = 0
@@ -157,7 +157,7 @@ class Batch:
             for batch in batches:
                 await batch.aclose()
 
-    async def _lines(self, each: Stream) -> AsyncGenerator[list[Line], None]:
+    async def _lines(self, each: Stream) -> AsyncGenerator[list[Item], None]:
         """The lines of a stream; with many streams no call stays open between two batches."""
         try:
             await self._reading.begin(each)
@@ -166,9 +166,9 @@ class Batch:
                     yield lines
         except LEFT_OUT as error:
             await self._leave_out(each, error)
-        yield [item for item in self._rest(each) if item is not None]
+        yield self._rest(each)
 
-    async def _lines_of_pieces(self, each: Stream) -> AsyncGenerator[list[Line], None]:
+    async def _lines_of_pieces(self, each: Stream) -> AsyncGenerator[list[Item], None]:
         more = True
         while more:
             more = False
@@ -180,8 +180,7 @@ class Batch:
                         continue
                     size = min(SLICE, max(LEAST_AT_ONCE, LINES_AT_ONCE // len(self._reading.streams)))
                     for at in range(0, len(what), size):
-                        items = each.flow.feed(number + at, what[at : at + size], time.monotonic())
-                        yield [item for item in items if item is not None]
+                        yield each.flow.feed(number + at, what[at : at + size], time.monotonic())
                     if len(self._reading.streams) > LIVE_READS:
                         more = True
                         break
@@ -194,7 +193,7 @@ async def _cancelled(asked: Collection[asyncio.Future[Any]]) -> None:
     await asyncio.gather(*asked, return_exceptions=True)
 
 
-async def _next(batches: AsyncIterator[list[Line]]) -> list[Line]:
+async def _next(batches: AsyncIterator[list[Item]]) -> list[Item]:
     """The next of *batches* that has lines; empty behind the last."""
     async for lines in batches:
         if lines:

@@ -20,7 +20,6 @@ from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, State, StreamId, StreamInfo
 from flarelog.render.merge import Merge
 from flarelog.render.ranks import RankChoice, RankChooser
-from flarelog.render.rows import Line
 from flarelog.text import several
 from flarelog.viewers.flow import Display, Item
 from flarelog.viewers.reading import SLICE, Reading, Stream
@@ -450,9 +449,9 @@ class Follow:
         if self._merge is None:
             self._display.show([(each.flow.stream, items)])
         else:
-            self._merge.add(each.flow.stream, [item for item in items if item is not None], time.time())
+            self._merge.add(each.flow.stream, items, time.time())
 
-    def _grouped(self, found: Iterable[tuple[StreamId, Line]]) -> None:
+    def _grouped(self, found: Iterable[tuple[StreamId, Item]]) -> None:
         blocks = itertools.groupby(found, key=lambda each: each[0])
         self._display.show([(stream, [line for _, line in lines]) for stream, lines in blocks])
 

@@ -24,14 +24,15 @@ def line(text: str, at: float | None = None) -> Line:
     return Line(0, 0, text, "", None if at is None else NOON * SECOND + int(at * SECOND))
 
 
-def texts(found: list[tuple[str, Line]]) -> list[str]:
-    return [each.text for _, each in found]
+def texts(found: list[tuple[str, Line | None]]) -> list[str]:
+    return [each.text for _, each in found if each is not None]
 
 
 def test_files_are_merged_by_the_stamps_of_their_lines() -> None:
     first = [line("2026-11-20 12:00:01 a1"), line("  of a1"), line("2026-11-20 12:00:04 a4")]
     second = [line("unstamped"), line("2026-11-20T12:00:02Z b2"), line("2026-11-20T12:00:01.5Z late")]
-    found = [each.text.split()[-1] for _, block in by_time({"a": [first], "b": [second]}) for each in block]
+    logs: dict[str, list[list[Line]]] = {"a": [first], "b": [second]}
+    found = [each.text.split()[-1] for _, block in by_time(logs) for each in block]
     assert found == ["unstamped", "a1", "a1", "b2", "late", "a4"]
 
 
@@ -54,6 +55,21 @@ def test_blocks_are_the_lines_in_the_order_in_which_each_would_go_by_itself(seed
         batches[name] = [lines[begin:end] for begin, end in pairwise([0, *edges, 60])]
     found = [(name, one) for name, block in by_time(batches) for one in block]
     assert found == [(name, one) for _, _, _, name, one in sorted(keyed, key=lambda each: each[:3])]
+
+
+def test_what_stands_for_hidden_lines_goes_with_the_line_behind_it() -> None:
+    logs: dict[str, list[list[Line | None]]] = {
+        "a": [[line("a1", 1), None, line("a5", 5)], [None, line("a6", 6)]],
+        "b": [[line("b2", 2), None, line("b5", 5), line("b7", 7)]],
+    }
+    shown = ["a1", "b2", "--", "a5", "--", "b5", "--", "a6", "b7"]
+    found = [each.text if each is not None else "--" for _, block in by_time(logs) for each in block]
+    assert found == shown
+    merge: Merge[str] = Merge(2.0)
+    for name, batches in logs.items():
+        for batch in batches:
+            merge.add(name, batch, NOON + 8)
+    assert ["--" if each is None else each.text for _, each in merge.close()] == shown
 
 
 def test_lines_are_put_in_order_within_the_hold() -> None:
@@ -120,7 +136,7 @@ def test_nothing_is_lost_reordered_within_its_log_or_held_too_long(
         assert all(when[text] > now - 2.0 for text in held)
     found += merge.close()
     for source, sent in arrived.items():
-        assert [each.text for of, each in found if of == source] == sent
+        assert [each.text for of, each in found if of == source and each is not None] == sent
 
 
 TRACEBACK = """\

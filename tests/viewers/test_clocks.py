@@ -87,7 +87,7 @@ def test_a_zone_that_is_unknown_here_is_said() -> None:
 
 def test_lines_are_put_in_the_order_of_the_receivers_clock() -> None:
     lines = {"ahead": [Line(0, 1, "a", time=100 * SECOND)], "right": [Line(0, 1, "b", time=70 * SECOND)]}
-    merging = ByTime(lines, ahead=lambda site: 40 * SECOND if site == "ahead" else 0)
+    merging: ByTime[str, Line] = ByTime(lines, ahead=lambda site: 40 * SECOND if site == "ahead" else 0)
     while (number := merging.needed) is not None:
         merging.add(number, lines[["ahead", "right"][number]])
         if merging.needed is None:

@@ -222,6 +222,24 @@ def test_logs_come_one_after_the_other_or_in_the_order_of_time() -> None:
 
 
 @pytest.mark.parametrize("follow", [False, True], ids=["logs", "follow"])
+def test_groups_of_lines_around_matches_are_told_apart_in_the_order_of_time_as_well(follow: bool) -> None:
+    def log(name: str, at: int) -> bytes:
+        stamps = (f"2026-11-20 08:00:{second:02}" for second in range(at, 40, 2))
+        return "".join(f"{one} {name}{'!' if one.endswith(('4', '5')) else ''}\n" for one in stamps).encode()
+
+    logs = {"a/log.txt": log("a", 0), "b/log.txt": log("b", 1)}
+    view = replace(PLAIN, choice=Choice(include=(re.compile("!"),), before=1))
+    for size in (25, 1000):
+        lines = read(Held(logs, size), Selection(RUN), view, follow=follow, order="time")
+        assert [line if line.endswith("--") else line.split()[-2] for line in lines] == [
+            *("08:00:02", "08:00:03", "08:00:04", "08:00:05"),
+            *("a: --", "08:00:12", "b: --", "08:00:13", "08:00:14", "08:00:15"),
+            *("a: --", "08:00:22", "b: --", "08:00:23", "08:00:24", "08:00:25"),
+            *("a: --", "08:00:32", "b: --", "08:00:33", "08:00:34", "08:00:35"),
+        ]
+
+
+@pytest.mark.parametrize("follow", [False, True], ids=["logs", "follow"])
 @pytest.mark.parametrize(
     ("choice", "tail"),
     [
