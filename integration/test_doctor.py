@@ -240,8 +240,14 @@ def test_a_token(place: Place, ca: Path) -> None:
     receiver = place.serve(*tls(ca, "server"), "--reader-listen", "127.0.0.1:0")
     token = place.token("anna")
     arguments = ("--receiver", receiver.reader_address, "--tls-ca", str(ca / "ca.crt"), "--token-file", str(token))
-    found = rows(place.call("doctor", *arguments, "--site", "site-1", "-o", "json"), 0)
-    assert (found["protocol"][0], found["round trip"][0]) == ("ok", "warn")
+    for site in ((), ("--site", "site-1")):  # a site's name helps no token
+        found = rows(place.call("doctor", *arguments, *site, "-o", "json"), 0)
+        assert found["protocol"][0] == "ok"
+        assert found["round trip"] == (
+            "warn",
+            "the round trip was skipped: a token can only read",
+            "a reader needs none; at a site, give --site, --tls-cert and --tls-key",
+        )
 
 
 def test_names_that_differ_in_case_alone_and_what_a_store_makes_of_them(place: Place) -> None:

@@ -53,8 +53,9 @@ async def way(
     for step in steps:
         if any(shown(row).result == "fail" for row in await step()):
             return
-    if site and tls is not None and not tls.cert:
-        shown(warn("round trip", "the round trip was skipped: a token can only read", "give --tls-cert and --tls-key"))
+    if tls is not None and not tls.cert:
+        fix = "a reader needs none; at a site, give --site, --tls-cert and --tls-key"
+        shown(warn("round trip", "the round trip was skipped: a token can only read", fix))
     elif site and forbidden:
         found = "the round trip was skipped: the site does not allow that a record is sent"
         shown(warn("round trip", found, "ask the site's administrator"))
