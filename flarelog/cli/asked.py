@@ -51,6 +51,12 @@ class LogOptions:
 class ShownOptions:
     """How the lines of several logs are shown."""
 
+    zones: tuple[str, ...] = typed(
+        (),
+        "Time zone of times that name none, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
+        flag="zone",
+        metavar="[SITE=]ZONE",
+    )
     order: Literal["arrival", "time"] = typed(
         "arrival", "Order of the lines: as they arrive, or by the times in them.", choices=("arrival", "time")
     )
@@ -141,7 +147,8 @@ def reads(kind: type) -> Callable[[F], F]:
             shown: partial[ShownOptions],
         ) -> object:
             more = {each.name: getattr(own(), each.name) for each, _ in declared(kind)}
-            return command(*args, asked=Asked(run_id, place, logs(), shown(), lines(), **more))
+            display = shown()
+            return command(*args, asked=Asked(run_id, place, logs(), display, lines(zones=display.zones), **more))
 
         options = asks(logs=LogOptions, own=kind, lines=LineOptions, shown=ShownOptions)(called)
         run = click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)

@@ -55,12 +55,7 @@ class LineOptions:
         None, "Show lines before this time. 13:50 is the next one after --since, else today's.", metavar="TIME"
     )
     timestamps: bool = typed(False, "Begin each line with its time, where the line has one.", short="-t")
-    zones: tuple[str, ...] = typed(
-        (),
-        "Time zone of times that name none, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
-        flag="zone",
-        metavar="[SITE=]ZONE",
-    )
+    zones: tuple[str, ...] = ()  # [SITE=]ZONE: of times that name none; an option of each command
     tz: str = option(
         "utc",
         "Time zone of shown times, and of dates in --since and --until: utc, local, Europe/Berlin, +02:00.",

@@ -59,6 +59,9 @@ Examples:
 
 @frozen
 class ViewOptions:
+    zones: tuple[str, ...] = typed(
+        (), "Time zone of times that name none, such as Europe/Berlin.", flag="zone", metavar="ZONE"
+    )
     pager: bool = typed(True, "Use a pager on a terminal, where all files are regular ones.", older="no-pager")
 
 
@@ -105,7 +108,8 @@ def command(
         raise click.UsageError("view needs a file: name one or more; - is stdin")
     files = files or ("-",)
     many_lines()
-    options = lines()
+    how = own()
+    options = lines(zones=how.zones)
     for zone in options.zones:
         checked(partial(siteless, zone))
     tail = None if tail == -1 else tail
@@ -114,7 +118,7 @@ def command(
         if options.output == "raw":
             demand_alone(options.choosing, tail is not None, order == "time")
             return _raw(files, limit_bytes)
-        wanted = own().pager and limit_bytes is None and sys.stdout.isatty() and all(map(os.path.isfile, files))
+        wanted = how.pager and limit_bytes is None and sys.stdout.isatty() and all(map(os.path.isfile, files))
         with Pager(wanted=wanted and options.bars != "live") as paged:
             made = replace(options, bars=options.bars or "off") if paged else options  # bars as a terminal leaves them
             view = _View(files, made, form, encoding, tail, limit_bytes, by_time=order == "time", paged=bool(paged))
@@ -135,11 +139,6 @@ def command(
         sys.exit(130)
     except OSError as error:  # write errors; read errors are reported per file
         sys.exit(ended_by(error))
-
-
-for _param in command.params:  # its files are of no site
-    if isinstance(_param, click.Option) and "--zone" in _param.opts:
-        _param.metavar, _param.help = "ZONE", "Time zone of times that name none, such as Europe/Berlin."
 
 
 def _raw(files: Sequence[str], left: int | None) -> int:
