@@ -52,7 +52,7 @@ class Exit:
         """How the command ended and, as far as there is evidence, of what."""
         how = f"exit code {self.status}"
         if self.signal:
-            how = f"killed by {_name(self.signal)}{', core dumped' if self.core else ''}"
+            how = f"killed by {signal_name(self.signal)}{', core dumped' if self.core else ''}"
         took = f" after {_spoken(self.ended - self.started)}" if 0 < self.started <= self.ended else ""
         return f"{how}{took}{self._memory()}"
 
@@ -73,7 +73,7 @@ def end_of(ends: Sequence[Exit], offset: int) -> Exit | None:
     return ends[at] if at < len(ends) else None
 
 
-def _name(number: int) -> str:
+def signal_name(number: int) -> str:
     with contextlib.suppress(ValueError):
         return signal.Signals(number).name
     return f"signal {number}"

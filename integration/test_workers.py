@@ -408,7 +408,7 @@ def test_a_process_that_is_killed_ends_all_and_costs_no_byte(place: Place, whom:
             if whom == "a worker":
                 os.kill(pids[1], signal.SIGKILL)
                 assert receiver.program.ends() == 1
-                assert f"worker 1 (process {pids[1]}) ended with -9" in receiver.program.said
+                assert f"worker 1 (process {pids[1]}) was killed by SIGKILL" in receiver.program.said
             else:
                 receiver.program.kill()
             receiver = receiver.again(*WORKERS)

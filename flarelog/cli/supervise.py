@@ -23,6 +23,7 @@ import click
 
 from flarelog.cli.running import on_hangup, on_stop
 from flarelog.errors import CannotListen, FlarelogError
+from flarelog.exit_marks import signal_name
 from flarelog.names import parse_address
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.unbound import unbound
@@ -165,12 +166,17 @@ async def _until_one_ends(workers: list[_Process], stopped: asyncio.Event, annou
         if not have_begun and code > 0:
             sys.exit(code)  # the worker has printed the reason
         raise WorkerEnded(
-            f"worker {number} (process {workers[number].pid}) ended with {code}, and the"
+            f"worker {number} (process {workers[number].pid}) {_how(code)}, and the"
             " receiver ends too; start it again: no acknowledged byte is lost"
         )
     finally:
         for task in (beginning, stopping, *waits, *watching):
             task.cancel()
+
+
+def _how(code: int) -> str:
+    """How a process with the return code *code* of asyncio ended."""
+    return f"ended with exit code {code}" if code >= 0 else f"was killed by {signal_name(-code)}"
 
 
 def _watching(workers: list[_Process]) -> list[asyncio.Task[None]]:
