@@ -45,7 +45,7 @@ class Reach:
         self._settled = 0  # the rows before this index were output, except bars
         self._passed: list[Row] = []  # skipped bars, and output rows that the cursor came back to
         self._dropped = 0  # rows dropped so far: a row's number is this plus its index
-        self._waiting: list[tuple[int, Line]] = []  # states of bars, each with the number of the last text above it
+        self._waiting: list[tuple[int, Row | None, Line]] = []  # (number of the last text above it, bar, its state)
         self._text = 0  # the number of the last row of plain text; the cursor has stayed below it since
         self._seen = 0  # rows of smaller numbers were searched for plain text
         self._goes_on = False  # a bar that was believed finished was redrawn
@@ -194,6 +194,8 @@ class Reach:
             self._passed.remove(row)
             row.over = row.bar
             out += self._given(row)
+            if self._waiting:
+                self._release(out)
         for index in range(self._settled, len(self.rows)):
             entry = self.rows[index]
             if isinstance(entry, Row) and entry.bar and index >= over:
@@ -285,10 +287,14 @@ class Reach:
         """Output *state*, of the cursor's row, as soon as the text above that row was output."""
         text = next((index for index in range(self.row - 1, -1, -1) if self._is_text(index)), None)
         self._allowance.work -= self.row // 8
+        after, bar = -1 if text is None else self._dropped + text, self.at_cursor()
+        if self._waiting:  # text above this bar may have been output since its earlier states, or have become a bar
+            self._waiting = [(min(n, after) if row is bar else n, row, line) for n, row, line in self._waiting]
+            self._release(out)
         if text is None:
             out.append(state)
             return
-        self._waiting.append((self._dropped + text, state))
+        self._waiting.append((after, bar, state))
         if len(self._waiting) > WAITING:
             self.settle(None, out)
             self._released(self._dropped + len(self.rows), out)
@@ -308,7 +314,7 @@ class Reach:
 
     def _released(self, first: int, out: list[Line]) -> None:
         """Output the states that waited for rows before the number *first*: those rows were output, or are bars."""
-        out += [state for after, state in self._waiting if after < first]
+        out += [state for after, _, state in self._waiting if after < first]
         self._waiting = [each for each in self._waiting if each[0] >= first]
 
     def _given(self, row: Row, end: int | None = None) -> Iterator[Line]:

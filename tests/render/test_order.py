@@ -31,6 +31,7 @@ class Program:
 
     def __init__(self, ops: Sequence[Op], bars: int, label: bytes) -> None:
         self.data, self.written = b"", list[tuple[str, int]]()
+        self.bar_of: dict[int, int] = {}  # by number of a state
         self._bars, self._label, self._done = bars, label, [0] * bars
         for kind, which, more in ops:
             getattr(self, kind)(which % bars, more)
@@ -45,7 +46,9 @@ class Program:
     def _state(self, which: int, more: int) -> bytes:
         self._done[which] = (self._done[which] + more) % 101
         done = self._done[which]
-        return self._label % (which, done) + b"|%-10s| no %d." % (b"#" * (done // 10), self._said(False))
+        number = self._said(False)
+        self.bar_of[number] = which
+        return self._label % (which, done) + b"|%-10s| no %d." % (b"#" * (done // 10), number)
 
 
 class Tqdm(Program):
@@ -127,6 +130,10 @@ def judge(program: Program, shown: Sequence[Line]) -> None:
         if line.bar and (state := state_of(line)) is not None:
             before = [number for kind, number in program.written if kind == "text" and number < state]
             assert not before or seen >= before[-1], (line, seen)
+    states = [state for line in shown if line.bar and (state := state_of(line)) is not None]
+    for bar in set(program.bar_of.values()):
+        own = [state for state in states if program.bar_of[state] == bar]
+        assert own == sorted(own), "the states of one bar come in their order"
 
 
 @tried(50, 1000)
