@@ -10,6 +10,7 @@ from flarelog.detect.base import FACT, LOOKED, Fact, Role, Signature, signature
 from flarelog.detect.speaking import goes_on
 from flarelog.detect.table import SIGNATURES, Table
 from flarelog.detect.tracebacks import BEGINS, Traceback, only_reports
+from flarelog.late import late
 from flarelog.render.levels import Level, level_of
 from flarelog.text import legible
 
@@ -21,6 +22,13 @@ TRACEBACK_ROOT = signature(
 _DIED = next(each for each in SIGNATURES if each.id == "process.died")
 _BETWEEN = "multiprocessing/"  # a frame in these files: the connection is between processes of one machine
 _WARNS = "warnings.warn("  # Python shows the line that warned, behind the warning
+_CLOSED = late(  # what a thread still used
+    r"(?:\w{1,60}\.){0,6}\w{1,60}: (?:(?i:[\w <>.]{0,120}?\b(?:handle|pipe|queue|file|socket|stream|channel|connection"
+    r"|loop|pool|session|executor|transport|writer|reader)(?: object at 0x[0-9a-f]{1,16}>)?"
+    r"(?: is| was| has been)?(?: already)? (?:closed|shut ?down)\b)"
+    r"|I/O operation on (?:\w{1,20} )?closed |cannot schedule new futures after |Pool not running\b"
+    r"|.{0,60}\bat interpreter shutdown\b)"
+)
 _IGNORED = ("Exception ignored in", "Error in atexit")
 _ROLES: Mapping[str, tuple[Role, str]] = {
     "KeyboardInterrupt": ("symptom", "Ctrl-C or SIGINT interrupted the program."),
@@ -72,6 +80,8 @@ def told(found: Traceback, table: Table) -> Told:
     role = _ROLES.get(last.type.rpartition(".")[2])
     if role and (len(found.raised) == 1 or first.type.rpartition(".")[2] in _ROLES):
         each = replace(each, role=role[0], meaning=role[1])
+    elif _CLOSED.match(last.text) is not None:
+        each = replace(each, role="cascade", meaning="Something was closed that this thread still used.")
     elif only_reports(last.text):
         each = replace(each, role="cascade", meaning="Another process failed; this exception does not say why.")
     if handled == "advice" or went_on:

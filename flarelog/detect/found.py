@@ -49,7 +49,8 @@ class Found:
             self._put_aside(key, found)
             found = None
         if found is not None and found.role == role:
-            self._by_key[key] = found.again(offset)
+            earlier = offset < found.offset  # a traceback that ended later than the one behind it
+            self._by_key[key] = replace(make(found.count + 1), last=found.last) if earlier else found.again(offset)
         elif found is None and len(self._by_key) >= MOST:
             self.more += 1
         elif found is None:

@@ -195,13 +195,13 @@ SIGNATURES = (
         "step.failed",
         "fallback",
         Level.ERROR,
-        ("FAIL", "not ok ", "***", ": failed", "build stopped"),
+        ("FAIL", " ERROR", "not ok ", "***", ": failed", "build stopped"),
         rf"^{_HARMLESS}(?:(?:\d{{4}}-\d\d-\d\dT[\d:.]{{8,20}}Z )?\s{{0,40}}(?:--- FAIL: \S|FAIL(?:\t"
         rf"|:? {{1,4}})(?!\d{{1,7}}(?:$|[ ,]))"
         r"|(?:\[gw\d{1,4}\] \[ {0,2}\d{1,3}%\] )?FAILED \S{1,300}::|not ok \d{1,7}\b(?!.{0,400}# (?:TODO|SKIP)))"
         r"|(?:\[\d{1,7}/\d{1,7}\] )?FAILED: (?:\[code=\d{1,5}\] )?\S{1,300}\s*$"  # ninja
         r"|(?=.{0,400}?(?:\[  FAILED  \] (?!0 )\S|\*\*\*(?:Failed|Timeout|Exception|Not Run)\b|\.\.\. FAIL\s*$"
-        r"|(?:::\S{1,200}|\.\.\.|[\])]|> .{1,200}) FAILED(?: {1,40}\[ {0,2}\d{1,3}%\])?\s*$))"
+        r"|(?:(?:::\S{1,200}|\.\.\.|[\])]|> .{1,200}) FAILED|::\S{1,200} ERROR)(?: {1,40}\[ {0,2}\d{1,3}%\])?\s*$))"
         r"|\S.{0,60}: failed\s*$|ninja: build stopped: )",
         "A test, or a step of a build or of a job, failed; this line does not say why.",
         "Look at what it printed, mostly before or behind this line.",
@@ -243,7 +243,7 @@ SIGNATURES = (
             "Invalid",
         ),
         rf"^{_HARMLESS}(?:.{{0,160}}?(?:[\])>:|(] ?|\d\s{{1,3}}|- |'|(?:ERROR|FATAL|CRITICAL)\s{{1,8}})"
-        r"|\s{1,12}(?=\w{1,60} \[ERR_))?"  # Node
+        r"|\s{1,12}(?=\w{1,60} \[ERR_)|E {3,12})?"  # Node, pytest
         r"(?P<exception>(?:(?:[A-Za-z_]\w{0,60}\.){1,8}(?:[A-Z]\w{0,80}?)?|[A-Z]\w{0,80}?|(?=Exception))"
         r"(?:Error|Exception|Interrupt|Timeout|Expired)|SystemExit(?=: ))(?::(?: (?!\d{0,9}\.\d)|$)"
         r"| \[ERR_[A-Z_]{2,60}\]|\(|\s*$"
@@ -279,7 +279,6 @@ SIGNATURES = (
             *(
                 "FATA",
                 "RITICAL",
-                "LLVM ERROR: ",
                 " fatal ",
                 "untime error: ",
                 "forrtl: severe",
@@ -297,10 +296,11 @@ SIGNATURES = (
         r"|^(?!.{0,60}\b(?:INFO|WARN|WARNING|DEBUG)\b).{0,400}?(?<!non-)\b[Ff]atal (?:runtime )?error\b(?! ?= )"
         r"|^\S{1,40} fatal\s{1,4}: |^(?:FATA|PANI)\[[\dT:Z.+-]{4,40}\]"
         r"|^fatal: "
-        r"|^[\d :.T-]{10,40}: F \w|^(?:\[[^\]]{1,40}\]:?\s?)?F\d{4} \d\d:\d\d:\d\d|\blevel=(?i:fatal|d?panic)\b"
+        r"|^[\d :.T-]{10,40}: F \w|^(?:\[[^\]]{1,40}\]:?\s?|.{0,120}?: )?F\d{4} \d\d:\d\d:\d\d"
+        r"|\blevel=(?i:fatal|d?panic)\b"
         rf"|{_LEVEL}['\"](?i:fatal|critical|d?panic)['\"]|^\{{.{{0,600}}?\"level\":60\b|^.{{0,80}}?[\[<](?i:fatal"
         rf"|critical)[\]>]"
-        rf"|^(?:.{{0,60}}\s)?(?:Fatal|LLVM ERROR): |\bFortran runtime error: |^(?:.{{0,60}}\s)?forrtl: severe \(",
+        rf"|^(?:.{{0,60}}\s)?Fatal: |\bFortran runtime error: |^(?:.{{0,60}}\s)?forrtl: severe \(",
         "The program says that it cannot go on.",
         "Look at what it says, and for an error of an earlier time.",
     ),

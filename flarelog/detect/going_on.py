@@ -20,7 +20,8 @@ _FIGURE = r"['\"]?\s{0,3}(?:[:=]\s{0,3})?(?:tensor\()?[-+]?\d"
 _STEP = late(
     r"(?i:\b(?:epochs?|(?:global_?)?steps?|iter(?:ation)?s?|rounds?|episodes?|batch(?:es)?|trials?)"
     r"\b['\"]?[\s:=#\[(|]{1,4}\d"
-    rf"|(?:\b|_)(?:loss|acc|accuracy|auc|f1|perplexity|ppl|mse|mae|reward|learning_rate|lr){_FIGURE})"
+    rf"|(?:\b|_)(?:loss|acc|accuracy|auc|f1(?!\d)|perplexity|ppl|mse|mae|reward|learning_rate|lr"
+    rf"|score(?=['\"]?\s{{0,3}}[:=]\s{{0,3}}-?\d{{1,9}}\.\d)){_FIGURE})"
     r"|(?<![Rr]etry )(?<![Aa]ttempt )(?<![Tt]ry )(?<!ank )\b\d{1,9} of \d{1,9}\b"
     r"|\d{1,12}/(?:\d{1,12}|\?) \[|\d{1,3}%\||\d\s?(?:it/s|s/it|samples/s|tokens/s|examples/s)\b"
 )
@@ -227,7 +228,9 @@ def is_put_down(text: str, before: Iterable[str]) -> bool:
 
 def ended_well(text: str) -> bool:
     """Whether the line *text* says that the whole run ended well."""
-    return _ENDED.search(text[:HEAD]) is not None
+    head = text[:HEAD]
+    small = head.lower()
+    return any(word in small for word in _ENDED_WORDS) and _ENDED.search(head) is not None
 
 
 def ends_well(text: str) -> bool:
@@ -276,6 +279,8 @@ _BACK_WORDS = (
     "etrying",
     "revious",
     " older",
+    "uploaded",
+    "Synced ",
 )
 _RESUMED = late(
     r"\bJob executing on host\b|\bRestor(?:ing|ed) (?:all )?states from\b"
@@ -299,6 +304,8 @@ _BACK = {
         r"^(?!.{0,380}?(?i:fail|error|not |n't |\bno ))(?i:.{0,300}?\b(?:(?:try|us|load|restor)ing|falling back to"
         r"|resuming from) (?:from )?(?:the |an )?(?:previous|older) (?:\w{1,20} )?(?:checkpoint|snapshot)\b)"
     ),
+    # The tracker answers again: it takes the rest of the run, also of one that failed for another reason.
+    "tracker.failed": late(r"^wandb: (?:Synced \d|.{0,300}\d [KMG]?B uploaded)"),
     "ray.oom": late(
         r"^(?!.{0,380}?(?i:\bnot |n't |\bno |\b0 retries))"
         r"(?i:.{0,300}?\b(?:will be retried|[1-9]\d{0,5} retries left)\b)"
@@ -319,9 +326,23 @@ _SHUTS = late(r"(?i:\bshut(?:ting|s)? ?down\b|\bstopping\b|\bstops\b|\bgraceful(
 _WHY = late(
     r"(?i:error|fail|because|due to|signal|timeout|timed out|exception|\blost\b|\bdead\b|abort|unexpected|crash)"
 )
+_WHOLE = (
+    r"(?:training|train|run|job|experiment|simulation|federation|workflow|pipeline|flow|fit|script|program|process|main"
+    r"|app(?:lication)?|command|execution|evaluation|benchmark|all(?: \w{1,20}){0,3}|everything)"
+)
+_PART = (
+    r"\b(?:data|datasets?|loading|set-?up|submi\w{1,10}|initiali\w{1,10}|preparation|pre-?processing|checks?"
+    r"|config\w{0,12}|start\w{0,4}|install\w{0,7}|download\w{0,3}|(?:sub)?tasks?|steps?|stages?|phases?|epochs?|rounds?"
+    r"|clients?|workers?)\b"
+)
+_BETWEEN = rf"\b(?:(?!{_PART}).){{0,30}}\b"
+_ALONE = r"(?:^|\b(?:INFO|NOTICE|LOG)\b\W{0,3}(?:\[[^\]]{0,80}\])?)[\W\d]{0,40}"  # nothing but a time and a level
+_ENDED_WORDS = ("success", "succeed", "finish", "complete", "done", "end_run", "reached")
+# The whole run ends well: of a part, such as a check or a download, it tells nothing.
 _ENDED = late(
-    r"(?i:\b(?:training|train|run|job|experiment|simulation|federation|workflow|fit|all (?:epochs|rounds))\b.{0,30}"
-    r"\b(?:finished|done|complete|completed|succeeded)\b(?!.{0,20}\b(?:with|fail|err))"
-    r"|\b(?:completed|finished|ended) successfully\b|\bsuccessfully (?:completed|finished)\b)"
+    r"(?i:\b(?:training|train|run|job|experiment|simulation|federation|workflow|fit|all (?:epochs|rounds))"
+    rf"{_BETWEEN}(?:finished|done|complete|completed|succeeded)\b(?!.{{0,20}}\b(?:with|fail|err))"
+    rf"|(?:{_ALONE}|\b{_WHOLE}{_BETWEEN})(?:(?:completed|finished|ended) successfully\b"
+    rf"|successfully (?:completed|finished)(?:\W{{0,9}}$|[.!,;] | (?:the )?{_WHOLE}\b)))"
     r"|FINISHED:COMPLETED|\bEND_RUN fired|max_\w{1,10}=\d{1,12}` reached|\bEnd of Federation reached"
 )

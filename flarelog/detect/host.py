@@ -165,6 +165,15 @@ SIGNATURES = (
         "The line says why; RUST_BACKTRACE=1 shows where in Rust, the lines behind it in Go.",
     ),
     signature(
+        "crash.llvm",
+        "root",
+        Level.FATAL,
+        "LLVM ERROR: ",
+        r"^(?:.{0,60}\s)?LLVM ERROR: (?P<why>\S.{0,100})",
+        "LLVM, the compiler within Triton, XLA and numba, gave up and aborted the process.",
+        "The line says why; the versions of the compiler, the driver and the device may not fit.",
+    ),
+    signature(
         "host.killed",
         "root",
         Level.FATAL,

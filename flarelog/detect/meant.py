@@ -39,6 +39,7 @@ DISPENSABLE = frozenset(
 ERRORS = ("log.error", "program.exception")  # these lines call themselves errors, and are no warnings
 ENDED = ("ray.died", "process.died")  # a retry may follow, or the end
 AT_ANY_LEVEL = frozenset(("job.failed", "nccl.warning", "flower.failures"))  # an end is told at any level
+_FEARED = ("may ", "might ", "could ")  # a stall that may come; one that is there is warned of, and may be the end
 _PUT_DOWN = ("process.exit", "process.died", "process.signal", "torchrun.failed")  # such an end may be intended
 _BOX = ("\u2502 ", "\u2570\u2500> ")  # pip's box around its child's output
 _BARE = re.compile(r"(?:\w{1,60}\.){0,8}[A-Z]\w{0,80}(?:Exception|Error)(?::|\s*$)")
@@ -79,10 +80,11 @@ def is_handled(text: str, part: str, signature: Signature) -> bool:
     if signature.role not in ("root", "cascade", "fallback"):
         return False
     begin, end = signature.place(part)
+    stalls = signature.id == "program.waits" and not part.startswith(_FEARED, begin)
     if signature.role == "fallback" and (
-        (signature.id not in AT_ANY_LEVEL and (level_of(part) or Level.ERROR) <= Level.WARNING)
+        (not stalls and signature.id not in AT_ANY_LEVEL and (level_of(part) or Level.ERROR) <= Level.WARNING)
         or only_speaks(part, begin, end)
-        or does_without(part, begin)
+        or (not stalls and does_without(part, begin))
     ):
         return True
     level = level_of(part)

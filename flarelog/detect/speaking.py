@@ -114,7 +114,9 @@ _TREATED = late(
 _AGAIN = (
     r"(?<![\w-])(?<!\bnot )(?<!longer )(?<!while )(?<!when )(?<!after )(?<!before )(?<!by )(?<!stopped )(?<!up )"
     r"(?:[Rr]etrying|[Tt]rying again|[Ww]ill (?:be retried|retry|try again|reconnect)|[Ff]alling back|[Bb]acking off"
-    r"|[Aa]ttempting to recover|[Tt]rying to (?:resume|reconnect|recover|restart)"
+    r"|[Aa]ttempting to recover"
+    r"|[Ee]ntering retry loop|[Rr]elying on (?:\w{{1,20}} ){{1,4}}(?:to|for|instead)"
+    r"|[Tt]rying to (?:resume|reconnect|recover|restart)"
     r"|[Pp]roceeding (?:\w{{1,20}} ){{0,6}}anyway"
     r"|[Ww]ill (?:attempt to )?(?:run|start|connect|be attempted) again|UP_FOR_RETRY|(?<!to be )[Rr]equeu(?:ed|e?ing)"
     r"|[Tt]rying (?:port \d{{1,5}}|another|(?:the )?next"

@@ -25,6 +25,8 @@ _BEGIN = re.compile(
     r"Traceback \(most recent call last\)(?::\s*$| ?\u2500)"
 )
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
+_SPAWNED = re.compile(r"-- Process \d{1,9} terminated with the following error:")
+_SPAWNS = "ProcessRaisedException"  # torch.multiprocessing.spawn's, whose message is the traceback of a process
 _BOX = ("\u2502", "\u256d", "\u2570")
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,300})", line (?P<line>\d{1,7})')
 _STRING = re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL)
@@ -97,7 +99,7 @@ class Traceback:
         if not self._goes_on(rest, line, grouped):
             return False
         self.end, self.between = line.end, False
-        self.chained = rest.startswith(_CHAINED) or (self.chained and not rest.strip())
+        self.chained = _chains(rest) or (self.chained and not rest.strip())
         return True
 
     def ended(self, after: str = "") -> Traceback:
@@ -114,6 +116,8 @@ class Traceback:
             self.end, self.doubted = self.doubted.line.end, None
 
     def _raise(self, raised: Raised) -> None:
+        if self.raised and self.raised[-1].type.endswith(_SPAWNS):
+            self.raised.pop()
         if len(self.raised) == CAUSES:
             self.raised.pop()
         self.raised.append(raised)
@@ -122,7 +126,7 @@ class Traceback:
     def _goes_on(self, rest: str, line: Line, grouped: bool) -> bool:
         if not rest.strip():
             return True
-        if rest.startswith(_CHAINED):
+        if _chains(rest):
             self._believe()
             return True
         if BEGINS in rest:
@@ -209,6 +213,11 @@ class Tracebacks:
         """End all open tracebacks: the log ends, or lines are left out here."""
         found, self._open = [each for own in self._open.values() for each in own.values()], {}
         yield from (each.ended() for each in found)
+
+
+def _chains(rest: str) -> bool:
+    """Whether the line *rest* says that another exception of the same chain follows."""
+    return rest.startswith(_CHAINED) or _SPAWNED.match(rest) is not None
 
 
 def _behind_a_bar(own: dict[str, Traceback], last: Traceback, text: str) -> None:

@@ -135,6 +135,15 @@ def test_an_exit_record_is_evidence(end: Exit, name: str, role: str) -> None:
     assert [(each.signature, each.role) for each in found] == [(name, role)]
 
 
+def test_a_test_whose_setup_failed_is_a_heading_of_its_exception() -> None:
+    said = "a.py::test_a ERROR   [ 25%]\n" + "    a line of its code\n" * 300 + "E       ValueError: no artifact\n"
+    found = judged(searched(f"{said}\na/b.py:30: ValueError\n".encode()))
+    assert [(each.signature, each.role, each.count) for each in found] == [
+        ("step.failed", "symptom", 1),
+        ("program.exception", "root", 2),
+    ]
+
+
 def test_an_exit_code_behind_a_root_is_a_symptom() -> None:
     found = judged([at(1, OOM)], [info(Exit(900, 0, "p", status=1, ended=5000))])
     assert [(each.signature, each.role) for each in found] == [("cuda.oom", "root"), ("exit.code", "symptom")]

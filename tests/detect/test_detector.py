@@ -150,6 +150,17 @@ def test_memory_has_a_bound() -> None:
         pytest.param(
             'Traceback (most recent call last):\n  File "a", line 1, in b\nEOFError\n', "cascade", id="the-other-end"
         ),
+        *(
+            pytest.param(f'Traceback (most recent call last):\n  File "a", line 1, in b\n{raised}\n', role, id=raised)
+            for raised, role in {
+                "OSError: handle is closed": "cascade",
+                "ValueError: Queue <multiprocessing.queues.Queue object at 0x7f> is closed": "cascade",
+                "RuntimeError: Event loop is closed": "cascade",
+                "ValueError: I/O operation on closed file.": "cascade",
+                "RuntimeError: cannot schedule new futures after interpreter shutdown": "cascade",
+                "RuntimeError: the interval must be closed": "root",
+            }.items()
+        ),
     ],
 )  # fmt: skip
 def test_a_tracebacks_role(lines: str, role: str) -> None:
@@ -248,6 +259,40 @@ def test_an_exception_that_points_to_another_one_is_a_symptom_of_it() -> None:
         ("ValueError", "root"),
         ("RuntimeError", "symptom"),
     ]
+
+
+RAISED = 'Traceback (most recent call last):\n  File "a", line {}, in b\n'
+
+
+def test_what_a_thread_says_of_a_closed_queue_follows_from_what_is_printed_behind_it() -> None:
+    text = RAISED.format(1) + "OSError: handle is closed\n" + RAISED.format(2) + "KeyError: 'lr'\n"
+    assert [(each.facts["exception"], each.role) for each in judged(searched(text.encode()))] == [
+        ("OSError", "symptom"),
+        ("KeyError", "root"),
+    ]
+
+
+def test_the_exception_of_a_spawned_process_is_that_of_its_parent() -> None:
+    text = (
+        RAISED.format(1)
+        + "torch.multiprocessing.spawn.ProcessRaisedException: \n\n"
+        + "-- Process 0 terminated with the following error:\n"
+        + RAISED.format(2)
+        + "KeyError: 'lr'\n"
+    )
+    found = searched(text.encode())
+    assert [(each.facts, each.length) for each in found] == [({"exception": "KeyError", "at": "a:2"}, len(text))]
+    cut = text[: text.index("KeyError")]
+    assert [each.facts["exception"] for each in searched(cut.encode())] == [
+        "torch.multiprocessing.spawn.ProcessRaisedException"
+    ]
+
+
+def test_the_first_of_two_tracebacks_counts_also_where_it_ends_last() -> None:
+    lines = [*RAISED.format(1).splitlines(), "ValueError: Free memory on device is less than desired"]
+    logged = "".join(f"(A) ERROR {each}\n" for each in lines) + "(A) Process A:\n"
+    text = logged + "".join(f"(A) {each}\n" for each in (*lines, "bye"))
+    assert [(each.offset, each.count, each.last) for each in searched(text.encode())] == [(0, 2, len(logged))]
 
 
 def test_lines_of_a_traceback_whose_beginning_is_missing_are_no_findings() -> None:

@@ -42,6 +42,16 @@ def roles(text: str, *infos: StreamInfo) -> list[str]:
         pytest.param(ERROR + LINES * AFTER + "epoch 3\n", ["root"], id="a-step-that-is-far"),
         pytest.param(ERROR + "model saved\n" + ERROR, ["root"], id="again-behind-it"),
         pytest.param("training finished\n" + ERROR, ["symptom"], id="behind-a-good-end"),
+        pytest.param("INFO - Job a-1 completed successfully\n" + ERROR, ["symptom"], id="behind-a-jobs-good-end"),
+        pytest.param(
+            "12:00:01 INFO [m.py:7] Finished successfully.\n" + ERROR, ["symptom"], id="behind-one-of-no-name"
+        ),
+        pytest.param("INFO Security checks completed successfully\n" + ERROR, ["root"], id="behind-a-parts-good-end"),
+        pytest.param("Successfully completed download of a.zip\n" + ERROR, ["root"], id="behind-a-good-download"),
+        pytest.param("Training data loading finished\n" + ERROR, ["root"], id="behind-a-good-loading"),
+        pytest.param(ERROR + "  %81 = tt.load %80 : tensor<16x!tt.ptr<f16>>\n", ["root"], id="a-type-is-no-figure"),
+        pytest.param(ERROR + "  Explanation score: 0.70 (raw 7.0/10)\n", ["symptom"], id="a-score"),
+        pytest.param(ERROR + "oom_score: 700\n", ["root"], id="a-score-of-the-kernel"),
         pytest.param(ERROR + "INFO shutting down\n", ["root"], id="an-end-at-info"),
         pytest.param(ERROR + "INFO round 4\n", ["symptom"], id="more-at-info"),
         pytest.param(ERROR + "[INFO] ------\n[INFO] Total time:  1.2 s\n", ["root"], id="a-line-of-dashes-at-info"),
@@ -76,6 +86,11 @@ OVER = {
     "git": "error: pathspec 'f' did not match any file(s) known to git\nSwitched to a new branch 'f'\n",
     "restic": "error: read /tmp/lock: open: permission denied\nFiles: 120 new\nsnapshot 1a2b3c saved\n",
     "go-test": "    a_test.go:9: got expected error: open x: no such file or directory\nPASS\nok  \tsvc\t0.012s\n",
+    "tensorflow": "2022-07-21 08:21:44.254039: W tensorflow/stream_executor/gpu/redzone_allocator.cc:314] Internal: "
+    "ptxas exited with non-zero error code 256, output: \nRelying on driver to perform ptx compilation. \n",
+    "wandb": "wandb: ERROR Error while calling W&B API: context deadline exceeded (<Response [500]>)\n"
+    "wandb: - 0.005 MB of 0.455 MB uploaded\nwandb: Synced 6 W&B file(s), 0 media file(s)\n",
+    "wandb-retries": "wandb: ERROR Network error (ConnectionError), entering retry loop.\n",
 }
 REFUSED = "curl: (7) Failed to connect to h port 80: Connection refused\n"
 NOT_OVER = {
@@ -94,6 +109,8 @@ NOT_OVER = {
     "2026-11-20 08:00:01.100 UTC [1] LOG:  database system is shut down\n",
     "a-cause-by-itself": "RuntimeError: CUDA out of memory\nINFO peer connected\n",
     "an-earlier-one": REFUSED + LINES * 9 + REFUSED + "retrying in 2 s\n",
+    "wandb": "wandb: ERROR api_key not configured (no-tty)\nwandb: Find logs at: ./wandb/a/logs\n",
+    "wandb-in-vain": "wandb: ERROR Error uploading a.log: CommError, <Response [403]>\nwandb: 0.1 MB of 2 MB\n",
     "go-test": "    a_test.go:9: error: open x: no such file or directory\n--- FAIL: TestA\nFAIL\n",
 }
 
@@ -106,6 +123,27 @@ def test_what_the_next_lines_get_over_is_no_root(text: str) -> None:
 @pytest.mark.parametrize("text", NOT_OVER.values(), ids=NOT_OVER)
 def test_what_they_do_not_get_over_is_one(text: str) -> None:
     assert "root" in roles(text)
+
+
+STALLED = (
+    "[1,0]<stderr>:[2020-10-23 17:16:00.707119: W horovod/common/stall_inspector.cc:105] One or more tensors were "
+    "submitted to be reduced by subset of ranks and are waiting for remainder of ranks for more than 60 seconds. "
+    "This will cause deadlock.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(STALLED + "0: [DistributedAdam.x]\n", ["root"], id="the-last-word"),
+        pytest.param(" WARNING: " + STALLED, ["root"], id="of-a-warning"),
+        pytest.param(STALLED + "step 12 loss 0.3\n", ["symptom"], id="which-ended"),
+        pytest.param(STALLED + "RuntimeError: CUDA out of memory\n", ["symptom", "root"], id="beside-a-cause"),
+        pytest.param("WARNING: this program may hang with fork\n", ["symptom"], id="which-may-come"),
+    ],
+)
+def test_a_stall_of_which_a_warning_tells_is_a_root_where_nothing_better_is(text: str, expected: list[str]) -> None:
+    assert roles(text) == expected
 
 
 RAISED = "ERROR app: ValueError: two shards overlap\n"
