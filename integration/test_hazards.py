@@ -110,7 +110,8 @@ def play(tmp_path: Path) -> Play:
         path.write_text(before + BEGIN + textwrap.dedent(text))
         begin = time.monotonic()
         done = subprocess.run(
-            [sys.executable, str(path), *args],
+            # From Python 3.12 on a program with threads is warned of its own forks.
+            [sys.executable, "-W", "ignore::DeprecationWarning:__main__", str(path), *args],
             cwd=tmp_path,
             capture_output=True,
             text=True,
