@@ -9,14 +9,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, ClassVar
 
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.errors import InvalidName
 from flarelog.exit_marks import Exit
 from flarelog.names import log_name, run_name, site_name
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 
 Buffer = bytes | bytearray | memoryview
 
@@ -489,7 +489,7 @@ class RunInfo:
         """The sum of two parts of one run."""
         counts: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
         begun = min(filter(None, (self.begun, other.begun)), default=0)
-        return replace(self, state=self.state or other.state, begun=begun, grown=max(self.grown, other.grown), **counts)
+        return changed(self, state=self.state or other.state, begun=begun, grown=max(self.grown, other.grown), **counts)
 
 
 _COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps", "failed", "unstored", "unended")

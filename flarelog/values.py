@@ -63,6 +63,7 @@ class _Fields:
 
     def __init__(self, types: dict[str, Any], declared: dict[str, Field[Any]]) -> None:
         self._types, self.declared = types, declared
+        self.given = all(each.init for each in declared.values())  # each field is an argument
 
     def __get__(self, instance: object, owner: type) -> dict[str, Field[Any]]:
         listed = [(name, kind, self.declared[name]) for name, kind in self._types.items()]
@@ -83,9 +84,12 @@ def fields_of(cls: type) -> Iterable[Field[Any]]:
 
 
 def changed(value: T, **to: object) -> T:
-    """A copy of *value* with fields changed, like ``dataclasses.replace``, but without creating a class first."""
+    """A copy of *value* with fields changed, like ``dataclasses.replace``, but without creating a class first.
+
+    From Python 3.13 on the library compiles text for that class, and this resets the flag that ``_init`` tells of.
+    """
     known = type(value).__dict__.get("__dataclass_fields__")
-    if not isinstance(known, _Fields) or not all(each.init for each in known.declared.values()):
+    if not isinstance(known, _Fields) or not known.given:
         return replace(value, **to)  # type: ignore[type-var]
     return type(value)(**{name: getattr(value, name) for name in known.declared} | to)
 

@@ -12,11 +12,11 @@ the connection has ended, and ``open`` again after ``wait`` seconds.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Protocol
 
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.model import MAX_CHUNK, Activity, Chunk, Code, Gap, Mark, News, Open, Receipt, Reply, StreamId
+from flarelog.values import changed
 from flarelog.version import __version__
 
 LONGEST_PACE = 4.0  # seconds; limit on the pace that a receiver may ask for
@@ -114,7 +114,7 @@ class Delivery:
         # A receiver that accepts a little at each Open and then ends the call must not cause a reconnect loop.
         self._due, self._answered_at = now + self.producer.options.first_delay, math.inf
         epoch = max(self.producer.epoch, epoch)
-        news = replace(self.word(now, wall), place=place)
+        news = changed(self.word(now, wall), place=place)
         return Open(self.stream, producer, epoch, agent=AGENT, news=news, moves=1 + moves, several=True)
 
     @property
@@ -190,10 +190,10 @@ class Delivery:
         if item is not None:
             digest = producer.position_digest
             if not item.clock:  # a mark that is sent again keeps its time
-                item = source.marks[producer.marks_sent] = replace(item, clock=int(wall * 1000), digest=digest)
+                item = source.marks[producer.marks_sent] = changed(item, clock=int(wall * 1000), digest=digest)
                 if isinstance(item, Gap):
                     self.gaps.append(item)
-            return producer.mark(), item if item.digest == digest else replace(item, digest=digest)
+            return producer.mark(), item if item.digest == digest else changed(item, digest=digest)
         if (
             producer.state in (State.STREAMING, State.PAUSED)
             and producer.position == source.end

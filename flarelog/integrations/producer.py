@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import replace
 
 from flarelog.bus import Bus, Notice
 from flarelog.errors import FlarelogError, InvalidOption, TimedOut
@@ -37,6 +36,7 @@ from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.unmatched import why_left_out
 from flarelog.text import several
+from flarelog.values import changed
 from flarelog.wire.packing import Compression
 
 log = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ class Producer(Embedded):
         self._options("run")  # raises now what would otherwise fail at the start of a run
 
     def _source_now(self) -> SourceOptions:
-        return replace(self._source, sites=in_force(*self._site_policy))
+        return changed(self._source, sites=in_force(*self._site_policy))
 
     def _options(self, run: str) -> list[SidecarOptions]:
         source = self._source_now()
@@ -241,7 +241,7 @@ class Producer(Embedded):
         """
         if (background := self._background) is None:
             return []
-        options = [replace(one, once=True, again=True) for one in self._options(run)]
+        options = [changed(one, once=True, again=True) for one in self._options(run)]
         sendings = [_Sending(one, self._inner, background) for one in options]
         deadline = time.monotonic() + self._join_timeout + MARGIN
         return [sending.outcome(deadline) for sending in sendings]

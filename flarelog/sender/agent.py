@@ -13,7 +13,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 
 import grpc
 
@@ -36,7 +35,7 @@ from flarelog.sender.outcome import Outcome
 from flarelog.sender.runs import Runs
 from flarelog.sources import choose
 from flarelog.sources.base import Contents, Wanted
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 from flarelog.wire import listing
 from flarelog.wire.heartbeat import REPLY_TIMEOUT
 from flarelog.wire.uplink import ENDED
@@ -175,7 +174,7 @@ class Agent:
             options = self._sidecar(run, found[run][0])
             past = run in steps.past
             # A log that the receiver's record shows as sealed is not reopened, unless its files hold more.
-            options = replace(options, once=past, again=True, heed=not past)
+            options = changed(options, once=past, again=True, heed=not past)
             channels, runs = self._connection(options)
             runs.add(run)
             try:

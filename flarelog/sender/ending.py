@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import replace
 
 import grpc
 
@@ -21,6 +20,7 @@ from flarelog.sender.link import Channels
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome
 from flarelog.sender.sidecar import Sidecar
+from flarelog.values import changed
 from flarelog.wire import calls, statuses
 from flarelog.wire.codec.base import Malformed
 
@@ -97,7 +97,7 @@ class Sending:
         elif not self._late:
             return outcome
         # After a late exit all logs are reopened, even complete ones, because their exit mark may be missing.
-        options = replace(self.options, once=True, again=not self._late, heed=False)
+        options = changed(self.options, once=True, again=not self._late, heed=False)
         self.sidecar = Sidecar(options, self._bus, self._channels)
         if self._exit is not None:
             self.sidecar.exited(self._exit)

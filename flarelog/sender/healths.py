@@ -14,7 +14,6 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from itertools import islice
 from typing import Protocol
 
@@ -22,6 +21,7 @@ from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ, CANNOT_BE_SENT, NAM
 from flarelog.names import stand_in
 from flarelog.sources.health import EVERY, collect
 from flarelog.text import legible
+from flarelog.values import changed
 
 
 class Speaker(Protocol):
@@ -67,7 +67,7 @@ class Healths:
         self._latest, self._said = found, said
         place = f"{legible(self._directory).rstrip('/')}/"  # removed, because the path is private to the site
         named = [sentence.removeprefix(place) for sentence in sentences]
-        known = replace(found, unread=tuple(map(_as_told, named[:UNREAD])))
+        known = changed(found, unread=tuple(map(_as_told, named[:UNREAD])))
         unread, more = tuple(filter(None, map(_parted, named))), len(troubles) - len(named)
         whole = not more and self._all_seen() and not any(CANNOT_BE_LISTED in one for one in named)
         refused = refused if whole and refused is not None and len(refused) <= UNREAD else None

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine, Iterable
-from dataclasses import replace
 from typing import Any, Protocol
 
 import grpc
@@ -39,6 +38,7 @@ from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Mistake, StreamOutcome
 from flarelog.sources.base import Source
 from flarelog.talk import Each, each
+from flarelog.values import changed
 from flarelog.wire import statuses
 from flarelog.wire.codec.push import Request
 from flarelog.wire.packing import Compressing, Packing
@@ -350,7 +350,7 @@ class Log:
                 return self._chunk(item, said)
             if isinstance(item, Receipt):
                 if (masked := self._site.finder.masked(self.stream.log)) is not None:
-                    item = replace(item, redacted=masked)
+                    item = changed(item, redacted=masked)
                 self._receipt = item
             said.append(item)
         return said, True
@@ -376,7 +376,7 @@ class Log:
         if told is None:
             return news
         word = news or self.delivery.word(now, wall)
-        return replace(told, clock=word.clock, end=word.end, activity=word.activity)
+        return changed(told, clock=word.clock, end=word.end, activity=word.activity)
 
     def _chunk(self, chunk: Chunk, said: list[Request]) -> tuple[list[Request], bool]:
         packed = self._packing.at_once(chunk)

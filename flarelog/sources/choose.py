@@ -4,8 +4,6 @@ and a line here.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from flarelog.errors import InvalidOption
 from flarelog.sources.base import Finder, Runs, Wanted
 from flarelog.sources.files.checkpoint import Checkpoint
@@ -13,6 +11,7 @@ from flarelog.sources.files.finder import Files
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.runs import Directories, RunPattern
 from flarelog.sources.zone import system_zone
+from flarelog.values import changed
 
 
 def finder(
@@ -25,7 +24,7 @@ def finder(
     """
     if isinstance(wanted, SourceOptions):
         checkpoint = Checkpoint(state, run, site, receiver) if state else None
-        wanted = replace(wanted, zone=wanted.zone or system_zone()).without(state)
+        wanted = changed(wanted, zone=wanted.zone or system_zone()).without(state)
         return Files(wanted, checkpoint, ranks=ranks)
     raise InvalidOption(f"{type(wanted).__name__} is not a kind of source")
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import field, replace
+from dataclasses import field
 
 from flarelog.errors import ConsentChanged, InvalidFile, InvalidOption, NoConsent
 from flarelog.globs import any_of, check
 from flarelog.policy import strings, table
 from flarelog.sources.redaction.mask import UNREDACTED, Rules
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 from flarelog.watched import Stamp, stamp
 
 VARIABLE = "FLARELOG_SITE_POLICY"
@@ -92,7 +92,7 @@ def load(path: str) -> Consent:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidFile(f"the site's policy {path} cannot be read ({why}): nothing is sent until it can") from error
     try:
-        return replace(parse(text, path), stamp=seen)
+        return changed(parse(text, path), stamp=seen)
     except InvalidOption as error:
         raise InvalidFile(str(error)) from error
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from flarelog.model import MAX_OFFSET, Mark, StreamId, StreamInfo
+from flarelog.values import changed
 from flarelog.wire import calls
 from flarelog.wire.codec.base import Malformed
 from flarelog.wire.codec.lists import Listing, decode_infos
@@ -177,7 +177,7 @@ class _Listed:
         if first_mark and self.found and self.found[-1].stream == part.stream:
             del self._marks[first_mark:]
             self._marks += part.marks
-            self.found[-1] = replace(part, marks=())
+            self.found[-1] = changed(part, marks=())
         else:
             self._put_together()
             self.found.append(part)
@@ -187,4 +187,4 @@ class _Listed:
 
     def _put_together(self) -> None:
         if self.found and len(self._marks) != len(self.found[-1].marks):  # the stream came in several parts
-            self.found[-1] = replace(self.found[-1], marks=tuple(self._marks))
+            self.found[-1] = changed(self.found[-1], marks=tuple(self._marks))

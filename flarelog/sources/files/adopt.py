@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from flarelog.errors import FlarelogError
 from flarelog.model import Generation, StreamInfo
@@ -22,6 +22,7 @@ from flarelog.sources.files.owner import Owner, is_part
 from flarelog.sources.files.record import Held, Piece, in_order, may_have_grown, settled_on, shipped, wholes
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look, Walk
+from flarelog.values import changed
 
 
 @dataclass(slots=True)
@@ -133,7 +134,7 @@ class Adoption:
                 file.start = 0  # a generation that came while no sidecar ran, not an old file
                 self.ledger.remembered[file.identity] = tail.log, 0
         # Bytes that the receiver has lost are sent again in the order in which they were first sent.
-        before = in_order(replace(info, marks=tuple(tail.marks)))
+        before = in_order(changed(info, marks=tuple(tail.marks)))
         order = {key: place for place, key in enumerate(held | before)}
         tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
         try:
@@ -218,12 +219,12 @@ class Adoption:
                     names[recorded] = found
             if names:
                 marks = (
-                    replace(mark, identity=names.get(mark.identity, mark.identity))
+                    changed(mark, identity=names.get(mark.identity, mark.identity))
                     if isinstance(mark, Generation)
                     else mark
                     for mark in info.marks
                 )
-                info = replace(info, marks=tuple(marks))
+                info = changed(info, marks=tuple(marks))
             called.append(info)
         return called
 

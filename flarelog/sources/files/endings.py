@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from flarelog.exit_marks import Exit
 from flarelog.extents import spooled
 from flarelog.model import Generation, Mark
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.spool import ending
+from flarelog.values import changed
 
 
 @dataclass(slots=True)
@@ -40,7 +41,7 @@ class Endings:
         if not self.taken:
             self.withheld = found.sentence
             return None
-        return replace(found, offset=end)
+        return changed(found, offset=end)
 
     def _written_down(self, file: SourceFile | None) -> Exit | None:
         if file is None or not file.command:

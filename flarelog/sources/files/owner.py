@@ -12,7 +12,7 @@ import contextlib
 import math
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, earlier, sight
@@ -24,6 +24,7 @@ from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look
 from flarelog.sources.spool import segment_of
 from flarelog.text import legible
+from flarelog.values import changed
 
 OVERLAP = 1_000_000_000  # ns for which a file may plausibly be written to after its successor's birth
 ASKED = 1 << 14  # paths whose match is cached, at most
@@ -249,7 +250,7 @@ class Owner:
             return tail.files[0].age if tail.files else None
         known = self.ledger.known.get(newest.identity)
         if known is not None:
-            return replace(known[1].age, born=newest.born)
+            return changed(known[1].age, born=newest.born)
         return Age(newest.born) if newest.born is not None else None
 
     def _created_as(self, path: str, look: Look) -> str | None:

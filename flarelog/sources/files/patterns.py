@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-from dataclasses import replace
 from typing import Literal
 
 from flarelog.errors import InvalidOption
@@ -16,7 +15,7 @@ from flarelog.sources.consent import Consent
 from flarelog.sources.files.lineage import names_of
 from flarelog.sources.redaction.mask import Rules
 from flarelog.sources.spool import log_of
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 
 HIDDEN = (".*", ".*/**", "**/.*/**")  # hidden files, and files in hidden directories: no user expects them to be sent
 NOT_LOGS = (
@@ -115,7 +114,7 @@ class SourceOptions:
         if not own:
             return self
         literal = re.sub(r"[*?\[\]]", "?", own)
-        return replace(self, exclude=(*self.exclude, f"{literal}/**"))
+        return changed(self, exclude=(*self.exclude, f"{literal}/**"))
 
     def rules(self) -> Rules:
         """The rules of masking: the union of all requests."""

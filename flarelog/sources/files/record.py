@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from flarelog.checksum import EMPTY_DIGEST, extend, suffix_digest
 from flarelog.exit_marks import Exit
@@ -17,7 +17,7 @@ from flarelog.sources.files.file import MARKER, SourceFile
 from flarelog.sources.files.identity import inode
 from flarelog.sources.redaction.mask import Rules
 from flarelog.text import legible
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 
 log = logging.getLogger(__name__)
 
@@ -115,15 +115,15 @@ def settled_on(file: SourceFile, piece: Piece) -> Settled | None:
         found = _settled_on(file, piece, rules, size)
     if found is None and rules:
         found = _settled_on(file, piece, rules, end, ended=True)
-        found = replace(found, goes_on=False) if found is not None else None
+        found = changed(found, goes_on=False) if found is not None else None
     part = spooled(file.spool)
     if found is None and rules and part is not None and part == spooled(piece.begin.notes):
         # A part of a spool never changes. The bytes around it may be gone, so that its masking would differ now.
         found = _settled_on(file, piece, rules, size, stays=True)
-        found = replace(found, goes_on=False) if found is not None else None
+        found = changed(found, goes_on=False) if found is not None else None
     if found is not None and rules != file.rules:
         _tell(file, f"was sent with another redaction up to offset {end}, and keeps it; its rest is sent %s")
-        return replace(found, goes_on=False, matches=0, bytes=0)
+        return changed(found, goes_on=False, matches=0, bytes=0)
     return found
 
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from flarelog.sources.files.patterns import SourceOptions, below
 from flarelog.sources.files.unmatched import files, sentence
 from flarelog.sources.files.walk import listed
 from flarelog.text import several
+from flarelog.values import changed
 
 KIND, RUN, BELOW = "path:", "{run}", "**"
 
@@ -146,10 +146,10 @@ class Directories:
             return None
         found, troubles = self._pattern.find(self.root, self._own, self._holders)
         self._earliest = set(found) if self._earliest is None else self._earliest & set(found)
-        later = replace(self._wanted, start_at="beginning")
+        later = changed(self._wanted, start_at="beginning")
         runs: dict[str, tuple[SourceOptions, Contents]] = {}
         for run, path in found.items():
-            wanted = replace(self._wanted if run in self._earliest else later, root=str(path), goes=True)
+            wanted = changed(self._wanted if run in self._earliest else later, root=str(path), goes=True)
             if self._own is not None and path in self._own.parents:
                 wanted = wanted.without(str(self._own))
             runs[run] = wanted, contents(path, wanted.matches)

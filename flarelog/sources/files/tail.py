@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flarelog.checksum import EMPTY_DIGEST
@@ -25,7 +25,7 @@ from flarelog.sources.files.gaps import MISSING, Reached, missing, reached, too_
 from flarelog.sources.files.lineage import birth_note, born_of, compare
 from flarelog.sources.files.record import settled_on, shipped
 from flarelog.sources.spool import Command, commands
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 
 ROTATION_GRACE = 1.0  # seconds that a rotated file, not seen closed, may hold up its successor
 QUIET = 2.0  # seconds without a new byte after which a file may give up its descriptor
@@ -364,7 +364,7 @@ class Tail:
             return False
         if file is self._current:
             self._end_current("truncated")
-        self._segments = [replace(old, gone=True) if old.file is file else old for old in self._segments]
+        self._segments = [changed(old, gone=True) if old.file is file else old for old in self._segments]
         size = file.seen
         file.begin_anew(file.unchanged(size), size)
         if file.limit is not None:

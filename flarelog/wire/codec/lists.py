@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from flarelog.exit_marks import Exit
@@ -11,6 +10,7 @@ from flarelog.model import LONGEST_REASON, MAX_OFFSET, Attributes, Generation, M
 from flarelog.names import MAX_LOG
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
+from flarelog.values import changed
 from flarelog.wire.codec.base import Malformed, parse, redaction_of, set_redaction, set_stream, stream_of, text_of
 from flarelog.wire.codec.marks import mark_message, marks_of
 from flarelog.wire.codec.news import set_state, state_of
@@ -58,10 +58,10 @@ def parts_of(info: StreamInfo) -> Iterator[tuple[StreamInfo, int]]:
     for number, mark in enumerate(info.marks):
         size = _texts_of(mark)
         if number > first and (texts + size > _TEXTS_A_MESSAGE or number - first >= _MARKS_A_MESSAGE):
-            yield replace(info, marks=info.marks[first:number]), first
+            yield changed(info, marks=info.marks[first:number]), first
             first, texts = number, 0
         texts += size
-    yield (replace(info, marks=info.marks[first:]) if first else info), first
+    yield (changed(info, marks=info.marks[first:]) if first else info), first
 
 
 def _texts_of(mark: Mark) -> int:
