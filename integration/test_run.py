@@ -1633,6 +1633,40 @@ def test_a_sidecar_that_is_killed_is_started_again(place: Place) -> None:
 # --- the command's environment
 
 
+@pytest.mark.parametrize("longer", ["", " (sleep 2; echo last) &"], ids=["ended", "output-still-open"])
+def test_a_sidecar_that_is_stopped_is_waited_for_within_linger(place: Place, longer: str) -> None:
+    receiver = place.serve()
+    waiting = "echo said; while [ ! -e go ]; do sleep 0.05; done; echo end;" + longer
+    ran = Ran(place.directory, *sent(receiver), "--linger", "1", "--copy", "off", command=["sh", "-c", waiting])
+    receiver.gets(b"said\n", "stdout.log", SITE, RUN)
+    [sidecar] = sidecars_of(ran.process.pid)
+    os.kill(sidecar, signal.SIGSTOP)
+    (place.directory / "go").touch()
+    code, _, err = ran.ends(15)
+    assert (code, len(re.findall(b"the sidecar is stopped, ", err))) == (0, 1), err
+    until(lambda: not Path(f"/proc/{sidecar}").exists(), "nothing is left that could send later")
+    last = b"last\n" if longer else b"end\n"
+    until(lambda: next(ran.spool.rglob("stdout.log")).read_bytes().endswith(last), "the output has ended")
+    told = err.decode().rpartition(" this command sends and removes it: flarelog ")[2]
+    until(lambda: place.call(*shlex.split(told)).ends() == 0, "nobody else has the spool")
+    receiver.holds(b"said\nend\n" + (b"last\n" if longer else b""), "stdout.log", SITE, RUN)
+    assert list(ran.spool.iterdir()) == []
+
+
+@pytest.mark.parametrize("found", [lambda pid: [spooler_of(pid)], copiers_of], ids=["spooler", "copiers"])
+def test_what_copies_goes_on_after_a_stop(tmp_path: Path, found: Callable[[int], list[int]]) -> None:
+    """The command writes more than its pipe holds."""
+    waiting = "echo said; while [ ! -e go ]; do sleep 0.05; done; head -c 3000000 /dev/zero"
+    ran = Ran(tmp_path, command=["sh", "-c", waiting])
+    until(lambda: ran.spooled() == b"said\n" and all(found(ran.process.pid)), "it speaks")
+    stopped = found(ran.process.pid)
+    assert stopped
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    (tmp_path / "go").touch()
+    assert ran.ends(15) == (0, b"said\n" + bytes(3_000_000), b"")
+
+
 def test_only_what_was_unset_is_set(tmp_path: Path) -> None:
     text = "print({k: os.environ.get(k) for k in ('PYTHONUNBUFFERED', 'PYTHONFAULTHANDLER', 'PET_TEE')})"
     _, out, _ = Ran(tmp_path, command=python(text)).ends()

@@ -6,6 +6,9 @@ and SIGCONT, which the kernel sends to the session's leader when the terminal ha
 
 Due work is told by SIGALRM of a timer. ``signal.sigtimedwait`` has a timeout of its own, but a process that is stopped
 meanwhile, and goes on after the timeout, gets an undefined signal from it (CPython 3.11 to 3.13).
+
+Somebody may stop a child with SIGSTOP. The spooler is continued at once, because the command waits for it once a pipe
+is full, and a copier after the command's end. A sidecar stays stopped, because its user may want nothing to be sent.
 """
 
 from __future__ import annotations
@@ -277,14 +280,16 @@ class Guard:
     def _reap(self) -> None:
         while True:
             try:
-                pid, status, used = os.wait4(-1, os.WNOHANG | os.WUNTRACED)
+                pid, status, used = os.wait4(-1, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
             if os.WIFSTOPPED(status):
-                if pid == self._pid:
-                    self._stop_too(os.WSTOPSIG(status))
+                self._stopped(pid, os.WSTOPSIG(status))
+            elif os.WIFCONTINUED(status):
+                if self._sending is not None:
+                    self._sending.continued(pid)
             elif pid == self._pid and self._evidence is not None:
                 self._status = status
                 self._exit = self._evidence.end(self.plan.token, pid, status, used, time.monotonic())
@@ -306,6 +311,14 @@ class Guard:
                     self._start_copier(stream)
             elif self._sending is not None:
                 self._sending.ended(pid, status, time.monotonic())
+
+    def _stopped(self, pid: int, number: int) -> None:
+        if pid == self._pid:
+            self._stop_too(number)
+        elif pid == self._spooler or (pid in self._copiers and self._status is not None):
+            os.kill(pid, signal.SIGCONT)
+        elif self._sending is not None:
+            self._sending.stopped(pid)
 
     def _stop_too(self, number: int) -> None:
         """Stop with the command, if the stop came through this process or from the terminal of both."""
@@ -334,7 +347,7 @@ class Guard:
                     self._alarm = math.inf
                     self._give(signal.SIGALRM)
                 if sending is not None and sending.due <= now:
-                    sending.start(self._mask)
+                    sending.act(self._mask)
                 if self._evidence is not None and self._evidence.due <= now:
                     self._evidence.look(now)
                 if self._bounding is not None and self._bounding.due <= now:
@@ -378,6 +391,8 @@ class Guard:
     def _wind_up(self) -> None:
         """Wait for the command's remaining processes, for the copy, and for the sidecar, each within its bound."""
         linger = self.plan.options.linger
+        for pid in self._copiers:
+            os.kill(pid, signal.SIGCONT)  # without an effect on one that is not stopped
         self._watch(lambda: not self._spooler, time.monotonic() + linger)
         left = bool(self._spooler) and bool(self._streams)
         if left:

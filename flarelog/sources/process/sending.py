@@ -50,16 +50,17 @@ class Sending:
         linger: float,
         what: str = "it",
     ) -> None:
-        self.due = math.inf  # the time of the sidecar's next start
+        self.due = math.inf  # the time of the sidecar's next start, or of the end of one that is stopped
         self.over = False  # the sidecar has ended, and is not restarted
         self.stored = False  # the receiver has all of it, but for what the site's policy leaves out
         self._argv, self._env, self._later, self._say = list(argv), env, later, say
         self._root = place.root
         self._turn = -1  # the descriptor of the spool's directory, whose lock the sidecar shares
-        self._patience = linger + _ENDS
+        self._linger = linger
         self._turn_at = math.inf  # the time at which the sidecar starts without the lock
         self._leash, self._hold = os.pipe2(os.O_CLOEXEC)
         self._pid = 0
+        self._stopped = False  # by SIGSTOP
         self._said = -1
         self._finishing = False
         self._tries = 0
@@ -67,6 +68,16 @@ class Sending:
         self._began_again = 0.0
         self._what = what
         self._refused = False
+
+    def act(self, mask: set[int]) -> None:
+        """Do what is due: start the sidecar, or end one that is stopped."""
+        self.due = math.inf
+        if not self._stopped:
+            self.start(mask)
+            return
+        self._say(f"the sidecar is stopped, and has not continued within {self._linger:g} s: it is killed")
+        self.stop()
+        self.over = True
 
     def start(self, mask: set[int]) -> None:
         """Start the sidecar, or set ``due`` while an earlier one has the lock. Its messages go to stderr."""
@@ -99,7 +110,7 @@ class Sending:
     def _has_turn(self) -> bool:
         """Whether no sidecar of an earlier command sends from the spool, or the wait for it is over."""
         if self._turn < 0:
-            self._turn_at = time.monotonic() + self._patience
+            self._turn_at = time.monotonic() + self._linger + _ENDS
             try:
                 self._turn = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             except OSError:
@@ -114,7 +125,7 @@ class Sending:
         """Handle the end of a process, which may be the sidecar."""
         if pid != self._pid:
             return
-        self._pid = 0
+        self._pid, self._stopped = 0, False
         code = os.waitstatus_to_exitcode(status)
         self._refused = code == NOT_ALLOWED
         if self._finishing and code in (OK, GAPS):
@@ -136,11 +147,25 @@ class Sending:
         self.due = time.monotonic() + self._wait
         self._wait = min(2 * self._wait, _LONGEST)
 
+    def stopped(self, pid: int) -> None:
+        """Handle a stop of a process, which may be the sidecar: after the command's end it has *linger* seconds."""
+        if pid == self._pid:
+            self._stopped = True
+            if self._finishing:
+                self.due = time.monotonic() + self._linger
+
+    def continued(self, pid: int) -> None:
+        """Handle the end of a stop."""
+        if pid == self._pid:
+            self._stopped, self.due = False, math.inf
+
     def finish(self) -> None:
         """Let the sidecar drain: nothing more is spooled."""
         self._finishing = True
         self.let_go()
-        if not self._pid and self.due < math.inf:
+        if self._stopped:
+            self.stopped(self._pid)
+        elif not self._pid and self.due < math.inf:
             self.due, self._wait = 0.0, _FIRST
 
     def stop(self) -> None:
@@ -162,6 +187,13 @@ class Sending:
         if kept == []:
             # Bytes already lost are no reason to keep the rest once it is stored.
             later = f"sends and removes it: {self._later} --accept-gaps --remove-spool"
+        if left and self._stopped:
+            self.stop()
+            self._say(
+                f"the sidecar is stopped, and is killed; {self._root} keeps the output, and when it has ended, this"
+                f" command {later}"
+            )
+            return
         if left:
             self._say(
                 f"the sidecar continues to send it from {self._root} for as long as a receiver answers; when the output"
