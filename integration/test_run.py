@@ -616,6 +616,39 @@ def test_a_spool_of_which_a_part_stays_is_not_removed(place: Place, more: list[s
     assert (first.spool / RUN / SITE / "run" / "stdout.log").read_bytes() == b"first\n"
 
 
+HIDES = "mkdir -p $PET_LOG_DIR/.x; echo kept > $PET_LOG_DIR/.x/a.log; echo rank > $PET_LOG_DIR/b.log"
+
+
+def test_hidden_files_are_not_sent_and_stay_in_the_spool(place: Place) -> None:
+    receiver = place.serve()
+    ran = Ran(place.directory, *sent(receiver), "--copy", "off", command=["sh", "-c", HIDES])
+    root = ran.spool / RUN / SITE / "run"
+    told = f"flarelog: hidden files are not sent: {root} keeps ranks/.x/a.log\n"
+    assert ran.ends() == (0, b"", told.encode())
+    receiver.holds(b"rank\n", "ranks/b.log", SITE, RUN)
+    assert [path for path in root.rglob("*") if path.is_file()] == [root / "ranks/.x/a.log"]
+
+
+def test_the_command_that_is_told_removes_no_hidden_file(place: Place) -> None:
+    """The first printed command tells nothing of removal, and the second one finds a file that came later."""
+    named = ("--receiver", free_address(), "--run", RUN, "--site", SITE, "--linger", "0.3", "--copy", "off")
+    first = Ran(place.directory, *named, command=["sh", "-c", HIDES])
+    root = first.spool / RUN / SITE / "run"
+    said = first.ends()[2].decode()
+    assert "this command sends it: flarelog" in said, said
+    assert f"flarelog: hidden files are not sent: {root} keeps ranks/.x/a.log\n" in said
+    (root / "ranks/.x/a.log").rename(place.directory / "a.log")
+    said = Ran(place.directory, *named, command=["true"]).ends()[2].decode()
+    told = said.rpartition(" this command sends and removes it: flarelog ")[2]
+    (place.directory / "a.log").rename(root / "ranks/.x/a.log")
+    receiver = place.serve(listen=named[1])
+    again = place.call(*shlex.split(told))
+    assert again.ends() == 1
+    assert again.sentence() == f"flarelog: {root} is kept: hidden files are not sent, such as ranks/.x/a.log"
+    receiver.holds(b"rank\n", "ranks/b.log", SITE, RUN)
+    assert (root / "ranks/.x/a.log").read_bytes() == b"kept\n"
+
+
 @pytest.mark.parametrize("way", ["variables", "run", "sidecar"])
 def test_the_command_that_is_told_says_all_that_was_said(place: Place, way: str) -> None:
     """In another directory and shell the printed command masks, leaves out and connects as the sidecar itself."""

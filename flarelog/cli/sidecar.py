@@ -162,6 +162,9 @@ def command(
         if kept := left_out(logs):
             say(f"flarelog: {root} is kept: the site's policy leaves out {several(len(kept), 'file')}")
             sys.exit(FAILED)
+        if hidden := spools.hidden_files(root):
+            say(f"flarelog: {root} is kept: hidden files are not sent, such as {hidden[0]}")
+            sys.exit(FAILED)
         spools.remove(root)
     sys.exit(OK if accept_gaps and code == GAPS else code)
 

@@ -26,6 +26,9 @@ MANY = 1000  # commands of one name at the same time
 _MOST = 64 << 10  # bytes of a lock file that are read
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
+_OWN = re.compile(  # hidden files that flarelog makes in a spool, and NFS where an open file is removed
+    r"(?:[^./][^/]*/)*\.[^/]+\.(?:spool|lead|lead\.new|next)|\.[^/]+\.lock|(?:.*/)?\.nfs[0-9a-f]+"
+)
 
 
 def filled(name: str, env: Mapping[str, str]) -> str:
@@ -213,6 +216,20 @@ def lock_all(root: str) -> list[int]:
     if None in held:
         raise NotAllowed(f"a flarelog run, or this command, has the spool {root}: run this command after its end")
     return [lock for lock in held if lock is not None]
+
+
+def hidden_files(root: str) -> list[str]:
+    """The paths, relative to the spool *root*, of the hidden files that flarelog did not make: a sidecar sends none."""
+    found = []
+    for directory, _, files in os.walk(root):
+        for name in files:
+            path = os.path.join(directory, name)
+            within = os.path.relpath(path, root)
+            if "/." in f"/{within}" and not _OWN.fullmatch(within):
+                with contextlib.suppress(OSError):
+                    if stat.S_ISREG(os.lstat(path).st_mode):  # a link or a FIFO has no bytes of its own
+                        found.append(within)
+    return sorted(found)
 
 
 def remove(root: str) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from flarelog.errors import CONFIGURATION, GAPS, NOT_ALLOWED, OK, USAGE
 from flarelog.locks import has_the_word, take
-from flarelog.sources.process.names import Place, remove
+from flarelog.sources.process.names import Place, hidden_files, remove
 from flarelog.sources.spool import beside, lead_path, log_of
 from flarelog.text import legible
 
@@ -30,7 +30,7 @@ _TRIES = 3  # once the command has ended
 _TURN = 0.1  # seconds between two tries for the lock
 _ENDS = 1.0  # seconds that an earlier command's sidecar may take to end after its --linger
 _WORD = 0.5  # seconds that the last messages wait for a line that the sidecar is writing
-_NAMED = 3  # omitted logs that a message names
+_NAMED = 3  # files that a message names
 _FINAL = (USAGE, NOT_ALLOWED, CONFIGURATION)
 
 
@@ -182,9 +182,9 @@ class Sending:
     def conclude(self, *, left: bool) -> None:
         """Remove what is stored, and say where the rest is. *left*: processes still write to the spool."""
         self._have_the_word()
-        kept = self._left_out()
+        kept, hidden = self._left_out(), hidden_files(self._root)
         later = f"sends it: {self._later}"
-        if kept == []:
+        if kept == hidden == []:
             # Bytes already lost are no reason to keep the rest once it is stored.
             later = f"sends and removes it: {self._later} --accept-gaps --remove-spool"
         if left and self._stopped:
@@ -201,7 +201,7 @@ class Sending:
             )
             return
         if self.stored and kept is not None:
-            self._remove(kept)
+            self._remove([*kept, *hidden])
         elif self._refused:
             self._say(
                 f"not all of {self._what} was sent, for the reason above; {self._root} keeps it, and when that reason"
@@ -213,8 +213,9 @@ class Sending:
             )
         if kept:
             logs = sorted({legible(log_of(self._root, path)) for path in kept})
-            named = ", ".join(logs[:_NAMED]) + (f" and {len(logs) - _NAMED:,} more" if len(logs) > _NAMED else "")
-            self._say(f"the site's policy leaves out {named}: {self._root} keeps what was not sent")
+            self._say(f"the site's policy leaves out {_named(logs)}: {self._root} keeps what was not sent")
+        if hidden:
+            self._say(f"hidden files are not sent: {self._root} keeps {_named(list(map(legible, hidden)))}")
 
     def close(self) -> None:
         """Release the descriptors. A sidecar that was killed has the spool's lock until the kernel has ended it."""
@@ -251,6 +252,11 @@ class Sending:
                         os.unlink(path)
             with contextlib.suppress(OSError):
                 os.rmdir(directory)
+
+
+def _named(files: Sequence[str]) -> str:
+    """The first *files*, and how many more there are."""
+    return ", ".join(files[:_NAMED]) + (f" and {len(files) - _NAMED:,} more" if len(files) > _NAMED else "")
 
 
 def _paper() -> int:

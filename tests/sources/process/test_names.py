@@ -156,3 +156,14 @@ def test_a_directory_that_goes_while_it_is_asked_for_is_made_again(
         assert os.path.exists(place.held)
     finally:
         os.close(place.lock)
+
+
+def test_hidden_files_of_a_spool_are_those_that_flarelog_did_not_make(tmp_path: Path) -> None:
+    own = (".run.lock", ".stdout.log.spool", "a/.stdout.log.lead", "a/.stdout.log.lead.new", ".stdout.log.next")
+    others = (".nccl-trace-rank-0", "ranks/.x/a.log", "ranks/.x/.a.log.spool", "ranks/.b.lock", ".lock", ".y/b/c.log")
+    for path in (*own, *others, "stdout.log", "a/stdout.log.00000007", ".nfs0000000000a1b2c300000001"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("said")
+    (tmp_path / ".link").symlink_to("stdout.log")
+    os.mkfifo(tmp_path / ".pipe")
+    assert names.hidden_files(str(tmp_path)) == sorted(others)
