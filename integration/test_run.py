@@ -649,6 +649,18 @@ def test_the_command_that_is_told_removes_no_hidden_file(place: Place) -> None:
     assert (root / "ranks/.x/a.log").read_bytes() == b"kept\n"
 
 
+def test_the_command_that_is_told_says_where_there_is_nothing_left_to_send(place: Place) -> None:
+    named = ("--receiver", free_address(), "--run", RUN, "--site", SITE, "--linger", "0.3", "--copy", "off")
+    first = Ran(place.directory, *named, command=["echo", "said"])
+    told = first.ends()[2].decode().rpartition(" this command sends and removes it: flarelog ")[2]
+    place.serve(listen=named[1])
+    assert place.call(*shlex.split(told)).ends() == 0
+    again = place.call(*shlex.split(told))
+    assert again.ends() == 3
+    gone = f"{first.spool}/{RUN}/{SITE}/run does not exist: it was sent and removed already, or the path is wrong"
+    assert again.sentence() == f"flarelog: --remove-spool: {gone}"
+
+
 @pytest.mark.parametrize("way", ["variables", "run", "sidecar"])
 def test_the_command_that_is_told_says_all_that_was_said(place: Place, way: str) -> None:
     """In another directory and shell the printed command masks, leaves out and connects as the sidecar itself."""

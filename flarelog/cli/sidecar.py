@@ -18,7 +18,7 @@ from flarelog.cli.options import Access, asks, is_flag, option, tls_options, wor
 from flarelog.cli.running import checked, run, say
 from flarelog.cli.sending import Sender, exit_code, receivers_option, site_option, site_policy_option, until_stopped
 from flarelog.cli.tuning import more_descriptors, tune_memory
-from flarelog.errors import FAILED, GAPS, OK, USAGE
+from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, USAGE
 from flarelog.locks import give_the_word, has_the_word
 from flarelog.model import Receipt
 from flarelog.sender import unmatched
@@ -173,6 +173,9 @@ def _held(root: str) -> list[int]:
     """Lock the spool *root*; end the command where that fails."""
     try:
         found = checked(lambda: spools.lock_all(root))
+    except FileNotFoundError:
+        say(f"flarelog: --remove-spool: {root} does not exist: it was sent and removed already, or the path is wrong")
+        sys.exit(NOT_FOUND)
     except OSError as error:
         say(f"flarelog: --remove-spool: {root} cannot be locked: {error.strerror}")
         sys.exit(FAILED)
