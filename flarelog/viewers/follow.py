@@ -251,6 +251,7 @@ class Follow:
         many, held = len(self._reading.streams) > LIVE_READS, 0
         for each in self._reading.streams.values():
             each.flow.know(each.info)
+            each.ended = each.ended and not each.flow.unsettled  # a mark behind the end: the log was continued
             if each.flow.unsettled or (each.info.sealed and not each.ended):
                 self._unsettled[each.info.stream] = None
             behind = each.received < each.info.committed
@@ -397,6 +398,7 @@ class Follow:
 
     def _take(self, each: Stream, number: int, what: Buffer | Mark | _Skip) -> None:
         now = time.monotonic()
+        each.ended = False  # a sealed log may have been continued, and sealed again before a list showed it open
         if isinstance(what, _Skip):
             self._give(each, each.flow.skip(number, what.text, now))
         else:

@@ -120,7 +120,7 @@ class Stream:
         self.last = False  # the present read is its last one
         self._paid, self._paid_at = 0.0, now  # units of work that are paid off, and when that was computed
         self.over = False  # only bytes that were there when it was found are shown
-        self.ended = False  # the note about its end was shown
+        self.ended = False  # the note about its end was shown, and nothing behind it
         self.unread = False  # it cannot be read: no more bytes come
         self.removed: float | None = None  # when a reader noticed its removal
         flow.know(info)

@@ -18,6 +18,7 @@ import pytest
 
 from flarelog.cli import main
 from flarelog.errors import CannotConnect, ConnectionAged, FlarelogError, InvalidOption, NotFound, Unreadable
+from flarelog.exit_marks import Exit
 from flarelog.lifecycle import RunState
 from flarelog.model import Attributes, Buffer, Ended, Generation, Mark, Receipt, State, StreamId, StreamInfo
 from flarelog.render.choose import Choice, Chooser
@@ -312,6 +313,43 @@ def test_what_has_ended_is_followed_to_its_end() -> None:
         "a: ── ended at 51 bytes, its receipt is complete ──",
     ]
     assert len(lines) == 6
+
+
+@pytest.mark.parametrize("then", [RunState.ENDED, RunState.RUNNING], ids=["at-the-runs-end", "before-it"])
+@pytest.mark.parametrize("more", [b"second\n", b""], ids=["bytes", "a-mark-alone"])
+def test_of_a_sealed_log_that_is_continued_the_last_end_is_told_as_well(
+    monkeypatch: pytest.MonkeyPatch, more: bytes, then: RunState
+) -> None:
+    """The next list shows the log sealed again: nobody saw it open."""
+
+    class Continued(Held):
+        looks = 0  # since the log was continued
+        marks: tuple[Mark, ...] = (Exit(6, 0, "p1"),)
+
+        async def state(self, run: str) -> RunState:
+            if shown.lines[-1:] == ["a: \u2500\u2500 ended at 6 bytes, its receipt is complete \u2500\u2500"]:
+                self._logs = {stream: b"first\n" + more for stream in self._logs}
+                self.marks = (Exit(6, 0, "p1"), Exit(6 + len(more), 0, "p2"))
+            self.looks += len(self.marks) - 1
+            return RunState.RUNNING if not self.looks else RunState.ENDED if self.looks > 2 else then
+
+        async def streams(
+            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+        ) -> list[StreamInfo]:
+            return [replace(info, marks=self.marks) for info in await super().streams(run)]
+
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.0)
+    shown = Shown()
+    reading = Reading(Continued({"a/l": b"first\n"}), Selection(RUN), View(new=PLAIN.new), pytest.fail)
+    asyncio.run(Follow(reading, shown).run())
+    assert [line.strip("a:\u2500 ") for line in shown.lines] == [
+        "first",
+        "the command ended: exit code 0",
+        "ended at 6 bytes, its receipt is complete",
+        *more.decode().splitlines(),
+        "the command ended: exit code 0",
+        f"ended at {6 + len(more)} bytes, its receipt is complete",
+    ]
 
 
 @pytest.mark.parametrize(
