@@ -93,8 +93,21 @@ _RESOLVING = late(r"errors resolving \S+: \[field:hostname lookup error:(.*)\]")
 
 NO_PROTOCOL = "does not speak flarelog's protocol"
 NO_GRPC = "the program at this port does not speak gRPC: check the port"
-_CLOSED = ("Socket closed", "Stream removed")
-_CLOSING = late(r"(?:Stream removed|Delayed close due to in-progress write) \((.*)\)|recvmsg: ?(.*)|sendmsg: ?(.*)")
+# gRPC's words for a closed connection, of several versions and peers; the first, empty one is a GOAWAY without a text.
+# The words of errno stay as they are.
+_CLOSED = late(
+    r"|Socket closed|Stream removed|Cancelling all calls|Server [Ss]hutdown|Server closed|FD [Ss]hutdown|RST_STREAM"
+    r"|Received RST_STREAM with error code \d+|GOAWAY received|Last stream closed after sending GOAWAY"
+    r"|Connection going away|(?:Client t|Server t|T)ransport (?:closed|destroyed)|Endpoint (?:closing|read failed)"
+    r"|Delayed close due to in-progress write|(?:TSI h|H)andshaker? shutdown|Secure read failed"
+)
+_UNANSWERED = ("ping timeout", "keepalive timeout", "keepalive watchdog timeout")
+_HTTP = late(r"Received http2 header with status: (\d+)")
+_CLOSING = late(
+    r"(?:Stream removed|Socket closed|RST_STREAM|Delayed close due to in-progress write|Endpoint read failed"
+    r"|Secure read failed|Handshake (?:read|write) failed) \((?!Endpoint closing\))(.*)\)"
+    r"|recvmsg: ?(.*)|sendmsg: ?(.*)|GOAWAY received; Error code: \d+; Debug Text: ?(.*)"
+)
 
 
 def _cause(details: str) -> str:
@@ -108,4 +121,9 @@ def _cause(details: str) -> str:
     cause = details[at:]
     while closing := _CLOSING.fullmatch(cause):
         cause = closing[closing.lastindex or 0]
-    return "the connection was closed" if cause in _CLOSED else cause
+    if _CLOSED.fullmatch(cause):
+        return "the connection was closed"
+    if cause in _UNANSWERED:
+        return "it no longer answers"
+    answer = _HTTP.fullmatch(cause)
+    return cause if answer is None else f"the answer is HTTP status {answer[1]}: check the port, and proxies before it"

@@ -328,7 +328,7 @@ def test_of_a_sealed_log_that_is_continued_the_last_end_is_told_as_well(
 
         async def state(self, run: str) -> RunState:
             if shown.lines[-1:] == ["a: \u2500\u2500 ended at 6 bytes, its receipt is complete \u2500\u2500"]:
-                self._logs = {stream: b"first\n" + more for stream in self._logs}
+                self._logs = dict.fromkeys(self._logs, b"first\n" + more)
                 self.marks = (Exit(6, 0, "p1"), Exit(6 + len(more), 0, "p2"))
             self.looks += len(self.marks) - 1
             return RunState.RUNNING if not self.looks else RunState.ENDED if self.looks > 2 else then

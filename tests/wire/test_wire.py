@@ -546,6 +546,40 @@ NO_HOST = "address lookup failed for r:1: Domain name not found"
             "Stream removed (recvmsg:Connection reset by peer)", "Connection reset by peer", id="a-connection-reset"
         ),
         pytest.param(
+            "Stream removed (sendmsg: Broken pipe (32))", "Broken pipe (32)", id="a-write-to-a-connection-that-broke"
+        ),
+        *(
+            pytest.param(text, "the connection was closed", id=f"closed-{number}")
+            for number, text in enumerate(
+                (
+                    "Cancelling all calls",
+                    "Stream removed (Socket closed (GOAWAY received; Error code: 2; Debug Text: Cancelling all calls))",
+                    "Stream removed (GOAWAY received; Error code: 0; Debug Text: )",
+                    "GOAWAY received",
+                    "Stream removed (RST_STREAM (Received RST_STREAM with error code 7))",
+                    "Received RST_STREAM with error code 2",
+                    "Last stream closed after sending GOAWAY",
+                    "FD Shutdown",
+                    "Transport closed",
+                    "Endpoint closing",
+                    f"failed to connect to all addresses; last error: UNKNOWN: ipv4:{HERE}: Handshake read failed"
+                    " (Socket closed)",
+                )
+            )
+        ),
+        pytest.param(
+            "Stream removed (GOAWAY received; Error code: 0; Debug Text: session_timed_out)",
+            "session_timed_out",
+            id="what-a-proxy-says",
+        ),
+        pytest.param("Stream removed (ping timeout)", "it no longer answers", id="a-peer-that-was-stopped"),
+        pytest.param("keepalive watchdog timeout", "it no longer answers", id="the-same-of-an-older-grpc"),
+        pytest.param(
+            "Received http2 header with status: 502",
+            "the answer is HTTP status 502: check the port, and proxies before it",
+            id="a-proxy-without-a-receiver",
+        ),
+        pytest.param(
             "failed to connect to all addresses; last error: UNKNOWN: unix:/run/r.sock: No such file or directory",
             "No such file or directory",
             id="a-socket",
