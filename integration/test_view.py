@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import fcntl
 import gzip
 import json
@@ -165,6 +166,25 @@ def test_json_raw_and_colours(tmp_path: Path) -> None:
 def test_other_encodings(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("première ligne\nzweite\n", "utf-16")
     assert view(tmp_path / "a.log", "--encoding", "utf-16").stdout.decode() == "première ligne\nzweite\n"
+
+
+@pytest.mark.parametrize(
+    ("codec", "mark", "told"),
+    [
+        ("utf-16-le", codecs.BOM_UTF16_LE, "utf-16"),
+        ("utf-16-be", codecs.BOM_UTF16_BE, "utf-16"),
+        ("utf-32-le", codecs.BOM_UTF32_LE, "utf-32"),
+    ],
+)
+def test_a_byte_order_mark_tells_which_encoding_to_give(tmp_path: Path, codec: str, mark: bytes, told: str) -> None:
+    path, text = tmp_path / "a.log", "première ligne\nzweite ཀ\n"
+    path.write_bytes(mark + text.encode(codec))
+    for options in ([], ["-i", "x"]):
+        said = view(path, *options).stderr.decode()
+        assert said == f"note: {path}: the file is {told.upper()}: --encoding {told} shows its text\n"
+    done = view(path, "--encoding", told)
+    assert (done.stdout.decode(), done.stderr) == (text, b"")
+    assert b"UTF-16" not in view(stdin=b"plain\n" + mark).stderr
 
 
 @pytest.mark.parametrize(

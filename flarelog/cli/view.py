@@ -251,12 +251,15 @@ class _View:
         """The lines of a log, which is one file or several, as they are read."""
         renderer, name, size = self._lines.renderer(self._form), self._names[number], 0
         begins, labels = self._begun[number]
+        marked: dict[str, str] = {}  # the encoding that a file's byte order mark tells
         for path in self._logs[number]:
             begins.append(size)
             labels.append(Label(name, {"log.file.path": legible(path)}, begin=size))
             for piece in self._decoded(path):
                 now = time.monotonic()
                 if piece is not None:
+                    if self._encoding is None and size == begins[-1] and (told := _told_by_mark(piece)):
+                        marked[path] = told
                     size += len(piece)
                     yield renderer.feed(piece, now)
                 else:
@@ -266,7 +269,10 @@ class _View:
                     self._console.draw(renderer.open, now, last=piece is None)
             yield renderer.next_file(time.monotonic())
         yield renderer.close(time.monotonic())
-        everything = self._choice.everything and self._tail is None  # a line that is left out counts as well
+        for path, told in marked.items():
+            click.echo(f"note: {legible(path)}: the file is {told.upper()}: --encoding {told} shows its text", err=True)
+        # A line that is left out counts as well.
+        everything = self._choice.everything and self._tail is None and not marked
         for note in summary(renderer.replaced if everything else 0, name):
             click.echo(note, err=True)
 
@@ -346,6 +352,13 @@ def codec(name: str) -> tuple[str, Callable[[str], codecs.IncrementalDecoder] | 
     except UnicodeError:
         pass
     raise InvalidOption(f"{name!r} is not an encoding of text: give one as {ENCODINGS}")
+
+
+def _told_by_mark(first: bytes) -> str:
+    """The encoding that a byte order mark at the beginning of a file's *first* bytes tells; empty where none does."""
+    if first.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # one begins as UTF-16's
+        return "utf-32"
+    return "utf-16" if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ""
 
 
 def _pieces(path: str, troubles: _Troubles) -> Iterator[bytes | None]:
