@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 import random
 import re
@@ -37,7 +38,7 @@ from flarelog.viewers import batch
 from flarelog.viewers import follow as live
 from flarelog.viewers import reading as reads
 from flarelog.viewers.batch import Batch
-from flarelog.viewers.console import Console, ConsoleOptions
+from flarelog.viewers.console import Console, ConsoleOptions, Output
 from flarelog.viewers.display import ERROR, BytesDisplay, FirstError, label
 from flarelog.viewers.flow import Block, Flow, View
 from flarelog.viewers.follow import Follow, Order
@@ -559,6 +560,20 @@ def test_what_takes_several_rows_of_a_terminal_that_became_narrower_is_taken_awa
     columns[0] = 40
     console.show([Line(0, 1, "a line")])
     assert out.getvalue().endswith(b"\r\x1b[2A\x1b[Ja line\n")
+
+
+def test_json_has_the_text_that_is_shown_and_patterns_see() -> None:
+    """A program that prints ``body`` to a terminal passes on no character that is kept from it."""
+    foreign = "a\u2028b\u2029c\x85d\x0be\x0cf\u202eg\u200bh\ufeffi\x01j\x00k\x7fl\x84m\xadn\x1b[31mo\u200dp\n"
+    found: dict[Output, bytes] = {}
+    outputs: tuple[Output, ...] = ("text", "json")
+    for output in outputs:
+        renderer, out = Renderer("plain"), io.BytesIO()
+        lines = renderer.feed(foreign.encode()) + renderer.close()
+        Console(out, ConsoleOptions(output)).show(lines, "a.log")
+        found[output] = out.getvalue()
+    assert found["text"].decode() == "a b c d e fghijklmno\u200dp\n"
+    assert json.loads(found["json"])["body"] == found["text"].decode().rstrip("\n")
 
 
 class Many(Held):
