@@ -30,6 +30,9 @@ LINKS = frozenset(("python.traceback", *(each.id for each in (*collective.SIGNAT
 NAMING = ("log.error", "program.failed")  # any program's own words for a failure
 HEADING = "step.failed"  # a heading above or below a program's words for a failure
 SLURM = ("slurm.error", "slurm.refused")
+RAN_OUT = frozenset(
+    ("cuda.oom", "host.oom", "disk.full", "disk.quota", "loss.nan", "slurm.limit", "job.limit", "gpu.ecc", "gpu.lost")
+)  # signatures of trouble that no command which the shell did not find can cause
 MINUTE = 60 * SECOND
 MOMENT = 4 << 10  # bytes of a log within which lines belong together
 _JOB = next(each for each in general.SIGNATURES if each.id == "job.failed")
@@ -53,7 +56,7 @@ def judged(
     found = [_ended_well(each, well.get(each.stream, ())) for each in (*findings, *exits(infos))]
     placed = _placed(found, infos, ahead)
     words = _words(found, infos)
-    placed = _only_ended(placed, words)
+    placed = _without_shells(_only_ended(placed, words))
     if any(each.role == "root" for _, each in placed):
         earliest = next((time for time, each in placed if each.role == "root"), None)
         roots: dict[StreamId, list[tuple[int, int]]] = defaultdict(list)
@@ -161,6 +164,22 @@ def _only_ended(placed: Iterable[Placed], words: Words) -> list[Placed]:
             each = replace(each, role="cascade")
         out.append((time, each))
     return out
+
+
+def _without_shells(placed: Sequence[Placed]) -> list[Placed]:
+    """*placed*, where a command that the shell did not find is a symptom if its script went on to a program that ran
+    out of something.
+    """
+    last: dict[StreamId, int] = {}
+    for _, each in placed:
+        if each.role == "root" and each.signature in RAN_OUT:
+            last[each.stream] = max(each.offset, last.get(each.stream, 0))
+    return [
+        (time, replace(each, role="symptom"))
+        if each.signature == "shell.command" and each.role == "root" and each.offset < last.get(each.stream, 0)
+        else (time, each)
+        for time, each in placed
+    ]
 
 
 def _without_a_root(found: Sequence[Finding], words: Words) -> list[Finding]:

@@ -13,9 +13,11 @@ from flarelog.detect.going_on import (
     gets_over,
     is_routine,
     is_well,
+    item_of,
     may_be_back,
     revives,
     shape_of,
+    starts_python,
 )
 from flarelog.detect.going_on import shows as goes_further
 from flarelog.detect.meant import AT_ANY_LEVEL, WARNED_OF
@@ -73,6 +75,10 @@ class Aftermath:
                 self._passed(test, texts[max(0, number - BEFORE) : number])
             if may_be_back(text) or is_well(text):
                 self._found.came_back(text)
+            if starts_python(text):
+                self._found.started()
+            if (item := item_of(text)) is not None:
+                self._found.next_item(*item)
             if ends_well(text):
                 self._found.went_on(OURS)
             elif goes_further(text) or is_routine(text, self.routine):

@@ -160,7 +160,6 @@ SIGNATURES = (
                 "Fatal error in ",
                 "MPI_ERR",
                 "An error occurred in MPI_",
-                "terminated normally, but",
                 "exiting improperly",
                 "unable to reliably start",
                 "PMIX ERROR: UNREACHABLE",
@@ -173,7 +172,6 @@ SIGNATURES = (
         r"|indicates a failure in the peer process"
         r"|\bMPI_Abort\(|BAD TERMINATION OF ONE OF YOUR|Fatal error in (?:internal_|P?MPI_?)\w{1,40}"
         r"|MPI_ERRORS_ARE_FATAL|\*\*\* MPI_ERR_[A-Z]{3,20}: |An error occurred in MPI_\w{1,40}"
-        r"|job {1,2}terminated normally, but"
         r"|exiting improperly|PMIX ERROR: UNREACHABLE|\bPML \w{1,20} cannot be selected"
         r"|\bnot enough slots available in the system",
         "MPI ends the job: a rank failed, called MPI_Abort, or a node was lost.",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 
 from flarelog.detect.base import WENT_ON, Fact, Finding, Role
-from flarelog.detect.going_on import is_back, is_well_again
+from flarelog.detect.going_on import is_back, is_well_again, item_of
 from flarelog.detect.table import OURS
 from flarelog.exit_marks import Exit, end_of
 from flarelog.render.levels import Level, level_of
@@ -78,6 +78,19 @@ class Found:
             if each.signature in OURS and (
                 is_back(text, each.signature, each.text) or (well and is_well_again(text, each.text))
             ):
+                self._by_key[key] = _gone_on(each)
+
+    def started(self) -> None:
+        """Make symptoms of commands that the shell could not run: the script went on, and started a program."""
+        for key, each in self._causes():
+            if each.signature == "shell.command" or each.facts.get("exception") == "CondaError":
+                self._by_key[key] = _gone_on(each)
+
+    def next_item(self, number: int, count: int) -> None:
+        """Make symptoms of fallbacks about earlier items of the loop over *count* items, which is at *number*."""
+        for key, each in self._causes():
+            item = item_of(each.text) if each.role == "fallback" else None
+            if item is not None and item[1] == count and item[0] < number:
                 self._by_key[key] = _gone_on(each)
 
     def no_heading(self, offset: int) -> None:

@@ -125,7 +125,8 @@ SIGNATURES = (
         r"| external)?(?: signal| termination signal)?:? "
         r"(?P<signal>(?i:SIG(?:TERM|INT|HUP|QUIT|USR[12]|XCPU|KILL|ABRT|SEGV)))\b"
         r"|(?P<said>SIG(?:TERM|INT|HUP|USR1)) (?:was )?(?:received|caught)\b|SignalException\b|(?:^"
-        r"|[\])])Terminated\s{0,4}$",
+        r"|[\])])Terminated\s{0,4}$"
+        r"|^\S{0,200}: line \d{1,7}: +\d{1,9} (?:Terminated|User defined signal [12])(?:\s*$| {2,}\S)",
         "A signal ends the program: from a scheduler, from a launcher after another rank failed, or from a person.",
         "Look for the rank that failed before, and for a time limit or a preemption.",
         key=("signal",),
@@ -164,8 +165,12 @@ SIGNATURES = (
         "launcher.ends",
         "fallback",
         Level.WARNING,
-        ("forcefully exit", "Killing subprocess", "closing signal", "via signal"),
-        r"forcefully exiting|Killing subprocess|\bclosing signal (?P<signal>SIG\w{2,6})"
+        (
+            *("forcefully exit", "Killing subprocess", "closing signal", "via signal", "terminated normally, but"),
+            "xit code. Per user-direction",
+        ),
+        r"\bjob {1,2}terminated normally, but|^a non-zero exit code\. Per user-direction|forcefully exiting"
+        r"|Killing subprocess|\bclosing signal (?P<signal>SIG\w{2,6})"
         r"|via signal (?P<via>SIG\w{2,6})",
         "A launcher ends the processes that it has started, mostly because one of them failed.",
         "Look at what came before it.",

@@ -93,6 +93,7 @@ _HARMLESS = late(
     r"|(?i:(?<!_join )fail\w{0,4}(?:[ _](?!errno|err|error|code|status|rc|ret"
     r"|exit)\w{1,20}){0,3}['\"]?\s?[:=]\s?\d{1,12}(?:\.\d{1,12})?%?\s{0,3}(?:$|[,;|)}\]/]|- ))"
     r"|\baws_logging\.cc:"
+    r"|\bevents_writer\.cc:|\bevents\.out\.tfevents\b"  # the record of a training's figures, not the training
     r"|(?<![\w.-])0 (?:\S{1,40} ){0,2}(?:failed|errors|failures)\b(?!:)|\bto read 0 files"
     r"|\bEDAC \w{2,12}: \d{1,9} CE |(?<!\w)[Cc]orrect(?:ed|able) (?:\w{1,20} ){0,3}errors?\b"
     # messages of packages that are installed without a running system, and of a kernel's first seconds
@@ -207,8 +208,26 @@ def begun_test(text: str) -> str:
 
 
 def starts_shell(text: str) -> bool:
-    """Whether the line *text* is a shell's message about a startup file: the shell goes on without the file."""
+    """Whether the line *text* is a shell's message about a startup file, or about an environment that it leaves: the
+    shell goes on.
+    """
     return _STARTUP.match(text[:HEAD]) is not None
+
+
+def starts_python(text: str) -> bool:
+    """Whether the line *text* is a warning of a program in Python. That of ``resource_tracker`` comes from its end."""
+    return ".py:" in text and "Warning: " in text and _WARNED.match(text[:HEAD]) is not None
+
+
+def is_measure(text: str) -> bool:
+    """Whether the line *text* tells a figure of a training, and nothing else, whatever its level."""
+    return _MEASURE.search(text[:HEAD]) is not None
+
+
+def item_of(text: str) -> tuple[int, int] | None:
+    """The number of the item of a loop that the line *text* is about, and how many items there are: ``[7/90]``."""
+    found = _ITEM.search(text[:80])
+    return (int(found["this"]), int(found["all"])) if found is not None else None
 
 
 def serves_others(text: str) -> bool:
@@ -320,7 +339,15 @@ _SERVICE = late(
 )
 _STARTUP = late(
     r"\S{0,200}(?:\.\w{0,5}(?:rc|profile|login|logout|env|aliases)|/profile(?:\.d/\S{1,100})?): (?:line )?\d{1,7}: "
+    r"|CondaError: .{1,200} before 'conda deactivate'"
 )
+_WARNED = late(r"/?[^\s:][^:]{0,300}(?<!resource_tracker)\.py:\d{1,7}: \w{0,40}Warning: ")
+_MEASURE = late(
+    r"(?<![\w\"'=.-])(?:CRITICAL|FATAL|ERROR)\W{1,6}(?i:(?:train(?:ing)?|val(?:id(?:ation)?)?|test|eval(?:uation)?"
+    r"|mean|avg|average|total|current|batch)[ _]){0,3}(?i:loss|acc|accuracy|auc|f1|perplexity|ppl|mse|mae|reward"
+    r"|learning[ _]rate|lr)(?: value)?(?: is)?\W{0,3} ?\d{1,12}(?:\.\d{1,20})?(?:e[-+]?\d{1,3})?%?\s*$"
+)
+_ITEM = late(r"(?<![\w/.-])\[\s{0,8}(?P<this>\d{1,9})/(?P<all>\d{1,9})\]")
 _TERMINATED = late(r"(?<![\w.])(?:-15|143|SIGTERM|[Ss]ignal:? 15)\b")
 _SHUTS = late(r"(?i:\bshut(?:ting|s)? ?down\b|\bstopping\b|\bstops\b|\bgraceful(?:ly)?\b)")
 _WHY = late(

@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from flarelog.detect.base import Signature
-from flarelog.detect.going_on import does_without, ended_well, is_put_down, serves_others, starts_shell
+from flarelog.detect.going_on import (
+    does_without,
+    ended_well,
+    is_measure,
+    is_put_down,
+    item_of,
+    serves_others,
+    starts_shell,
+)
 from flarelog.detect.speaking import denied, is_retried, only_speaks
 from flarelog.render.levels import Level, level_of
 
@@ -41,8 +49,10 @@ ENDED = ("ray.died", "process.died")  # a retry may follow, or the end
 AT_ANY_LEVEL = frozenset(("job.failed", "nccl.warning", "flower.failures"))  # an end is told at any level
 _FEARED = ("may ", "might ", "could ")  # a stall that may come; one that is there is warned of, and may be the end
 _PUT_DOWN = ("process.exit", "process.died", "process.signal", "torchrun.failed")  # such an end may be intended
+_OF_SHELL = ("shell.command", "program.exception")
 _BOX = ("\u2502 ", "\u2570\u2500> ")  # pip's box around its child's output
 _BARE = re.compile(r"(?:\w{1,60}\.){0,8}[A-Z]\w{0,80}(?:Exception|Error)(?::|\s*$)")
+_CHILD = re.compile(r"\S{0,200}: line \d{1,7}: +\d{1,9} ")  # a shell's, about a process that it had started
 _QUOTED = re.compile(r'"[^"]*"|`[^`]*`|(?<!\w)\'[^\']*\'(?!\w)')
 _STATUS = ("status': ", 'status": ')  # the quotes behind it hold a status, not a text
 
@@ -55,6 +65,8 @@ def doubted(each: Signature, text: str, last: str, before: Sequence[str]) -> Sig
     warns = level_of(last) is Level.WARNING
     if each.role == "cascade" and warns and _BARE.match(text) is not None:
         each = replace(each, role="fallback")  # the line before warns of it
+    if each.id == "process.stopped" and _CHILD.match(text) is not None:
+        each = replace(each, role="fallback")  # a script also ends its own helpers so
     if each.id == "process.exit" and text.lstrip().startswith(_BOX):
         return replace(each, role="symptom")
     if each.id in _PUT_DOWN and is_put_down(text, before):
@@ -62,9 +74,25 @@ def doubted(each: Signature, text: str, last: str, before: Sequence[str]) -> Sig
     if each.role != "fallback":
         return each
     goes_with = warns and level_of(text) is None and each.id not in ERRORS  # the line may continue the warning
-    if goes_with or any(map(ended_well, before)):
+    if goes_with or any(map(ended_well, before)) or _skips(text, before):
         return replace(each, role="symptom")
     return each
+
+
+def _skips(text: str, before: Sequence[str]) -> bool:
+    """Whether the line *text* is about an item of a loop that went on after the trouble of an item *before*."""
+    item = item_of(text)
+    if item is None:
+        return False
+    failed, items = False, [(each, item_of(each)) for each in before]
+    for each, one in items:
+        if one is None or one[1] != item[1] or one[0] >= item[0]:
+            continue
+        bad = (level_of(each) or Level.INFO) >= Level.ERROR
+        if failed and not bad:
+            return True
+        failed = failed or bad
+    return False
 
 
 def is_meant(text: str, part: str, signature: Signature) -> bool:
@@ -93,7 +121,9 @@ def is_handled(text: str, part: str, signature: Signature) -> bool:
     if signature.id in DISPENSABLE and (level is Level.WARNING or (level is None and "arning: " in part[:begin])):
         return True
     of_others = signature.role == "fallback" or signature.id in WARNED_OF
-    if (of_others and serves_others(text)) or ((of_others or signature.id == "shell.command") and starts_shell(text)):
+    if (of_others and serves_others(text)) or ((of_others or signature.id in _OF_SHELL) and starts_shell(text)):
+        return True
+    if signature.id in ("log.fatal", "log.error") and is_measure(part):
         return True
     return is_retried(part, begin, end)
 

@@ -25,10 +25,12 @@ _BEGIN = re.compile(
     r"Traceback \(most recent call last\)(?::\s*$| ?\u2500)"
 )
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
+_BEFORE_JAX = "The preceding stack trace is the source of the JAX operation"  # the real exception follows
 _SPAWNED = re.compile(r"-- Process \d{1,9} terminated with the following error:")
 _SPAWNS = "ProcessRaisedException"  # torch.multiprocessing.spawn's, whose message is the traceback of a process
 _BOX = ("\u2502", "\u256d", "\u2570")
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,300})", line (?P<line>\d{1,7})')
+_RULER = re.compile(r"-{8,100}\s*$")
 _STRING = re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL)
 _REPORTS = re.compile(
     r"\bError building extension '|\bCommand .{1,2000} (?:returned non-zero exit|died with)"
@@ -99,7 +101,7 @@ class Traceback:
         if not self._goes_on(rest, line, grouped):
             return False
         self.end, self.between = line.end, False
-        self.chained = _chains(rest) or (self.chained and not rest.strip())
+        self.chained = _chains(rest) or (self.chained and (not rest.strip() or _RULER.match(rest) is not None))
         return True
 
     def ended(self, after: str = "") -> Traceback:
@@ -126,7 +128,7 @@ class Traceback:
     def _goes_on(self, rest: str, line: Line, grouped: bool) -> bool:
         if not rest.strip():
             return True
-        if _chains(rest):
+        if _chains(rest) or (self.chained and _RULER.match(rest) is not None):
             self._believe()
             return True
         if BEGINS in rest:
@@ -217,7 +219,7 @@ class Tracebacks:
 
 def _chains(rest: str) -> bool:
     """Whether the line *rest* says that another exception of the same chain follows."""
-    return rest.startswith(_CHAINED) or _SPAWNED.match(rest) is not None
+    return rest.startswith((*_CHAINED, _BEFORE_JAX)) or _SPAWNED.match(rest) is not None
 
 
 def _behind_a_bar(own: dict[str, Traceback], last: Traceback, text: str) -> None:

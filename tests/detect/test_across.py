@@ -144,6 +144,20 @@ def test_a_test_whose_setup_failed_is_a_heading_of_its_exception() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("end", "root"),
+    [
+        ("mpirun noticed that process rank 7 with PID 0 on node n exited on signal 9 (Killed).\n", "mpi.signal"),
+        ("mpirun detected that one or more processes exited with non-zero status, thus causing\n", "process.exit"),
+        ("", "launcher.ends"),
+    ],
+)
+def test_mpi_announces_the_end_of_a_process_before_it_names_it(end: str, root: str) -> None:
+    said = "Primary job  terminated normally, but 1 process returned\na non-zero exit code. Per user-direction, the job"
+    found = judged(searched(f"{said} has been aborted.\n{end}".encode()))
+    assert [each.signature for each in found if each.is_root] == [root]
+
+
 def test_an_exit_code_behind_a_root_is_a_symptom() -> None:
     found = judged([at(1, OOM)], [info(Exit(900, 0, "p", status=1, ended=5000))])
     assert [(each.signature, each.role) for each in found] == [("cuda.oom", "root"), ("exit.code", "symptom")]

@@ -288,6 +288,19 @@ def test_the_exception_of_a_spawned_process_is_that_of_its_parent() -> None:
     ]
 
 
+def test_the_stack_that_jax_shows_before_an_exception_belongs_to_it() -> None:
+    text = (
+        RAISED.format(1) + "jax._src.source_info_util.JaxStackTraceBeforeTransformation: ValueError: it is empty\n\n"
+        "The preceding stack trace is the source of the JAX operation that, once transformed by JAX, triggered the "
+        "following exception.\n\n--------------------\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        + RAISED.format(2)
+        + "ValueError: it is empty\n"
+    )
+    (found,) = searched(text.encode())
+    assert (found.facts["exception"], found.facts["at"], found.length) == ("ValueError", "a:2", len(text))
+
+
 def test_the_first_of_two_tracebacks_counts_also_where_it_ends_last() -> None:
     lines = [*RAISED.format(1).splitlines(), "ValueError: Free memory on device is less than desired"]
     logged = "".join(f"(A) ERROR {each}\n" for each in lines) + "(A) Process A:\n"

@@ -207,6 +207,85 @@ def test_another_detector_knows_what_had_shown_that_the_program_goes_on(text: st
     assert [each.role for each in detector.findings] == [each.role for each in found] == ["symptom"]
 
 
+MISSING = "/spool/job7/script: line 4: nvidia-smi: command not found\n"
+UNCONDA = "CondaError: Run 'conda init' before 'conda {}'\n"
+WARNED = "/opt/lib/python3.12/site-packages/torch/nn/f.py:31: UserWarning: the default of mode is another one\n"
+TRACKED = "/opt/lib/python3.12/multiprocessing/resource_tracker.py:216: UserWarning: leaked semaphores\n"
+IMPORTED = "ModuleNotFoundError: No module named 'torch'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(MISSING, ["root"], id="the-last-word"),
+        pytest.param(MISSING + WARNED, ["symptom"], id="a-program-started"),
+        pytest.param(MISSING + TRACKED, ["root"], id="a-warning-of-a-programs-end"),
+        pytest.param(MISSING + FULL, ["symptom", "root"], id="what-ran-out-for-another-reason"),
+        pytest.param(FULL + MISSING, ["root", "root"], id="in-another-order"),
+        pytest.param(MISSING + IMPORTED, ["root", "root"], id="what-may-follow-from-it"),
+        pytest.param(ERROR + WARNED, ["root"], id="a-program-may-warn-and-end"),
+        pytest.param(UNCONDA.format("activate"), ["root"], id="conda"),
+        pytest.param(UNCONDA.format("activate") + WARNED, ["symptom"], id="conda-and-a-program"),
+        pytest.param(UNCONDA.format("deactivate"), ["symptom"], id="conda-at-the-end"),
+    ],
+)
+def test_what_a_shell_could_not_run_is_no_cause_if_its_script_went_on(text: str, expected: list[str]) -> None:
+    assert roles(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("[3/90] [ERROR] a.zip is gone\n", ["root"], id="the-last-word"),
+        pytest.param("[3/90] [ERROR] a.zip is gone\n[4/90] b.zip\n", ["symptom"], id="the-next-item"),
+        pytest.param("[3/90] [ERROR] a.zip is gone\n[3/90] b.zip\n", ["root"], id="the-same-item"),
+        pytest.param("[3/90] [ERROR] a.zip is gone\n[4/9] b.zip\n", ["root"], id="another-loop"),
+        pytest.param("[ERROR] a.zip is gone\n[4/90] b.zip\n", ["root"], id="trouble-of-no-item"),
+        pytest.param("[3/90] RuntimeError: CUDA out of memory\n[4/90] b\n", ["root"], id="a-cause-by-itself"),
+        pytest.param("[3/90] [ERROR] a is gone\n[4/90] b\n[5/90] [ERROR] c is gone\n", ["symptom"] * 2, id="once-more"),
+        pytest.param(
+            "[3/90] [ERROR] a is gone\n[4/90] b\n[ERROR] too many are gone\n", ["root"], id="and-then-it-ends"
+        ),
+    ],
+)
+def test_trouble_of_an_item_is_no_cause_if_the_loop_goes_on(text: str, expected: list[str]) -> None:
+    assert roles(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("12:00:01 - net - CRITICAL - Loss value is: 0.26\n", ["symptom"], id="a-loss"),
+        pytest.param("[ERROR] train accuracy = 91.5%\n", ["symptom"], id="an-accuracy"),
+        pytest.param("12:00:01 - net - CRITICAL - Loss is too high: 9.26\n", ["root"], id="it-says-more"),
+        pytest.param("12:00:01 - net - CRITICAL - Loss value is: inf\n", ["root"], id="no-number"),
+        pytest.param(
+            "E tensorflow/core/util/events_writer.cc:131] Failed to flush 2 events to a/events.out.tfevents.1.n\n",
+            ["symptom"],
+            id="the-record-of-figures",
+        ),
+    ],
+)
+def test_a_figure_at_any_level_and_what_only_keeps_figures_are_no_cause(text: str, expected: list[str]) -> None:
+    assert roles(text) == expected
+
+
+ENDED = "run.sh: line 32: 2796 Terminated              python main.py --fit\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("step 3 loss 0.2\n" + ENDED, ["root"], id="the-last-word"),
+        pytest.param(ENDED + "step 3 loss 0.2\n", ["symptom"], id="a-step"),
+        pytest.param("Training finished\n" + ENDED, ["symptom"], id="behind-a-good-end"),
+        pytest.param(FULL + ENDED, ["root", "symptom"], id="beside-a-cause"),
+    ],
+)
+def test_a_process_that_was_ended_is_a_root_where_nothing_better_is(text: str, expected: list[str]) -> None:
+    assert roles(text) == expected
+
+
 MOUNT = 'MountVolume.SetUp failed for volume "shards" : timed out waiting for the condition'
 GOT = "LAST SEEN   TYPE      REASON        OBJECT        MESSAGE\n"
 UNMOUNTED = f"{GOT}7m2s        Warning   FailedMount   pod/fit-1     {MOUNT}\n"
