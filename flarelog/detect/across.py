@@ -48,9 +48,9 @@ def judged(
     """*findings* in the order of time, with those of exit records and of ranks that differ; each a root, a symptom or
     advice. *ahead*: ns by which a stream's clock is ahead.
 
-    A finding without a time was written before the next timed finding of its log, and before it arrived (before the
-    log's last byte did, if its arrival is unknown). A finding whose time stays unknown sorts last. The end of a command
-    sorts behind all findings of its logs.
+    A finding without a time was written before the next timed finding of its log, before its command ended, and before
+    it arrived (before the log's last byte did, if its arrival is unknown). A finding whose time stays unknown sorts
+    last. The end of a command sorts behind all findings of its logs.
     """
     well = {info.stream: info.exits for info in infos if info.exits}
     found = [_ended_well(each, well.get(each.stream, ())) for each in (*findings, *exits(infos))]
@@ -264,7 +264,10 @@ def _placed(found: Iterable[Finding], infos: Iterable[StreamInfo], ahead: Ahead)
         for each in sorted(those, key=lambda each: each.offset, reverse=True):
             end = end_of(ends.get(stream, ()), each.offset + each.length)
             process, ended = (end.process, _ended_at(end)) if end is not None else ("", None)
-            latest = _by(latest or ended, each) if each.time is None else each.time - ahead(stream)
+            if each.time is not None:
+                latest = each.time - ahead(stream)
+            else:
+                latest = _by(_earlier(latest, ended and ended - ahead(stream)), each)
             if latest is not None:
                 last[process] = max(latest, last.get(process, latest))
             placed.append((latest, process, each))
@@ -277,8 +280,12 @@ def _placed(found: Iterable[Finding], infos: Iterable[StreamInfo], ahead: Ahead)
 
 def _by(latest: int | None, each: Finding) -> int | None:
     """The latest time at which *each*, which tells no time, was written: the earlier of *latest* and its arrival."""
-    came = each.came * 1_000_000
-    return min(latest or came, came) if came else latest
+    return _earlier(latest, each.came * 1_000_000)
+
+
+def _earlier(one: int | None, other: int | None) -> int | None:
+    """The earlier of two times; None and 0: unknown."""
+    return min(one, other) if one and other else one or other or None
 
 
 def first_root(findings: Iterable[Finding]) -> Finding | None:
@@ -328,8 +335,8 @@ def _passed_on(inner: Exit, outer: Exit) -> bool:
 
 
 def _ended_at(end: Exit) -> int | None:
-    """The time of *end*, in ns since 1970; None: unknown."""
-    return (end.clock or end.ended) * 1_000_000 or None
+    """The time of *end* by the site's clock, in ns since 1970; None: unknown."""
+    return (end.ended or end.clock) * 1_000_000 or None  # *clock* may be hours later, if the sidecar sent the mark late
 
 
 def _of_exit(stream: StreamId, end: Exit) -> Finding:

@@ -106,6 +106,26 @@ def test_what_tells_no_time_has_been_said_before_it_came() -> None:
     assert order(5000, 5100, 5200) == order(5300, 5100, 4900) == ["site-2", "site-10", "site-1"]
 
 
+def test_the_time_of_an_exit_is_that_of_the_end_and_not_of_its_record() -> None:
+    """A spool that is sent late brings the record late. The lines of the command's other logs were written before."""
+    late = Exit(900, 0, "p", status=1, ended=5000, clock=605_000)
+    assert [each.time for each in judged([], [info(late)])] == [5 * SECOND]
+    assert [each.time for each in judged([], [info(replace(late, ended=0))])] == [605 * SECOND]
+    found = judged([], [info(late), info(Exit(900, 0, "q", status=2, ended=100_000, clock=100_100), site="site-2")])
+    assert [(each.stream.site, each.role) for each in found] == [("site-1", "root"), ("site-2", "root")]
+    second = replace(info(late), stream=StreamId("run-1", "site-1", "a.log"), grown=605_000)
+    words = replace(at(None, OOM), stream=second.stream)
+    found = judged([words, at(60, OOM, "site-2")], [second, info(late)])
+    assert [each.stream.site for each in found if each.signature == "cuda.oom"] == ["site-1", "site-2"]
+
+
+def test_the_end_of_a_command_is_compared_by_the_receivers_clock() -> None:
+    ends = [Exit(900, 0, "p", status=1, ended=65_000), Exit(900, 0, "q", status=2, ended=10_000)]
+    infos = [info(end, site=f"site-{number}") for number, end in enumerate(ends, 1)]
+    found = judged([], infos, lambda stream: 60 * SECOND if stream.site == "site-1" else 0)
+    assert [each.stream.site for each in found] == ["site-1", "site-2"]
+
+
 def test_clocks_that_are_ahead_are_taken_back() -> None:
     found = judged(
         [at(100, OOM), at(105, OOM, "site-2")],
