@@ -52,7 +52,7 @@ class Settled(NamedTuple):
 class Detector:
     """Finds trouble in the lines of *stream*. *rank* returns the rank of a line, *stamped* the time of a text at an
     offset. *known*: findings of another detector before the first line. *ends*: the ends of the commands that wrote the
-    log, in its order.
+    log, in its order. *came*: as of ``Silence``.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Detector:
         stamped: Callable[[str, int], int | None] = lambda text, offset: None,
         known: Settled | None = None,
         ends: Sequence[Exit] = (),
+        came: Callable[[Line], tuple[int, int] | None] = lambda line: None,
     ) -> None:
         known = known if known is not None else Settled(0, {}, 0)
         self.stream = stream
@@ -71,7 +72,7 @@ class Detector:
         self._found = Found(known.found, known.more, ends)
         self._before = Before(stamped)
         self._aftermath = Aftermath(self._found, self._before, known.left, known.on, known.routine)
-        self._silence = Silence(table.absences, ends)
+        self._silence = Silence(table.absences, ends, came)
         self._settled: Settled | None = None  # the state before the first of the open tracebacks
         self._tracebacks = Tracebacks()
         self._states: dict[int, list[str]] = {}  # by offset: the states with a piece, of each row that is not final

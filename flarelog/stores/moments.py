@@ -63,6 +63,7 @@ class Moment:
 
 STRETCHES = 128  # parts of a log's life; a timeline has the first and the last growth in each
 POINTS = 2 * STRETCHES  # limit on the moments of one log's growth in a timeline
+ALL_POINTS = 400_000  # limit on the points that a reader asks for, of all logs together
 P = TypeVar("P", bound=tuple[int, ...])
 
 

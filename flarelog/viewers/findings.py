@@ -31,6 +31,9 @@ from flarelog.viewers.flow import Block
 from flarelog.viewers.health import few_missing
 from flarelog.viewers.pipe import Pipe
 
+Came = Callable[[StreamId, Line], tuple[int, int] | None]
+"""The times between which a line of a stream arrived, in ns since 1970 by the site's clock, if they are known."""
+
 
 def kept(table: Table) -> Sieve | None:
     """The sieve of a search by *table*; None: every line is needed, as absences count or pieces are too many."""
@@ -82,7 +85,7 @@ def first_sentences(found: Sequence[Finding], places: Mapping[StreamId, int], pl
 
 class Search:
     """A display that feeds detectors. *stamps* reads a log's times; *pipe*: the output, whose closing ends the search.
-    *ends*: the known exits of a log's commands.
+    *ends*: the known exits of a log's commands. ``came`` is set before the first stream is known.
     """
 
     terminal = False
@@ -97,6 +100,7 @@ class Search:
         ends: Callable[[StreamId], Sequence[Exit]] = lambda stream: (),
     ) -> None:
         self._table, self.ranks, self.stamps, self._pipe, self._ends = table, ranks, stamps, pipe, ends
+        self.came: Came = lambda stream, line: None
         self._clocks: dict[StreamId, Stamps] = {}
         self._detectors: dict[StreamId, Detector] = {}
 
@@ -105,8 +109,18 @@ class Search:
             if stream not in self._detectors:
                 clock = self._clocks[stream] = self.stamps(stream)
                 self._detectors[stream] = Detector(
-                    stream, self._table, rank=self._rank(stream), stamped=clock.time, ends=self._ends(stream)
+                    stream,
+                    self._table,
+                    rank=self._rank(stream),
+                    stamped=clock.time,
+                    ends=self._ends(stream),
+                    came=partial(self.came, stream),
                 )
+
+    @property
+    def needs_arrivals(self) -> bool:
+        """Whether the search needs ``came``: a rule reports silence."""
+        return bool(self._table.absences)
 
     def _rank(self, stream: StreamId) -> Callable[[Line], int | None]:
         return lambda line: self.ranks.rank(str(stream), line.offset, plain(line.text))

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import sys
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from flarelog.detect.across import judged
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
+from flarelog.errors import FlarelogError
 from flarelog.exit_marks import Exit
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer
@@ -26,11 +27,11 @@ from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.zones import Stamps
 from flarelog.render.zones import told as zones_told
-from flarelog.stores.moments import Moment
+from flarelog.stores.moments import ALL_POINTS, POINTS, Moment
 from flarelog.text import legible
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.display import is_error
-from flarelog.viewers.findings import Search
+from flarelog.viewers.findings import Came, Search
 from flarelog.viewers.flow import Block, View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import HEAD, LEFT_OUT, Reading, Selection
@@ -115,6 +116,8 @@ async def searched(reading: Reading, search: Search, new: Callable[[Reading], Se
 
 
 async def _looked(reading: Reading, search: Search) -> None:
+    if search.needs_arrivals:
+        search.came = await _arrivals(reading)
 
     def reads() -> str:
         size = sum(info.committed for info in reading.infos)
@@ -124,6 +127,48 @@ async def _looked(reading: Reading, search: Search) -> None:
 
     async with _waiting(reading.say, reads):
         await Batch(reading, search, ranks=search.ranks).run()
+
+
+async def _arrivals(reading: Reading) -> Came:
+    """When the lines of *reading* arrived; unknown in a store of an early version, and where the reader may not ask.
+    Lines behind those that the origin tells of arrive now. Raises FlarelogError.
+    """
+    named = reading.selection.named
+    points = max(8, min(POINTS, ALL_POINTS // max(1, len(await reading.listed()))))
+    try:
+        moments = await reading.origin.timeline(reading.selection.run, named[0] if len(named) == 1 else "", points)
+    except FlarelogError as error:
+        if error.retry_safe:
+            raise
+        moments = []
+    grown: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for one in moments:
+        if one.what == "grown":
+            grown.setdefault((one.site, one.log), []).append((one.length, one.at))
+
+    def came(stream: StreamId, line: Line) -> tuple[int, int] | None:
+        known = grown.get((stream.site, stream.log))
+        if not known:
+            return None
+        least, most = arrival(known, points, line, time.time_ns() // 1_000_000)
+        return least * 1_000_000 + reading.ahead(stream), most * 1_000_000 + reading.ahead(stream)
+
+    for each in grown.values():
+        each.sort()
+    return came
+
+
+def arrival(grown: Sequence[tuple[int, int]], points: int, line: Line, now: int) -> tuple[int, int]:
+    """The times between which *line* arrived. *grown*: lengths of its log and their times, sorted, at most *points* of
+    a timeline: it has the first and the last of each of equal parts of the log's life, so that there may be others
+    between two points of one part. *now*: the latest time at which the rest came. Times are milliseconds since 1970.
+    """
+    first, last = bisect_right(grown, (line.offset, sys.maxsize)), bisect_left(grown, (line.end, 0))
+    most = grown[last][1] if last < len(grown) else now
+    if first == len(grown):
+        return grown[-1][1], most
+    part = max(0, grown[-1][1] - grown[0][1]) // (points // 2) + 1
+    return max(grown[first - 1][1] if first else 0, grown[first][1] - part), most
 
 
 @contextlib.asynccontextmanager

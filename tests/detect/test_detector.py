@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -486,3 +486,45 @@ def test_no_command_lacks_what_another_one_said() -> None:
 
 def test_a_findings_severity_is_its_signatures() -> None:
     assert searched(b"RuntimeError: CUDA out of memory\n")[0].severity is Level.FATAL
+
+
+@pytest.mark.parametrize(
+    ("data", "came", "now", "silences"),
+    [
+        pytest.param(b"step 1\nloss\n", [(0, 0), (600, 600)], None, [0], id="another-line-came-later"),
+        pytest.param(b"step 1\nloss\n", [(0, 0), (599, 700)], None, [], id="perhaps-too-early"),
+        pytest.param(b"step 1\nloss\n", [(0, 1), (600, 600)], None, [], id="perhaps-too-late"),
+        pytest.param(b"loss\nloss\n", [(0, 0), (500, 500)], 600, [0], id="nowhere"),
+        pytest.param(b"loss\nstep 1\n", [(0, 0), (500, 500)], 600, [], id="lately"),
+        pytest.param(b"step 1\nstep 2\n", [(0, 0), (1, 1)], 601, [7], id="last"),
+        pytest.param(b"step 1\nloss\n", [None, None], 9999, [], id="nobody-knows-when"),
+        pytest.param(b"banner\n2026-11-20 08:00:00 step 1\n", [(0, 0)], None, [], id="a-time-begins-afresh"),
+        pytest.param(b"2026-11-20 08:00:00 step 1\nloss\n", [(0, 0), (9e9, 9e9)], None, [], id="times-come-first"),
+    ],
+)
+def test_lines_that_tell_no_time_count_by_their_arrival(
+    data: bytes, came: list[tuple[float, float] | None], now: float | None, silences: list[int]
+) -> None:
+    lines = [Line(*one) for one in zip(*_places(data), data.decode().splitlines(), strict=True)]
+    times = {line.offset: (int(one[0] * 1e9), int(one[1] * 1e9)) for line, one in zip(lines, came, strict=False) if one}
+    detector = Detector(STREAM, silent(600), stamped=told, came=lambda line: times.get(line.offset))
+    detector.feed(lines)
+    detector.close(None if now is None else int(now * 1e9))
+    assert [each.offset for each in detector.findings] == silences
+
+
+def _places(data: bytes) -> tuple[list[int], list[int]]:
+    ends = list(accumulate(len(line) for line in data.splitlines(keepends=True)))
+    return [0, *ends[:-1]], ends
+
+
+def test_arrivals_count_up_to_the_end_of_each_command() -> None:
+    detector = Detector(
+        STREAM,
+        silent(600),
+        ends=[Exit(5, 0, "p", ended=600_000), Exit(10, 0, "q", ended=1_100_000)],
+        came=lambda line: (line.offset * 10**11, line.offset * 10**11),
+    )
+    detector.feed([Line(0, 5, "loss"), Line(5, 10, "loss")])
+    detector.close()
+    assert [(each.offset, each.count) for each in detector.findings] == [(0, 1), (5, 1)]

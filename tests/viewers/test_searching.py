@@ -21,6 +21,7 @@ from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
 from flarelog.render.zones import Stamps
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.moments import Moment
 from flarelog.viewers import searching
 from flarelog.viewers.findings import first_sentences, kept
 from flarelog.viewers.flow import View
@@ -249,6 +250,66 @@ def test_a_search_knows_where_commands_ended(tmp_path: Path) -> None:
         ("quiet", "root"),
         ("disk.full", "root"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "between"),
+    [
+        pytest.param((0, 10), (999, 1000), id="first"),
+        pytest.param((5, 8), (999, 1000), id="within"),
+        pytest.param((10, 20), (5999, 6000), id="after-a-silence"),
+        pytest.param((20, 30), (6000, 6000), id="soon-after-another"),
+        pytest.param((5, 15), (999, 6000), id="in-two-parts"),
+        pytest.param((30, 40), (6000, 9999), id="later"),
+        pytest.param((25, 40), (6000, 9999), id="ends-later"),
+    ],
+)
+def test_a_line_arrived_between_two_times(line: tuple[int, int], between: tuple[int, int]) -> None:
+    grown = [(10, 1000), (20, 6000), (30, 6000)]
+    assert searching.arrival(grown, 2 * 5001, Line(*line, ""), 9999) == between
+
+
+class Timed(Told):
+    """A store whose logs have grown by 10 bytes at each of *at*, in seconds."""
+
+    def __init__(self, root: Path, *at: int) -> None:
+        super().__init__(root, None)
+        self.at = at
+
+    async def timeline(self, run: str, site: str = "", points: int = 0) -> list[Moment]:
+        told = ((1000 * at, 10 * number) for number, at in enumerate(self.at, 1))
+        return [Moment(at, "grown", "site-1", "log.txt", length) for at, length in told]
+
+
+@pytest.mark.parametrize(
+    ("at", "now", "seconds"),
+    [
+        pytest.param((0, 1, 2), 700, [699], id="up-to-now"),
+        pytest.param((0, 1, 700), 701, [693], id="until-another-line"),  # known to a part of the log's life
+        pytest.param((0, 1, 2), 600, [], id="soon"),
+        pytest.param((), 10**9, [], id="nobody-knows"),
+    ],
+)
+def test_in_a_log_that_tells_no_times_silence_counts_by_arrival(
+    tmp_path: Path, at: tuple[int, ...], now: int, seconds: list[int]
+) -> None:
+    async def stored() -> None:
+        async with LocalStore(tmp_path, "memory") as store:
+            appender = await store.appender(StreamId(RUN, "site-1", "log.txt"), b"producer")
+            await appender.append(0, b"begin now\nstep 1234\nloss 0.01\n")
+            await appender.close()
+
+    asyncio.run(stored())
+    quiet = Signature("quiet", "root", Level.ERROR, (), None, "", "")
+
+    def search(reading: Reading) -> Suspicious:
+        return searching.searching(
+            reading, Table(absences=(Absence(quiet, "step", 600),)), RankChooser(RankChoice()), stamps, Suspicious
+        )
+
+    reading = Reading(Timed(tmp_path, *at), Selection(RUN), View(notes=False), print, ordered=True)
+    (findings, _, _), _ = asyncio.run(found_in(reading, search, None, now * 10**9))
+    assert [each.facts["seconds"] for each in findings] == seconds
 
 
 def test_of_a_command_that_was_killed_the_last_lines_of_all_its_logs_are_shown(tmp_path: Path) -> None:

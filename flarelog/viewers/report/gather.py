@@ -31,7 +31,7 @@ from flarelog.render.sgr import plain
 from flarelog.render.times import stamp
 from flarelog.render.zones import Stamps
 from flarelog.stores import moments as made
-from flarelog.stores.moments import POINTS, Moment
+from flarelog.stores.moments import ALL_POINTS, POINTS, Moment
 from flarelog.text import legible
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.clocks import Clocks
@@ -46,7 +46,6 @@ from flarelog.viewers.reading import LEFT_OUT, Reading, Selection
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
 from flarelog.viewers.searching import AROUND, Suspicious, found_in, lines_around, places_of, rounds_of, searching
 
-ALL_POINTS = 400_000  # points of growth of all logs together
 COUNTED_HERE, COUNTED_THERE = 2 << 30, 64 << 20  # most bytes whose lines are counted: of a store, of a receiver
 TAIL = 64 << 10  # bytes that are searched for a log's last line
 SHOWN = 300  # characters of a line
