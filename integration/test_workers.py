@@ -278,6 +278,25 @@ def test_sites_of_a_run_are_counted_once_for_all(place: Place) -> None:
     assert "--max-sites" in replies[-1].reason
 
 
+def test_a_run_that_waits_for_room_is_told_and_removed_wherever_it_waits(place: Place) -> None:
+    receiver = place.serve("--durability", "memory", "--max-runs", "1", *WORKERS)
+
+    async def listed() -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+        async with Client(receiver.address) as client:
+            await client.start_run("room")
+            (channel,) = await connections(receiver.address, 1)
+            replies = [await _pushed(channel, site, LOG) for site in OF]
+            await channel.close()
+            assert [reply.code for reply in replies] == [Code.PAUSE] * 2
+            before = [(info.run, info.unstored) for info in await client.runs()]
+            await client.remove(RUN)
+            return before, [(info.run, info.unstored) for info in await client.runs()]
+
+    assert asyncio.run(listed()) == ([("room", 0), (RUN, 2)], [("room", 0)])
+    for site in OF:
+        assert not receiver.stored(site=site)
+
+
 def test_a_run_that_nobody_announced_is_known_to_no_worker(place: Place) -> None:
     receiver = place.serve("--announced-runs-only", *WORKERS)
 

@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from flarelog.errors import StoreError
-from flarelog.model import LONGEST_REASON, Health, StreamId, StreamInfo
+from flarelog.model import LONGEST_REASON, Health, StreamId, StreamInfo, is_unread
 from flarelog.names import DOCTORS_LOG
-from flarelog.stores.base import Store
+from flarelog.stores.base import Store, key_of, names_of, never_stored
 from flarelog.stores.fares import MINUTE, Point, worst
 from flarelog.stores.moments import CALL, PAUSED, RESUMED, Happening
 
@@ -140,6 +140,14 @@ class Happenings:
         elif key in self._readable:
             self._readable[key] |= found.keys()
 
+    def _drop(self, key: _Place, but: Collection[str], *, unread: bool) -> None:
+        """Drop the logs of a place that no store took, except *but*: with *unread* the unreadable ones, without it all
+        others.
+        """
+        waiting = self._unstored.get(key, {})
+        for log in [log for log, why in waiting.items() if is_unread(why) == unread and log not in but]:
+            del waiting[log]
+
     def resume(self, stream: StreamId) -> None:
         """Record that *stream* goes on, if it was paused."""
         if self.paused.pop(stream, None) is not None:
@@ -187,6 +195,9 @@ class Happenings:
             await self._write_unstored()
             readable, self._readable = self._readable, {}
             unwanted, self._unwanted = self._unwanted, {}
+            for missing, over in ((readable, True), (unwanted, False)):
+                for key, but in missing.items():
+                    self._drop(key, but, unread=over)
             for places, waiting, write in (
                 (readable, self._readable, self._store.readable),
                 (unwanted, self._unwanted, self._store.unwanted),
@@ -204,9 +215,24 @@ class Happenings:
             await self.write_unstored()
 
     async def unstored(self, run: str, wanted: Callable[[str, str], bool]) -> Sequence[StreamInfo]:
-        """As ``Reader.unstored``, after writing the gathered news, so that two readers get the same answer."""
+        """As ``Reader.unstored``, after writing the gathered news, so that two readers get the same answer; with the
+        logs of runs that do not exist, because the receiver has room for no more runs.
+        """
         await self.written()
-        return await self._store.unstored(run, wanted)
+        waiting = [
+            info
+            for (one, site, place), logs in self._unstored.items()
+            if run in ("", one) and wanted(one, site)
+            for info in never_stored(
+                one, site, {key_of(log, place): (why, place) for log, why in logs.items()}, lambda stream: None
+            )
+        ]
+        found = {info.stream: info for info in (*waiting, *await self._store.unstored(run, wanted))}
+        return sorted(found.values(), key=names_of)
+
+    def waits(self, run: str, site: str = "") -> bool:
+        """Whether logs of *run*, or of *site* in it, are remembered here alone."""
+        return any(one == run and site in ("", of) for one, of, _ in self._unstored)
 
     async def _write_unstored(self) -> None:
         waiting, self._unstored = self._unstored, {}

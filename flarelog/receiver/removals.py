@@ -36,7 +36,7 @@ REMEMBERED = 20_000  # barred producers
 
 class Removals:
     """The removals of one event loop; only the home process calls ``remove``. *forget*: called with the run, or the
-    site in it, that the store no longer has.
+    site in it, that the store no longer has; *waits*: whether logs of it are remembered that the store has no room for.
     """
 
     def __init__(
@@ -49,9 +49,11 @@ class Removals:
         forget: Callable[[str, str], None],
         spawn: Spawn,
         lately: Lately,
+        waits: Callable[[str, str], bool],
     ) -> None:
         self._store, self._runs, self._sessions, self._states = store, runs, sessions, states
         self._workers, self._forget, self._spawn, self._lately = workers, forget, spawn, lately
+        self._waits = waits
         self._one = asyncio.Lock()
         self._barred: OrderedDict[tuple[str, str, bytes], str] = OrderedDict()  # the removed run or site
 
@@ -101,9 +103,17 @@ class Removals:
         try:
             return await self._store.remove(run, site, was=was)
         except NotFound:
-            if site or self._runs.state(run) is RunState.UNKNOWN:
-                raise
-            return Removed(0, 0)  # the run was announced, and nothing of it could be stored
+            announced = not site and self._runs.state(run) is not RunState.UNKNOWN
+            if announced or await self._remembered(run, site):
+                return Removed(0, 0)  # nothing of it could be stored
+            raise
+
+    async def _remembered(self, run: str, site: str) -> bool:
+        return await self.waits(run, site) or (self._workers is not None and await self._workers.waits(run, site))
+
+    async def waits(self, run: str, site: str) -> bool:
+        """Whether this process remembers logs of *run*, or of *site* in it, that the store does not have."""
+        return self._waits(run, site)
 
     async def hold(self, run: str, site: str, force: bool) -> int:
         """Refuse to open streams of *run* here; *force*: end the open ones. Returns the number of those still open."""

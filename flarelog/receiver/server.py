@@ -91,7 +91,9 @@ class Server:
         self.pressure = Pressure(options, sessions, lately)
         callers = Callers(options, guard, Peers(options, lately.said), workers)
         runs = self.runs = Runs(store, self.bus, options, sessions, workers, is_away, self.spawn, waits, lost)
-        self.removals = Removals(store, runs, sessions, self.states, workers, self._forget, self.spawn, lately)
+        self.removals = Removals(
+            store, runs, sessions, self.states, workers, self._forget, self.spawn, lately, self.happenings.waits
+        )
         self.admission = Admission(store, options, runs, self.quota, workers, self.removals.check)
         self.intake = Intake(
             options,
@@ -177,7 +179,7 @@ class Server:
 
         handlers, removals = self._handlers(workers.meet), self.removals
         admit, join = self.admission.admit_elsewhere, self.runs.left
-        await workers.start(handlers, admit, join, removals.hold, removals.let_go, known)
+        await workers.start(handlers, admit, join, removals.hold, removals.let_go, removals.waits, known)
         if not workers.home:
             self.spawn(learn())
 

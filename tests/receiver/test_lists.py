@@ -81,6 +81,42 @@ def test_a_log_that_its_site_cannot_read_is_told_until_it_is_stored(tmp_path: Pa
     play(tmp_path, act)
 
 
+def test_a_run_beyond_the_limit_is_told_while_the_receiver_knows_of_it(tmp_path: Path) -> None:
+    def opening(run: str, log: str = "log.txt") -> Open:
+        return Open(StreamId(run, "site-1", log), b"a-producer", news=News(0, 0, place="here"))
+
+    async def told(server: Server, run: str = "") -> list[tuple[str, str, bool]]:
+        parts = server.lists.streams(Listing(run, unstored=True), Call([]))
+        infos = [part[0] async for part in parts if not isinstance(part, bytes)]
+        stands = [(info.stream, standing(info)) for info in infos]
+        return [(str(stream), one.phase.value, "--max-runs" in one.why) for stream, one in stands]
+
+    async def act(server: Server) -> None:
+        await pushed(server, opening("run-1"), CHUNK)
+        for log in ("log.txt", "b.log"):
+            assert await pushed(server, opening("run-0", log)) == [Code.PAUSE]
+        waiting = [("run-0/site-1/b.log", "paused", True), ("run-0/site-1/log.txt", "paused", True)]
+        for _ in range(2):
+            assert await told(server, "run-0") == waiting
+            assert (await told(server))[:-1] == waiting
+            run, other = await listed(server)
+            assert (run.run, run.sites, run.streams, run.unstored, run.standing(live=True)) == (
+                ("run-0", 1, 0, 2, "running")
+            )
+            assert (other.run, other.unstored) == ("run-1", 0)
+            await server.happenings.write_unstored()
+        assert sorted(one.name for one in tmp_path.iterdir() if not one.name.startswith(".")) == ["run-1"]
+        server.happenings.refused("run-0", "site-1", "here", frozenset(("b.log",)))
+        assert await told(server, "run-0") == waiting[:1]
+        await server.runs.announce("run-1", Event.END_RUN)
+        assert (await pushed(server, opening("run-0", "b.log"), CHUNK))[0] is Code.OK
+        for _ in range(2):
+            assert [name for name, _, paused in await told(server, "run-0") if not paused] == ["run-0/site-1/b.log"]
+            await server.happenings.write_unstored()
+
+    play(tmp_path, act, max_runs=1)
+
+
 def test_of_a_run_that_begins_later_a_log_that_was_refused_before_is_told(tmp_path: Path) -> None:
     def opening(run: str) -> Open:
         return Open(StreamId(run, "site-1", "log.txt"), b"a-producer")

@@ -217,3 +217,17 @@ def test_the_end_of_a_run_that_was_removed_is_awaited_no_longer(tmp_path: Path) 
         assert server.runs.state("run-1") is RunState.ENDED
 
     play(tmp_path, act)
+
+
+@pytest.mark.parametrize("site", ["", "site-1"])
+def test_a_run_that_waits_for_room_is_removed_from_the_lists(tmp_path: Path, site: str) -> None:
+    async def act(server: Server) -> None:
+        await pushed(server, OPEN, CHUNK)
+        assert await pushed(server, Open(StreamId("run-2", "site-1", "log.txt"), b"a-producer")) == [Code.PAUSE]
+        assert [info.run for info in await listed(server)] == ["run-1", "run-2"]
+        assert await server.removals.remove("run-2", site) == Removed(0, 0)
+        assert [info.run for info in await listed(server)] == ["run-1"]
+        with pytest.raises(NotFound):
+            await server.removals.remove("run-2", site)
+
+    play(tmp_path, act, max_runs=1)

@@ -49,11 +49,13 @@ class Workers:
         join: Callable[[str, float], Awaitable[bool]],
         hold: Callable[[str, str, bool], Awaitable[int]],
         let_go: Callable[[str, str, bool, bool], Awaitable[None]],
+        waits: Callable[[str, str], Awaitable[bool]],
         runs: Callable[[], Mapping[str, str]],
     ) -> None:
         """Serve the other workers, and return when all of them do. *handlers*: of relayed calls; *admit*: admits a
         stream or raises Refused; *join*: waits until no stream of a run is open; *hold* and *let_go*: called before and
-        after a run is removed; *runs*: the states of the known runs.
+        after a run is removed; *waits*: whether a worker remembers logs of a run that the store does not have; *runs*:
+        the states of the known runs.
 
         Raises InvalidOption if the sockets cannot be created, CannotConnect if the other workers do not start.
         """
@@ -87,6 +89,7 @@ class Workers:
             "Join": asked(join),
             "Hold": asked(hold),
             "LetGo": asked(let_go),
+            "Waits": asked(waits),
             "Runs": grpc.unary_stream_rpc_method_handler(told),
         }
         self._server = service.server(4 * MAX_WORKERS, local=True)
@@ -147,6 +150,11 @@ class Workers:
         """
         asked = (self._ask(number, "Hold", [run, site, force], timeout) for number in self._channels)
         return sum(await asyncio.gather(*asked))
+
+    async def waits(self, run: str, site: str) -> bool:
+        """Whether another worker remembers logs of *run*, or of *site* in it, that the store does not have."""
+        asked = (self._ask(number, "Waits", [run, site]) for number in self._channels)
+        return any(said is True for said in await asyncio.gather(*asked, return_exceptions=True))
 
     async def let_go(self, run: str, site: str, removed: bool, barred: bool) -> None:
         """Undo ``hold`` at the other workers; *removed*: the run is gone; *barred*: refuse its producers."""
