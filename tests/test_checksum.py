@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import zlib
 
-import pytest
-
 from flarelog.checksum import extend, suffix_digest
+from tests.rows import together
 
 
 def test_a_digest_is_the_crc_of_the_whole_prefix() -> None:
@@ -16,8 +15,8 @@ def test_a_digest_is_the_crc_of_the_whole_prefix() -> None:
     assert extend(0, b"") == 0
 
 
-@pytest.mark.parametrize("length", [0, 1, 2, 7, 64, 1000, 65_537])
-@pytest.mark.parametrize("before", [b"", b"x", b"a prefix of some length" * 99])
+@together("length", [0, 1, 2, 7, 64, 1000, 65_537])
+@together("before", [b"", b"x", b"a prefix of some length" * 99])
 def test_the_digest_of_a_suffix_follows_from_those_around_it(before: bytes, length: int) -> None:
     suffix = bytes(n * 7 % 251 for n in range(length))
     prefix = extend(0, before)

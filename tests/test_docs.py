@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from flarelog.sources.files.patterns import NOT_LOGS
+from tests.rows import together
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("docs/internals.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -81,7 +82,7 @@ def test_what_a_page_names_is_there(page: str) -> None:
     assert [place for place in re.findall(r"`([^`\n]+)`", text) if not is_there(place)] == []
 
 
-@pytest.mark.parametrize(
+@together(
     "place",
     ["sender/logs", "tests/test_nothing.py", "tests/nowhere/", "Tail.nothing", "states.nothing", "test_tail.py"],
 )
@@ -89,9 +90,7 @@ def test_a_name_of_nothing_is_found(place: str) -> None:
     assert not is_there(place)
 
 
-@pytest.mark.parametrize(
-    "place", ["sender/log", "sender/log.py", "tests/joined/", "Tail.next", "phases.standing", "log.txt"]
-)
+@together("place", ["sender/log", "sender/log.py", "tests/joined/", "Tail.next", "phases.standing", "log.txt"])
 def test_a_name_of_something_is_not(place: str) -> None:
     assert is_there(place)
 

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from flarelog.exit_marks import Exit
+from tests.rows import together
 
 ENDED = Exit(0, 0, "aa", started=1_000, ended=13_500)
 KILLED = replace(ENDED, signal=signal.SIGKILL)
 
 
-@pytest.mark.parametrize(
+@together(
     ("how", "sentence"),
     [
         pytest.param(ENDED, "exit code 0 after 12.5 s", id="well"),

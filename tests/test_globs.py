@@ -10,6 +10,7 @@ from flarelog.model import StreamId, StreamInfo
 from flarelog.render.ranks import known, rank_map
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.viewers.reading import Selection
+from tests.rows import together
 
 TABLE = [
     pytest.param("log.txt", "log.txt", True, id="a-name"),
@@ -28,7 +29,7 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "name", "matches"), TABLE)
+@together(("pattern", "name", "matches"), TABLE)
 def test_what_include_means_log_means_and_the_rank_map_means(pattern: str, name: str, matches: bool) -> None:
     stream = StreamId("run-1", "site-1", name)
     assert SourceOptions("root", (pattern,)).matches(name) is matches
@@ -38,7 +39,7 @@ def test_what_include_means_log_means_and_the_rank_map_means(pattern: str, name:
     assert (stretch.how == "rank map") is matches
 
 
-@pytest.mark.parametrize(
+@together(
     ("pattern", "code"),
     [("", 2), ("/logs/*", 2), ("[z-a]", 78), ("a[", 78), ("[", 78), ("]", 78), ("a]b", 78), ("[]", 78)],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flarelog.lifecycle import Event, RunState, advance, events_between
+from tests.rows import together
 
 UNKNOWN, REGISTERED, RUNNING, ENDING, ENDED = RunState
 ABOUT_TO_START, START, ABOUT_TO_END, END = (
@@ -15,7 +16,7 @@ ABOUT_TO_START, START, ABOUT_TO_END, END = (
 )
 
 
-@pytest.mark.parametrize(
+@together(
     ("state", "event", "after", "told"),
     [
         pytest.param(UNKNOWN, ABOUT_TO_START, REGISTERED, [ABOUT_TO_START], id="a-run-is-announced"),
@@ -44,8 +45,8 @@ def test_what_an_event_means_for_a_run(state: RunState, event: Event, after: Run
     assert events_between(state, event) == told
 
 
-@pytest.mark.parametrize("state", list(RunState))
-@pytest.mark.parametrize("event", list(Event))
+@together("state", list(RunState))
+@together("event", list(Event))
 def test_the_implied_events_lead_one_by_one_to_the_same_state(state: RunState, event: Event) -> None:
     reached = state
     for implied in events_between(state, event):

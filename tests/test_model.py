@@ -23,18 +23,19 @@ from flarelog.names import (
     site_name,
 )
 from flarelog.records import gap_sentence, stream_record
+from tests.rows import together
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 
 
-@pytest.mark.parametrize("check", [run_name, site_name])
-@pytest.mark.parametrize("name", ["a", "run-1", "2024_06.final", "0", "A" * MAX_NAME, "a..b", "-"])
+@together("check", [run_name, site_name])
+@together("name", ["a", "run-1", "2024_06.final", "0", "A" * MAX_NAME, "a..b", "-"])
 def test_a_name_of_a_run_or_a_site(check: Callable[[str], str], name: str) -> None:
     assert check(name) == name
 
 
-@pytest.mark.parametrize("check", [run_name, site_name])
-@pytest.mark.parametrize(
+@together("check", [run_name, site_name])
+@together(
     ("name", "sentence"),
     [
         pytest.param("", "name is empty", id="empty"),
@@ -59,7 +60,7 @@ def test_no_name_of_a_run_or_a_site(check: Callable[[str], str], name: str, sent
     assert len(str(raised.value)) < 250
 
 
-@pytest.mark.parametrize(
+@together(
     "name",
     [
         "log.txt",
@@ -77,7 +78,7 @@ def test_a_name_of_a_log(name: str) -> None:
     assert log_name(name) == name
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "sentence"),
     [
         pytest.param("", "name is empty", id="empty"),
@@ -124,7 +125,7 @@ FIRST = Generation(0, 0, "log.txt", 0, "file-1")
 LATER = Generation(30, 0, "log.txt", 5, "file-2")
 
 
-@pytest.mark.parametrize(
+@together(
     ("marks", "found"),
     [
         pytest.param([], [], id="no-marks-no-generations"),
@@ -160,7 +161,7 @@ def test_the_generations_of_a_stream(marks: list[Mark], found: list[Extent]) -> 
     assert extents(marks, 100) == found
 
 
-@pytest.mark.parametrize(
+@together(
     ("marks", "count"),
     [
         pytest.param([], 0, id="no-marks"),
@@ -241,7 +242,7 @@ def test_a_port_that_is_out_of_range_is_told(port: str) -> None:
         receiver_address(f"127.0.0.1:{port}")
 
 
-@pytest.mark.parametrize(
+@together(
     ("info", "live", "in_store"),
     [
         pytest.param(RunInfo("run-1", "running", 1, 2, open=1), "running", "open", id="one-is-sent"),

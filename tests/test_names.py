@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from flarelog.names import meant, natural, nearest
+from tests.rows import together
 
 
-@pytest.mark.parametrize(
+@together(
     "names",
     [
         ["rank-2", "rank-10"],
@@ -22,7 +21,7 @@ def test_numbers_in_names_are_sorted_as_numbers(names: list[str]) -> None:
     assert sorted(set(names), key=natural) == names
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "known", "found"),
     [
         ("exp-24", ["exp-42", "other"], "exp-42"),

@@ -10,6 +10,7 @@ import pytest
 from flarelog.errors import InvalidOption
 from flarelog.model import StreamId
 from flarelog.placeholders import FIELDS, LONGEST, LogUrls, look, look_at, placeholder
+from tests.rows import together
 
 HOUR = 3600_000
 STREAM = StreamId("job-1", "site-1", "rank-0/stderr.log")
@@ -34,7 +35,7 @@ def test_without_a_template_there_is_no_url() -> None:
     assert LogUrls().url(STREAM, now=HOUR) == ""
 
 
-@pytest.mark.parametrize(
+@together(
     ("template", "sentence"),
     [
         pytest.param("https://logs.example.org/{job}", "unknown field {job}; known are run, site,", id="unknown-field"),
@@ -67,8 +68,8 @@ HOSTILE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("which", ["run", "site", "log"])
+@together("name", HOSTILE)
+@together("which", ["run", "site", "log"])
 def test_no_name_leaves_its_place(name: str, which: str) -> None:
     run, site, log = (name if one == which else one for one in ("run", "site", "log"))
     urls = LogUrls("https://logs.example.org/search?q={run}+{site}+{log}")

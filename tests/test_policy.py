@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.model import Action
 from flarelog.policy import NOBODY, OPEN, Identity, Policy, Role, parse, site_of
+from tests.rows import together
 
 
 def certificate(cn: str = "", *sans: str, ou: tuple[str, ...] = (), nvflare_role: str = "") -> Identity:
@@ -52,7 +53,7 @@ DEFAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("identity", "allowed"), DEFAULTS)
+@together(("identity", "allowed"), DEFAULTS)
 def test_without_a_policy(identity: Identity, allowed: set[Action]) -> None:
     policy = Policy()
     assert {action for action in Action if policy.permits(identity, action, run="job-1", site="site-1")} == allowed
@@ -128,7 +129,7 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("identity", "action", "run", "site", "allowed"), TABLE)
+@together(("identity", "action", "run", "site", "allowed"), TABLE)
 def test_under_a_policy(identity: Identity, action: Action, run: str | None, site: str | None, allowed: bool) -> None:
     assert parse(GRANTS).permits(identity, action, run=run, site=site) is allowed
 
@@ -145,7 +146,7 @@ def test_an_empty_policy_lets_nobody_in() -> None:
     assert not [i for i, a in product(who, Action) if parse("").permits(i, a, run="job-1", site="site-1")]
 
 
-@pytest.mark.parametrize(
+@together(
     ("identity", "action", "sentence"),
     [
         pytest.param(
@@ -240,7 +241,7 @@ SITES = [
 ]
 
 
-@pytest.mark.parametrize(("identity", "site"), SITES)
+@together(("identity", "site"), SITES)
 def test_the_site_of_a_certificate(identity: Identity, site: str | None) -> None:
     if site is not None:
         assert site_of(identity) == site
@@ -278,7 +279,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("text", "says"), BAD)
+@together(("text", "says"), BAD)
 def test_a_policy_that_is_wrong_says_where_in_one_sentence(text: str, says: str) -> None:
     with pytest.raises(InvalidOption) as refused:
         parse(text, "the policy p.toml")

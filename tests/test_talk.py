@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from flarelog.talk import MINUTE, MOST, Each, Gathered, Talk, each
+from tests.rows import together
 
 
 def record(text: str, kind: str = "", log: str = "", level: int = logging.INFO) -> logging.LogRecord:
@@ -28,7 +29,7 @@ def test_of_many_records_in_a_minute_the_first_few_are_said_and_the_others_count
     assert gathered.due is None
 
 
-@pytest.mark.parametrize(
+@together(
     ("kind", "logs", "rest"),
     [
         pytest.param("are open", range(MOST + 1), "1 more log is open", id="one"),

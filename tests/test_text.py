@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from flarelog.errors import NotFound
 from flarelog.text import LONGEST, agreeing, legible, quoted, several
 from tests.often import tried
+from tests.rows import together
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "shown"),
     [
         pytest.param("app.log", "app.log", id="ascii"),

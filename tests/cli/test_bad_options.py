@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from flarelog.cli import main
+from tests.rows import together
 
 SIDECAR = "sidecar --receiver 127.0.0.1:1 --run r --site s --root ."
 SERVE = "serve --store s --listen 127.0.0.1:0"
@@ -106,7 +107,7 @@ def numbers(command: click.Command) -> Iterator[click.Parameter]:
     yield from (param for param in command.params if "integer" in param.type.name or "float" in param.type.name)
 
 
-@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e999", str(1 << 63), str(1 << 64), "9" * 30])
+@together("number", ["nan", "inf", "-inf", "1e999", str(1 << 63), str(1 << 64), "9" * 30])
 def test_no_command_takes_a_number_that_none_of_them_can_count_to(number: str) -> None:
     found = [*numbers(main)]
     assert len(found) > 40

@@ -16,6 +16,7 @@ from flarelog.cli.options import asks, one_source, option
 from flarelog.stores.local.store import LocalStore
 from tests.certificates import Authority
 from tests.cli.test_options import Kind
+from tests.rows import together
 
 levels: list[str] = []
 
@@ -283,7 +284,7 @@ def test_help_comes_whatever_the_file_says(path: Path) -> None:
     assert done.exit_code == 0
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "table", "key", "line"),
     [
         ("a = 1\n[t]\na = 2", ("t",), "a", 3),

@@ -19,6 +19,7 @@ from flarelog.errors import FlarelogError, NotAllowed, NotAReceiver, TimedOut
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.wire import statuses
 from tests.certificates import Authority
+from tests.rows import together
 
 
 def test_an_installation_that_cannot_compress_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +55,7 @@ def test_a_directory_that_is_no_store(names: list[str], fails: bool, tmp_path: P
     assert all("is no store" in found and "notes.txt and 1 other" in found for found in failed)
 
 
-@pytest.mark.parametrize(
+@together(
     ("began", "theirs", "ended", "results"),
     [
         (100.0, 100.5, 101.0, ["ok"]),

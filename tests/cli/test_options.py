@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from flarelog.cli.options import Switches, asks
 from flarelog.options import option
+from tests.rows import together
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def test_what_is_not_said_is_as_the_dataclass_has_it() -> None:
     assert said() == (Kind(), "")
 
 
-@pytest.mark.parametrize(
+@together(
     ("args", "variables", "kind"),
     [
         (("--most", "3", "--name", "a", "--wait", "1"), {}, Kind(3, "a", 1.0)),

@@ -16,6 +16,7 @@ from flarelog.lifecycle import RunState
 from flarelog.model import Receipt, StreamId
 from flarelog.security.tls import Tls
 from flarelog.stores.local.store import LocalStore
+from tests.rows import together
 
 HEAD = ("SITE", "LOG", "STATE", "BYTES", "BYTES/S", "LAG", "CLOCK", "GAPS")
 ROWS = [
@@ -25,7 +26,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("columns", [24, 40, 60, 80, 100, 200, None])
+@together("columns", [24, 40, 60, 80, 100, 200, None])
 def test_state_and_gaps_stay_and_no_row_is_wider_than_the_terminal(columns: int | None) -> None:
     found = fitting(ROWS, columns)
     assert found[0].split()[0] == "SITE"

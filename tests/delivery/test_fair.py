@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flarelog.delivery.fair import ALL, SMALL, TURN, Fair, Gathering
+from tests.rows import together
 
 
 def says(fair: Fair, left: dict[int, int]) -> tuple[int, int]:
@@ -94,7 +95,7 @@ def test_one_that_has_left_is_asked_no_more() -> None:
     assert 1 not in fair
 
 
-@pytest.mark.parametrize(
+@together(
     ("logs", "pace", "seconds"),
     [
         pytest.param(1, 0.0, 0.0, id="one-log-waits-for-nothing"),

@@ -11,6 +11,7 @@ from flarelog.checksum import extend
 from flarelog.delivery.producer import CHUNKS, PROBE, TRANSITIONS, DeliveryOptions, Event, Producer, State
 from flarelog.errors import InvalidOption, ReceiverNotReady, StreamEnded, StreamFenced, StreamRejected
 from flarelog.model import MAX_CHUNK, Code, Reply
+from tests.rows import together
 
 DATA = b"0123456789abcdefghij"
 OPTIONS = DeliveryOptions(max_misses=3, window=12, max_chunk=4, max_refusals=2)
@@ -56,7 +57,7 @@ def in_state(state: State) -> Producer:
     return producer
 
 
-@pytest.mark.parametrize(
+@together(
     ("state", "code", "after"),
     [
         pytest.param(S.BOOTSTRAP, C.OK, S.STREAMING, id="the-first-ok-opens-the-window"),
@@ -92,9 +93,7 @@ def test_a_reply_that_is_allowed(state: State, code: Code, after: State) -> None
 STRICT = [(state, code) for state in State for code in Code if (state, code) not in TRANSITIONS]
 
 
-@pytest.mark.parametrize(
-    ("state", "code"), [pytest.param(*pair, id=f"{pair[1].name}-while-{pair[0].value}") for pair in STRICT]
-)
+@together(("state", "code"), [pytest.param(*pair, id=f"{pair[1].name}-while-{pair[0].value}") for pair in STRICT])
 def test_every_other_reply_ends_the_stream_and_names_the_offset(state: State, code: Code) -> None:
     producer = in_state(state)
     with pytest.raises(StreamEnded, match=f"offset {producer.acked}") as raised:
@@ -429,7 +428,7 @@ def test_a_lost_seal_is_asked_for_again() -> None:
     assert (producer.state, producer.acked, producer.room()) == (S.SEALED, 4, 0)
 
 
-@pytest.mark.parametrize(
+@together(
     ("options", "sentence"),
     [
         pytest.param({"max_misses": -1}, "must not be negative", id="negative-misses"),
@@ -481,7 +480,7 @@ def test_a_stream_that_is_held_asks_with_little() -> None:
 # --- changes of state without a code
 
 
-@pytest.mark.parametrize(
+@together(
     ("state", "event", "after"),
     [
         pytest.param(S.BOOTSTRAP, Event.OPENED, S.BOOTSTRAP, id="a-bootstrap-outlasts-connections"),

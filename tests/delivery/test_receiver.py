@@ -8,6 +8,7 @@ from flarelog.checksum import extend
 from flarelog.delivery.receiver import KNOWN, MAX_EPOCH, MAX_MARKS, REMEMBERED, Epochs, Holder, Receiver, Refused
 from flarelog.errors import Fenced
 from flarelog.model import Chunk, Code, Ended, Gap, Generation, Mark, Receipt, Redaction
+from tests.rows import together
 
 DATA = b"0123456789abcdef"
 
@@ -25,7 +26,7 @@ def holding(committed: int, *marks: Mark) -> Receiver:
     return Receiver(committed, digest(committed), marks, max_chunk=12)
 
 
-@pytest.mark.parametrize(
+@together(
     ("chunk", "new"),
     [
         pytest.param(part(8, 12), DATA[8:12], id="at-the-end-it-is-taken-whole"),
@@ -44,7 +45,7 @@ def test_what_is_new_in_a_chunk(chunk: Chunk, new: bytes) -> None:
     assert receiver.digest == digest(receiver.accepted)
 
 
-@pytest.mark.parametrize(
+@together(
     ("chunk", "code", "sentence"),
     [
         pytest.param(part(9, 12), Code.HOLE, "begins at offset 9, but the stream continues at 8", id="a-hole"),
@@ -151,7 +152,7 @@ def test_marks_without_end_are_refused() -> None:
 # --- the receipt
 
 
-@pytest.mark.parametrize(
+@together(
     ("receipt", "code"),
     [
         pytest.param(Receipt(8, digest(8), 1), None, id="agreed"),
@@ -184,7 +185,7 @@ def held_by(*producers: bytes) -> Holder:
     return holder
 
 
-@pytest.mark.parametrize(
+@together(
     ("holder", "producer", "epoch", "after"),
     [
         pytest.param(held_by(), b"A", 0, 1, id="the-first-has-it"),

@@ -20,6 +20,7 @@ from flarelog.delivery.sending import (
 )
 from flarelog.model import Activity, Chunk, Code, Gap, Generation, News, Receipt, Reply, StreamId
 from tests.joined.link import Memory
+from tests.rows import together
 
 STREAM, ME = StreamId("run-1", "site-1", "log.txt"), b"a-producer-of-16"
 OPTIONS = DeliveryOptions(first_delay=0.1, max_delay=5.0)
@@ -130,7 +131,7 @@ def test_a_log_goes_over_as_bytes_and_a_receipt_when_it_is_drained() -> None:
     assert delivery.sealed
 
 
-@pytest.mark.parametrize(
+@together(
     ("pace", "more", "draining", "seconds"),
     [
         pytest.param(0.0, b"x", False, 0.0, id="not-unless-the-receiver-asks"),

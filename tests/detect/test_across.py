@@ -13,6 +13,7 @@ from flarelog.exit_marks import LIKELY, Exit
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.times import SECOND
 from tests.detect.cases import searched
+from tests.rows import together
 
 OOM = b"RuntimeError: CUDA out of memory\n"
 TIMEOUT = (
@@ -192,7 +193,7 @@ LOST = b"RuntimeError: [/src/gloo/transport/tcp/pair.cc:525] Connection closed b
 EXIT = Exit(900, 0, "p", status=1, ended=5000)
 
 
-@pytest.mark.parametrize(
+@together(
     ("found", "ends", "expected"),
     [
         pytest.param([at(None, WORD)], [EXIT], ["log.error", "-exit.code"], id="an-exit-code"),
@@ -317,7 +318,7 @@ def test_what_a_command_said_in_another_log_comes_before_its_end() -> None:
         assert [(each.signature, each.role) for each in told] == [("log.error", "root"), ("exit.code", "symptom")]
 
 
-@pytest.mark.parametrize(
+@together(
     ("behind", "root"),
     [
         pytest.param("make: *** [Makefile:3: x] Error 1", "log.error", id="make"),
@@ -352,7 +353,7 @@ def test_what_comes_right_behind_a_cascade_in_its_log_is_a_symptom(between: byte
     assert [each.is_root for each in told] == [True, roots == 2]
 
 
-@pytest.mark.parametrize(
+@together(
     ("inner", "outer", "roles"),
     [
         pytest.param({"status": 3}, {"status": 3}, ["root", "symptom"], id="as-it-ended"),

@@ -8,7 +8,7 @@ from flarelog.detect import clean
 from flarelog.detect.base import PIECES
 from flarelog.detect.clean import is_clean
 from flarelog.detect.table import Table
-from tests.rows import rows
+from tests.rows import rows, together
 
 BAR = b"".join(b"\rEpoch 1: %d%%|####| loss=0.3" % n for n in range(100)) + b"\n"
 
@@ -52,7 +52,7 @@ def test_a_line_that_was_clean_says_nothing_of_another_one() -> None:
     assert max(map(len, clean._SHAPES._clean)) <= clean.SHAPE
 
 
-@pytest.mark.parametrize(
+@together(
     ("data", "is_so"),
     [
         pytest.param(b"step 1\r\nstep 2\r\n", True, id="crlf"),

@@ -26,6 +26,7 @@ from flarelog.render.sieve import Sieve
 from flarelog.render.times import stamp
 from tests.detect.cases import STREAM, cases, kept, searched
 from tests.often import often
+from tests.rows import together
 
 SIEVE = Sieve(tuple(piece.encode() for piece in PIECES), False, BEFORE, AFTER)
 USUAL = [b"2026-11-20 08:12:%02d INFO step %d loss=0.%d\n" % (n % 60, n, n) for n in range(90)]
@@ -327,8 +328,8 @@ def test_what_stands_before_a_traceback_and_behind_it_is_of_its_stream() -> None
     assert [each.role for each in searched(in_container(other, "cri"))] == ["root"]
 
 
-@pytest.mark.parametrize("prefix", ["", "[rank1]: "])
-@pytest.mark.parametrize("others", [["done"], ["loss: 0.5"], ["ok", "step 2", "", "Saved it"], ["done."]], ids=str)
+@together("prefix", ["", "[rank1]: "])
+@together("others", [["done"], ["loss: 0.5"], ["ok", "step 2", "", "Saved it"], ["done."]], ids=str)
 def test_a_word_in_small_letters_is_no_exception_of_a_traceback_that_goes_on(others: list[str], prefix: str) -> None:
     more = ['  File "b.py", line 2, in g', "    g()", "KeyError: 1"]
     for said, exception, at in (
@@ -339,10 +340,8 @@ def test_a_word_in_small_letters_is_no_exception_of_a_traceback_that_goes_on(oth
         assert [(each.role, each.facts["exception"], each.facts["at"]) for each in found] == [("root", exception, at)]
 
 
-@pytest.mark.parametrize(
-    "type_", ["done", "socket.timeout", "_InactiveRpcError", "grpc._channel._Rpc", "my_error", "stop"]
-)
-@pytest.mark.parametrize("behind", [[], ["step 2", *["x y"] * 500], ["", "Saved: 3", "bye"], TRACE, CHAIN[4:]], ids=len)
+@together("type_", ["done", "socket.timeout", "_InactiveRpcError", "grpc._channel._Rpc", "my_error", "stop"])
+@together("behind", [[], ["step 2", *["x y"] * 500], ["", "Saved: 3", "bye"], TRACE, CHAIN[4:]], ids=len)
 def test_an_exception_may_have_a_type_in_small_letters(type_: str, behind: list[str]) -> None:
     data = "".join(f"{row}\n" for row in [*TRACE[:3], f"{type_}: x", *behind])
     found = searched(data.encode())

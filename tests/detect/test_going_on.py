@@ -24,6 +24,7 @@ from flarelog.detect.going_on import (
 from flarelog.model import StreamInfo
 from flarelog.viewers.findings import drawn
 from tests.detect.cases import STREAM, TABLE, searched
+from tests.rows import together
 
 ERROR = "ERROR the shards do not add up\n"
 LINES = "a line of its own\n"
@@ -115,12 +116,12 @@ NOT_OVER = {
 }
 
 
-@pytest.mark.parametrize("text", OVER.values(), ids=OVER)
+@together("text", OVER.values(), ids=list(OVER))
 def test_what_the_next_lines_get_over_is_no_root(text: str) -> None:
     assert "root" not in roles(text)
 
 
-@pytest.mark.parametrize("text", NOT_OVER.values(), ids=NOT_OVER)
+@together("text", NOT_OVER.values(), ids=list(NOT_OVER))
 def test_what_they_do_not_get_over_is_one(text: str) -> None:
     assert "root" in roles(text)
 
@@ -157,7 +158,7 @@ DENIED_IN_PYTHON = (
 )
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "expected"),
     [
         pytest.param(RAISED + "INFO round 4\n" * (ON - 1), ["root"], id="an-exception-and-few-lines"),
@@ -297,7 +298,7 @@ RUNS = TOLD.replace("Warning", "Normal").replace("FailedMount", "Started").repla
 JSON = OBJECT.format("Warning", "FailedMount", "fit-1", MOUNT.replace('"', "'"))
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "expected"),
     [
         pytest.param(
@@ -350,7 +351,7 @@ SHORT = (
 )
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "expected"),
     [
         pytest.param(TORN + "WARNING using the previous checkpoint run/step-800.pt\n", ["symptom"], id="an-older-one"),

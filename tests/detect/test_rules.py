@@ -13,6 +13,7 @@ from flarelog.render.sieve import MAX_TEXTS
 from flarelog.render.times import stamp
 from flarelog.viewers.findings import kept
 from tests.detect.cases import searched
+from tests.rows import together
 
 SLOW = r"""
 [[rule]]
@@ -71,7 +72,7 @@ def test_what_is_absent_is_found() -> None:
     assert kept(table) is None
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "said"),
     [
         pytest.param("[[rule]]\nid = \n", "rules.toml, line 2, column 6: this is not TOML", id="no-toml"),

@@ -13,7 +13,7 @@ from flarelog.detect.base import LOOKED, PIECES, SHOWN, Signature
 from flarelog.detect.table import SIGNATURES
 from flarelog.render.sieve import MAX_TEXTS
 from tests.detect.cases import DATA, Case, cases, searched
-from tests.rows import rows
+from tests.rows import rows, together
 
 GENERAL = {each.id for each in general.SIGNATURES}
 
@@ -27,7 +27,7 @@ def test_a_real_line_is_found(case: Case) -> None:
     assert found[0].length == len(case.data)
 
 
-@pytest.mark.parametrize(
+@together(
     ("signature", "text"),
     [
         ("disk.full", "Could not write checkpoint: No space left on device"),
@@ -75,7 +75,7 @@ def test_a_root_that_is_counted_as_false_is(case: Case) -> None:
     assert [each.signature for each in judged(searched(case.data)) if each.is_root] == [case.signature]
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "roles"),
     [
         pytest.param("CUDA out of memory, retrying with batch size 32", ["symptom"], id="retried"),
@@ -140,7 +140,7 @@ def test_the_pieces_are_a_sieve_that_a_receiver_takes() -> None:
     assert len(set(PIECES)) == len(PIECES)
 
 
-@pytest.mark.parametrize("log", sorted((DATA / "train").glob("*")), ids=lambda log: log.name)
+@together("log", sorted((DATA / "train").glob("*")), ids=lambda log: log.name)
 def test_a_good_runs_log_has_no_root(log: Path) -> None:
     reported = ["python.traceback"] if log.name.startswith("21_rich") else []  # its program logs an exception
     assert [each.signature for each in searched(log.read_bytes()) if each.is_root] == reported

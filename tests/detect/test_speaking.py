@@ -10,6 +10,7 @@ from flarelog.detect.across import judged
 from flarelog.detect.base import LOOKED
 from flarelog.detect.speaking import denied, without_nothing
 from tests.detect.cases import searched
+from tests.rows import together
 
 NOTHING = """0 uncorrectable errors
 no uncorrectable errors
@@ -163,12 +164,12 @@ NetTest > fails when connection refused FAILED
 http_errors{kind="fatal error"} cannot be sent: connection refused"""
 
 
-@pytest.mark.parametrize("text", NOTHING.splitlines())
+@together("text", NOTHING.splitlines())
 def test_a_line_that_says_that_nothing_is_wrong_is_no_finding(text: str) -> None:
     assert searched(f"start\n{text}\nstop\n".encode()) == []
 
 
-@pytest.mark.parametrize("text", TROUBLE.splitlines())
+@together("text", TROUBLE.splitlines())
 def test_a_line_that_says_that_something_is_wrong_is_a_root(text: str) -> None:
     found = judged(searched(f"start\n{text}\nstop\n".encode()))
     assert [each.role for each in found] == ["root"]
@@ -197,7 +198,7 @@ def test_a_commits_message_is_no_finding(text: str, roots: int) -> None:
     assert sum(each.is_root for each in judged(searched(text.encode()))) == roots
 
 
-@pytest.mark.parametrize(
+@together(
     "part",
     [
         "0 errors ",

@@ -8,9 +8,10 @@ import pytest
 
 from flarelog.errors import InvalidOption
 from flarelog.integrations.receiver import Receiver
+from tests.rows import together
 
 
-@pytest.mark.parametrize(
+@together(
     ("given", "sentence"),
     [
         ({"store": ""}, "store must be the path of a directory, not ''"),

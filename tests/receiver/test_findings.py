@@ -22,6 +22,7 @@ from flarelog.stores.memory import MemoryStore
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.codec.findings import decode_found
 from tests.hostile_text import HOSTILE
+from tests.rows import together
 
 STREAM = StreamId("run-1", "site-1", "train.log")
 STEP = b"2026-11-20 08:00:00 INFO step 1\n"
@@ -295,7 +296,7 @@ def test_a_bug_in_a_look_ends_no_other(caplog: pytest.LogCaptureFixture, monkeyp
     assert 1 <= caplog.text.count("a bug") <= 4
 
 
-@pytest.mark.parametrize(
+@together(
     "raw",
     [
         *(b"", b"\xff\n", b"no JSON\n", b"[]\n", b'{"findings": 99, "signatures": 1}\n{"log": "a"}\n'),
@@ -338,7 +339,7 @@ def test_no_text_of_a_finding_drives_a_terminal(name: str) -> None:
     assert str(finding_of(STREAM, kept_record(FOUND) | {"facts": {HOSTILE: HOSTILE}}).facts).isprintable()
 
 
-@pytest.mark.parametrize(
+@together(
     "change",
     [{"role": "king"}, {"severity": 99}, {"offset": -1}, {"offset": True}, {"count": "1"}, {"text": 1}, {"facts": []}],
     ids=str,

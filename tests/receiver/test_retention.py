@@ -16,12 +16,13 @@ from flarelog.receiver.retention import DAY, Ages, Keep, Retention, Stamp, stamp
 from flarelog.stores.base import Extent
 from flarelog.stores.directory import Directory
 from flarelog.stores.local.store import LocalStore
+from tests.rows import together
 
 NOW = 1_800_000_000.0  # seconds since 1970
 HOUR = 3600.0
 
 
-@pytest.mark.parametrize(
+@together(
     ("before", "wall", "elapsed", "held"),
     [
         pytest.param(None, NOW, 0.0, 0.0, id="nobody-looked-before"),

@@ -10,6 +10,7 @@ from flarelog.model import Activity, Health, News, State, StreamId, StreamInfo
 from flarelog.receiver import states
 from flarelog.receiver.phases import Phase, Standing, lag, spoken, standing, summary
 from flarelog.receiver.states import States
+from tests.rows import together
 
 STREAM, OTHER = StreamId("run-1", "site-1", "a.log"), StreamId("run-1", "site-1", "b.log")
 PRODUCER, NEWER = b"p" * 16, b"q" * 16
@@ -266,7 +267,7 @@ def test_a_run_that_left_the_store_begins_anew(receiver: Receiver) -> None:
     assert receiver.states.of(other).grown == 3600
 
 
-@pytest.mark.parametrize(
+@together(
     ("states_of", "line"),
     [
         ([], "0 sites"),
@@ -295,7 +296,7 @@ def test_one_line_for_all_sites(states_of: list[list[State | None]], line: str) 
     assert summary(infos) == line
 
 
-@pytest.mark.parametrize(
+@together(
     ("seconds", "words"),
     [(0.4, "0 s"), (119.9, "119 s"), (120, "2 min"), (3599, "59 min"), (3600, "1 h"), (7500, "2 h 5 min"),
      (86400, "1 d"), (273_600, "3 d 4 h")],

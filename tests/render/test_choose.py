@@ -19,6 +19,7 @@ from flarelog.render.levels import Level
 from flarelog.render.rows import MARK, Line, Note
 from flarelog.render.times import SECOND, rfc3339
 from flarelog.viewers.console import Console, ConsoleOptions, Enough, Template, colours
+from tests.rows import together
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "render.json").read_text())
 NOW = 1_795_176_000 * SECOND
@@ -31,7 +32,7 @@ def chosen(texts: str, **choice: Any) -> str:
     return " ".join("--" if line is None else line.text for line in found)
 
 
-@pytest.mark.parametrize(
+@together(
     ("choice", "shown"),
     [
         pytest.param({}, "a1 b1 a2 c1 c2 c3 b2 a3", id="everything"),
@@ -76,7 +77,7 @@ def test_times_choose_lines_and_hide_none_whose_time_nobody_knows() -> None:
     assert found == ["?", "b", "b"]
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "ago"),
     [
         *(("5m", 300), ("2h30m", 9000), ("1d", 86400), ("0s", 0)),
@@ -87,7 +88,7 @@ def test_a_moment(text: str, ago: int) -> None:
     assert moment(text, NOW) == NOW - ago * SECOND
 
 
-@pytest.mark.parametrize("text", ["", "tomorrow", "-5m", "5x", "5 m", "2026-13-01", "1x"])
+@together("text", ["", "tomorrow", "-5m", "5x", "5 m", "2026-13-01", "1x"])
 def test_what_is_no_moment(text: str) -> None:
     with pytest.raises(InvalidOption, match="is not a time"):
         moment(text, NOW)
@@ -114,7 +115,7 @@ def written(lines: list[Line | None], size: tuple[int, int] | None = None, **opt
 RED = Line(5, 9, "\x1b[31mred\x1b[0m", "stderr", NOW)
 
 
-@pytest.mark.parametrize(
+@together(
     ("options", "shown"),
     [
         pytest.param({}, "red\n", id="no-colour"),
@@ -135,7 +136,7 @@ def test_how_a_line_is_written(options: dict[str, Any], shown: str) -> None:
     assert written([RED], **options) == shown
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "time"),
     [
         ("2026-11-20 12:00:00 x", "12:00:00Z"),
@@ -177,7 +178,7 @@ def test_a_format_has_no_field_within_a_field(text: str) -> None:
     assert refused.value.exit_code == InvalidOption.exit_code
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "says"),
     [
         pytest.param("{text:>99999999999}", "makes a line too wide", id="a-width"),
@@ -233,7 +234,7 @@ def test_a_pipe_gets_no_drawing() -> None:
     assert out.getvalue() == b""
 
 
-@pytest.mark.parametrize(
+@together(
     ("choice", "environment", "terminal", "wanted"),
     [
         pytest.param("auto", {}, True, True, id="a-terminal"),
@@ -328,7 +329,7 @@ def test_a_level_chooses_lines_of_it_and_of_graver_ones_with_what_belongs_to_the
         assert [line.text for line in found if line is not None] == wanted
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "hours", "found"),
     [
         ("90", 0, "2026-11-20T13:53:30Z"),
@@ -350,7 +351,7 @@ def test_a_time_as_people_say_it(text: str, hours: int, found: str) -> None:
     assert moment(text, now, timezone(timedelta(hours=hours))) == rfc3339(found)
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "since", "found"),
     [
         ("14:00", None, "2026-11-20T14:00:00Z"),
@@ -369,7 +370,7 @@ def test_a_time_that_ends_lies_behind_the_one_that_begins(text: str, since: str 
     assert ending(text, now, rfc3339(since) if since else None) == rfc3339(found)
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "found"),
     [
         ("2026-11-20T17:00:30", "2026-11-20T08:00:30Z"),
@@ -409,7 +410,7 @@ def test_the_last_lines_of_a_file_or_all(
     assert capfd.readouterr().out == shown
 
 
-@pytest.mark.parametrize("text", ["24:00", "13:60", "12345678901", "-5", "tomorrow", "1:2:3:4"])
+@together("text", ["24:00", "13:60", "12345678901", "-5", "tomorrow", "1:2:3:4"])
 def test_what_is_no_time_of_anything(text: str) -> None:
     with pytest.raises(InvalidOption, match="is not a time: give"):
         moment(text, 0)

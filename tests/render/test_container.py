@@ -18,6 +18,7 @@ from flarelog.render.container import FORMS, Renderer, parse
 from flarelog.render.rows import shortened
 from flarelog.render.screen import Screen
 from tests.often import tried
+from tests.rows import together
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "render.json").read_text())
 SHARED = next((up / "shared" for up in Path(__file__).parents if (up / "shared/samples/cri").is_dir()), None)
@@ -47,7 +48,7 @@ def rendered(data: bytes, *, size: int = 1 << 20, **options: Any) -> list[tuple[
 # --- the collection
 
 
-@pytest.mark.parametrize("case", of_kind("container_line"))
+@together("case", of_kind("container_line"))
 def test_a_line_is_parsed(case: dict[str, Any]) -> None:
     line, expected = raw(case["input"]["line"]), case["expected"]
     record = parse(line, case["input"]["format"])
@@ -65,8 +66,8 @@ def test_a_line_is_parsed(case: dict[str, Any]) -> None:
         assert record.log == raw(expected["record"]["log"])
 
 
-@pytest.mark.parametrize("case", of_kind("container_merge"))
-@pytest.mark.parametrize("size", [1 << 20, 1])
+@together("case", of_kind("container_merge"))
+@together("size", [1 << 20, 1])
 def test_parts_are_joined(case: dict[str, Any], size: int) -> None:
     data = b"".join(line.encode().removesuffix(b"\n") + b"\n" for line in case["input"]["lines"])
     assert rendered(data, form=case["input"]["format"], size=size) == list(map(tuple, case["expected"]["merged"]))
@@ -83,8 +84,8 @@ def test_a_joined_line_is_limited_in_the_view(case: dict[str, Any]) -> None:
     assert [text for _, text in rendered(data, limit=limit, overlong=action)] == case["expected"]["view"]
 
 
-@pytest.mark.parametrize("case", of_kind("split"))
-@pytest.mark.parametrize("size", [1 << 20, 3])
+@together("case", of_kind("split"))
+@together("size", [1 << 20, 3])
 def test_lines_are_split(case: dict[str, Any], size: int) -> None:
     given, expected = case["input"], case["expected"]
     screen = Screen(limit=given.get("max_line_bytes", 1 << 16), overlong=given.get("overlong", "cut"))
@@ -94,7 +95,7 @@ def test_lines_are_split(case: dict[str, Any], size: int) -> None:
     assert "".join(screen.open()) == expected["unterminated"]
 
 
-@pytest.mark.parametrize("case", of_kind("encoding"))
+@together("case", of_kind("encoding"))
 def test_other_encodings_are_read_as_utf8(case: dict[str, Any]) -> None:
     """``flarelog view --encoding`` does so, too; ``-o raw`` shows the bytes."""
     given, data = case["input"], raw(case["input"]["data"])

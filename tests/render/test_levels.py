@@ -16,7 +16,7 @@ from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.viewers.console import Console, ConsoleOptions
 from flarelog.viewers.web.rows import ERROR, INSIDE, Encoder
-from tests.rows import rows
+from tests.rows import rows, together
 
 LINES = {
     '{"level":50,"time":1}': Level.ERROR,
@@ -307,9 +307,9 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("prefix", ["", "[rank1]: "])
-@pytest.mark.parametrize("block", [FRAMES, GROUP], ids=["a-traceback", "a-group"])
-@pytest.mark.parametrize(("text", "level"), OTHERS.items(), ids=list(OTHERS))
+@together("prefix", ["", "[rank1]: "])
+@together("block", [FRAMES, GROUP], ids=["a-traceback", "a-group"])
+@together(("text", "level"), OTHERS.items(), ids=list(OTHERS))
 def test_a_line_behind_a_traceback_that_is_not_its_exception_has_its_own_level(
     text: str, level: Level | None, block: list[str], prefix: str
 ) -> None:
@@ -472,7 +472,7 @@ def test_a_word_in_small_letters_is_no_exception(text: str) -> None:
     assert [levels.of(one) for one in texts] == [*[Level.ERROR] * 3, None, *[Level.ERROR] * 2]
 
 
-@pytest.mark.parametrize(
+@together(
     "text",
     ["socket.timeout: timed out", "Empty", "_Stopped: x", "my_error: x", "main.<locals>.stop", "KeyError:", "grpc.a: "],
 )

@@ -16,6 +16,7 @@ from flarelog.render.times import SECOND
 from flarelog.render.tracebacks import TRACEBACK as BEGINS
 from flarelog.render.tracebacks import before_traceback
 from tests.often import tried
+from tests.rows import together
 
 NOON = 1_795_176_000  # 2026-11-20T12:00:00Z
 
@@ -36,7 +37,7 @@ def test_files_are_merged_by_the_stamps_of_their_lines() -> None:
     assert found == ["unstamped", "a1", "a1", "b2", "late", "a4"]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@together("seed", range(20))
 def test_blocks_are_the_lines_in_the_order_in_which_each_would_go_by_itself(seed: int) -> None:
     """The order does not depend on the batches; times repeat, are missing, and come late."""
     rng = random.Random(seed)
@@ -170,8 +171,8 @@ def test_a_traceback_is_one_block(block: str) -> None:
     assert found == [["before"], wanted, ["after"], ["after"]]
 
 
-@pytest.mark.parametrize("block", [TRACEBACK, GROUP], ids=["chained-with-a-prefix", "group"])
-@pytest.mark.parametrize("other", ["loss: 0.5", "done", "step 2", ""])
+@together("block", [TRACEBACK, GROUP], ids=["chained-with-a-prefix", "group"])
+@together("other", ["loss: 0.5", "done", "step 2", ""])
 def test_a_line_of_a_containers_other_stream_does_not_end_a_block(other: str, block: str) -> None:
     begun = [Line(n, n + 1, text, "stderr") for n, text in enumerate(block.splitlines())]
     between = Line(9, 9, other, "stdout")
@@ -207,7 +208,7 @@ def test_a_block_is_bounded_and_given_out_when_nothing_more_comes() -> None:
     assert max(len(block) for block in blocks.feed(endless)) == 1000
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "before"),
     [
         (BEGINS, ""),

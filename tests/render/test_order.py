@@ -18,6 +18,7 @@ from flarelog.render.screen import Screen
 from flarelog.render.sgr import plain
 from tests.often import tried
 from tests.render.test_screen import BYTES, SAMPLES, on_a_terminal
+from tests.rows import together
 
 UP, WIPE = b"\x1b[A", b"\x1b[2K"
 Op = tuple[str, int, int]
@@ -229,7 +230,7 @@ NESTED = BEGUN + b"r0: 20%|# |\n\r           \r\x1b[A\r" + b"r0: 100%|##|\n"  # 
 FRAMES = b"a  10%|#\nb  10%|#\n" + (UP + WIPE) * 2 + b"\ra  20%|#\nb  20%|#\n"
 
 
-@pytest.mark.parametrize(
+@together(
     ("data", "shown", "open_"),
     [
         pytest.param(OVER, [], ["r0: 100%|##|", "r1: 100%|##|"], id="nothing-tells-that-they-are-over"),

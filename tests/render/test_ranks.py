@@ -10,6 +10,7 @@ from flarelog.errors import InvalidOption
 from flarelog.model import Attributes, Ended, Generation, Mark, StreamId, StreamInfo
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines, Verdict, known, named, rank_map, rank_of
 from flarelog.render.rows import Line
+from tests.rows import together
 
 RUN = "run-1"
 NODE = "ranks:0=8+1=9,group-rank:1,world-size:16"
@@ -34,7 +35,7 @@ def chooser(*infos: StreamInfo, ranks: str = "", globs: tuple[str, ...] = (), ma
     return made
 
 
-@pytest.mark.parametrize(
+@together(
     ("log", "rank", "local"),
     [
         ("rank-3.log", 3, None), ("rank_3.log", 3, None), ("rank3", 3, None), ("rank-0/stderr.log", 0, None),
@@ -158,7 +159,7 @@ def test_each_site_may_have_a_gang_of_its_own() -> None:
 UNKNOWN = "the ranks of these logs are not known: --rank-map tells them, as in --rank-map 'site-1/**=0'"
 
 
-@pytest.mark.parametrize(
+@together(
     ("logs", "lines", "globs", "ranks", "why"),
     [
         (["log.txt"], ["step 1"], ("0",), "", UNKNOWN),
@@ -242,7 +243,7 @@ def test_tracebacks_of_other_ranks_are_whole_where_they_are_mixed(prefix: str) -
     assert [line.text for line in found] == texts
 
 
-@pytest.mark.parametrize("words", ["rank:x", "rank:-1", "rank:99999999", "ranks:0=+=1", "rank", "", ":,:", "rank:1+2"])
+@together("words", ["rank:x", "rank:-1", "rank:99999999", "ranks:0=+=1", "rank", "", ":,:", "rank:1+2"])
 def test_attributes_that_make_no_sense_tell_nothing(words: str) -> None:
     assert (known(written(words))[0].rank, known(written(words))[0].locals) == (None, {})
 

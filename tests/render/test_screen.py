@@ -17,6 +17,7 @@ from flarelog.render.rows import WINDOW, Line, Note, Overlong
 from flarelog.render.screen import Screen
 from flarelog.render.sgr import highlighted, plain
 from tests.often import often, tried
+from tests.rows import together
 
 KEPT = Path(__file__).parents[1] / "data" / "train"
 SHARED = next((up / "shared" for up in KEPT.parents if (up / "shared/samples/train").is_dir()), None)
@@ -79,7 +80,7 @@ def test_all_samples_were_there() -> None:
 # --- one rule at a time
 
 
-@pytest.mark.parametrize(
+@together(
     ("data", "shown"),
     [
         pytest.param(b"a\nb\n", ["a", "b"], id="lines-end-at-lf"),
@@ -118,7 +119,7 @@ def test_lines(data: bytes, shown: list[str]) -> None:
     assert texts(*(data[at : at + 1] for at in range(len(data)))) == shown
 
 
-@pytest.mark.parametrize(
+@together(
     ("data", "shown"),
     [
         pytest.param(b"a\x1b]0;title\x07b\x1b]52;c;aGk=\x1b\\c\n", "abc", id="title-and-clipboard"),
@@ -445,7 +446,7 @@ def test_states_of_a_bar_that_cost_too_much_do_so_at_the_same_place_however_many
 # --- highlighted matches
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "patterns", "shown"),
     [
         pytest.param("a bc d", ["bc"], "a <bc> d", id="in-plain-text"),

@@ -19,6 +19,7 @@ from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.sieving import _MOVES, LONGEST, Sieving
 from tests.often import tried
+from tests.rows import together
 
 Pieces = list[tuple[int, bytes]]
 
@@ -154,7 +155,7 @@ def test_many_matches_are_kept_without_a_look_at_each() -> None:
     assert b"".join(piece for _, piece in sieved(Sieve((b"xx",)), data, [16 << 10])) == data
 
 
-@pytest.mark.parametrize(
+@together(
     "data",
     [
         pytest.param(b"xx\n" * 40_000, id="every-line-matches"),
@@ -172,7 +173,7 @@ def test_nothing_that_a_peer_asks_for_or_sends_takes_long(data: bytes) -> None:
     assert time.thread_time() - began < 0.5
 
 
-@pytest.mark.parametrize(
+@together(
     ("pattern", "any_of"),
     [
         pytest.param("CUDA error", {"CUDA error"}, id="a-text"),

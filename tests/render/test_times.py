@@ -7,12 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flarelog.render.times import may_tell, rfc3339, shown, stamp
+from tests.rows import together
 
 NOW = stamp("2026-11-20T09:00:00Z")
 DAY = "2026-11-20T08:12:03"
 
 
-@pytest.mark.parametrize(
+@together(
     ("line", "time"),
     [
         pytest.param("2026-11-20 08:12:03,123 - ClientRunner - INFO - round 1", f"{DAY}.123000000Z", id="nvflare"),

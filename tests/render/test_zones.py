@@ -16,6 +16,7 @@ from flarelog.render.rows import Line
 from flarelog.render.times import SECOND, stamp
 from flarelog.render.zones import Spoken, Stamps, offsets, spoken, zone_of
 from tests.often import often
+from tests.rows import together
 
 CHANGES = [  # moments shortly before a clock change in that zone
     ("Europe/Berlin", datetime(2026, 10, 25, 0, 50, tzinfo=UTC)),
@@ -59,7 +60,7 @@ def test_a_stamp_means_one_of_the_two_moments_at_which_the_clock_showed_it(momen
     assert stamps.time(shown(moment, zone), 0) in wanted
 
 
-@pytest.mark.parametrize(
+@together(
     ("marks", "at", "hours"),
     [
         ([], 50, 0),
@@ -140,7 +141,7 @@ def info(committed: int, grown: datetime | None, *marks: Mark, begun: datetime |
     return StreamInfo(StreamId("run-1", "site-1", "log"), 0, committed, 0, False, marks, begun=first, grown=last)
 
 
-@pytest.mark.parametrize(
+@together(
     ("known", "offset", "year"),
     [
         (None, 0, 2027),
@@ -155,7 +156,7 @@ def info(committed: int, grown: datetime | None, *marks: Mark, begun: datetime |
         (info(90, datetime(2026, 11, 1, tzinfo=UTC), Generation(50, 0, "a", 0, "1", at=1_893_000_000_000)), 40, 2026),
     ],
 )
-@pytest.mark.parametrize("line", ["Oct 25 00:20:00 h app: x", "E1025 00:20:00.000000 1 a.cc:1] x"])
+@together("line", ["Oct 25 00:20:00 h app: x", "E1025 00:20:00.000000 1 a.cc:1] x"])
 def test_a_time_without_a_year_is_of_the_year_in_which_it_came(
     known: StreamInfo | None, offset: int, year: int, line: str
 ) -> None:
@@ -165,7 +166,7 @@ def test_a_time_without_a_year_is_of_the_year_in_which_it_came(
     assert stamps.time(line, offset) == nanoseconds(datetime(year, 10, 25, 0, 20, tzinfo=UTC))
 
 
-@pytest.mark.parametrize(
+@together(
     ("heard", "hour"),
     [
         (datetime(2026, 10, 25, 1, 10, 1, tzinfo=UTC), 1),  # heard of as it was written
@@ -190,9 +191,7 @@ def test_a_zone_that_a_person_says_outweighs_what_is_told() -> None:
     assert stamps.time("2026-11-20 12:00:00", 0) == nanoseconds(datetime(2026, 11, 20, 12, tzinfo=UTC))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "Europe", "Mars/Olympus", "/etc/localtime", "+25:00", "CET-1CEST;M99.99.9;M1.1.1", "x" * 300]
-)
+@together("text", ["", "Europe", "Mars/Olympus", "/etc/localtime", "+25:00", "CET-1CEST;M99.99.9;M1.1.1", "x" * 300])
 def test_what_is_no_zone_is_none(text: str) -> None:
     assert zone_of(text) is None
 
@@ -280,10 +279,8 @@ def test_a_line_that_has_a_time_keeps_it() -> None:
     assert Stamps(UTC, 0).timed([container]) == [container]
 
 
-@pytest.mark.parametrize(
-    "behind", [" - INFO - step", " [main] INFO", "] step", " INFO step", ": step", "456 step", " EST step", ""]
-)
-@pytest.mark.parametrize("mark", [",", "."])
+@together("behind", [" - INFO - step", " [main] INFO", "] step", " INFO step", ": step", "456 step", " EST step", ""])
+@together("mark", [",", "."])
 def test_lines_of_one_second_have_the_times_that_each_has_by_itself(mark: str, behind: str) -> None:
     lines = [f"2026-11-22 08:00:{second:02}{mark}{ms:03}{behind}" for second in (1, 1, 2, 1) for ms in (0, 7, 999)]
     lines += ["2026-11-22 08:00:01,5 - INFO", "2026-11-22 08:00:01,12x - INFO", "2026-11-22 08:00:01 - INFO"]

@@ -19,6 +19,7 @@ from flarelog.security.guard import Guard, identity_of
 from flarelog.security.refusals import SAID_A_MINUTE
 from tests.certificates import auth_context, pem_of
 from tests.contexts import Bare
+from tests.rows import together
 
 
 class Call(Bare):
@@ -34,7 +35,7 @@ class Call(Bare):
         return "ipv4:192.0.2.1:1"
 
 
-@pytest.mark.parametrize(
+@together(
     ("identity", "name"),
     [
         pytest.param(Identity("certificate", "site-1"), "certificate 'site-1'", id="a-common-name"),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 
-import pytest
-
 from flarelog.security.certificate import Presented
 from flarelog.security.connections import Connections, aging, place_of, shut
+from tests.rows import together
 
 ONE, TWO = Presented(b"one"), Presented(b"two")
 
@@ -43,7 +42,7 @@ def test_calls_move_after_grpc_has_said_so_and_before_it_ends_them() -> None:
     assert those.get("a") is None
 
 
-@pytest.mark.parametrize(
+@together(
     ("peer", "place"),
     [
         ("ipv4:127.0.0.1:4721", ("127.0.0.1", 4721)),

@@ -25,6 +25,7 @@ from flarelog.security.tls import Tls
 from flarelog.security.tokens import Tokens
 from tests.certificates import auth_context
 from tests.contexts import Bare
+from tests.rows import together
 
 STREAM = StreamId("run-1", "site-1", "app.log")
 TLS = Tls("ca.crt", "me.crt", "me.key")
@@ -69,7 +70,7 @@ def met(guard: Guard, call: Call, action: Action | None = Action.READ) -> Any:
     return asyncio.run(guard.meet_token(call, action))
 
 
-@pytest.mark.parametrize(
+@together(
     ("metadata", "secret"),
     [
         pytest.param([("authorization", "Bearer abc")], "abc", id="as-it-should-be"),

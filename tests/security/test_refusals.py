@@ -18,9 +18,10 @@ from flarelog.security.refusals import (
     Waits,
     address_of,
 )
+from tests.rows import together
 
 
-@pytest.mark.parametrize(
+@together(
     ("peer", "address"),
     [
         pytest.param("ipv4:192.0.2.7:4721", "192.0.2.7", id="ipv4"),

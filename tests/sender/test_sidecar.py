@@ -31,6 +31,7 @@ from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome, StreamOutcome
 from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
+from tests.rows import together
 
 
 def stream(gaps: int = 0, error: FlarelogError | None = None, log: str = "log.txt") -> StreamOutcome:
@@ -40,7 +41,7 @@ def stream(gaps: int = 0, error: FlarelogError | None = None, log: str = "log.tx
 REJECTED, REFUSED = StreamRejected("no", offset=0), StreamRefused("removed", offset=0)
 
 
-@pytest.mark.parametrize(
+@together(
     ("outcome", "code"),
     [
         pytest.param(Outcome((), ()), OK, id="nothing-to-send"),

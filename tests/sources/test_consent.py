@@ -20,6 +20,7 @@ from flarelog.sources.files.identity import identity
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.watch import Change, What
 from flarelog.sources.redaction.mask import Rules
+from tests.rows import together
 from tests.sources.files.tailing import Site, Stored
 
 FULL = r"""
@@ -59,7 +60,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("text", "sentence"), BAD)
+@together(("text", "sentence"), BAD)
 def test_a_file_that_makes_no_sense_is_a_sentence(text: str, sentence: str) -> None:
     with pytest.raises(InvalidOption, match=re.escape(sentence)) as refused:
         parse(text, "consent.toml")

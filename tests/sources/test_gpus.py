@@ -7,6 +7,7 @@ import os
 import pytest
 
 from flarelog.sources.gpus import Gpu, Gpus, figures, read
+from tests.rows import together
 
 ME, OTHER, NOBODY = os.getpid(), os.getppid(), 2**22 + 1  # NOBODY is above any pid
 BUSY = Gpu(90, 70, 80, frozenset())
@@ -20,7 +21,7 @@ def test_an_answer_is_read() -> None:
 MAD = [b"", b"{", b"[1]", b"[[1]]", b'[["97", 1, 2, []]]', b"[[-1, 1, 2, []]]", b"[[1, 2, 3, [null]]]"]
 
 
-@pytest.mark.parametrize("line", MAD)
+@together("line", MAD)
 def test_an_answer_that_makes_no_sense_is_none(line: bytes) -> None:
     with pytest.raises((ValueError, TypeError)):
         read(line)
@@ -37,7 +38,7 @@ def test_what_is_not_told_is_absent() -> None:
     assert figures((Gpu(None, 5, 0, frozenset()),)) == {"gpus": 1}
 
 
-@pytest.mark.parametrize(
+@together(
     ("pids", "use"),
     [
         pytest.param({ME}, 90, id="mine"),

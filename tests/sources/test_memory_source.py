@@ -12,6 +12,7 @@ from flarelog.model import StreamInfo
 from flarelog.sources import choose
 from flarelog.sources.base import Finder, Source
 from tests.contracts import finder, source
+from tests.rows import together
 from tests.sources.memory import MemoryFinder, MemorySource, Origin, Place
 
 
@@ -46,12 +47,12 @@ class Memories:
         return nullcontext(MemoryFinder(self._place))
 
 
-@pytest.mark.parametrize("check", source.CONTRACT, ids=lambda check: check.__name__)
+@together("check", source.CONTRACT, ids=lambda check: check.__name__)
 def test_contract_of_a_source(check: Callable[[source.World], None]) -> None:
     check(Memory())
 
 
-@pytest.mark.parametrize("check", finder.CONTRACT, ids=lambda check: check.__name__)
+@together("check", finder.CONTRACT, ids=lambda check: check.__name__)
 def test_contract_of_a_finder(check: Callable[[finder.World], None]) -> None:
     check(Memories())
 

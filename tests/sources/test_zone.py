@@ -6,15 +6,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import TZPATH
 
-import pytest
-
 from flarelog.sources.zone import told_by
+from tests.rows import together
 
 WINTER = int(datetime(2026, 11, 20, tzinfo=UTC).timestamp())
 BERLIN = next(path for root in TZPATH if (path := Path(root) / "Europe/Berlin").exists())
 
 
-@pytest.mark.parametrize(
+@together(
     ("said", "offset", "wanted"),
     [
         ("Europe/Berlin", 3600, "Europe/Berlin"),

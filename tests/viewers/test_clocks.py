@@ -17,6 +17,7 @@ from flarelog.viewers.clocks import LATE, Clocks, arrived_at, times_of
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import ReceiverOrigin
 from flarelog.viewers.reading import Reading, Selection
+from tests.rows import together
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 
@@ -25,7 +26,7 @@ def info(*marks: Mark, skew: float | None = None) -> StreamInfo:
     return StreamInfo(STREAM, 0, 9, 0, False, marks, state=None if skew is None else State(skew=skew))
 
 
-@pytest.mark.parametrize(
+@together(
     ("known", "seconds"),
     [
         (info(), 0.0),
@@ -95,7 +96,7 @@ def test_lines_are_put_in_the_order_of_the_receivers_clock() -> None:
     assert [site for site, _ in merging.take()][:1] == ["ahead"]
 
 
-@pytest.mark.parametrize(
+@together(
     ("choice", "times", "arrived"),
     [
         (Choice(), (), Arrived()),

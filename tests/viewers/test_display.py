@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from flarelog.viewers.display import ERROR
+from tests.rows import together
 
 
-@pytest.mark.parametrize(
+@together(
     ("line", "found"),
     [
         ("torch.OutOfMemoryError: CUDA out of memory", True),

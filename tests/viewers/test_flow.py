@@ -16,6 +16,7 @@ from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.rows import Note
 from flarelog.viewers.flow import QUIET, Bytes, Flow, Item, View
+from tests.rows import together
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 SAMPLES = sorted((Path(__file__).parents[1] / "data" / "train").glob("*.log"))
@@ -60,7 +61,7 @@ def test_what_is_complete_is_shown_when_nothing_more_comes() -> None:
     assert not flow.unsettled
 
 
-@pytest.mark.parametrize(
+@together(
     ("marks", "shown"),
     [
         pytest.param([begins(0, "a")], ["one", "two", "three"], id="the-first-file-is-no-news"),
@@ -116,7 +117,7 @@ def test_what_is_complete_is_shown_when_nothing_more_comes() -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("size", [1, 5, 100])
+@together("size", [1, 5, 100])
 def test_what_is_known_of_the_bytes_stands_between_the_lines(marks: list[Mark], shown: list[str], size: int) -> None:
     flow = Flow(STREAM, PLAIN)
     flow.learn(0, marks)
@@ -182,8 +183,8 @@ def test_the_end_tells_of_gaps_that_are_not_shown(tail: int | None) -> None:
     assert texts(flow.end(True)) == [told]
 
 
-@pytest.mark.parametrize("size", [1, 3, 100])
-@pytest.mark.parametrize(("tail", "last"), [(0, []), (2, ["8", "9"]), (50, [str(n) for n in range(10)])])
+@together("size", [1, 3, 100])
+@together(("tail", "last"), [(0, []), (2, ["8", "9"]), (50, [str(n) for n in range(10)])])
 def test_the_last_lines_of_what_is_there_and_all_behind_them(size: int, tail: int, last: list[str]) -> None:
     before = b"".join(b"%d\n" % n for n in range(10))
     data = before + b"live\nmore\n"
@@ -236,7 +237,7 @@ def test_where_times_choose_nothing_is_left_out_early() -> None:
     assert View(Choice(exclude=include)).sieve is None
 
 
-@pytest.mark.parametrize(
+@together(
     ("data", "settled", "place"),
     [
         pytest.param(b"one\ntwo\n", False, 0, id="nothing-was-given-out"),
@@ -271,8 +272,8 @@ PACKED = gzip.compress(b"one\ntwo\n" * 100, mtime=0)
 PACKED_NOTE = "── compressed by gzip: flarelog logs run-1 --from site-1/log.txt:0 -o raw | zcat shows its lines ──"
 
 
-@pytest.mark.parametrize("size", [3, 10, 1 << 20])
-@pytest.mark.parametrize("tail", [None, 2])
+@together("size", [3, 10, 1 << 20])
+@together("tail", [None, 2])
 def test_of_a_compressed_log_a_note_says_how_to_read_it(size: int, tail: int | None) -> None:
     assert whole(Flow(STREAM, View(), tail=tail, until=len(PACKED)), PACKED, size) == [PACKED_NOTE]
     assert whole(Flow(STREAM, View(notes=False)), PACKED, size) == []

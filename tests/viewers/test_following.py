@@ -46,6 +46,7 @@ from flarelog.viewers.origin import Counts, Found, StoreOrigin
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
 from tests.often import table
+from tests.rows import together
 from tests.twice import BERLIN, twice
 
 RUN = "run-1"
@@ -353,7 +354,7 @@ def test_of_a_sealed_log_that_is_continued_the_last_end_is_told_as_well(
     ]
 
 
-@pytest.mark.parametrize(
+@together(
     ("selection", "chosen"),
     [
         pytest.param(Selection(RUN), {"a/log.txt", "b/log.txt", "b/rank-0/err.log"}, id="all"),
@@ -1201,7 +1202,7 @@ def test_a_line_of_a_low_level_that_speaks_of_an_error_is_none() -> None:
     assert first_error(logs, before=0, after=0) == ("b", ["2026-11-20 08:00:03 ERROR now"])
 
 
-@pytest.mark.parametrize(
+@together(
     ("line", "is_one"),
     [
         ("2026-11-20 08:00:00 - trainer - ERROR - no", True),

@@ -6,6 +6,7 @@ import pytest
 
 from flarelog.model import OTHERS, Health, State, StreamId, StreamInfo, unnamed
 from flarelog.viewers.health import few_missing, record, table, unread, warnings
+from tests.rows import together
 
 GIB = 1 << 30
 
@@ -94,7 +95,7 @@ def test_a_few_of_the_files_that_cannot_be_read_are_said_and_how_many_more_there
     )
 
 
-@pytest.mark.parametrize(
+@together(
     ("why", "about", "count"),
     [
         pytest.param(unnamed(1200), OTHERS, 1200, id="as-many-as-the-site-said"),

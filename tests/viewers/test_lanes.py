@@ -11,6 +11,7 @@ from flarelog.exit_marks import Exit
 from flarelog.model import Ended, Gap, Health
 from flarelog.stores.moments import Happening, Moment
 from flarelog.viewers.lanes import Lane, Sign, Stretch, gathered, joined, lanes_of, lanes_record
+from tests.rows import together
 
 BEGIN = 1_790_000_000_000  # milliseconds since 1970
 SECOND = 1000
@@ -70,7 +71,7 @@ def test_bytes_between_two_points_that_are_near_are_spread_over_the_time_between
     assert max(found.density) <= 120
 
 
-@pytest.mark.parametrize("seed", range(20))
+@together("seed", range(20))
 def test_no_byte_is_lost_or_doubled_whatever_the_points(seed: int) -> None:
     chance = random.Random(seed)
     moments, length = [begun(0)], 0
@@ -86,7 +87,7 @@ def test_no_byte_is_lost_or_doubled_whatever_the_points(seed: int) -> None:
     assert sum(found.density) == length
 
 
-@pytest.mark.parametrize(
+@together(
     ("moments", "expected"),
     [
         pytest.param([begun(0), *steadily(0, 100), sealed(100)], [], id="one-that-sends-all-the-time-is-nothing-else"),

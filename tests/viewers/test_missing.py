@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import pytest
-
 from flarelog.errors import NotAllowed
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamInfo
 from flarelog.viewers.missing import missing
 from flarelog.viewers.reading import Selection
+from tests.rows import together
 from tests.viewers.test_following import RUN, Held
 
 
@@ -40,7 +39,7 @@ TEN = " ".join(f"site-{n}/log.txt" for n in range(1, 11))
 WHERE = f"run {RUN} at here has no"
 
 
-@pytest.mark.parametrize(
+@together(
     ("origin", "selection", "found"),
     [
         (Known("", "exp-42"), Selection("exp-24"), ("here has no run exp-24", "exp-42")),

@@ -12,13 +12,14 @@ from flarelog.viewers.console import Console, ConsoleOptions
 from flarelog.viewers.display import ConsoleDisplay
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.prefixes import prefixes
+from tests.rows import together
 
 
 def streams(*names: str) -> list[StreamId]:
     return [StreamId("run-1", *name.split("/", 1)) for name in names]
 
 
-@pytest.mark.parametrize(
+@together(
     ("names", "shown"),
     [
         pytest.param([], [], id="none"),

@@ -45,6 +45,7 @@ from flarelog.viewers.report.picture import picture
 from flarelog.viewers.rounds import Round
 from tests.hostile_text import HOSTILE
 from tests.often import often
+from tests.rows import together
 
 BEGIN = 1_790_000_000_000  # milliseconds since 1970
 HOUR = 3_600_000
@@ -145,7 +146,7 @@ VERDICTS = [
 ]
 
 
-@pytest.mark.parametrize(("made", "sentence"), VERDICTS)
+@together(("made", "sentence"), VERDICTS)
 def test_the_verdict_is_one_sentence(made: Report, sentence: str) -> None:
     assert made.verdict() == sentence
 
@@ -177,7 +178,7 @@ STANDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("facts", "own", "over", "stands"), STANDS)
+@together(("facts", "own", "over", "stands"), STANDS)
 def test_how_a_site_stands(facts: SiteFacts, own: Lane | None, over: bool, stands: Stands) -> None:
     assert placed(facts, own, None, over=over)[0] is stands
 
@@ -186,7 +187,7 @@ PAUSED = Stretch(BEGIN + 5000, BEGIN + HOUR, "paused", "full")
 AWAY, WAITS = Standing(Phase.LOST, 3.0), Standing(Phase.PAUSED, why="too many")
 
 
-@pytest.mark.parametrize(
+@together(
     ("latest", "now", "expected"),
     [
         pytest.param(PAUSED, WAITS, (Stands.PAUSED, PAUSED.begin, "full"), id="since-then"),
@@ -276,7 +277,7 @@ def test_the_picture_is_xml_whatever_is_in_it(said: str) -> None:
     assert elements(picture(spoilt(said))) == elements(picture(spoilt("harmless")))
 
 
-@pytest.mark.parametrize("said", ATTACKS)
+@together("said", ATTACKS)
 def test_a_text_of_others_is_text_in_markdown(said: str) -> None:
     made = markdown(spoilt(said))
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", made, flags=re.DOTALL)
@@ -505,7 +506,7 @@ def test_a_file_that_could_not_be_read_for_a_while_is_missing_no_more(tmp_path: 
     assert [note for note in gathered(tmp_path).notes if why in note] == []
 
 
-@pytest.mark.parametrize("stands", [one for one in Stands if one is not Stands.COMPLETE])
+@together("stands", [one for one in Stands if one is not Stands.COMPLETE])
 def test_a_run_that_is_over_is_well_only_where_all_its_sites_are_complete(stands: Stands) -> None:
     site = SiteFacts("kyoto", 1, why="full", endings=(Ending("exit code 1", False, "log.txt"),), stands=stands)
     assert report(complete("oslo"), site).bad

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from flarelog.model import StreamId
 from flarelog.render.rows import Line
 from flarelog.render.sieving import Sieving
 from flarelog.render.times import SECOND, stamp
 from flarelog.viewers.rounds import SIEVE, Round, Rounds, best, tellers
+from tests.rows import together
 
 SERVER = StreamId("run-1", "server", "log.txt")
 NVFLARE = """\
@@ -56,7 +55,7 @@ def test_rounds_of_flower_have_the_times_at_which_their_lines_came() -> None:
     assert [(one.name, one.slowest) for one in told(FLOWER, 1, stamped=False)] == [("Round 1", ""), ("Round 2", "")]
 
 
-@pytest.mark.parametrize(
+@together(
     "line",
     [
         "2026-11-22 12:00:00 - Round 1 started",

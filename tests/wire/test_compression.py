@@ -24,6 +24,7 @@ from flarelog.stores.local.store import LocalStore
 from flarelog.wire import packing as compression
 from flarelog.wire.packing import LARGE, REST, Compressing, Compression, Crew, Packing, compress, decompress
 from tests.receiver.test_server import OPEN, Call
+from tests.rows import together
 
 LINE = b"2026-11-21 08:00:00,123 - trainer - INFO - step=%d loss=%d\n"
 TEXT = b"".join(LINE % (step, step * 7919 % 1000) for step in range(4000))
@@ -44,8 +45,8 @@ def test_any_bytes_come_back_as_they_were(piece: bytes, times: int) -> None:
         assert decompress(packed, len(data)) == data
 
 
-@pytest.mark.parametrize("data", [TEXT, bytes(MAX_CHUNK), TEXT * 8], ids=["lines", "zeros", "more-than-a-window"])
-@pytest.mark.parametrize("view", [bytes, bytearray, memoryview])
+@together("data", [TEXT, bytes(MAX_CHUNK), TEXT * 8], ids=["lines", "zeros", "more-than-a-window"])
+@together("view", [bytes, bytearray, memoryview])
 def test_a_chunk_of_any_kind_comes_back_as_it_was(data: bytes, view: type[bytes]) -> None:
     assert decompress(compress(view(data)), len(data)) == data
 
@@ -74,7 +75,7 @@ ZEROS = zeros(1 << 20)
 SKIPPED = b"\x50\x2a\x4d\x18\x04\x00\x00\x00none"
 
 
-@pytest.mark.parametrize(
+@together(
     ("data", "length", "code", "sentence"),
     [
         pytest.param(compress(TEXT), 0, Code.REJECTED, "to 0 bytes; from 1 to 2097152 are taken", id="no-length"),
@@ -198,7 +199,7 @@ def sent(mode: Compression, receiver: str, reply: Reply | None, *said: Chunk, na
     return asyncio.run(go())
 
 
-@pytest.mark.parametrize(
+@together(
     ("mode", "receiver", "name", "reply", "packs"),
     [
         pytest.param("auto", FAR, "", TAKES, True, id="over-a-network"),
@@ -213,7 +214,7 @@ def sent(mode: Compression, receiver: str, reply: Reply | None, *said: Chunk, na
         pytest.param("on", FAR, "", None, False, id="not-before-it-has-said-so"),
     ],
 )
-@pytest.mark.parametrize("times", [1, 8], ids=["small", "large"])
+@together("times", [1, 8], ids=["small", "large"])
 def test_who_is_sent_compressed_chunks(
     mode: Compression, receiver: str, name: str, reply: Reply | None, packs: bool, times: int
 ) -> None:

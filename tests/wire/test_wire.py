@@ -67,6 +67,7 @@ from flarelog.wire.codec.runs import (
     encode_run_info,
 )
 from flarelog.wire.codec.timeline import decode_moments, decode_timeline
+from tests.rows import together
 
 STREAM = StreamId("run-1", "site-1", "rank-0/stderr.log")
 BIG = 2**63 - 1
@@ -108,12 +109,12 @@ REQUESTS: list[Request] = [
 ]
 
 
-@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
+@together("request_", REQUESTS, ids=lambda request: type(request).__name__)
 def test_what_a_producer_says_there_and_back(request_: Request) -> None:
     assert decode_request(encode_request(request_)) == request_
 
 
-@pytest.mark.parametrize(
+@together(
     "reply",
     [
         *(Reply(code, 5, 6, 7, b"A", 8, "because", ending=True) for code in Code),
@@ -218,7 +219,7 @@ def test_a_payload_may_be_any_buffer(view: type[bytes]) -> None:
 UNKNOWN_FIELD = b"\x9a\x3f\x03new"  # field number 1011, three bytes
 
 
-@pytest.mark.parametrize("request_", [*REQUESTS, Chunk(5, b"abc", 6)], ids=lambda request: type(request).__name__)
+@together("request_", [*REQUESTS, Chunk(5, b"abc", 6)], ids=lambda request: type(request).__name__)
 def test_unknown_fields_of_a_request_are_ignored(request_: Request) -> None:
     assert decode_request(encode_request(request_) + UNKNOWN_FIELD) == request_
     assert decode_request(UNKNOWN_FIELD + encode_request(request_)) == request_
@@ -291,7 +292,7 @@ def test_a_code_that_is_not_known_counts_as_rejected(code: int) -> None:
 # --- malformed messages
 
 
-@pytest.mark.parametrize(
+@together(
     "raw",
     [
         pytest.param(b"", id="nothing"),
@@ -344,7 +345,7 @@ def test_a_text_in_a_mark_that_is_longer_is_refused_whoever_sends_it(mark: Calla
         decode_request(message.SerializeToString())
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "path"),
     [
         pytest.param(b"app.log.1", "app.log.1", id="ascii"),
@@ -427,7 +428,7 @@ def test_an_offset_that_the_generated_code_cuts_to_64_bits_means_the_same_by_han
     assert found.offset == pb.PushRequest.FromString(raw).chunk.offset == 2**64 - 1
 
 
-@pytest.mark.parametrize(
+@together(
     ("begin", "counted"),
     [
         pytest.param(0, Counted(2 * BLOCK, 0, (1,), (b"",)), id="too-few-stretches"),
@@ -445,7 +446,7 @@ def test_counts_that_are_not_of_the_bytes_that_were_asked_for_are_malformed(begi
         decode_piece(encode_piece((begin, counted)))
 
 
-@pytest.mark.parametrize(
+@together(
     "said",
     [
         pytest.param(lambda: decode_reply(pb.Reply(committed=2**63).SerializeToString()), id="a-reply"),
@@ -468,7 +469,7 @@ def test_an_offset_that_no_file_can_have_is_malformed(said: Callable[[], object]
         said()
 
 
-@pytest.mark.parametrize(
+@together(
     "decode",
     [
         *(decode_read, decode_piece, decode_list, decode_info, decode_run),
@@ -489,7 +490,7 @@ def test_an_answer_that_is_no_reply_is_a_value_because_grpc_would_log_an_excepti
 # --- statuses
 
 
-@pytest.mark.parametrize(
+@together(
     ("error", "status"),
     [
         (InvalidName("bad"), grpc.StatusCode.INVALID_ARGUMENT),
@@ -515,7 +516,7 @@ MANY = "9 calls of ipv4:10.0.0.7 are open, at most 9 are taken: wait until one h
 NO_HOST = "address lookup failed for r:1: Domain name not found"
 
 
-@pytest.mark.parametrize(
+@together(
     ("details", "cause"),
     [
         pytest.param(MANY, MANY, id="a-sentence-of-flarelogs"),
@@ -617,7 +618,7 @@ def test_a_port_that_accepts_and_never_answers_is_told_without_the_words_of_grpc
     assert str(late) == f"{HERE} did not answer in time: {check}"
 
 
-@pytest.mark.parametrize(
+@together(
     ("status", "details", "kind", "again"),
     [
         (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", TimedOut, True),

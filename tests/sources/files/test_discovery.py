@@ -20,10 +20,11 @@ from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import identity, witness
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.watch import Change, What
+from tests.rows import together
 from tests.sources.files.tailing import NoWatch, Site
 
 
-@pytest.mark.parametrize(
+@together(
     ("include", "exclude", "path", "sent"),
     [
         pytest.param((), (), "log.txt", True, id="everything-by-default"),
@@ -52,7 +53,7 @@ def test_patterns(include: tuple[str, ...], exclude: tuple[str, ...], path: str,
     assert SourceOptions("root", include, exclude).matches(path) is sent
 
 
-@pytest.mark.parametrize(
+@together(
     ("pattern", "path", "sent"),
     [
         pytest.param("a*b*c*d", "a-b-c-d", True, id="many-stars"),

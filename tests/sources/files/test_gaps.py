@@ -7,6 +7,7 @@ import pytest
 from flarelog.model import Ended, Gap, Generation, Mark
 from flarelog.sources.files.gaps import MISSING, missing, reached, too_late
 from flarelog.sources.spool import Command
+from tests.rows import together
 
 A, B = "spool:aa:", "spool:bb:"
 
@@ -23,7 +24,7 @@ def gap(offset: int, length: int) -> Gap:
     return Gap(offset, 0, length, "because")
 
 
-@pytest.mark.parametrize(
+@together(
     ("marks", "end", "notes", "position", "is_"),
     [
         pytest.param([], 0, "", 0, 0, id="no-segment"),
@@ -54,7 +55,7 @@ def test_missing(marks: list[Mark], end: int, notes: str, position: int, is_: in
 GONE = [Command("aa", 50), Command("bb", 70), Command("cc", 20), Command("dd")]
 
 
-@pytest.mark.parametrize(
+@together(
     ("marks", "end", "is_"),
     [
         pytest.param([], 0, {"aa": 50, "bb": 70, "cc": 20, "dd": 5}, id="nothing-was-sent"),
@@ -75,7 +76,7 @@ def test_what_is_missing_of_commands_whose_parts_are_all_gone(marks: list[Mark],
 DROPPED = [Gap(0, 0, 70, MISSING)]
 
 
-@pytest.mark.parametrize(
+@together(
     ("marks", "end", "notes", "is_"),
     [
         pytest.param([], 0, f"{A}0", 0, id="nothing-was-sent"),

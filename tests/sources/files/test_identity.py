@@ -13,6 +13,7 @@ from flarelog.model import Generation
 from flarelog.sources.files import identity
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.lineage import added_to, originals
+from tests.rows import together
 from tests.sources.files.tailing import NoWatch, Site
 
 Sites = Callable[..., Site]
@@ -22,7 +23,7 @@ def notes(site: Site, log: str) -> list[str]:
     return [mark.notes for mark in site.stored[log].marks if isinstance(mark, Generation)]
 
 
-@pytest.mark.parametrize(
+@together(
     ("recorded", "found", "same"),
     [
         pytest.param("1:2:1.ab", "1:2:1.ab", True, id="the-same"),
@@ -39,7 +40,7 @@ def test_whether_a_recorded_file_is_the_one_that_was_found(recorded: str, found:
     assert identity.same(recorded, found) is same
 
 
-@pytest.mark.parametrize(
+@together(
     ("log", "name", "added"),
     [
         pytest.param("app.log", "app.log.12", ".12", id="a-number-behind"),

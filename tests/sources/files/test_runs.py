@@ -12,6 +12,7 @@ from flarelog.errors import InvalidOption
 from flarelog.sources.base import Contents
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.runs import Directories, RunPattern, contents
+from tests.rows import together
 from tests.unprivileged import unprivileged
 
 
@@ -175,7 +176,7 @@ def test_a_directory_that_is_closed_is_said(tmp_path: Path, mode: int) -> None:
     assert (nothing, all_of_it) == ({}, [f"directory {tmp_path} is not sent: Permission denied"])
 
 
-@pytest.mark.parametrize(
+@together(
     "pattern",
     [
         "",

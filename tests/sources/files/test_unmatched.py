@@ -9,6 +9,7 @@ import pytest
 from flarelog.sources.consent import Consent
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.unmatched import sentence, unmatched
+from tests.rows import together
 
 FILES = ("log.txt", "rank-0/log.txt", "model.pt")
 
@@ -17,7 +18,7 @@ def options(include: tuple[str, ...] = (), exclude: tuple[str, ...] = (), *sites
     return SourceOptions("/r", include=include, exclude=exclude, sites=sites)
 
 
-@pytest.mark.parametrize(
+@together(
     ("asked", "paths", "said"),
     [
         pytest.param(options(), FILES, "", id="one-matches"),

@@ -9,11 +9,12 @@ import pytest
 
 from flarelog.exit_marks import CERTAIN, LIKELY, NONE, OTHERS
 from flarelog.sources.process.evidence import Counter, judged, names
+from tests.rows import together
 
 KILL, TERM = signal.SIGKILL, signal.SIGTERM
 
 
-@pytest.mark.parametrize(
+@together(
     ("died_of", "before", "after", "rose_now", "named", "oom"),
     [
         pytest.param(KILL, 2, 3, True, False, LIKELY, id="it-rose-shortly-before-sigkill"),
@@ -34,7 +35,7 @@ def test_judged(died_of: int, before: int, after: int, rose_now: bool, named: bo
 OOM = b"Memory cgroup out of memory: Killed process 4711 (python) total-vm:1kB, anon-rss:1kB, UID:0 pgtables:1kB\n"
 
 
-@pytest.mark.parametrize(
+@together(
     ("record", "is_"),
     [
         pytest.param(b"3,1200,50000000,-;" + OOM, True, id="the-kernels-own"),

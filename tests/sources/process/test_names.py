@@ -12,6 +12,7 @@ from flarelog.errors import InvalidName
 from flarelog.replace import make_directory
 from flarelog.sources.process import names
 from flarelog.sources.process.names import checked, default_run, default_site, filled, hold
+from tests.rows import together
 
 Asked = tuple[str, Callable[[str], list[str]]]
 """A name, and a function that gives its logs."""
@@ -25,7 +26,7 @@ def merged(named: str) -> list[str]:
     return [named or "output.log"]
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "is_"),
     [
         ("rank-{RANK}", "rank-3"),

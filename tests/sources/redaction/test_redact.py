@@ -22,7 +22,7 @@ from flarelog.sources.redaction.mask import NAMES, Rules
 from flarelog.sources.redaction.patterns import OwnPattern
 from flarelog.sources.redaction.secret import find, runs
 from tests.often import often
-from tests.rows import rows
+from tests.rows import rows, together
 from tests.sources.redaction.shapes import SHAPES, Shape
 
 ALL = Rules(("all",))
@@ -576,7 +576,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("names", "own", "sentence"), BAD)
+@together(("names", "own", "sentence"), BAD)
 def test_what_makes_no_sense_or_could_take_for_ever_is_refused(
     names: tuple[str, ...], own: tuple[str, ...], sentence: str
 ) -> None:

@@ -34,6 +34,7 @@ from flarelog.stores.local.journal import (
 from flarelog.stores.local.lines import records
 from flarelog.stores.local.runs import run_line
 from tests.often import often
+from tests.rows import together
 
 STREAM = StreamId("run-1", "site-1", "rank-0/log.txt")
 MARKS: list[Mark] = [
@@ -183,7 +184,7 @@ def test_older_versions_read_the_end_of_a_command_as_a_mark_that_says_nothing() 
     assert (body["kind"], body["mark"]) == ("attributes", {"offset": 0, "digest": 0, "words": ""})
 
 
-@pytest.mark.parametrize(
+@together(
     "said", [[], 1, {"status": -1}, {"status": "x"}, {"process": 1}, {"signal": 1 << 64}, {"ended": True}, {"oom": []}]
 )
 def test_a_command_that_ended_as_none_can_is_a_damaged_line(said: object) -> None:
@@ -254,7 +255,7 @@ def test_a_changed_byte_costs_its_own_line_only() -> None:
         assert journal.records == len(LINES) - 1, number
 
 
-@pytest.mark.parametrize(
+@together(
     ("lost", "said_of_it"),
     [
         pytest.param(3, lambda j: (j.committed, j.marks, j.sealed) == (30, MARKS, True), id="an-inner-length"),
@@ -282,7 +283,7 @@ def test_a_mark_behind_the_last_durable_byte_is_not_believed() -> None:
     assert replay(b"".join(LINES[:6]) + mark_line(1, Gap(25, 9, 1, "?"))).marks == MARKS[:1]
 
 
-@pytest.mark.parametrize(
+@together(
     "line",
     [
         pytest.param(run_line("run-1", "running"), id="a-kind-that-is-not-known"),
@@ -331,7 +332,7 @@ def test_rolling_back_forgets_bytes_marks_and_the_seal() -> None:
     assert said(journal) == (STREAM, 10, 1, MARKS[:1], Holder(((1, b"A"), (2, b"B"))), False)
 
 
-@pytest.mark.parametrize("upto", range(len(LINES) + 1))
+@together("upto", range(len(LINES) + 1))
 def test_a_compacted_journal_says_the_same(upto: int) -> None:
     journal = replay(b"".join(LINES[:upto]))
     again = replay(journal.compacted())
@@ -388,7 +389,7 @@ def line(body: str) -> bytes:
     return b"%08x %s\n" % (extend(0, raw), raw)
 
 
-@pytest.mark.parametrize(
+@together(
     "body",
     [
         pytest.param("[" * 100_000, id="nested-without-end"),

@@ -25,6 +25,7 @@ from flarelog.stores.local import journal as journals
 from flarelog.stores.local import lines
 from flarelog.stores.local.store import LocalStore
 from tests.contracts.store import DATA, STREAM, A, filled, read
+from tests.rows import together
 
 DIRECTORY = Path("run-1/site-1/rank-0")
 LOG, JOURNAL = DIRECTORY / "log.txt", DIRECTORY / ".log.txt.journal"
@@ -109,7 +110,7 @@ def test_a_run_or_a_site_that_is_no_plain_name_is_refused_wherever_a_path_is_mad
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", [*BAD, *OWN[1:], OWN[2].upper(), f"a/{OWN[2]}/b", "x" * 201, "a/" * 512 + "b"])
+@together("name", [*BAD, *OWN[1:], OWN[2].upper(), f"a/{OWN[2]}/b", "x" * 201, "a/" * 512 + "b"])
 def test_a_log_that_is_no_relative_name_or_one_of_the_stores_own_is_refused(name: str) -> None:
     with pytest.raises(InvalidName):
         StreamId("run-1", "site-1", name)

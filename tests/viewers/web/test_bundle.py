@@ -6,6 +6,7 @@ import pytest
 
 from flarelog.viewers.web.bundle import bundled
 from flarelog.viewers.web.files import PAGE, files
+from tests.rows import together
 
 MODULES = {
     "app": 'import { twice } from "./sums.js";\nimport "./said.js";\n\nsay(twice(2));\n',
@@ -31,7 +32,7 @@ def test_a_module_stands_behind_those_that_it_imports_and_returns_what_it_export
     assert text.count("const two = 2;") == 1
 
 
-@pytest.mark.parametrize(
+@together(
     "line",
     [
         pytest.param('import said from "./said.js";', id="a-default"),

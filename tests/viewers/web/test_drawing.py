@@ -20,7 +20,7 @@ from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.web.drawing import BEFORE, Drawing, Drawn, Wanted
 from flarelog.viewers.web.index import Index
 from tests.often import often, table
-from tests.rows import rows
+from tests.rows import rows, together
 
 STREAM = StreamId("run", "site", "log.txt")
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -274,7 +274,7 @@ def test_more_is_drawn_before_a_window_until_what_it_shows_is_sure(
     assert drawing.begin(BLOCK, data, "" if plain else None) is sure
 
 
-@pytest.mark.parametrize(
+@together(
     ("wanted", "shown"),
     [
         pytest.param(Wanted(12, 1, 1), ["gap", "bbbbb", "ccccc"], id="a-page-up-begins-with-the-note-of-its-first-row"),

@@ -12,6 +12,7 @@ from flarelog.checksum import extend
 from flarelog.render.counting import BLOCK, Counting
 from flarelog.render.sgr import style_behind
 from flarelog.viewers.web.index import Index
+from tests.rows import together
 
 
 def log(size: int, seed: int = 1) -> bytes:
@@ -109,7 +110,7 @@ def test_what_is_saved_is_loaded() -> None:
     assert Index.loaded(index.saved()) == index
 
 
-@pytest.mark.parametrize(
+@together(
     "spoil",
     [
         pytest.param(lambda data: data[:-1], id="cut"),

@@ -10,11 +10,12 @@ from flarelog.receiver.phases import Phase, Standing, summary
 from flarelog.records import ordered
 from flarelog.stores.moments import HEALTH, Moment
 from flarelog.viewers.web.overview import machines_record, run_record, runs_record, standing_of, words_of
+from tests.rows import together
 
 GIB = 1 << 30
 
 
-@pytest.mark.parametrize(
+@together(
     ("one", "standing", "words"),
     [
         (Standing(Phase.LIVE), "sending", "live"),
@@ -47,10 +48,10 @@ def test_the_clock_that_differs_most_is_told_in_milliseconds(skews: tuple[float 
     assert site["skew"] == told
 
 
-@pytest.mark.parametrize("live", [True, False])
-@pytest.mark.parametrize("state", [RunState.UNKNOWN, RunState.RUNNING, RunState.ENDED])
-@pytest.mark.parametrize("linked", [0, 1, 2])
-@pytest.mark.parametrize("sealed", [0, 1, 2])
+@together("live", [True, False])
+@together("state", [RunState.UNKNOWN, RunState.RUNNING, RunState.ENDED])
+@together("linked", [0, 1, 2])
+@together("sealed", [0, 1, 2])
 def test_a_run_has_one_word_for_its_state_on_both_pages(live: bool, state: RunState, linked: int, sealed: int) -> None:
     infos = [
         StreamInfo(
@@ -63,8 +64,8 @@ def test_a_run_has_one_word_for_its_state_on_both_pages(live: bool, state: RunSt
     assert run_record("run-1", state, infos, {}, now=0, live=live)["state"] == of_all["state"]
 
 
-@pytest.mark.parametrize("about", ["a.log", "a b.log", "d/", "*", ""])
-@pytest.mark.parametrize("stored", [True, False])
+@together("about", ["a.log", "a b.log", "d/", "*", ""])
+@together("stored", [True, False])
 def test_what_cannot_be_read_is_in_the_words_and_the_counts_of_status(about: str, stored: bool) -> None:
     held = StreamInfo(StreamId("run-1", "kyoto", "a.log"), 0, 9, 0, True, state=State(linked=False))
     other = StreamInfo(StreamId("run-1", "oslo", "a.log"), 0, 9, 0, True, state=State(linked=False))

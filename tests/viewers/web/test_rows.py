@@ -10,6 +10,7 @@ import pytest
 from flarelog.render.container import Renderer
 from flarelog.render.rows import Line, Note
 from flarelog.viewers.web.rows import BAR, CUT, ERROR, INSIDE, NOTE, STDERR, WARNING, Encoder, bar, classes_of, numbered
+from tests.rows import together
 
 
 def rows(data: bytes, k: int = 0) -> list[list[Any]]:
@@ -58,7 +59,7 @@ def test_colours_are_spans_in_the_units_of_a_browser() -> None:
     assert row[3:] == ["\U0001f600 red bold \u00e9", 0, None, [[3, 3, "f1"], [6, 5, "b f1"]]]
 
 
-@pytest.mark.parametrize(
+@together(
     ("style", "classes"),
     [
         ("", ""),
@@ -95,7 +96,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@together("text", HOSTILE)
 def test_what_a_log_says_stays_text(text: str) -> None:
     for row in rows(text.encode() + b"\xed\xa0\x80\xff\n"):
         shown = row[3]

@@ -7,6 +7,7 @@ import pytest
 from flarelog.errors import InvalidOption
 from flarelog.viewers.web.options import WebOptions
 from flarelog.viewers.web.safety import Asked, cookie, cookie_name, cookie_of, hosts_of, refusal
+from tests.rows import together
 
 HOSTS = hosts_of(WebOptions())
 PROXY = WebOptions(trust_proxy=True, hosts=("logs.example",), listen="0.0.0.0:80")
@@ -18,7 +19,7 @@ def test_the_page_has_the_names_of_this_machine(host: str) -> None:
     assert refusal(Asked("GET", "/", {"host": host}), HOSTS, proxied=False) is None
 
 
-@pytest.mark.parametrize(
+@together(
     ("method", "path", "headers", "status"),
     [
         pytest.param("GET", "/api/runs", {"sec-fetch-site": "same-origin"}, 0, id="the-pages-own"),

@@ -10,13 +10,14 @@ import pytest
 from flarelog.errors import InvalidOption
 from flarelog.render.levels import Level
 from flarelog.viewers.web.search import LONGEST, Query
+from tests.rows import together
 
 
 def query(*literals: str, regex: str = "", ignore: bool = False, level: Level | None = None) -> Query:
     return Query.of(literals, regex, ignore=ignore, level=level)
 
 
-@pytest.mark.parametrize(
+@together(
     ("asked", "line", "found"),
     [
         (query("loss"), "the loss is 1", True),
@@ -60,7 +61,7 @@ def test_a_pattern_that_cannot_be_run_is_told_so_that_somebody_in_a_browser_can_
         query(regex=regex, ignore=True)
 
 
-@pytest.mark.parametrize(
+@together(
     ("asked", "kept"),
     [
         (query("loss"), (b"loss",)),
