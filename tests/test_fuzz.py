@@ -13,9 +13,9 @@ from fuzz.targets import SEEDS, TARGETS
 from tests.often import often
 
 # Targets with whole processes, and hostile inputs, are slow.
-EXECUTIONS = {"session": often(15, 150), "sidecar": often(10, 100), "hostile": often(25, 500)}
-USUALLY = often(50, 500)
-KEPT = {"hostile": 3}  # one of so many kept inputs is tried
+EXECUTIONS = {"session": often(15, 150), "sidecar": often(10, 100), "hostile": often(12, 500)}
+USUALLY = often(30, 500)
+KEPT = {"hostile": 6}  # one of so many kept inputs is tried
 
 
 @pytest.fixture(autouse=True)

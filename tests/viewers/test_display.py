@@ -51,4 +51,4 @@ def test_an_exception_s_name_begins_trouble(line: str, found: bool) -> None:
 
 def test_a_long_line_is_searched_in_a_time_that_grows_with_its_length() -> None:
     """A pattern with a name of any length before ``Error`` once took minutes."""
-    assert ERROR.search("x." * 1_000_000) is None
+    assert ERROR.search("x." * 200_000) is None

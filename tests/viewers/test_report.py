@@ -255,7 +255,7 @@ def spoilt(said: str) -> Report:
     )  # fmt: skip
 
 
-@settings(max_examples=often(30, 100), deadline=None)
+@settings(max_examples=often(15, 100), deadline=None)
 @given(hostile)
 def test_no_text_of_others_makes_an_element_or_an_attribute(said: str) -> None:
     harmless, found = Structure(page(spoilt("harmless"))), Structure(page(spoilt(said)))
@@ -268,7 +268,7 @@ def test_no_text_of_others_makes_an_element_or_an_attribute(said: str) -> None:
     raw.encode()
 
 
-@settings(max_examples=often(30, 100), deadline=None)
+@settings(max_examples=often(15, 100), deadline=None)
 @given(hostile)
 def test_the_picture_is_xml_whatever_is_in_it(said: str) -> None:
     def elements(made: str) -> Counter[str]:

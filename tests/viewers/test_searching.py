@@ -30,7 +30,7 @@ from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.searching import Suspicious, found_in, lines_around, places_of
 from flarelog.wire.codec.findings import FoundIn
 from tests.detect.cases import cases
-from tests.often import table
+from tests.often import often, table
 from tests.twice import BERLIN, twice, wrong
 
 RUN = "run-1"
@@ -138,7 +138,7 @@ def test_what_is_kept_is_taken_and_the_rest_is_searched(
 
 
 def test_an_hour_that_a_clock_shows_twice_is_told_apart_though_most_lines_are_left_out(tmp_path: Path) -> None:
-    logs = {lines: twice(lines, 7200 / lines, wrong(max(2, lines // 8))) for lines in (4, 4000, 16_000)}
+    logs = {lines: twice(lines, 7200 / lines, wrong(max(2, lines // 8))) for lines in (4, 4000, often(8000, 16_000))}
 
     async def fill() -> None:
         async with LocalStore(tmp_path, "memory") as store:

@@ -147,7 +147,7 @@ any_message = pytest.mark.parametrize(("values", "encode", "decode"), MESSAGES.v
 def test_what_was_said_is_heard_and_what_a_later_version_says_besides_is_passed_over(
     values: st.SearchStrategy[Any], encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]
 ) -> None:
-    @tried(25, 60)
+    @tried(12, 60)
     @given(values)
     def holds(value: Any) -> None:
         raw = encode(value)
@@ -162,7 +162,7 @@ def test_what_was_said_is_heard_and_what_a_later_version_says_besides_is_passed_
 def test_a_part_of_a_message_or_one_that_is_spoilt_is_heard_or_refused(
     values: st.SearchStrategy[Any], encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]
 ) -> None:
-    @tried(25, 60)
+    @tried(12, 60)
     @given(values, st.integers(0, 300), st.binary(max_size=5))
     def holds(value: Any, at: int, spoilt: bytes) -> None:
         raw = encode(value)

@@ -166,7 +166,7 @@ def meanwhile(site: Site, what: int, room: int) -> None:
         site.look()
 
 
-@settings(max_examples=often(60, 400), deadline=None)
+@settings(max_examples=often(40, 400), deadline=None)
 @given(FILES, RULES, st.integers(40, 400), st.lists(st.tuples(st.integers(1, 120), st.integers(0, 5)), max_size=30))
 def test_what_is_shown_of_the_parts_is_what_is_shown_of_the_whole(
     data: bytes, rules: Rules, part: int, steps: list[tuple[int, int]]
@@ -287,7 +287,7 @@ def test_no_output_is_taken_for_compressed_whatever_its_name_and_its_first_bytes
 
 def test_what_stands_behind_a_part_is_read_from_the_parts_that_are_open_though_the_spool_let_them_go() -> None:
     with spooled(most=8 * SMALLEST, redact=("all",)) as spool:
-        for n in range(3000):
+        for n in range(often(1500, 3000)):
             spool.say(b"step %04d of 3000: all is well, password=hunter2%04d-SECRET\n" % (n, n))
             if n % 20 == 0:
                 spool.site.look()
@@ -317,7 +317,7 @@ def test_what_is_kept_of_parts_that_were_let_go_tells_what_stands_behind_another
         assert b"*" not in spool.stored
 
 
-@settings(max_examples=often(15, 400), deadline=None)
+@settings(max_examples=often(10, 400), deadline=None)
 @given(
     st.integers(30, 300),
     st.integers(4, 30),
@@ -329,7 +329,8 @@ def test_whatever_the_spool_lets_go_each_byte_is_stored_once_and_in_order_or_a_g
 ) -> None:
     with spooled(part=part, most=8 * part, redact=("all",)) as spool:
         left = b"".join(
-            b"%06d of all " % n + (b"password=hunter2SECRET\n" if n % lines == 0 else b"") for n in range(600)
+            b"%06d of all " % n + (b"password=hunter2SECRET\n" if n % lines == 0 else b"")
+            for n in range(often(200, 600))
         )
         for count, what in steps:
             spool.say(left[:count])

@@ -40,7 +40,7 @@ def test_a_week_of_minutes_stays_small_and_keeps_its_worst_minute(tmp_path: Path
     (tmp_path / "run-1").mkdir()
     path = tmp_path / "run-1" / name_of("site-1")
     worst, most = 2 * 24 * 60, 0
-    for begin in range(0, 7 * 24 * 60, together := often(30, 1)):
+    for begin in range(0, 7 * 24 * 60, together := often(60, 1)):
         minutes = range(begin, begin + together)
         found = [Point(one * MINUTE, replace(BUSY, io_pressure=99.0 * (one == worst))) for one in minutes]
         healths.write(tmp_path, "run-1", "site-1", found)

@@ -28,6 +28,7 @@ from flarelog.viewers.web.options import WebOptions
 from flarelog.viewers.web.origins import Sources
 from flarelog.viewers.web.safety import HEADERS
 from flarelog.viewers.web.sessions import new_key, signed
+from tests.often import table
 
 HOST = "127.0.0.1:4780"
 QUERY = "?run=run-1&site=site-1&log=app.log"
@@ -183,8 +184,10 @@ def test_no_other_method_is_known_anywhere(store: Path, method: str) -> None:
     played(store, play)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:4780", "127.0.0.1:4781", "127.0.0.1.evil.example:4780"])
+@pytest.mark.parametrize(
+    ("method", "host"),
+    table(METHODS, ["evil.example", "evil.example:4780", "127.0.0.1:4781", "127.0.0.1.evil.example:4780"]),
+)
 def test_by_another_name_nothing_is_answered(store: Path, method: str, host: str) -> None:
     async def play(made: Any, key: bytes) -> None:
         async with logged_in(made, key) as client, browser(made, host) as other:
