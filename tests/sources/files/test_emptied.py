@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from flarelog.model import Gap
-from flarelog.sources.files.tail import HOLE
+from flarelog.sources.files import tail
 from tests.sources.files.tailing import Site
 
 LOG = "stdout.log"
-LARGE = HOLE + 4096
+LARGE = (1 << 20) + 4096
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setattr(tail, "HOLE", 1 << 20)
     site = Site(tmp_path)
     yield site
     site.close()

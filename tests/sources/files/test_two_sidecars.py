@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.often import table
 from tests.sources.files.tailing import Site
 from tests.sources.process.test_segments import Spool
 
@@ -47,8 +48,7 @@ def check(site: Site) -> None:
     assert site.content(LOG).endswith(b"%015d\n" % (FIRST + SECOND - 16))
 
 
-@pytest.mark.parametrize("first", ["older", "newer"])
-@pytest.mark.parametrize("most", [1, 3, 1000])
+@pytest.mark.parametrize(("most", "first"), table([1, 3, 1000], ["older", "newer"]))
 def test_one_after_the_other(sites: tuple[Site, Site], first: str, most: int) -> None:
     """The first one is stopped after *most* of what it has to send."""
     one, other = sites if first == "older" else sites[::-1]
@@ -74,8 +74,7 @@ def test_one_that_comes_when_all_is_stored_and_the_spool_was_removed(sites: tupl
     check(older)
 
 
-@pytest.mark.parametrize("first", ["older", "newer"])
-@pytest.mark.parametrize("most", [1, 3, 1000])
+@pytest.mark.parametrize(("most", "first"), table([1, 3, 1000], ["older", "newer"]))
 def test_one_that_finds_the_stream_begun_when_it_opens_it(sites: tuple[Site, Site], first: str, most: int) -> None:
     """Both have learned that the receiver has nothing."""
     one, other = sites if first == "older" else sites[::-1]

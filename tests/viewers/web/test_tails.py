@@ -25,7 +25,7 @@ from flarelog.viewers.web.trouble import Troubles
 from flarelog.viewers.web.windows import Windows, info_of
 
 STREAM = StreamId("run-1", "kyoto", "log.txt")
-LINES = [f"line {number} of the log" for number in range(3000)]
+LINES = [f"line {number} of the log" for number in range(2000)]
 DATA = "".join(f"{line}\n" for line in LINES).encode()
 
 

@@ -17,7 +17,7 @@ from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.web.when import When, written_by
 from flarelog.viewers.web.windows import Windows, info_of
-from tests.often import each
+from tests.often import each, often
 
 STREAM = StreamId("run-1", "kyoto", "log.txt")
 BEGIN = 1_795_420_800 * SECOND
@@ -78,14 +78,15 @@ def gone_to(root: Path, data: bytes, *asked: tuple[float, int]) -> list[tuple[in
 
 
 LOGS: dict[str, Callable[[], bytes]] = {
-    "lines": lambda: lines(9000),
+    "lines": lambda: lines(often(4000, 9000)),
     "one-line": lambda: line(0),
     "tracebacks-between": lambda: lines(2000, STEP * 40),
     "bars-between": lambda: lines(500, BARS * 5 + b"\n"),
     "long-bars-between": lambda: lines(5, BARS * 200 + b"\n"),
     "nothing-told-at-the-beginning": lambda: STEP * 20_000 + lines(9000),
     "a-container-s": lambda: b"".join(
-        b"%s stdout F the step of second %d\n" % (shown(BEGIN + n * SECOND).encode(), n) for n in range(9000)
+        b"%s stdout F the step of second %d\n" % (shown(BEGIN + n * SECOND).encode(), n)
+        for n in range(often(4000, 9000))
     ),
     "long-lines": lambda: lines(300, b"x" * 100_000 + b"\n"),
     "a-time-of-another-year-among-them": lambda: (
