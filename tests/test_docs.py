@@ -21,6 +21,7 @@ import pytest
 
 from flarelog.sources.files.patterns import NOT_LOGS
 from tests.rows import together
+from tests.trees import parsed
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("docs/internals.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -33,7 +34,7 @@ def members() -> dict[str, set[str]]:
     found = defaultdict[str, set[str]](set)
     for path in (ROOT / "flarelog").rglob("*.py"):
         module = path.parent.name if path.stem == "__init__" else path.stem
-        tree = ast.parse(path.read_text())
+        tree = parsed(path)
         found[module] |= names(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.rows import rows
+from tests.trees import parsed
 
 PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
@@ -41,7 +42,7 @@ def layer(room: str) -> int:
 @functools.cache
 def statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
     """All imports of *path*, including those within functions."""
-    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 @functools.cache
