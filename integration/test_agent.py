@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.sender.agent import RUNS_A_CONNECTION
 from integration.harness.places import SITE, Place, Program, Receiver, free_address, noise, until
 
 LATE = 45.0  # the latest time, on a loaded machine, after which a finished run is sealed, in seconds
@@ -116,7 +117,7 @@ def test_its_own_state_is_no_run_of_an_agent(place: Place) -> None:
 def test_once_sends_all_runs_that_there_are(place: Place) -> None:
     """There are more runs than one connection carries at a time."""
     receiver = place.serve()
-    logs = {f"job-{n}": wrote(place, f"job-{n}", noise(1000, n)) for n in range(200)}
+    logs = {f"job-{n}": wrote(place, f"job-{n}", noise(1000, n)) for n in range(RUNS_A_CONNECTION + 20)}
     assert agent(place, receiver, "--once").ends(120.0) == 0
     for run, data in logs.items():
         assert receiver.stored("log.txt", run=run) == data

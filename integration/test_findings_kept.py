@@ -54,10 +54,10 @@ def counts(receiver: Receiver, log: str) -> list[tuple[str, int]]:
     return [(one.signature, one.count) for one in found.findings] if found is not None else []
 
 
-@pytest.mark.parametrize("all_of", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["one-of-a-kind", "all"])
+@pytest.mark.parametrize("all_of", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["some", "all"])
 def test_what_was_found_is_what_a_search_finds(place: Place, all_of: bool) -> None:
     def some(kind: str) -> list[Case]:
-        return list(cases(kind)) if all_of else list({case.signature: case for case in cases(kind)}.values())
+        return list(cases(kind)) if all_of else list({case.signature: case for case in cases(kind)}.values())[::4]
 
     receiver = place.serve()
     logs = {f"rank-{n}/{case.signature}.log": STEP * 30 + case.data for n, case in enumerate(some("case"))}

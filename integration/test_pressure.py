@@ -72,9 +72,9 @@ def holds_all(receiver: Receiver, logs: dict[str, bytes]) -> None:
 # --- quotas
 
 
-def test_of_thousands_of_logs_that_wait_to_be_sent_only_some_are_open_at_a_time(place: Place) -> None:
-    receiver = place.serve("--max-site-streams", "1000")
-    logs = several(place, 2000, 20_000)
+def test_of_a_thousand_logs_that_wait_to_be_sent_only_some_are_open_at_a_time(place: Place) -> None:
+    receiver = place.serve("--max-site-streams", "500")
+    logs = several(place, 1000, 20_000)
     sidecar = place.sidecar(receiver, "--once")
     assert sidecar.ends(120) == 0
     assert "is the limit" not in sidecar.talk()

@@ -55,7 +55,7 @@ def windowed(client: httpx.Client, **asked: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("way", ["receiver", pytest.param("store", marks=pytest.mark.soak)])
 def test_what_is_there_is_shown_as_logs_shows_it(place: Place, receiver: Receiver, way: str) -> None:
     data = b"".join(path.read_bytes() for path in sorted(SAMPLES.glob("*.log"))) if SAMPLES.exists() else b""
-    data += lines(2000) + b"\x1b[31mred\x1b[0m\nTraceback (most recent call last):\n  File x\nValueError: no\n"
+    data += lines(1000) + b"\x1b[31mred\x1b[0m\nTraceback (most recent call last):\n  File x\nValueError: no\n"
     append(place.log, data)
     assert place.once(receiver).process.returncode == 0
     where = ("--receiver", receiver.address) if way == "receiver" else ("--store", str(receiver.store))

@@ -1,4 +1,4 @@
-"""One browser for a module's tests, and one receiver with logs that no test changes."""
+"""One browser for all tests of the page that a process runs, and one receiver with logs that no test changes."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ LOGS = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """A browser for one module: while it lives, no other test of this process can run a loop."""
+    """A browser for this directory alone: while it lives, no other test of this process can run a loop."""
     path = chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
