@@ -439,12 +439,17 @@ def test_a_site_that_lets_nothing_go_is_no_receiver_that_refuses(place: Place, e
 def test_where_the_output_is_still_spooled_at_the_end_a_command_sends_the_rest(place: Place) -> None:
     """The command ends at once, while another process holds its output open."""
     named = ("--receiver", free_address(), "--run", RUN, "--site", SITE, "--linger", "0", "--copy", "off")
-    command = ["sh", "-c", "echo first; (sleep 1.5; echo last) & sleep 1"]
+    ends, goes_on = place.directory / "ends", place.directory / "goes-on"
+    waits = "until [ -e {} ]; do sleep 0.05; done"
+    command = ["sh", "-c", f"echo first; ({waits.format(goes_on)}; echo last) & {waits.format(ends)}"]
     err = place.directory / "err"
     with open(err, "wb") as file:
         ran = Ran(place.directory, *named, command=command, stderr=file)
+        until(lambda: "retrying" in err.read_text(), "the sidecar has begun")
+        ends.touch()
         assert ran.ends()[0] == 0
         at_the_prompt = err.read_text()
+        goes_on.touch()
         spool = next(ran.spool.rglob(".stdout.log.spool"))
         until(lambda: (spool.parent / "stdout.log").read_bytes() == b"first\nlast\n", "the last words are spooled")
         time.sleep(1.5)  # a sidecar's message would have come by now
