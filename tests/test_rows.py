@@ -14,7 +14,7 @@ TABLE = [(1, 2), pytest.param(2, 2, id="both are two"), pytest.param(3, 2, id="t
 
 
 def of_cases(tried: list[tuple[int, int]]) -> Callable[..., None]:
-    @together(("one", "other"), [*TABLE, *rarely((4, 4))])
+    @together(("one", "other"), [*TABLE, *rarely(pytest.param(4, 4))])
     def test(one: int, other: int, more: int) -> None:
         tried.append((one, other))
         assert one + more == other
