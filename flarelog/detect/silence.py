@@ -79,9 +79,9 @@ class Silence:
         self._latest, (least, most) = line, time
         for number, absence in enumerate(self._absences):
             last = self._seen.get(number)
+            if last is not None and least - last[0] >= absence.seconds * 1e9 and number not in self._missed:
+                self._missed.add(number)
+                yield Lack(absence, (least - last[0]) // 1_000_000_000, last[1])
             if last is None or (text is not None and absence.literal in text):
                 self._seen[number] = most, line
                 self._missed.discard(number)
-            elif least - last[0] >= absence.seconds * 1e9 and number not in self._missed:
-                self._missed.add(number)
-                yield Lack(absence, (least - last[0]) // 1_000_000_000, last[1])

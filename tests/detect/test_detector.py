@@ -447,6 +447,12 @@ def test_a_line_that_is_not_there_is_found_after_its_time() -> None:
     assert lacking(9, 600) == []
 
 
+@pytest.mark.parametrize(("minute", "silences"), [(9, []), (10, [0])])
+def test_silence_that_the_awaited_line_itself_ends_counts(minute: int, silences: list[int]) -> None:
+    data = b"2026-11-20 08:00:00 step 1\n2026-11-20 08:%02d:00 step 2\n2026-11-20 08:15:00 end\n" % minute
+    assert [each.offset for each in searched(data, silent(600), stamped=told)] == silences
+
+
 def test_silence_at_the_end_of_an_open_log_counts() -> None:
     detector = Detector(STREAM, silent(600), stamped=told)
     detector.feed([Line(0, 27, "2026-11-20 08:00:00 step 1")])

@@ -36,11 +36,25 @@ def texts(*pieces: bytes) -> list[str]:
 # --- against a terminal
 
 
+class _Terminal(pyte.Screen):
+    """Keeps one saved cursor, as terminals do: pyte keeps them all, and each return takes one."""
+
+    def save_cursor(self) -> None:
+        self.savepoints.clear()
+        super().save_cursor()
+
+    def restore_cursor(self) -> None:
+        known = bool(self.savepoints)
+        super().restore_cursor()
+        if known:
+            self.save_cursor()
+
+
 def on_a_terminal(data: bytes) -> list[str]:
     """The rows of a terminal of unlimited width."""
     text = data.decode(errors="replace").replace("\0", "")  # a terminal ignores NUL
     widest = max(map(len, re.split("[\r\n]", text)), default=0)
-    screen = pyte.Screen(2 * widest + 80, text.count("\n") + 5)
+    screen = _Terminal(2 * widest + 80, text.count("\n") + 5)
     screen.set_mode(pyte.modes.LNM)  # a log's LF begins a new line at column 0
     pyte.Stream(screen).feed(text)
     return tidied(screen.display)
