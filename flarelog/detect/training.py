@@ -231,7 +231,7 @@ SIGNATURES = (
         r"FATAL_SYSTEM_ERROR|^.{0,100}\b[Cc]ommand to abort (?:the )?(?:job|run|task)\b|(?:ClientRunner"
         r"|ServerRunner|Controller|JobRunner|Communicator|Engine|nvflare)\b.{0,300}?"
         r"(?:\bABORT\b|task_abort_signal|[Aa]borting (?:current|the|job|all)|\b[Aa]borted\b|command to abort"
-        r"|(?i:dead client|client\S{0,60} (?:is |are )?(?:deemed )?dead))",
+        r"|(?i:dead client|client\S{0,60} (?:is |are )?(?:deemed )?dead))|\bAll clients are dead: ",
         "NVFlare ends the job or a task: a user asked for it, or a site or the server reported a fatal error.",
         "Look for the site whose log has an earlier error.",
     ),
