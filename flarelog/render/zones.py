@@ -31,9 +31,11 @@ SOON = 60  # seconds within which a receiver learns of a new log
 BACK, NEAR = 8 << 20, 16 << 10  # bytes to search backwards at most, and at first
 LINES = 200  # parsed before other tasks get a turn
 _QUARTER = 900  # seconds: in the computer age every zone changes its offset at a quarter of an hour
-_UNLIKE = "", "", 0, 0
+_UNLIKE = "", "", 0, 0, 0, 0
 _FRACTIONS = {f"{number:03d}": number * 1_000_000 for number in range(1000)}  # of a second, in nanoseconds
-_WHOLE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[,.]\d{3}(?= - | \[|\]|: | [A-Z]{4,8} )", re.ASCII)
+_WHOLE = re.compile(
+    r"(\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[,.](?=\d))?)(\d{3})?(?= - | \[|\]|: | [A-Z]{4,8} )", re.ASCII
+)
 _OFFSET = re.compile(r"([+-])(\d\d)(?::?(\d\d))?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,31}(?:/[A-Za-z0-9_+-]{1,31}){0,3}", re.ASCII)
 _ABBREVIATION, _HOURS = r"(?:[A-Za-z]{3,10}|<[A-Za-z0-9+-]{1,10}>)", r"\d{1,3}(?::\d\d){0,2}"
@@ -118,7 +120,9 @@ class Stamps:
         self.twice = self.doubted = False  # the last time is in an hour that clocks show twice; any time was
         self._spoken: deque[Spoken] = deque()  # the last times before lines still to come
         self._zone = zone
-        self._like = _UNLIKE  # the last stamp: its second, the text behind its milliseconds, its time, its offset
+        # The last stamp: its text up to its second, the text behind it, its time, its offset, and where it may have
+        # milliseconds.
+        self._like = _UNLIKE
         self.unknown: set[str] = set()  # zones in marks that this machine does not know
 
     @property
@@ -156,9 +160,12 @@ class Stamps:
         """The time of the line *text* at *offset*, in nanoseconds since 1970; None without a stamp."""
         while self._spoken and offset >= self._spoken[0][0]:
             self.after, self._like = self._spoken.popleft()[1], _UNLIKE
-        second, behind, time, place = self._like
-        if second and text.startswith(second) and text[23:28] == behind and offset >= place:
-            fraction = _FRACTIONS.get(text[20:23])  # most lines of a busy log share their second with the line before
+        second, behind, time, place, begin, end = self._like
+        # Most lines of a busy log share their second with the line before.
+        if second and text.startswith(second) and text[end : end + 5] == behind and offset >= place:
+            if begin == end:
+                return time
+            fraction = _FRACTIONS.get(text[begin:end])
             if fraction is not None:
                 return time + fraction
         self._zone = self._zones[max(0, bisect_right(self._starts, offset) - 1)]
@@ -168,14 +175,16 @@ class Stamps:
         self._like = self._alike(text, found, offset)
         return found
 
-    def _alike(self, text: str, found: int | None, offset: int) -> tuple[str, str, int, int]:
+    def _alike(self, text: str, found: int | None, offset: int) -> tuple[str, str, int, int, int, int]:
         """The parts of *text* by which ``time`` recognizes a stamp of the same second; _UNLIKE without one."""
-        if found is None or not _WHOLE.match(text) or len(self._starts) > 1:
+        whole = _WHOLE.match(text) if found is not None and len(self._starts) == 1 else None
+        if found is None or whole is None:
             return _UNLIKE
-        fraction = int(text[20:23]) * 1_000_000
+        fraction = int(whole[2] or 0) * 1_000_000
         if found % 1_000_000_000 != fraction:
             return _UNLIKE
-        return text[:20], text[23:28], found - fraction, offset
+        begin, end = whole.end(1), whole.end()
+        return whole[1], text[end : end + 5], found - fraction, offset, begin, end
 
     def _offset(self, local: int) -> int:
         first, last = offsets(self._zone, local)

@@ -283,6 +283,8 @@ def test_a_line_that_has_a_time_keeps_it() -> None:
 @together("mark", [",", "."])
 def test_lines_of_one_second_have_the_times_that_each_has_by_itself(mark: str, behind: str) -> None:
     lines = [f"2026-11-22 08:00:{second:02}{mark}{ms:03}{behind}" for second in (1, 1, 2, 1) for ms in (0, 7, 999)]
+    lines += [f"2026-11-22 08:00:{second:02}{behind}" for second in (1, 1, 2, 2, 1)]
+    lines += [f"[{line}" for line in lines]
     lines += ["2026-11-22 08:00:01,5 - INFO", "2026-11-22 08:00:01,12x - INFO", "2026-11-22 08:00:01 - INFO"]
     together = Stamps(UTC, 0)
     assert [together.time(line, at) for at, line in enumerate(lines)] == [
