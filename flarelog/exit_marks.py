@@ -48,6 +48,11 @@ class Exit:
         return not self.status and not self.signal
 
     @property
+    def when(self) -> int:
+        """When the command ended, in ms since 1970 by the site's clock; 0: unknown."""
+        return self.ended or self.clock  # *clock* may be hours later, if the sidecar sent the mark late
+
+    @property
     def sentence(self) -> str:
         """How the command ended and, as far as there is evidence, of what."""
         how = f"exit code {self.status}"

@@ -6,6 +6,8 @@ Escaping twice changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 LONGEST = 8192
 """The default maximum of characters of one text."""
 
@@ -40,6 +42,11 @@ def several(count: int, noun: str, plural: str = "") -> str:
 def are(count: int) -> str:
     """The verb for *count*."""
     return "is" if count == 1 else "are"
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """The first *most* of *names*, and how many more there are: ``a, b and 2 more``."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def agreeing(sentence: str, count: int, noun: str, **others: object) -> str:

@@ -57,7 +57,7 @@ def rows(
         def of_a_part(part: list[Any]) -> None:
             _tried(test, ((named(row), {name: row}) for row in part))
 
-        of_a_part.__signature__ = inspect.signature(of_a_part, follow_wrapped=False)  # type: ignore[attr-defined]
+        del of_a_part.__wrapped__  # pytest would take the row for a fixture
         of_parts = pytest.mark.parametrize("part", parts, ids=lambda part: f"from {named(part[0])}")
         return cast("Callable[..., None]", of_parts(of_a_part))
 
@@ -79,7 +79,7 @@ def together(
         def of_all(**others: Any) -> None:
             _tried(test, ((name, {**values, **others}) for name, values in cases))
 
-        of_all.__signature__ = _without(test, names)  # type: ignore[attr-defined]
+        of_all.__dict__["__signature__"] = _without(test, names)  # pytest would take the values for fixtures
         return of_all
 
     return decorate

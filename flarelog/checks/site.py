@@ -17,7 +17,7 @@ from flarelog.sources.files.identity import identity, remote, witness
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.unmatched import unmatched
 from flarelog.sources.files.watch import InotifyWatch
-from flarelog.text import are, several
+from flarelog.text import are, several, some
 
 FILES = 200_000  # maximum of files checked under a root
 _INOTIFY = "/proc/sys/fs/inotify"
@@ -60,15 +60,15 @@ def under(source: SourceOptions) -> Iterator[Row]:
     if closed:
         yield fail(
             "root",
-            f"{_some(closed)} cannot be read by this user",
+            f"{some(closed, 3)} cannot be read by this user",
             "grant read access: setfacl -R -m u:USER:rX, or a group",
         )
     if unnamed:
         fix = "rename the files to letters, digits, '.', '_' and '-', or leave them out with --exclude"
-        yield warn("names", f"{_some(unnamed)} cannot name a log and will not be sent", fix)
+        yield warn("names", f"{some(unnamed, 3)} cannot name a log and will not be sent", fix)
     if alike:
         fix = "rename one file: a receiver on macOS or Windows takes both names for one, and refuses the second"
-        yield warn("names", f"{_some(alike)} differ only in case", fix)
+        yield warn("names", f"{some(alike, 3)} differ only in case", fix)
     if not closed and not files and (sentence := unmatched(source)):
         yield warn("root", sentence, "correct --include, --exclude or the site's policy: a sidecar would send nothing")
     elif not closed:
@@ -79,10 +79,6 @@ def under(source: SourceOptions) -> Iterator[Row]:
     yield from _file_system(root)
     yield from _inotify(directories)
     yield descriptors(files, 1)
-
-
-def _some(names: list[str]) -> str:
-    return f"{', '.join(names[:3])}{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}"
 
 
 def _walked(source: SourceOptions) -> tuple[int, int, list[str], list[str], list[str]]:

@@ -10,6 +10,7 @@ from flarelog.cli.options import Place
 from flarelog.errors import NotFound
 from flarelog.model import RunInfo
 from flarelog.names import DOCTORS_RUN, natural
+from flarelog.text import some
 
 NAMED = 5  # runs that the error lists for a choice
 
@@ -32,7 +33,6 @@ def chosen(found: list[RunInfo], where: str, *, latest: bool) -> str:
     found = [info for info in found if info.run != DOCTORS_RUN] or found
     newest = sorted(found, key=lambda info: (info.begun or info.grown, info.grown, natural(info.run)), reverse=True)
     if len(newest) > 1 and not latest:
-        names = ", ".join(info.run for info in newest[:NAMED])
-        more = f" and {len(newest) - NAMED} more" if len(newest) > NAMED else ""
-        raise click.UsageError(f"{where} has {len(newest)} runs, {names}{more}: name one, or give --latest")
+        names = some([info.run for info in newest], NAMED)
+        raise click.UsageError(f"{where} has {len(newest)} runs, {names}: name one, or give --latest")
     return newest[0].run

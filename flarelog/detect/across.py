@@ -336,7 +336,7 @@ def _passed_on(inner: Exit, outer: Exit) -> bool:
 
 def _ended_at(end: Exit) -> int | None:
     """The time of *end* by the site's clock, in ns since 1970; None: unknown."""
-    return (end.ended or end.clock) * 1_000_000 or None  # *clock* may be hours later, if the sidecar sent the mark late
+    return end.when * 1_000_000 or None
 
 
 def _of_exit(stream: StreamId, end: Exit) -> Finding:

@@ -60,9 +60,8 @@ class Silence:
         while self._past < len(self._ends) and self._ends[self._past].offset <= offset:
             end = self._ends[self._past]
             self._past += 1
-            when = end.ended or end.clock  # *clock* may be hours later, if the sidecar sent the mark late
-            if when:
-                yield from self._end(when * 1_000_000)
+            if end.when:
+                yield from self._end(end.when * 1_000_000)
             self._afresh()
 
     def _afresh(self) -> None:

@@ -63,8 +63,13 @@ class Moment:
 
 STRETCHES = 128  # parts of a log's life; a timeline has the first and the last growth in each
 POINTS = 2 * STRETCHES  # limit on the moments of one log's growth in a timeline
-ALL_POINTS = 400_000  # limit on the points that a reader asks for, of all logs together
+_ALL_POINTS = 400_000  # limit on the points that a reader asks for, of all logs together
 P = TypeVar("P", bound=tuple[int, ...])
+
+
+def points_for(logs: int) -> int:
+    """How many moments of a log's growth a reader of *logs* logs asks for."""
+    return max(8, min(POINTS, _ALL_POINTS // max(1, logs)))
 
 
 async def in_order(timeline: AsyncGenerator[Sequence[Moment], None]) -> list[Moment]:

@@ -16,6 +16,7 @@ from flarelog.render.levels import Level, level_of
 from flarelog.render.merge import HOLD, Blocks
 from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
+from flarelog.text import some
 from flarelog.viewers.console import Console, Label
 from flarelog.viewers.flow import Block, Item
 from flarelog.viewers.pipe import Pipe
@@ -139,10 +140,7 @@ class BytesDisplay:
     def known(self, streams: Iterable[StreamId]) -> None:
         names = [f"{stream.site}/{stream.log}" for stream in streams] if self._one else []
         if len(names) > 1:
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            raise InvalidOption(
-                f"-o raw follows one log, but {', '.join(names[:3])}{more} match: choose with --site and --log"
-            )
+            raise InvalidOption(f"-o raw follows one log, but {some(names, 3)} match: choose with --site and --log")
 
     def before(self, stream: StreamId) -> str:
         return ""

@@ -11,6 +11,7 @@ from flarelog.lifecycle import RunState
 from flarelog.model import StreamInfo
 from flarelog.names import DOCTORS_RUN, natural, nearest
 from flarelog.records import unstored_sentences
+from flarelog.text import some
 from flarelog.viewers.health import unread
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Selection
@@ -73,5 +74,4 @@ def _unknown(what: str, asked: Sequence[str], known: Iterable[str], where: str) 
 
 
 def _listed(known: Iterable[str]) -> str:
-    names = sorted(known, key=natural)
-    return f"{', '.join(names[:NAMED])}{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''}"
+    return some(sorted(known, key=natural), NAMED)

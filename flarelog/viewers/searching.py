@@ -27,7 +27,7 @@ from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.zones import Stamps
 from flarelog.render.zones import told as zones_told
-from flarelog.stores.moments import ALL_POINTS, POINTS, Moment
+from flarelog.stores.moments import Moment, points_for
 from flarelog.text import legible
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.display import is_error
@@ -134,7 +134,7 @@ async def _arrivals(reading: Reading) -> Came:
     Lines behind those that the origin tells of arrive now. Raises FlarelogError.
     """
     named = reading.selection.named
-    points = max(8, min(POINTS, ALL_POINTS // max(1, len(await reading.listed()))))
+    points = points_for(len(await reading.listed()))
     try:
         moments = await reading.origin.timeline(reading.selection.run, named[0] if len(named) == 1 else "", points)
     except FlarelogError as error:

@@ -9,6 +9,7 @@ from flarelog.model import State, StreamId, StreamInfo
 from flarelog.placeholders import LogUrls, command, look
 from flarelog.receiver.phases import QUIET_AFTER, Phase, Standing, lag, missing, spoken, standing
 from flarelog.records import exit_record, whose
+from flarelog.text import some
 from flarelog.viewers import health
 
 if TYPE_CHECKING:  # most runs have no findings
@@ -56,7 +57,7 @@ def reason_lines(
     lines = []
     for (run, phase, why), infos in said.items():
         names = [str(info.stream) for info in infos]
-        named = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+        named = some(names, _NAMED)
         how = ""
         if run:
             how = f"; see {_url(infos[0], urls, now) or _command(infos, place)}"

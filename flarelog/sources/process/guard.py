@@ -36,6 +36,7 @@ from flarelog.sources.process.segments import Segments
 from flarelog.sources.process.sending import Sending
 from flarelog.sources.process.shared import Shared
 from flarelog.sources.process.spooler import Stream, only_empty, spool
+from flarelog.text import some
 from flarelog.values import frozen
 
 PIPE = 1 << 20  # bytes
@@ -462,8 +463,7 @@ class Guard:
         with contextlib.suppress(OSError):
             named = holders(ends)
             if named:
-                more = f" and {len(named) - MOST} more" if len(named) > MOST else ""
-                say(f"the command has ended, but its output is still held open by {', '.join(named[:MOST])}{more}")
+                say(f"the command has ended, but its output is still held open by {some(named, MOST)}")
 
 
 def _signal(seconds: float) -> signal.struct_siginfo | None:

@@ -23,7 +23,7 @@ from flarelog.errors import CONFIGURATION, GAPS, NOT_ALLOWED, OK, USAGE
 from flarelog.locks import has_the_word, take
 from flarelog.sources.process.names import Place, hidden_files, remove
 from flarelog.sources.spool import beside, lead_path, log_of
-from flarelog.text import legible
+from flarelog.text import legible, some
 
 _FIRST, _LONGEST = 0.5, 30.0  # seconds before a restart
 _TRIES = 3  # once the command has ended
@@ -213,9 +213,9 @@ class Sending:
             )
         if kept:
             logs = sorted({legible(log_of(self._root, path)) for path in kept})
-            self._say(f"the site's policy leaves out {_named(logs)}: {self._root} keeps what was not sent")
+            self._say(f"the site's policy leaves out {some(logs, _NAMED)}: {self._root} keeps what was not sent")
         if hidden:
-            self._say(f"hidden files are not sent: {self._root} keeps {_named(list(map(legible, hidden)))}")
+            self._say(f"hidden files are not sent: {self._root} keeps {some(list(map(legible, hidden)), _NAMED)}")
 
     def close(self) -> None:
         """Release the descriptors. A sidecar that was killed has the spool's lock until the kernel has ended it."""
@@ -252,11 +252,6 @@ class Sending:
                         os.unlink(path)
             with contextlib.suppress(OSError):
                 os.rmdir(directory)
-
-
-def _named(files: Sequence[str]) -> str:
-    """The first *files*, and how many more there are."""
-    return ", ".join(files[:_NAMED]) + (f" and {len(files) - _NAMED:,} more" if len(files) > _NAMED else "")
 
 
 def _paper() -> int:

@@ -31,7 +31,7 @@ from flarelog.render.sgr import plain
 from flarelog.render.times import stamp
 from flarelog.render.zones import Stamps
 from flarelog.stores import moments as made
-from flarelog.stores.moments import ALL_POINTS, POINTS, Moment
+from flarelog.stores.moments import Moment, points_for
 from flarelog.text import legible
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.clocks import Clocks
@@ -131,9 +131,8 @@ def _reading(origin: Origin, selection: Selection, view: View) -> Reading:
 
 
 async def _moments(origin: Origin, run: str, infos: Sequence[StreamInfo], notes: list[str]) -> list[Moment]:
-    points = max(8, min(POINTS, ALL_POINTS // len(infos)))
     try:
-        return await origin.timeline(run, points=points)
+        return await origin.timeline(run, points=points_for(len(infos)))
     except FlarelogError as error:
         if error.retry_safe:
             raise
