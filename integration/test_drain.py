@@ -66,15 +66,18 @@ def test_a_receiver_that_answers_and_takes_nothing_is_not_waited_for(place: Plac
 
 def test_a_complete_log_that_grows_and_is_held_is_no_longer_complete(place: Place) -> None:
     append(place.log, noise(1000))
-    receiver = place.serve("--max-run-bytes", "1000")
+    receiver = place.serve("--max-run-bytes", "1000", "--idle-timeout", "3")
     for _ in range(2):
         assert place.once(receiver).ends() == 0
         assert [each["sealed"] for each in place.streams("--receiver", receiver.address).values()] == [True]
     append(place.log, noise(1000))
     sidecar = place.sidecar(receiver)
     sidecar.says("answered PAUSE")
-    (held,) = place.streams("--receiver", receiver.address).values()
-    assert (held["sealed"], held["committed"]) == (False, 1000)
+    for wait in (0, 4):  # longer than the idle timeout: its sidecar has gone
+        time.sleep(wait)
+        (held,) = place.streams("--receiver", receiver.address).values()
+        assert (held["sealed"], held["committed"]) == (False, 1000)
+        sidecar.kill()
 
 
 def test_a_log_that_was_held_is_said_to_be_sent_when_it_is_taken_again(place: Place) -> None:

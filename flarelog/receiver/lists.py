@@ -131,9 +131,7 @@ class Lists:
 
     def _told(self, info: StreamInfo) -> StreamInfo:
         """*info*, not sealed if its producer has more bytes since the seal, and was told to wait with them."""
-        if info.sealed and info.stream in self._happenings.paused:
-            return replace(info, sealed=self._states.of(info.stream).end <= info.committed)
-        return info
+        return replace(info, sealed=False) if info.sealed and self._states.keeps(info.stream, info.committed) else info
 
     async def _grown(self, asked: Listing, wanted: Callable[[str, str], bool]) -> AsyncGenerator[StreamInfo, None]:
         """The open streams that have grown lately, from memory alone."""

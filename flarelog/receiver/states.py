@@ -159,6 +159,13 @@ class States:
         found = self._open.get(stream) or self._left.get(stream)
         return found is not None and bool(found.held) and self._asks(found, self._clock())
 
+    def keeps(self, stream: StreamId, committed: int) -> bool:
+        """Whether the producer of *stream*, which may have gone, was told to wait with bytes behind *committed*, and has
+        sent none since.
+        """
+        found = self._open.get(stream) or self._left.get(stream)
+        return found is not None and bool(found.held) and found.end > committed
+
     def of(self, stream: StreamId) -> State:
         """The state of *stream*; a stream that was not opened since the start counts as closed since the start."""
         now = self._clock()

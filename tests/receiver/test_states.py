@@ -146,6 +146,19 @@ def test_one_that_was_held_and_asks_no_more_has_lost_its_link(receiver: Receiver
     assert receiver.called() == Standing(Phase.ENDED, TIMEOUT + states.ASKS_WITHIN, "timeout")
 
 
+def test_what_a_held_producer_has_more_is_known_until_bytes_come(receiver: Receiver) -> None:
+    receiver.states.opened(STREAM, PRODUCER)
+    receiver.states.news(STREAM, PRODUCER, News(0, 100))
+    assert not receiver.states.keeps(STREAM, 60)
+    receiver.states.held(STREAM, PRODUCER, "the disk is full")
+    receiver.states.left(STREAM)
+    receiver.later(10 * TIMEOUT)
+    assert (receiver.states.keeps(STREAM, 60), receiver.states.keeps(STREAM, 100)) == (True, False)
+    receiver.states.opened(STREAM, PRODUCER)
+    receiver.states.took(STREAM, 40)
+    assert not receiver.states.keeps(STREAM, 60)
+
+
 def test_lag_is_what_the_source_has_more_than_is_stored(receiver: Receiver) -> None:
     assert lag(receiver.info()) is None
     receiver.states.news(STREAM, PRODUCER, News(0, 1000))
