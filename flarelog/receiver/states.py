@@ -160,8 +160,8 @@ class States:
         return found is not None and bool(found.held) and self._asks(found, self._clock())
 
     def keeps(self, stream: StreamId, committed: int) -> bool:
-        """Whether the producer of *stream*, which may have gone, was told to wait with bytes behind *committed*, and has
-        sent none since.
+        """Whether the producer of *stream* was told to wait with bytes behind *committed*, and sent none since. It may
+        have gone.
         """
         found = self._open.get(stream) or self._left.get(stream)
         return found is not None and bool(found.held) and found.end > committed
