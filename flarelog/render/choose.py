@@ -38,8 +38,12 @@ class Choice:
 
     @property
     def everything(self) -> bool:
-        timeless = self.since is None and self.until is None
-        return timeless and not (self.include or self.exclude) and self.level is None
+        return self.since is None and self.until is None and self.by_time
+
+    @property
+    def by_time(self) -> bool:
+        """Whether nothing but a time may hide a line."""
+        return not (self.include or self.exclude) and self.level is None
 
     def shortened(self, line: Line | None) -> Iterable[Line | None]:
         """*line* as the screen would have drawn it with a limit of ``shown`` characters."""
@@ -88,16 +92,30 @@ class Chooser:
         self._gap = self._shown = False  # lines were hidden since the last shown one; any line was shown
         self.cut = 0  # lines without a match that were read only in part
 
-    def feed(self, lines: Iterable[Line]) -> Iterator[Line | None]:
+    def feed(self, lines: Iterable[Line]) -> Iterable[Line | None]:
         """The lines to show; None stands for hidden lines between two groups of context."""
         choice = self._choice
         if choice.everything:
-            yield from lines
-        elif choice.shown is None:
-            yield from self._chosen(lines)
-        else:
-            for line in self._chosen(lines):
-                yield from choice.shortened(line)
+            return lines
+        alone = choice.by_time and not (choice.before or choice.after)
+        found = self._of_times(lines) if alone else self._chosen(lines)
+        return found if choice.shown is None else (part for line in found for part in choice.shortened(line))
+
+    def _of_times(self, lines: Iterable[Line]) -> list[Line | None]:
+        """As ``_chosen`` where only times choose: half the time, and a day of a busy log has a million lines."""
+        since, until, ahead = self._choice.since, self._choice.until, self._ahead
+        least = float("-inf") if since is None else since + ahead
+        most = float("inf") if until is None else until + ahead
+        out: list[Line | None] = []
+        for line in lines:
+            time = line[4]
+            if time is not None:
+                self._time, self._at = time - ahead, line[0]
+                if least <= time < most:
+                    out.append(line)
+            elif isinstance(line, Note) or self._in_time(line, plain(line.text)):
+                out.append(line)
+        return out
 
     def _chosen(self, lines: Iterable[Line]) -> Iterator[Line | None]:
         choice = self._choice

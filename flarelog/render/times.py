@@ -2,11 +2,12 @@
 and offset compare exactly.
 
 The formats are those of common log writers: RFC 3339 and ISO 8601 (container runtimes, NVFlare, Python's logging, Go,
-TensorFlow, JSON lines), syslog, glog (PyTorch, Kubernetes), Apache, rich, ctime, Spark, seconds or parts of them since
-1970 (OpenTelemetry, journald, fluent-bit), with AM or PM, and with the names of the zones of Europe and North America,
-UTC and Japan. Colours, prefixes in brackets (``[rank1]:``), a level or a name may stand before a stamp; in JSON, other
-keys. The caller gives the zone of a stamp without one. A stamp without a year gets the year that puts it nearest to the
-caller's time, and at most ``AHEAD`` days after it, because log lines are not from the future.
+TensorFlow, JSON lines), syslog, glog (PyTorch, Kubernetes), Apache, rich, ctime, Spark, month and day (detectron2),
+seconds or parts of them since 1970 (OpenTelemetry, journald, fluent-bit), with AM or PM, and with the names of the
+zones of Europe and North America, UTC and Japan. Colours, prefixes in brackets (``[rank1]:``), a level or a name may
+stand before a stamp; in JSON, other keys. The caller gives the zone of a stamp without one. A stamp without a year gets
+the year that puts it nearest to the caller's time, and at most ``AHEAD`` days after it, because log lines are not from
+the future.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, tzinfo
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from flarelog.late import late
 from flarelog.render.sgr import plain
@@ -66,6 +68,13 @@ _LIKE = late(r"\d\d:\d\d|\dT\d{6}|1\d{9}", re.ASCII)  # each form holds one; ten
 # Most stamps have neither AM or PM nor a zone's name: comparing two letters takes a quarter of the pattern's time.
 _BEHIND = late(_ZONE, re.ASCII)
 _BEHIND_BEGINS = {"AM", "PM", "am", "pm", *(name[:2] for name in _OFFSETS if name != "Z")}
+# The commonest forms at a line's beginning, and what may still belong to a stamp that ends before it.
+_FIRST = late(rf"\[?{_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _-]{_CLOCK}{_HOURS}", re.ASCII)
+_FIRST_YEARLESS = late(rf"(?:[IWEF](?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|{_NAME} {_DAY}) {_CLOCK}", re.ASCII)
+_MORE = rf"\w|.{{0,2}}\x1b|[.,]\d|\s?[+-]\d|\s?(?:{'|'.join(sorted(_BEHIND_BEGINS))})|\sZ"
+_ENDED = late(rf"(?!{_MORE})")
+_ENDED_YEARLESS = late(rf"(?!{_MORE}|\s\d)")
+WIDTH = 10  # characters of a zone with its blank, and three behind it
 SHORTEST = 10  # characters of the shortest stamp, seconds since 1970
 _SIGN = late(rb"\d:\d\d|1\d{9}|\dT\d\d")  # each form holds one, except zap's 1.795162323e+09 in JSON
 _RFC_3339 = late(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -114,7 +123,7 @@ def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:
     if year is None:
         if now is None:
             return None
-        days = _nearest(month, day, now // SECOND)
+        days = _nearest(month, day, now // SECOND // 86400)
     else:
         days = _days(int(year), month, day)
     if days is None:
@@ -124,6 +133,39 @@ def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:
     if parts.get("h"):
         seconds += _half(parts["h"], hour)
     return (seconds - _offset(parts.get("z"), zone, seconds)) * SECOND + fraction
+
+
+class Second(NamedTuple):
+    """By which a line is known to have a stamp of the same second as a line before it, without parsing it."""
+
+    text: str  # both lines begin with it; without fraction
+    fraction: int  # the index behind the fraction's digits, which begin behind *text*
+    zone: str  # behind the fraction
+    year: bool  # the stamp has a year
+
+    @classmethod
+    def of(cls, line: str) -> Second | None:
+        """The second of the stamp of *line*; None without one of the commonest forms at its beginning."""
+        found, year = _FIRST.match(line), True
+        if found is None:
+            found, year = _FIRST_YEARLESS.match(line), False
+            if found is None or dated(line):
+                return None
+        begin, end = found.span("f") if found["f"] else (found.end("S"), found.end("S"))
+        second = cls(line[:begin], end, line[end : found.end()], year)
+        return second if ends(line[end : end + WIDTH], second.zone, year) else None
+
+
+@lru_cache(maxsize=4096)
+def ends(behind: str, zone: str, year: bool) -> bool:
+    """Whether a stamp with *zone* ends there if the WIDTH characters behind its fraction are *behind*."""
+    ended = _ENDED if year else _ENDED_YEARLESS
+    return behind.startswith(zone) and ended.match(behind, len(zone)) is not None
+
+
+def dated(line: str) -> bool:
+    """Whether a stamp with a year may stand anywhere in *line*; it wins over one without a year at the beginning."""
+    return "\x1b" in line[:_HEAD] or _ISO.search(line[:_HEAD]) is not None
 
 
 def _behind(head: str, end: int, local: int | None) -> tuple[int | None, str | None]:
@@ -148,6 +190,7 @@ def _forms() -> tuple[re.Pattern[str], ...]:
         rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}",  # Apache, Redis
         rf"{_START}(?P<y>\d\d)/{_MONTH}/{_DAY_2} {_CLOCK}(?=\s+(?:{_LEVELS})\s)",  # Spark, Hadoop
         rf"{_START}{_MONTH}/{_DAY_2}/(?:20)?(?P<y>\d\d),?\s+{twelve}{_ZONE}",  # rich, America
+        rf"{_START}{_MONTH}/{_DAY_2} {_CLOCK}",  # detectron2, MMEngine
         rf"{_START}{_DAY_2}\.{_MONTH}\.{_YEAR},?\s+{_CLOCK}{_ZONE}",  # Germany, Russia
         rf"{_START}{_YEAR}(?P<between>[-/.]?){_MONTH}(?P=between){_DAY_2}[T _]{either}{_ZONE}",
         rf"{_START}{_YEAR}{_MONTH}{_DAY_2}T{together}{_ZONE}",  # ISO 8601, basic
@@ -185,7 +228,7 @@ def has_year(line: str) -> bool:
 def in_year_of(time: int, other: int) -> int:
     """*time*, from a stamp without a year, in the year nearest to *other*, and at most ``AHEAD`` days after it."""
     moment = datetime.fromtimestamp(time // SECOND, UTC)
-    days = _nearest(moment.month, moment.day, other // SECOND)
+    days = _nearest(moment.month, moment.day, other // SECOND // 86400)
     return time if days is None else (days * 86400 + time // SECOND % 86400) * SECOND + time % SECOND
 
 
@@ -221,9 +264,10 @@ def _days(year: int, month: int, day: int) -> int | None:
         return None
 
 
-def _nearest(month: int, day: int, now: int) -> int | None:
-    today = now // 86400
-    year = datetime.fromtimestamp(now, UTC).year
+@lru_cache(maxsize=64)
+def _nearest(month: int, day: int, today: int) -> int | None:
+    """The day nearest to *today* that is *day* of *month* in any year, both in days since 1970; None: no such day."""
+    year = datetime.fromtimestamp(today * 86400, UTC).year
     found = [days for one in (year - 1, year, year + 1) if (days := _days(one, month, day)) is not None]
     return min((days for days in found if days <= today + AHEAD), key=lambda days: abs(days - today), default=None)
 

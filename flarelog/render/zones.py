@@ -21,7 +21,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from flarelog.render.rows import Line, Note
-from flarelog.render.times import LOOKED, SHORTEST, stamp
+from flarelog.render.times import LOOKED, SHORTEST, WIDTH, Second, dated, ends, stamp
 
 if TYPE_CHECKING:
     from flarelog.model import Mark, StreamInfo
@@ -31,11 +31,8 @@ SOON = 60  # seconds within which a receiver learns of a new log
 BACK, NEAR = 8 << 20, 16 << 10  # bytes to search backwards at most, and at first
 LINES = 200  # parsed before other tasks get a turn
 _QUARTER = 900  # seconds: in the computer age every zone changes its offset at a quarter of an hour
-_UNLIKE = "", "", 0, 0, 0, 0
 _FRACTIONS = {f"{number:03d}": number * 1_000_000 for number in range(1000)}  # of a second, in nanoseconds
-_WHOLE = re.compile(
-    r"(\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[,.](?=\d))?)(\d{3})?(?= - | \[|\]|: | [A-Z]{4,8} )", re.ASCII
-)
+_UNLIKE = "", 0, 0, "", True, 0, 0
 _OFFSET = re.compile(r"([+-])(\d\d)(?::?(\d\d))?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,31}(?:/[A-Za-z0-9_+-]{1,31}){0,3}", re.ASCII)
 _ABBREVIATION, _HOURS = r"(?:[A-Za-z]{3,10}|<[A-Za-z0-9+-]{1,10}>)", r"\d{1,3}(?::\d\d){0,2}"
@@ -120,8 +117,8 @@ class Stamps:
         self.twice = self.doubted = False  # the last time is in an hour that clocks show twice; any time was
         self._spoken: deque[Spoken] = deque()  # the last times before lines still to come
         self._zone = zone
-        # The last stamp: its text up to its second, the text behind it, its time, its offset, and where it may have
-        # milliseconds.
+        # The last stamp: its text up to its second, where its fraction begins and ends, its zone, whether it has a
+        # year, its time without the fraction, and its line's offset.
         self._like = _UNLIKE
         self.unknown: set[str] = set()  # zones in marks that this machine does not know
 
@@ -158,16 +155,36 @@ class Stamps:
 
     def time(self, text: str, offset: int) -> int | None:
         """The time of the line *text* at *offset*, in nanoseconds since 1970; None without a stamp."""
+        return self.timed((Line(offset, offset, text),))[0].time
+
+    def timed(self, lines: Iterable[Line]) -> list[Line]:
+        """*lines* with their times parsed."""
+        out: list[Line] = []
+        new, known = tuple.__new__, _FRACTIONS.get  # half the time of the class's own, for a million lines a second
+        second, begin, after, zone, year, base, place = self._like if not self._spoken else _UNLIKE
+        for line in lines:
+            offset, end, text, stream, time, bar = line
+            if time is not None or len(text) < SHORTEST or isinstance(line, Note):
+                out.append(line)
+                continue
+            # Most lines of a busy log share their second with the line before.
+            if second and text.startswith(second) and offset >= place and ends(text[after : after + WIDTH], zone, year):
+                digits = text[begin:after]
+                fraction = known(digits) if digits else 0
+                if fraction is None and digits.isascii() and digits.isdecimal():
+                    fraction = int(digits[:9].ljust(9, "0"))
+                if fraction is not None and (year or not dated(text)):
+                    time = base + fraction
+            if time is None:
+                time = self._parsed(text, offset)
+                second, begin, after, zone, year, base, place = self._like if not self._spoken else _UNLIKE
+            out.append(new(Line, (offset, end, text, stream, time, bar)))
+        return out
+
+    def _parsed(self, text: str, offset: int) -> int | None:
+        """As ``time``, without regard to the line before."""
         while self._spoken and offset >= self._spoken[0][0]:
-            self.after, self._like = self._spoken.popleft()[1], _UNLIKE
-        second, behind, time, place, begin, end = self._like
-        # Most lines of a busy log share their second with the line before.
-        if second and text.startswith(second) and text[end : end + 5] == behind and offset >= place:
-            if begin == end:
-                return time
-            fraction = _FRACTIONS.get(text[begin:end])
-            if fraction is not None:
-                return time + fraction
+            self.after = self._spoken.popleft()[1]
         self._zone = self._zones[max(0, bisect_right(self._starts, offset) - 1)]
         found = stamp(text, zone=self._offset, now=self.now(offset) if self._ends else self._now)
         if found is not None:
@@ -175,16 +192,13 @@ class Stamps:
         self._like = self._alike(text, found, offset)
         return found
 
-    def _alike(self, text: str, found: int | None, offset: int) -> tuple[str, str, int, int, int, int]:
-        """The parts of *text* by which ``time`` recognizes a stamp of the same second; _UNLIKE without one."""
-        whole = _WHOLE.match(text) if found is not None and len(self._starts) == 1 else None
-        if found is None or whole is None:
+    def _alike(self, text: str, found: int | None, offset: int) -> tuple[str, int, int, str, bool, int, int]:
+        """The parts of *text* by which ``timed`` recognizes a stamp of the same second; _UNLIKE without one."""
+        second = Second.of(text) if found is not None and len(self._starts) == 1 else None
+        if found is None or second is None or (self._ends and not second.year):  # a year goes by a line's arrival
             return _UNLIKE
-        fraction = int(whole[2] or 0) * 1_000_000
-        if found % 1_000_000_000 != fraction:
-            return _UNLIKE
-        begin, end = whole.end(1), whole.end()
-        return whole[1], text[end : end + 5], found - fraction, offset, begin, end
+        begin = len(second.text)
+        return second.text, begin, second.fraction, second.zone, second.year, found - found % 1_000_000_000, offset
 
     def _offset(self, local: int) -> int:
         first, last = offsets(self._zone, local)
@@ -207,18 +221,6 @@ class Stamps:
         found.after, found._spoken, found._like = after, deque(), _UNLIKE
         found.twice = found.doubted = False
         return found
-
-    def timed(self, lines: Iterable[Line]) -> list[Line]:
-        """*lines* with their times parsed."""
-        out: list[Line] = []
-        new = tuple.__new__  # half the time of the class's own, for a million lines a second
-        for line in lines:
-            offset, end, text, stream, time, bar = line
-            if time is not None or len(text) < SHORTEST or isinstance(line, Note):
-                out.append(line)
-                continue
-            out.append(new(Line, (offset, end, text, stream, self.time(text, offset), bar)))
-        return out
 
 
 def _texts(offset: int, data: bytes) -> Iterator[tuple[int, str]]:

@@ -297,3 +297,67 @@ def test_a_zone_that_is_learned_holds_for_the_lines_of_the_same_second() -> None
     before = stamps.time(line, 0)
     stamps.learn([Attributes(0, 0, "zone:+01:00")])
     assert (before or 0) - (stamps.time(line, 10) or 0) == 3600 * 1_000_000_000
+
+
+STAMPED = st.tuples(
+    st.sampled_from(["", "[", "INFO ", "  ", "\x1b[2m"]),
+    st.sampled_from(
+        [
+            *(
+                "2026-11-20 ",
+                "2026-11-20T",
+                "2026/11/20 ",
+                "2026-11-20_",
+                "2026-02-30 ",
+                "I1120 ",
+                "W1121 ",
+                "20261120T",
+            ),
+            *("Nov 20 ", "Nov  2 ", "Nov 20, 2026 ", "11/20 ", "11/20/26 ", "20/Nov/2026:", ""),
+        ]
+    ),
+    st.sampled_from(["08:12:03", "08:12:04", "02:30:00", "12:00:00", "25:00:00", "8:12:03", "08:12"]),
+    st.sampled_from(["", ".1", ",123", ".123", ".124", ".123456", ".123456789", ".1234567890", ".", "\u0661"]),
+    st.sampled_from(["", "Z", " Z", "+02:00", " -0500", "+0200", " CEST", " PST", " PM", "AM", " UTC", " 2025", "]"]),
+    st.sampled_from(
+        [
+            "",
+            " - a",
+            ": a",
+            " step 1",
+            " 12 x",
+            " ERROR x",
+            "\x1b[0m CET",
+            "+1",
+            " (x)",
+            " at 2026-11-20 09:00:00",
+            ",1",
+        ]
+    ),
+).map("".join)
+
+
+@given(
+    texts=st.lists(STAMPED, min_size=1, max_size=8).flatmap(
+        lambda some: st.lists(st.tuples(st.sampled_from(some), st.integers(0, 5)), min_size=2, max_size=12)
+    ),
+    name=st.sampled_from(["UTC", "Europe/Berlin"]),
+    arrived=st.booleans(),
+)
+def test_a_line_behind_one_of_the_same_second_has_the_time_that_it_has_alone(
+    texts: list[tuple[str, int]], name: str, arrived: bool
+) -> None:
+    zone = zone_of(name) or UTC
+    now = nanoseconds(datetime(2026, 11, 20, 12, tzinfo=UTC))
+    together_, alone = Stamps(zone, now), Stamps(zone, now)
+    if arrived:
+        info = StreamInfo(StreamId("r", "s", "l"), 0, 40, 0, False, grown=now // 1_000_000)
+        together_.came(info)
+        alone.came(info)
+    lines = [Line(10 * n, 10 * n + 9, text + str(digit)) for n, (text, digit) in enumerate(texts)]
+    found = [line.time for line in together_.timed(lines)]
+    wanted = []
+    for line in lines:
+        alone.learn(())  # forgets the line before
+        wanted.append(alone.time(line.text, line.offset))
+    assert found == wanted
