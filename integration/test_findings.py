@@ -74,7 +74,12 @@ def test_a_chain_of_exceptions_is_one_finding(place: Place, tmp_path: Path) -> N
     _, found = findings(place, address)
     assert [each["event_name"] for each in found] == ["fs.missing", "exit.code"]
     assert found[0]["exception.type"] == "RuntimeError"
-    facts = {"cause": "FileNotFoundError", "at": f"{tmp_path}/chain.py:5", "path": "/nowhere/file"}
+    facts = {
+        "cause": "FileNotFoundError",
+        "at": f"{tmp_path}/chain.py:5",
+        "stopped": "the program",
+        "path": "/nowhere/file",
+    }
     assert found[0]["facts"] == facts
     assert found[1]["role"] == "symptom"
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from flarelog.detect import network
 from flarelog.detect.before import BEFORE, Before
+from flarelog.detect.endings import ends_well, finishes
 from flarelog.detect.found import Found
 from flarelog.detect.going_on import (
     begun_test,
-    ends_well,
     gets_over,
     is_routine,
+    is_step,
     is_well,
     item_of,
     may_be_back,
@@ -20,7 +21,7 @@ from flarelog.detect.going_on import (
     starts_python,
 )
 from flarelog.detect.going_on import shows as goes_further
-from flarelog.detect.meant import AT_ANY_LEVEL, WARNED_OF
+from flarelog.detect.meant import AT_ANY_LEVEL, DISPENSABLE, WARNED_OF
 from flarelog.detect.speaking import goes_on
 from flarelog.detect.table import OURS, SIGNATURES
 from flarelog.detect.tracebacks import MOST as TRACEBACK
@@ -33,6 +34,7 @@ ON = 10  # lines of progress that clear a failure which may come from another pr
 ON_LINKS = 2  # lines of progress that clear a failed connection
 _CASCADES = frozenset(each.id for each in SIGNATURES if each.role == "cascade")
 _LINKS = _CASCADES & frozenset(each.id for each in network.SIGNATURES)
+_TOO_LARGE = frozenset(("cuda.oom",))  # a program may try again with less
 _GOT_OVER = WARNED_OF | {"container.start"}  # signatures that are no cause where the next lines go on
 _COUNTED = _CASCADES - AT_ANY_LEVEL | {
     "loss.nan",
@@ -45,11 +47,11 @@ _COUNTED = _CASCADES - AT_ANY_LEVEL | {
 
 class Aftermath:
     """The lines behind the latest finding. *left*: lines still to read; *on*: lines that showed that the program goes
-    on; *routine*: the shapes of the lines before the finding.
+    on; *steps*: those of them that tell a step; *routine*: the shapes of the lines before the finding.
     """
 
-    def __init__(self, found: Found, before: Before, left: int, on: int, routine: frozenset[int]) -> None:
-        self.left, self.on, self.routine = left, on, routine
+    def __init__(self, found: Found, before: Before, left: int, on: int, steps: int, routine: frozenset[int]) -> None:
+        self.left, self.on, self.steps, self.routine = left, on, steps, routine
         self._found, self._before = found, before
 
     def doubt(self, offset: int) -> None:
@@ -57,7 +59,12 @@ class Aftermath:
         if not self.left or len(self.routine) > ROUTINE:
             self.routine = frozenset()
         self.routine |= {shape for said in self._before if said.line.offset < offset and (shape := shape_of(said.text))}
-        self.left, self.on = AFTER + 1, 0
+        self.left, self.on, self.steps = AFTER + 1, 0, 0
+
+    def end(self, text: str) -> None:
+        """Clear what the run got over if the line *text*, at any distance, says that the run came to its end."""
+        if finishes(text, self.steps):
+            self._found.finished(well=False)
 
     def read(self, texts: Sequence[str], count: int) -> None:
         """Read *texts*, of the next *count* lines, for signs that the program goes on."""
@@ -69,8 +76,11 @@ class Aftermath:
                 break
             if number < NEAR and gets_over(text):
                 recent = [said.line.offset for said in self._before][number - NEAR :]
+                since = recent[0] if recent else MAX_OFFSET
                 also = _GOT_OVER | _CASCADES if revives(text) else _GOT_OVER
-                self._found.went_on(also, recent[0] if recent else MAX_OFFSET, mild=goes_on(text))
+                self._found.went_on(also, since, mild=goes_on(text))
+                if goes_on(text, after=True):
+                    self._found.did_without(_TOO_LARGE, since)
             if test := begun_test(text):
                 self._passed(test, texts[max(0, number - BEFORE) : number])
             if may_be_back(text) or is_well(text):
@@ -79,10 +89,14 @@ class Aftermath:
                 self._found.started()
             if (item := item_of(text)) is not None:
                 self._found.next_item(*item)
+            self.end(text)
             if ends_well(text):
-                self._found.went_on(OURS)
-            elif goes_further(text) or is_routine(text, self.routine):
+                self._found.finished(well=True)
+            elif (further := goes_further(text)) or is_routine(text, self.routine):
                 self.on += 1
+                self.steps += further and is_step(text)
+                if self.steps >= ON:
+                    self._found.did_without(DISPENSABLE | _TOO_LARGE)
                 self._found.went_on(_COUNTED if self.on >= ON else _LINKS if self.on >= ON_LINKS else (), raised=False)
             else:
                 continue

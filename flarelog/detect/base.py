@@ -21,6 +21,11 @@ from flarelog.values import frozen
 LOOKED = TAIL  # characters that are searched at each end of a line
 SHOWN = 500  # characters of a line's text in a finding
 FACT = 120  # characters of a fact
+STOPPED, PROGRAM, PART = (
+    "stopped",
+    "the program",
+    "a part of the run",
+)  # the fact of what an exception stopped, it seems
 WENT_ON = "then"  # the fact of a finding that is no cause, because the program went on behind it
 
 PIECES = (
@@ -69,8 +74,9 @@ PIECES = (
         "too old",
     ),
     # Not plain "nan": some trainings say in each line that they had none.
-    *(": nan", "=nan", "= nan", "is nan", "to nan", "ss nan", "  nan", "(nan", "d nan", "nan lo", "nan de", "nan fo"),
+    *(": nan", "=nan", "= nan", "s nan", "to nan", "  nan", "(nan", "d nan", "nan lo", "nan de", "nan fo"),
     *("nan en", "nans"),
+    "` reached",  # the end of a run, at any distance behind what it got over
     *("unknown authority", "basic auth", "o required "),
     *("E0", "E1", "F0", "F1", 'vel":5', 'vel":6'),  # glog's months, and levels that are numbers
 )

@@ -17,9 +17,10 @@ from typing import NamedTuple
 from flarelog.detect.aftermath import Aftermath
 from flarelog.detect.base import FACT, SHOWN, Fact, Finding, Signature, ends
 from flarelog.detect.before import BEFORE, Before, Said
+from flarelog.detect.endings import ends_well, finishes
 from flarelog.detect.exceptions import told
 from flarelog.detect.found import CAUSES, Found, Key
-from flarelog.detect.going_on import ends_well, may_be_back
+from flarelog.detect.going_on import may_be_back
 from flarelog.detect.meant import ENDED, doubted, is_handled, is_meant
 from flarelog.detect.silence import Lack, Silence
 from flarelog.detect.speaking import goes_on, is_message, without_nothing
@@ -46,6 +47,7 @@ class Settled(NamedTuple):
     more: int  # findings over the limit
     left: int = 0  # lines behind *at* that may still show that the program went on
     on: int = 0  # lines before *at* that showed that the program went on, since the latest finding
+    steps: int = 0  # lines before *at* with a step, since the latest finding
     routine: frozenset[int] = frozenset()  # the shapes of the lines before findings
 
 
@@ -71,7 +73,7 @@ class Detector:
         self._table, self._rank = table, rank
         self._found = Found(known.found, known.more, ends)
         self._before = Before(stamped)
-        self._aftermath = Aftermath(self._found, self._before, known.left, known.on, known.routine)
+        self._aftermath = Aftermath(self._found, self._before, known.left, known.on, known.steps, known.routine)
         self._silence = Silence(table.absences, ends, came)
         self._settled: Settled | None = None  # the state before the first of the open tracebacks
         self._tracebacks = Tracebacks()
@@ -95,7 +97,7 @@ class Detector:
 
     def _settled_at(self, offset: int) -> Settled:
         after = self._aftermath
-        return Settled(offset, self._found.by_key(), self._found.more, after.left, after.on, after.routine)
+        return Settled(offset, self._found.by_key(), self._found.more, after.left, after.on, after.steps, after.routine)
 
     def recall(self, lines: Iterable[Line]) -> None:
         """Take *lines* from before those that are fed; another detector has searched them."""
@@ -202,7 +204,11 @@ class Detector:
                     kind = doubted(found[0], text, before, [one.text for one in self._before])
                     self._add(kind, found[1], line, line.end, found[2], said, new)
         if self._aftermath.left:
-            self._aftermath.read((text,) if goes_on(text) or ends_well(text) or not (inside or known) else (), 1)
+            self._aftermath.read(
+                (text,) if finishes(text) or goes_on(text) or ends_well(text) or not (inside or known) else (), 1
+            )
+        elif hit:
+            self._aftermath.end(text)
         self._before.append(said)
 
     def _is_message(self, text: str, each: Signature) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from flarelog.detect.base import FACT, LOOKED, Fact, Role, Signature, signature
+from flarelog.detect.base import FACT, LOOKED, PART, PROGRAM, STOPPED, Fact, Role, Signature, signature
+from flarelog.detect.going_on import is_of_a_part
 from flarelog.detect.speaking import goes_on
 from flarelog.detect.table import SIGNATURES, Table
 from flarelog.detect.tracebacks import BEGINS, Traceback, only_reports
@@ -21,6 +22,7 @@ TRACEBACK_ROOT = signature(
 )  # fmt: skip
 _DIED = next(each for each in SIGNATURES if each.id == "process.died")
 _BETWEEN = "multiprocessing/"  # a frame in these files: the connection is between processes of one machine
+_TOP = ("<module>", "_run_module_as_main")  # the functions of a program's first frame
 _WARNS = "warnings.warn("  # Python shows the line that warned, behind the warning
 _CLOSED = late(  # what a thread still used
     r"(?:\w{1,60}\.){0,6}\w{1,60}: (?:(?i:[\w <>.]{0,120}?\b(?:handle|pipe|queue|file|socket|stream|channel|connection"
@@ -67,6 +69,8 @@ def told(found: Traceback, table: Table) -> Told:
         facts["cause"] = legible(first.type, FACT)
     if found.frame is not None:
         facts["at"] = legible(f"{found.frame[0]}:{found.frame[1]}", 200)
+    if whose := _stopped(found):
+        facts[STOPPED] = whose
     handled, went_on = _handled(found), _went_on(found.before, after, table)
     for one in found.raised:
         if (known := table.of(one.text, general=False)) is not None:
@@ -90,6 +94,14 @@ def told(found: Traceback, table: Table) -> Told:
     elif handled and each.role != "symptom":
         each = replace(each, role=handled)
     return Told(each, facts, last.text, ("exception", "at"), bool(handled) or went_on)
+
+
+def _stopped(found: Traceback) -> str:
+    """What may have ended by the exception: the program, or a client, worker or rank; empty: something caught it."""
+    if is_of_a_part(found.prefix) or is_of_a_part(found.before):
+        return PART
+    caught = found.top not in ("", *_TOP) or (level_of(found.before) or Level.INFO) >= Level.WARNING
+    return "" if caught else PROGRAM
 
 
 def _handled(found: Traceback) -> Role | None:

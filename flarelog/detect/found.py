@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 
-from flarelog.detect.base import WENT_ON, Fact, Finding, Role
-from flarelog.detect.going_on import is_back, is_well_again, item_of
+from flarelog.detect.base import PROGRAM, STOPPED, WENT_ON, Fact, Finding, Role
+from flarelog.detect.going_on import is_back, is_caught, is_of_a_part, is_well_again, item_of
+from flarelog.detect.meant import DISPENSABLE
 from flarelog.detect.table import OURS
 from flarelog.exit_marks import Exit, end_of
 from flarelog.render.levels import Level, level_of
 
 MOST = 1000  # findings of one log
 CAUSES = ("root", "cascade", "fallback")  # roles of findings that may be a cause
+IMPORTS = ("python.module", "python.library")  # a program may import these at its top, and catch that they are missing
+LASTING = ("crash.", "host.oom", "host.killed", "flower.failures")  # these ended something, whatever others do
 _ENDED_WELL = "ended well"  # ends the key of findings that were put aside, because their commands ended with code 0
 
 Key = tuple[Fact | None, ...]
@@ -70,6 +73,22 @@ class Found:
                 or (each.signature in also and (raised or each.role != "root" or "exception" not in each.facts))
                 or (mild and each.signature in OURS and level_of(each.text) is Level.WARNING)
             ):
+                self._by_key[key] = _gone_on(each)
+
+    def did_without(self, those: Container[str], since: int = 0) -> None:
+        """Make symptoms of the signatures *those* from the offset *since* on, where the program itself told of them: it
+        caught the failure, and went on without what it lacks.
+        """
+        for key, each in self._causes():
+            if each.signature in those and each.offset >= since and _is_caught(each):
+                self._by_key[key] = _gone_on(each)
+
+    def finished(self, *, well: bool) -> None:
+        """Make symptoms of all that did not end the program: it came to its end. Not *well*: nor ended a part of it."""
+        for key, each in self._causes():
+            ended = each.facts.get(STOPPED) if each.signature not in IMPORTS else None
+            lasts = ended or each.signature.startswith(LASTING) or is_of_a_part(each.text)
+            if each.signature in OURS and ended != PROGRAM and (well or not lasts):
                 self._by_key[key] = _gone_on(each)
 
     def came_back(self, text: str, *, well: bool = True) -> None:
@@ -129,3 +148,10 @@ class Found:
 def _gone_on(each: Finding) -> Finding:
     """*each* as a symptom, because the program went on behind it."""
     return replace(each, role="symptom", facts={**each.facts, WENT_ON: "the program went on"})
+
+
+def _is_caught(each: Finding) -> bool:
+    """Whether the program, and not a part of it, lives on to tell of *each*."""
+    if "exception" in each.facts:
+        return each.signature in IMPORTS and STOPPED not in each.facts
+    return (each.signature in DISPENSABLE or is_caught(each.text)) and not is_of_a_part(each.text)

@@ -1,4 +1,4 @@
-"""Lines that show that the program went on: steps and figures of a training, and messages of a good end.
+"""Lines that show that the program went on: steps and figures of a training, and messages of success.
 
 Any program's own words for a failure are a cause only where no such line stands behind them. A line that is a finding
 itself, or within a traceback, shows nothing.
@@ -119,6 +119,25 @@ def shows(text: str) -> bool:
     if level is Level.INFO or (level is None and (_BEGINS.search(head) or _LOG.match(head)) is not None):
         return _ENDING.search(head) is None
     return False
+
+
+def is_step(text: str) -> bool:
+    """Whether the line *text*, which ``shows`` that the program goes on, tells a step or a figure of a training, or a
+    request that was served.
+    """
+    head = text[:HEAD]
+    return (_STEP.search(head) or _ROW.match(head) or _SERVED.search(head)) is not None
+
+
+def is_of_a_part(text: str) -> bool:
+    """Whether the line *text* is one of a client, a worker or a rank beside others. Rank 0 speaks for all ranks."""
+    return _OF_A_PART.search(text[:HEAD]) is not None
+
+
+def is_caught(text: str) -> bool:
+    """Whether the line *text* tells of an exception in the program's own words, so that the program caught it."""
+    head = text[:HEAD]
+    return (level_of(head) or Level.INFO) < Level.FATAL and _CAUGHT.search(head) is not None
 
 
 def gets_over(text: str) -> bool:
@@ -245,35 +264,6 @@ def is_put_down(text: str, before: Iterable[str]) -> bool:
     )
 
 
-def ended_well(text: str) -> bool:
-    """Whether the line *text* says that the whole run ended well."""
-    head = text[:HEAD]
-    small = head.lower()
-    return any(word in small for word in _ENDED_WORDS) and _ENDED.search(head) is not None
-
-
-def ends_well(text: str) -> bool:
-    """Whether the line *text* is a last word: the run ended well, or none of its tests failed."""
-    head = text[:HEAD]
-    return any(word in head for word in _CLOSING) and _CLOSED.search(head) is not None
-
-
-_CLOSING = ("SUCC", "ucce", "alue 0", "tus=0", "pass", "PASS", "ok=", "ithout err")
-# Of the whole run: the good end of one task or worker tells nothing of the others.
-_CLOSED = late(
-    r"\bBUILD SUCCESS(?:FUL)?\b|\(success\)|\breturn value 0\b|\bExit_status=0\b"
-    r"|(?i:\b(?:run|job|training|experiment|workflow|pipeline|flow|build|simulation|federation|app(?:lication)?)\b"
-    r"(?:(?!\b(?:(?:sub)?tasks?|steps?|stages?|clients?|workers?)\b)[^.;]){0,60}?"
-    r"\b(?:status|state|result)\b['\"]?(?: is)?\s{0,3}[:=]?\s{0,3}['\"]?(?:success(?:ful)?|succeeded)\b)"
-    r"|(?i:(?:^[\W\d]{0,40}|\b(?:run|job|training|experiment|workflow|pipeline|flow|build|simulation|federation)"
-    r" (?:was |has |is )?)(?:completed|finished|ended) successfully\b)"
-    r"|\b[Jj]ob (?:exited|ended|finished|completed) without (?:any )?errors?\b"
-    # counts of passes, without a count of failures
-    r"|^(?!.{0,399}?(?:\b[1-9]\d{0,6} (?:tests? )?(?:fail|err)|\b(?i:fail\w{0,4}|errors?|unreachable)\s?[:=]?\s?[1-9]))"
-    r".{0,300}?(?:\b[1-9]\d{0,6} (?:tests? )?passed\b|\bPASS(?:ED)?[ =:]{1,3}[1-9]|\bpassed[=:] ?[1-9]"
-    r"|\bsucceeded[ =:]{1,3}[1-9]"
-    r"|\bok=[1-9]|\ball tests passed\b|\b100% tests passed\b)"
-)
 _IS_WELL = late(
     r"(?i:\b(?:up|ok|restored|recovered|re-?connected|resumed|restarted|successfully|succeeded|success|online|healthy"
     r"|ready|plugged)\b)"
@@ -353,23 +343,12 @@ _SHUTS = late(r"(?i:\bshut(?:ting|s)? ?down\b|\bstopping\b|\bstops\b|\bgraceful(
 _WHY = late(
     r"(?i:error|fail|because|due to|signal|timeout|timed out|exception|\blost\b|\bdead\b|abort|unexpected|crash)"
 )
-_WHOLE = (
-    r"(?:training|train|run|job|experiment|simulation|federation|workflow|pipeline|flow|fit|script|program|process|main"
-    r"|app(?:lication)?|command|execution|evaluation|benchmark|all(?: \w{1,20}){0,3}|everything)"
+_OF_A_PART = late(
+    r"\bpid=\d|(?<![A-Za-z])(?i:client|site|worker|party|peer|node|actor|trial)[ _:#=-]{0,2}\d"
+    r"|(?<![A-Za-z])(?i:rank)[ _:#=-]{0,2}[1-9]|^\[[1-9]\d{0,5}(?:,\d{1,6})?\](?::|<)|^\[default[1-9]"
 )
-_PART = (
-    r"\b(?:data|datasets?|loading|set-?up|submi\w{1,10}|initiali\w{1,10}|preparation|pre-?processing|checks?"
-    r"|config\w{0,12}|start\w{0,4}|install\w{0,7}|download\w{0,3}|(?:sub)?tasks?|steps?|stages?|phases?|epochs?|rounds?"
-    r"|clients?|workers?)\b"
-)
-_BETWEEN = rf"\b(?:(?!{_PART}).){{0,30}}\b"
-_ALONE = r"(?:^|\b(?:INFO|NOTICE|LOG)\b\W{0,3}(?:\[[^\]]{0,80}\])?)[\W\d]{0,40}"  # nothing but a time and a level
-_ENDED_WORDS = ("success", "succeed", "finish", "complete", "done", "end_run", "reached")
-# The whole run ends well: of a part, such as a check or a download, it tells nothing.
-_ENDED = late(
-    r"(?i:\b(?:training|train|run|job|experiment|simulation|federation|workflow|fit|all (?:epochs|rounds))"
-    rf"{_BETWEEN}(?:finished|done|complete|completed|succeeded)\b(?!.{{0,20}}\b(?:with|fail|err))"
-    rf"|(?:{_ALONE}|\b{_WHOLE}{_BETWEEN})(?:(?:completed|finished|ended) successfully\b"
-    rf"|successfully (?:completed|finished)(?:\W{{0,9}}$|[.!,;] | (?:the )?{_WHOLE}\b)))"
-    r"|FINISHED:COMPLETED|\bEND_RUN fired|max_\w{1,10}=\d{1,12}` reached|\bEnd of Federation reached"
+_SERVED = late(r"\"(?:POST|PUT|PATCH) \S{1,300} HTTP/\d(?:\.\d)?\" 2\d\d\b")
+_CAUGHT = late(
+    r"\b(?:ERROR|WARN(?:ING)?|INFO)\b|^[\d:. -]{8,40}:? [EWI] "
+    r"|(?<!CUDA )(?<!HIP )\b(?:[Ee]rror|[Ff]ail(?:ed|ure)|[Cc]ould not|[Cc]annot|[Uu]nable)\b(?: [\w./'-]{1,40}){0,8}: "
 )

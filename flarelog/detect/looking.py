@@ -246,7 +246,9 @@ def _look(
     found = _arrived(seen.found.found, progress, info.grown)
     if seen.form is not None and (force or seen.open_from is None or seen.settled.at <= seen.open_from):
         progress.settled = _arrived(seen.settled.found, progress, info.grown)
-        progress.at, _, progress.settled_more, progress.left, progress.on, progress.routine = seen.settled
+        progress.at, _, progress.settled_more, progress.left, progress.on, progress.steps, progress.routine = (
+            seen.settled
+        )
         progress.plain = seen.form
     progress.late = {key: each for key, each in found.items() if progress.settled.get(key) != each}
     progress.more = seen.found.more
@@ -292,7 +294,9 @@ def _seen(
         _TABLE,
         rank=lambda line: ranks.rank(str(stream), line.offset, plain(line.text)),
         stamped=stamps.time,
-        known=Settled(start, progress.settled, progress.settled_more, progress.left, progress.on, progress.routine),
+        known=Settled(
+            start, progress.settled, progress.settled_more, progress.left, progress.on, progress.steps, progress.routine
+        ),
         ends=info.exits,
     )
     sieved = bool(progress.plain) and not around.length and not progress.left and _is_short(around.data)

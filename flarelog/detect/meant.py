@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from flarelog.detect.base import Signature
+from flarelog.detect.endings import ended_well
 from flarelog.detect.going_on import (
     does_without,
-    ended_well,
     is_measure,
     is_put_down,
     item_of,

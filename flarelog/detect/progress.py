@@ -35,6 +35,7 @@ class Progress:
     settled_more: int = 0  # settled findings over the limit
     left: int = 0  # lines behind *at* that may still show that the program went on
     on: int = 0  # lines before *at* that showed that the program went on, since the latest finding
+    steps: int = 0  # lines before *at* with a step, since the latest finding
     routine: frozenset[int] = frozenset()  # the shapes of the lines before findings
     late: Mapping[Key, Finding] = field(default_factory=dict)  # findings that lines behind *at* add or change
     more: int = 0  # all findings over the limit
@@ -91,6 +92,7 @@ class Progress:
             "told": self.told,
             "left": self.left,
             "on": self.on,
+            "steps": self.steps,
             "routine": sorted(self.routine),
             "more": [self.settled_more, self.more],
             "found": [[list(key), kept_record(each)] for key, each in self.settled.items()],
@@ -101,7 +103,9 @@ class Progress:
     def of(cls, stream: StreamId, said: Mapping[str, Any]) -> Progress:
         """The progress of a ``record``. Raises ValueError, TypeError, KeyError."""
         settled, late = ({(*key,): finding_of(stream, each) for key, each in said[name]} for name in ("found", "late"))
-        numbers = [said[name] for name in ("begun", "at", "seen", "marks", "told", "left", "on")] + [*said["more"]]
+        numbers = [said[name] for name in ("begun", "at", "seen", "marks", "told", "left", "on", "steps")] + [
+            *said["more"]
+        ]
         routine = frozenset(said["routine"])
         if any(type(number) is not int or number < 0 for number in (*numbers, *routine)) or said["plain"] not in (
             None,
@@ -109,10 +113,24 @@ class Progress:
             True,
         ):
             raise ValueError("a number is none")
-        begun, at, seen, marks, digest, left, on, settled_more, more = numbers
+        begun, at, seen, marks, digest, left, on, steps, settled_more, more = numbers
         sealed = said["sealed"] is True
         return cls(
-            begun, at, seen, marks, sealed, said["plain"], digest, settled, settled_more, left, on, routine, late, more
+            begun,
+            at,
+            seen,
+            marks,
+            sealed,
+            said["plain"],
+            digest,
+            settled,
+            settled_more,
+            left,
+            on,
+            steps,
+            routine,
+            late,
+            more,
         )
 
 

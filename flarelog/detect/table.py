@@ -23,7 +23,7 @@ SIGNATURES = (
     *network.SIGNATURES,
     *general.SIGNATURES,
 )
-OURS = frozenset(each.id for each in SIGNATURES)  # flarelog's own; rules of users are taken at their word
+OURS = frozenset(("python.traceback", *(each.id for each in SIGNATURES)))  # rules of users are taken at their word
 SHAPES = 1024  # line shapes whose literals are cached
 _SHAPE = bytes(0x30 if 0x31 <= byte <= 0x39 else byte for byte in range(256))  # one digit for all
 _GENERAL = frozenset(each.id for each in general.SIGNATURES)

@@ -29,7 +29,7 @@ _BEFORE_JAX = "The preceding stack trace is the source of the JAX operation"  # 
 _SPAWNED = re.compile(r"-- Process \d{1,9} terminated with the following error:")
 _SPAWNS = "ProcessRaisedException"  # torch.multiprocessing.spawn's, whose message is the traceback of a process
 _BOX = ("\u2502", "\u256d", "\u2570")
-_FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,300})", line (?P<line>\d{1,7})')
+_FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,300})", line (?P<line>\d{1,7})(?:, in (?P<name>\S{1,100}))?')
 _RULER = re.compile(r"-{8,100}\s*$")
 _STRING = re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL)
 _REPORTS = re.compile(
@@ -82,6 +82,7 @@ class Traceback:
     end: int
     number: int  # the number of its first line
     frame: tuple[str, int] | None = None  # the last one's file and line
+    top: str = ""  # the function of the first frame of the latest exception
     raised: list[Raised] = field(default_factory=list)
     over: bool = False  # its exception has come
     between: bool = False  # a line of another thread has come behind its latest line
@@ -133,7 +134,7 @@ class Traceback:
             return True
         if BEGINS in rest:
             # A chained traceback begins; its exception is still to come.
-            self.over, self.doubted, self.after = False, None, ""
+            self.over, self.doubted, self.after, self.top = False, None, "", ""
             return True
         if self.over and not grouped:
             return False
@@ -141,7 +142,8 @@ class Traceback:
             frame = _FRAME.match(rest[:LOOKED])
             if self.between and frame is None:
                 return False
-            self.frame = (frame["file"], int(frame["line"])) if frame else self.frame
+            if frame is not None:
+                self.frame, self.top = (frame["file"], int(frame["line"])), self.top or frame["name"] or ""
             return True
         found = exception_in(rest[:SHOWN])
         raised = found and Raised(found["type"], (found["message"] or "").strip(), line)

@@ -188,7 +188,7 @@ def test_a_line_of_another_thread_is_not_the_exception_of_a_traceback(prefix: st
     others = ["2026-11-20 08:00:03 INFO of another", "  of it", "loss: 0.3", "hello world"]
     rows = [*begun, *others, '  File "b.py", line 2, in g', others[0], "ValueError: x", "loss: 0.2"]
     found = searched("".join(f"{prefix}{row}\n" for row in rows).encode())
-    assert [each.facts for each in found] == [{"exception": "ValueError", "at": "b.py:2"}]
+    assert [(each.facts["exception"], each.facts["at"]) for each in found] == [("ValueError", "b.py:2")]
     cut = searched("".join(f"{prefix}{row}\n" for row in [*begun, *others]).encode())
     assert [each.facts.get("exception") for each in cut] in ([], [None])
 

@@ -10,12 +10,14 @@ from flarelog.detect.across import BEHIND, judged
 from flarelog.detect.aftermath import AFTER, NEAR, ON, ON_LINKS
 from flarelog.detect.base import LOOKED, WENT_ON
 from flarelog.detect.detector import Detector
+from flarelog.detect.endings import STEPS, ended_well, ends_well, finishes
 from flarelog.detect.going_on import (
     does_without,
-    ended_well,
-    ends_well,
     gets_over,
     is_back,
+    is_caught,
+    is_of_a_part,
+    is_step,
     is_well_again,
     shape_of,
     shows,
@@ -190,13 +192,75 @@ def test_what_goes_on_for_long_or_ends_well_tells_of_what_may_be_a_cause_by_itse
     assert roles(text) == expected
 
 
+MODEL = "ERROR Error loading model: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+PACKAGE = "ERROR ModuleNotFoundError: No module named 'x'\n"
+LAST = "`Trainer.fit` stopped: `max_epochs=3` reached.\n"
+DONE = "Training finished OK\n"
+SERVED = 'INFO: 10.0.0.4:51812 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+RAISE = 'Traceback (most recent call last):\n  File "a", line 1, in {}\nValueError: x\n'
+IMPORT = RAISE.replace("ValueError: x", "ModuleNotFoundError: No module named 'x'")
+
+
+@together(
+    ("text", "expected"),
+    [
+        pytest.param(MODEL + "step 5\n" * ON, ["symptom"], id="it-takes-its-steps"),
+        pytest.param(MODEL + SERVED * ON, ["symptom"], id="it-serves"),
+        pytest.param(MODEL + "INFO shared memory is mapped\n" * 99, ["root"], id="no-steps"),
+        pytest.param(MODEL + "step 5\n" * (ON - 1), ["root"], id="few-steps"),
+        pytest.param(FULL + "step 5\n" * 99, ["root"], id="as-python-prints-it"),
+        pytest.param(MODEL.replace("ERROR", "FATAL") + "step 5\n" * ON, ["root"], id="it-says-that-it-ends"),
+        pytest.param(MODEL.replace("loading", "of rank 3:") + "step 5\n" * ON, ["root"], id="of-one-rank"),
+        pytest.param(MODEL.replace("loading", "of rank 0:") + "step 5\n" * ON, ["symptom"], id="of-the-first-rank"),
+        pytest.param(MODEL + "Retrying with batch size 8\n", ["symptom"], id="it-retries"),
+        pytest.param(MODEL + "Retrying with batch size 8\n" + MODEL, ["root"], id="in-vain"),
+        pytest.param(FULL + "Retrying with batch size 8\n", ["root"], id="others-retry"),
+        pytest.param(PACKAGE * 3 + "step 5\n" * ON, ["symptom"], id="a-package"),
+        pytest.param(IMPORT.format("build") + "step 5\n" * ON, ["symptom"], id="a-traceback-of-a-package"),
+        pytest.param(IMPORT.format("<module>") + "step 5\n" * ON, ["root"], id="which-may-be-the-end"),
+        pytest.param(IMPORT.format("<module>") + "step 5\n" * ON + DONE, ["symptom"], id="but-is-none"),
+        pytest.param(RAISE.format("save") + "step 5\n" * 99, ["root"], id="another-exception"),
+        pytest.param(RAISE.format("save") + "step 5\n" * STEPS + DONE, ["symptom"], id="and-an-end"),
+        pytest.param(RAISE.format("save") + "step 5\n" * (STEPS - 1) + DONE, ["root"], id="and-an-end-at-once"),
+        pytest.param(RAISE.format("save") + LAST, ["symptom"], id="and-an-end-that-only-a-training-has"),
+        pytest.param(RAISE.format("<module>") + "step 5\n" * 9 + DONE, ["root"], id="another-programs-end"),
+        pytest.param(ERROR + RAISE.format("<module>") + "step 5\n" * 9 + DONE, ["symptom"] * 2, id="logged"),
+        pytest.param(RAISE.format("<module>") + "INFO job completed successfully\n", ["root"], id="the-scripts-end"),
+        pytest.param(RAISE.format("save") + "INFO job completed successfully\n", ["symptom"], id="its-own-good-end"),
+        pytest.param(RAISE.format("save") + "step 5\n" * 9 + f"(fit pid=7) {LAST}", ["root"], id="an-end-of-a-part"),
+        pytest.param(RAISE.format("save") + "step 5\n" * 9 + "Epoch 3: training done\n", ["root"], id="of-an-epoch"),
+        pytest.param(RAISE.format("save") + "step 5\n" * 9 + "INFO END_RUN fired\n", ["root"], id="any-end"),
+        pytest.param(
+            "".join(f"(fit pid=7) {row}\n" for row in RAISE.format("fit").splitlines()) + "step 5\n" * 9 + DONE,
+            ["root"], id="a-part-that-failed",
+        ),
+        pytest.param(RAISE.format("save") + "step 5\n" * AFTER * 2 + LAST, ["symptom"], id="far-away"),
+        pytest.param(FULL + "step 5\n" * 9 + DONE + FULL, ["root"], id="and-again"),
+        pytest.param(ON * "step 5\n" + DONE + FULL, ["root"], id="before-it"),
+        pytest.param("run.sh: line 3: 81 Killed   python a.py\n" + "step 5\n" * 9 + DONE, ["root"], id="killed"),
+    ],
+)  # fmt: skip
+def test_what_a_program_caught_is_no_cause_if_it_takes_its_steps_or_comes_to_its_end(
+    text: str, expected: list[str]
+) -> None:
+    assert roles(text) == expected
+
+
 def test_an_outcome_makes_what_the_program_went_on_behind_a_cause_again() -> None:
     found = judged(searched((ERROR + "INFO round 4\nINFO job 7 failed\n").encode()))
     assert [(each.signature, each.role) for each in found] == [("log.error", "root"), ("job.failed", "symptom")]
     assert WENT_ON in found[0].facts
 
 
-@pytest.mark.parametrize("text", [RAISED + "INFO round 4\n" * ON, "value 7 here\n" + ERROR + "value 8 here\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        RAISED + "INFO round 4\n" * ON,
+        "value 7 here\n" + ERROR + "value 8 here\n",
+        MODEL + "step 5\n" * ON,
+        RAISE.format("save") + "step 5\n" * AFTER * 2 + LAST,
+    ],
+)
 def test_another_detector_knows_what_had_shown_that_the_program_goes_on(text: str) -> None:
     renderer = drawn(TABLE)()
     lines = [each for each in (*renderer.feed(text.encode()), *renderer.close()) if each is not None]
@@ -430,12 +494,18 @@ def test_a_log_that_goes_on_long_behind_it_went_on() -> None:
         "/profile.d/a",
         ".rc: line 1",
         "trying ",
+        "failed a ",
+        "done ",
+        "1.1 E ",
+        '"POST /a ',
+        "'train_runtime'",
     ],
 )
 def test_a_hostile_line_takes_a_bounded_time(part: str) -> None:
     text = (part * LOOKED)[:LOOKED]
     begin = time.process_time()
-    shows(text), gets_over(text), ended_well(text), does_without(text, 0), ends_well(text), shape_of(text)
+    shows(text), finishes(text), is_step(text), is_caught(text), is_of_a_part(text)
+    gets_over(text), ended_well(text), does_without(text, 0), ends_well(text), shape_of(text)
     (
         starts_shell(text),
         is_well_again(text, text),
