@@ -21,6 +21,7 @@ import pytest
 
 from flarelog.checksum import extend
 from flarelog.client import Client
+from flarelog.errors import InUse
 from flarelog.model import Chunk, Code, Open, Reply, StreamId, StreamInfo
 from flarelog.names import DOCTORS_RUN
 from flarelog.policy import Identity
@@ -289,7 +290,9 @@ def test_a_run_that_waits_for_room_is_told_and_removed_wherever_it_waits(place: 
             await channel.close()
             assert [reply.code for reply in replies] == [Code.PAUSE] * 2
             before = [(info.run, info.unstored) for info in await client.runs()]
-            await client.remove(RUN)
+            with pytest.raises(InUse, match="a sidecar waits to send run"):
+                await client.remove(RUN)
+            await client.remove(RUN, force=True)
             return before, [(info.run, info.unstored) for info in await client.runs()]
 
     assert asyncio.run(listed()) == ([("room", 0), (RUN, 2)], [("room", 0)])

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import FlarelogError, InUse, NotFound, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Code, Open, Removed
+from flarelog.model import Code, Open, Removed, StreamId
 from flarelog.names import run_name, site_name
 from flarelog.receiver.runs import Runs, Spawn
 from flarelog.receiver.sessions import Sessions
@@ -36,7 +36,8 @@ REMEMBERED = 20_000  # barred producers
 
 class Removals:
     """The removals of one event loop; only the home process calls ``remove``. *forget*: called with the run, or the
-    site in it, that the store no longer has; *waits*: whether logs of it are remembered that the store has no room for.
+    site in it, that the store no longer has; *waits*: whether logs of it are remembered that the store has no room for;
+    *asking*: its logs whose producers were told to wait, and are still there.
     """
 
     def __init__(
@@ -50,10 +51,11 @@ class Removals:
         spawn: Spawn,
         lately: Lately,
         waits: Callable[[str, str], bool],
+        asking: Callable[[str, str], Iterable[StreamId]],
     ) -> None:
         self._store, self._runs, self._sessions, self._states = store, runs, sessions, states
         self._workers, self._forget, self._spawn, self._lately = workers, forget, spawn, lately
-        self._waits = waits
+        self._waits, self._asking = waits, asking
         self._one = asyncio.Lock()
         self._barred: OrderedDict[tuple[str, str, bytes], str] = OrderedDict()  # the removed run or site
 
@@ -86,6 +88,9 @@ class Removals:
                         f"{several(opened, 'log')} of run {run} did not end within {END_WITHIN:g} s, so the run"
                         " was not removed: try again"
                     )
+                if opened and self._runs.state(run) is RunState.UNKNOWN:
+                    why = f"a sidecar waits to send {_named(run, site)}, for which the receiver has no room"
+                    raise InUse(f"{why}: stop it first, or give --force")
                 if opened:
                     raise InUse(in_use(run, site, opened))
                 found = await self._taken_away(run, site, was)
@@ -116,7 +121,9 @@ class Removals:
         return self._waits(run, site)
 
     async def hold(self, run: str, site: str, force: bool) -> int:
-        """Refuse to open streams of *run* here; *force*: end the open ones. Returns the number of those still open."""
+        """Refuse to open streams of *run* here; *force*: end the open ones. Returns the number of those still open;
+        without *force* a paused stream counts, which its producer opens again and again for a moment.
+        """
         store, clock = self._store, asyncio.get_running_loop().time
         store.hold(run, site)
         if force:
@@ -129,7 +136,7 @@ class Removals:
             end = clock() + END_WITHIN
             while store.open_streams(run, site) and clock() < end:
                 await asyncio.sleep(LOOK)
-        return len(store.open_streams(run, site))
+        return len({*store.open_streams(run, site), *(() if force else self._asking(run, site))})
 
     async def let_go(self, run: str, site: str, removed: bool, barred: bool) -> None:
         """Allow opens of *run*, or of *site* in it, again; if it was *removed*, forget it first."""

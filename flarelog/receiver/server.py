@@ -82,8 +82,12 @@ class Server:
         self.findings = Findings(store, mine) if options.findings == "on" else None
         self.happenings = Happenings(store, lambda: time.time_ns() // 1_000_000)
 
+        def asking(run: str, site: str = "") -> list[StreamId]:
+            paused = [one for one in self.happenings.paused if one.run == run and site in ("", one.site)]
+            return [one for one in paused if self.states.asks(one)]
+
         def waits(run: str) -> bool:
-            return any(one.run == run and self.states.asks(one) for one in self.happenings.paused)
+            return bool(asking(run))
 
         def lost(run: str) -> bool:
             return self.intake.lost(run)
@@ -92,7 +96,16 @@ class Server:
         callers = Callers(options, guard, Peers(options, lately.said), workers)
         runs = self.runs = Runs(store, self.bus, options, sessions, workers, is_away, self.spawn, waits, lost)
         self.removals = Removals(
-            store, runs, sessions, self.states, workers, self._forget, self.spawn, lately, self.happenings.waits
+            store,
+            runs,
+            sessions,
+            self.states,
+            workers,
+            self._forget,
+            self.spawn,
+            lately,
+            self.happenings.waits,
+            asking,
         )
         self.admission = Admission(store, options, runs, self.quota, workers, self.removals.check)
         self.intake = Intake(

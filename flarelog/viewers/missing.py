@@ -42,12 +42,13 @@ async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
 
 
 async def without(origin: Origin, run: str) -> tuple[str, str]:
-    """As ``missing``, for *run*, of which *origin* holds no log."""
+    """As ``missing``, for *run*, of which *origin* holds no log; the sentence says why nothing of it was stored."""
     runs: list[str] = []
     with contextlib.suppress(FlarelogError):  # the caller may not list runs, or the receiver is older
         runs = await origin.runs()
     if run in runs or await origin.state(run) is not RunState.UNKNOWN:
-        return f"{origin.name} has no log of run {run}", ""
+        why = never_stored(await origin.streams(run, unstored=True))
+        return why or f"{origin.name} has no log of run {run}", ""
     meant, others = nearest(run, runs), [each for each in runs if each != DOCTORS_RUN]
     listed = f" (it has {_listed(others)})" if others and not meant else ""
     return f"{origin.name} has no run {run}{listed}", meant

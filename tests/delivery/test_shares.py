@@ -119,7 +119,7 @@ def test_a_run_that_has_ended_makes_room_for_another_of_its_site(tmp_path: Path)
         assert server.runs.state("run-0") is RunState.ENDED
         assert (await pushed(server, opens[1]))[0] is Code.OK
         assert await pushed(server, opens[2]) == [Code.PAUSE]
-        await server.removals.remove("run-1")
+        await server.removals.remove("run-1", force=True)  # its producer was told to wait a moment ago
         assert (await pushed(server, opens[2]))[0] is Code.OK
         assert [(info.run, info.state) for info in await listed(server)] == [("run-0", "ended"), ("run-2", "running")]
 
@@ -208,7 +208,7 @@ def test_a_sites_logs_count_when_they_are_closed_and_after_a_restart(tmp_path: P
 
     async def removed(server: Server) -> None:
         assert await pushed(server, at("c.log")) == [Code.PAUSE]
-        await server.removals.remove("run-1", "site-1")
+        await server.removals.remove("run-1", "site-1", force=True)  # its producer was told to wait a moment ago
         assert (await pushed(server, at("c.log", 1)))[0] is Code.OK
 
     play(tmp_path, removed, max_site_logs=1)

@@ -225,9 +225,23 @@ def test_a_run_that_waits_for_room_is_removed_from_the_lists(tmp_path: Path, sit
         await pushed(server, OPEN, CHUNK)
         assert await pushed(server, Open(StreamId("run-2", "site-1", "log.txt"), b"a-producer")) == [Code.PAUSE]
         assert [info.run for info in await listed(server)] == ["run-1", "run-2"]
-        assert await server.removals.remove("run-2", site) == Removed(0, 0)
+        with pytest.raises(InUse, match=r"a sidecar waits to send .*run-2, .*: stop it first, or give --force"):
+            await server.removals.remove("run-2", site)
+        assert [info.run for info in await listed(server)] == ["run-1", "run-2"]
+        assert await server.removals.remove("run-2", site, force=True) == Removed(0, 0)
         assert [info.run for info in await listed(server)] == ["run-1"]
         with pytest.raises(NotFound):
             await server.removals.remove("run-2", site)
 
     play(tmp_path, act, max_runs=1)
+
+
+def test_a_run_whose_sidecar_waits_with_more_bytes_goes_by_force_alone(tmp_path: Path) -> None:
+    async def act(server: Server) -> None:
+        more = Chunk(len(DATA), DATA, extend(0, 2 * DATA))
+        assert await pushed(server, OPEN, CHUNK, more) == [Code.OK, Code.OK, Code.PAUSE]
+        with pytest.raises(InUse, match="a log of run run-1 is open"):
+            await server.removals.remove("run-1")
+        assert await server.removals.remove("run-1", force=True) == Removed(1, len(DATA))
+
+    play(tmp_path, act, max_run_bytes=len(DATA))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from flarelog.errors import NotAllowed
 from flarelog.lifecycle import RunState
-from flarelog.model import StreamInfo
+from flarelog.model import StreamId, StreamInfo
 from flarelog.viewers.missing import missing
 from flarelog.viewers.reading import Selection
 from tests.rows import together
@@ -17,14 +17,18 @@ from tests.viewers.test_following import RUN, Held
 class Known(Held):
     """An origin with the logs of one run, which also knows the names of other runs."""
 
-    def __init__(self, logs: str, *runs: str, announced: bool = False, asked: bool = True) -> None:
+    def __init__(self, logs: str, *runs: str, announced: bool = False, asked: bool = True, why: str = "") -> None:
         super().__init__(dict.fromkeys(logs.split(), b""))
+        self._why = why
         self._runs, self._announced, self._may_ask = runs, announced, asked
 
     async def streams(
         self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
     ) -> list[StreamInfo]:
-        return await super().streams(run) if run == RUN else []
+        held = await super().streams(run) if run == RUN else []
+        if self._why and unstored:
+            held.append(StreamInfo(StreamId(run, "site-1", "log.txt"), 0, 0, 0, sealed=False, unstored=self._why))
+        return held
 
     async def state(self, run: str) -> RunState:
         return RunState.RUNNING if self._announced else RunState.UNKNOWN
@@ -54,6 +58,11 @@ WHERE = f"run {RUN} at here has no"
         (Known("", asked=False), Selection("exp-24"), ("here has no run exp-24", "")),
         (Known("", "exp-24", "exp-42"), Selection("exp-24"), ("here has no log of run exp-24", "")),
         (Known("", announced=True), Selection("exp-24"), ("here has no log of run exp-24", "")),
+        (
+            Known("", "exp-24", why="1 run has not ended, and 1 is the limit"),
+            Selection("exp-24"),
+            ("exp-24/site-1: nothing is stored of 1 log: 1 run has not ended, and 1 is the limit (log.txt)", ""),
+        ),
         (
             Known(TEN),
             Selection(RUN, ("sit-10",)),
