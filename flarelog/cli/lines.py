@@ -210,7 +210,10 @@ def zones(texts: Sequence[str]) -> list[tuple[str, tzinfo]]:
         glob, equals, name = text.rpartition("=")
         zone = zone_of(name.replace(",", ";"))
         if zone is None or (equals and not glob):
-            raise InvalidOption(f"{text!r} has no time zone that this machine knows: give Europe/Berlin or SITE=+02:00")
+            said, at = name if glob else text, f"{glob or 'SITE'}=" if equals else ""
+            raise InvalidOption(
+                f"{said!r} is not a time zone that this machine knows: give {at}Europe/Berlin or {at}+02:00"
+            )
         check((glob or "*",))
         found.append((glob or "*", zone))
     return found[::-1]

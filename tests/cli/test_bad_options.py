@@ -73,6 +73,11 @@ SERVE = "serve --store s --listen 127.0.0.1:0"
         pytest.param("view x --encoding undefined", "'undefined' is not an encoding of text", id="encoding"),
         pytest.param("view x --encoding \udcff", "Python has no encoding", id="encoding-no-text"),
         pytest.param("view x --zone a=UTC", "'a=UTC' names a site, and the files that view reads have none", id="site"),
+        pytest.param(
+            "view x --zone Mars/X",
+            "'Mars/X' is not a time zone that this machine knows: give Europe/Berlin or +02:00\n",
+            id="zone-of-view",
+        ),
         pytest.param("streams --receiver x", "'x' is not an address: write HOST:PORT", id="receiver"),
         pytest.param("certs site --days 0 a", "a certificate cannot be valid for 0 days", id="days"),
         pytest.param("view x --since=-5m", "'-5m' is not a time", id="since-below-0"),
