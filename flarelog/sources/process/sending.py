@@ -81,7 +81,7 @@ class Sending:
 
     def start(self, mask: set[int]) -> None:
         """Start the sidecar, or set ``due`` while an earlier one has the lock. Its messages go to stderr."""
-        if not self._has_turn():
+        if not self.is_alone():
             self.due = time.monotonic() + _TURN
             return
         self.due, self._began_again = math.inf, time.monotonic()
@@ -107,8 +107,8 @@ class Sending:
             self._say(f"the sidecar cannot be started: {error.strerror}")
             self._retry()
 
-    def _has_turn(self) -> bool:
-        """Whether no sidecar of an earlier command sends from the spool, or the wait for it is over."""
+    def is_alone(self) -> bool:
+        """Whether no sidecar of an earlier command sends from the spool, and none will; or the wait for it is over."""
         if self._turn < 0:
             self._turn_at = time.monotonic() + self._linger + _ENDS
             try:
@@ -116,10 +116,6 @@ class Sending:
             except OSError:
                 return True
         return take(self._turn) is not False or time.monotonic() >= self._turn_at
-
-    def is_alone(self) -> bool:
-        """Whether no other sidecar sends from the spool; from then on no other does."""
-        return self._has_turn()
 
     def ended(self, pid: int, status: int, now: float) -> None:
         """Handle the end of a process, which may be the sidecar."""
