@@ -359,6 +359,23 @@ def _refused(
             yield Fault(document.line(names, key), why.replace(name, key), value=True)
         if whole and not alone:  # values that exclude each other
             yield Fault(document.line(names[:-1], names[-1]), whole, value=True)
+    yield from _apart(document, names, context, said)
+
+
+def _apart(
+    document: Document, names: tuple[str, ...], context: click.Context, said: Mapping[str, object]
+) -> Iterator[Fault]:
+    """A fault for options of several kinds that exclude each other in a call of the command."""
+    from flarelog.cli.lines import LineOptions, demand_apart
+
+    if {"store", "receiver"} <= said.keys() and names != ("doctor",):  # doctor checks both
+        line = max(document.line(names, key) for key in ("store", "receiver"))
+        yield Fault(line, "two places are given, store and receiver: give one of them", value=True)
+    if LineOptions in asked_by(context.command.callback):
+        try:
+            demand_apart(said)
+        except click.UsageError as error:
+            yield Fault(document.line(names[:-1], names[-1]), error.message, value=True)
 
 
 def _name_check(param: click.Option, names: tuple[str, ...]) -> Callable[[str], object] | None:

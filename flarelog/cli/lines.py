@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -29,6 +29,8 @@ from flarelog.viewers.console import Console, ConsoleOptions, Template, Writable
 if TYPE_CHECKING:
     from flarelog.model import StreamId
     from flarelog.render.zones import Stamps
+
+_CHANGING = "include", "exclude", "since", "until", "timestamps", "level", "format", "first_error"
 
 
 @frozen
@@ -86,11 +88,6 @@ class LineOptions:
     def searched(self) -> int:
         """Characters of a line that patterns search."""
         return max(self.max_line, LIMIT)
-
-    @property
-    def choosing(self) -> bool:
-        """Whether the options filter or change lines."""
-        return bool(self.include or self.exclude or self.since or self.until or self.timestamps or self.level)
 
     @property
     def timed(self) -> bool:
@@ -191,12 +188,17 @@ class Lines:
         return Console(out, shown, terminal_size if live else None, self.stamped)
 
 
-def demand_alone(*others: object) -> None:
-    """Raises UsageError if one of *others* is given: -o raw excludes options that choose or change lines."""
-    if any(others):
+def demand_apart(said: Mapping[str, object]) -> None:
+    """Raises UsageError if *said*, options of a reader by their parameters' names, exclude each other."""
+    part = said.get("tail") not in (None, -1)
+    if said.get("output") == "raw" and (part or said.get("order") == "time" or any(map(said.get, _CHANGING))):
         raise click.UsageError(
             "-o raw writes the exact bytes of whole logs: leave out options that choose or change lines"
         )
+    if said.get("output") == "json" and said.get("format") is not None:
+        raise click.UsageError("--format applies only to text: leave out --format or -o json")
+    if said.get("first_error") and part:
+        raise click.UsageError("--first-error reads whole logs: leave out --tail")
 
 
 def zones(texts: Sequence[str]) -> list[tuple[str, tzinfo]]:

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from flarelog.cli.asked import Asked
-from flarelog.cli.lines import Lines, demand_alone, unused
+from flarelog.cli.lines import Lines, demand_apart, unused
 from flarelog.cli.pager import Pager
 from flarelog.cli.running import ended_by, say, sentence
 from flarelog.cli.tuning import many_lines, tune_memory
@@ -65,22 +65,10 @@ def read(context: click.Context, asked: Asked) -> int:
 
 
 def _read(context: click.Context, asked: Asked) -> int:
+    demand_apart(context.params)
     asked = changed(asked, run=which(asked.run, asked.place, latest=asked.logs.latest))
-    terminal, follow, shown = sys.stdout.isatty(), asked.follow, asked.shown
+    terminal, follow, shown, tail = sys.stdout.isatty(), asked.follow, asked.shown, asked.tail
     raw = asked.lines.output == "raw"
-    if raw:
-        demand_alone(
-            asked.lines.choosing,
-            shown.template,
-            asked.first_error,
-            asked.tail is not None,
-            shown.order == "time",
-        )
-    if shown.template is not None and asked.lines.output == "json":
-        raise click.UsageError("--format applies only to text: leave out --format or -o json")
-    tail = asked.tail
-    if asked.first_error and tail not in (None, -1):
-        raise click.UsageError("--first-error reads whole logs: leave out --tail")
     if (
         tail is None
         and follow

@@ -20,7 +20,7 @@ from functools import cmp_to_key, partial
 
 import click
 
-from flarelog.cli.lines import LineOptions, Lines, demand_alone
+from flarelog.cli.lines import LineOptions, Lines, demand_apart
 from flarelog.cli.options import Switches, Whole, asks, complete_file
 from flarelog.cli.pager import Pager
 from flarelog.cli.running import checked, ended_by
@@ -106,6 +106,7 @@ def command(
 ) -> None:
     if not files and (sys.stdin is None or sys.stdin.isatty()):
         raise click.UsageError("view needs a file: name one or more; - is stdin")
+    demand_apart(click.get_current_context().params)
     files = files or ("-",)
     many_lines()
     how = own()
@@ -116,7 +117,6 @@ def command(
 
     def work() -> int:
         if options.output == "raw":
-            demand_alone(options.choosing, tail is not None, order == "time")
             return _raw(files, limit_bytes)
         wanted = how.pager and limit_bytes is None and sys.stdout.isatty() and all(map(os.path.isfile, files))
         with Pager(wanted=wanted and options.bars != "live") as paged:

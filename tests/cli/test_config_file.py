@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from flarelog.cli import main
-from flarelog.cli.config_file import Document, chosen, configured
+from flarelog.cli.config_file import Document, chosen, configured, options
 from flarelog.cli.options import asks, one_source, option
 from flarelog.stores.local.store import LocalStore
 from tests.certificates import Authority
@@ -372,6 +372,11 @@ def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
         ("[serve]\nworkers = 0\n", 2, "workers: --workers must be a number from 1"),
         ("[serve]\npolicy = 'missing.toml'\n", 2, "policy: the policy missing.toml cannot be read"),
         ("[sidecar]\nsite-policy = 'missing.toml'\n", 2, "site-policy: "),
+        ("[web]\nreceiver = 'a:1'\n\nstore = 's'\n", 4, "two places are given, store and receiver: give one of them"),
+        ("[logs]\n\noutput = 'raw'\nsince = '5m'\n", 1, "-o raw writes the exact bytes of whole logs"),
+        ("[view]\noutput = 'raw'\ntail = 3\n", 1, "-o raw writes the exact bytes of whole logs"),
+        ("[follow]\noutput = 'json'\nformat = '{text}'\n", 1, "--format applies only to text"),
+        ("[logs]\nfirst-error = true\ntail = 5\n", 1, "--first-error reads whole logs: leave out --tail"),
     ],
 )
 def test_a_value_that_the_command_itself_would_refuse(path: Path, text: str, line: int, sentence: str) -> None:
@@ -380,6 +385,20 @@ def test_a_value_that_the_command_itself_would_refuse(path: Path, text: str, lin
     (said,) = err.splitlines()
     assert f"line {line}: " in said
     assert sentence in said
+
+
+def test_two_places_are_a_fault_of_each_command_that_refuses_them(path: Path) -> None:
+    found = set[str]()
+    for name in main.list_commands(click.Context(main)):
+        own = main.get_command(click.Context(main), name)
+        if own is None or not {"store", "receiver"} <= options(own).keys():
+            continue
+        if checked(path, f"[{name}]\nstore = 's'\nreceiver = 'localhost:1'\n")[0]:
+            found.add(name)
+            args = () if name == "web" else ("r",)
+            done = CliRunner().invoke(main, [name, "--config", str(path), *args])
+            assert (done.exit_code, "two places were given" in done.stderr) == (2, True), name
+    assert found == {"status", "follow", "logs", "web", "findings", "report", "streams", "runs", "rm"}  # not doctor
 
 
 @pytest.mark.parametrize(
