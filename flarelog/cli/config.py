@@ -40,7 +40,7 @@ def command() -> None:
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.pass_context
 def check(context: click.Context, file: str) -> None:
-    """Name each unknown key, wrong value and exposed secret in FILE, with its line.
+    """Name each unknown key, wrong value, contradiction and exposed secret in FILE, with its line.
 
     Exit code 0; 5 if every user may write to FILE, 78 if something is wrong.
     """

@@ -397,7 +397,10 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
     from flarelog.cli import lines  # not needed to read a file alone
     from flarelog.cli.asked import positions
     from flarelog.cli.findings import table
+    from flarelog.cli.ready import check as check_ready
     from flarelog.cli.view import codec, siteless
+    from flarelog.poc.faults import chosen as faults
+    from flarelog.poc.options import PocOptions
     from flarelog.policy import run_patterns
     from flarelog.receiver.workers import place
     from flarelog.render.choose import patterns
@@ -423,7 +426,9 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
         "--runs": lambda text: run_patterns([text], "the token's runs"),
         "--rules": lambda path: table([path]),
         "--site-policy": in_force,
-        "--policy": PolicyFile,
+        "--policy": partial(_file, PolicyFile),
+        "--ready-file": partial(_file, check_ready),
+        "--fault": lambda text: PocOptions(faults=faults((text,), tls=True), tls=True),
         "--workers": place.check,
     }
     if names == ("run",) and "--redact" in param.opts:  # a sidecar's own options check theirs
@@ -439,6 +444,13 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
         if isinstance(param.type, click.Choice)
         else next((checks[flag] for flag in param.opts if flag in checks), None)
     )
+
+
+def _file(look: Callable[[str], object], path: str) -> None:
+    """Let *look* check the file at *path*. Raises InvalidOption if *path* is empty, and what *look* raises."""
+    if not path:
+        raise InvalidOption("it is empty: name a file")
+    look(path)
 
 
 def _unusable(document: Document, names: tuple[str, ...], found: Mapping[str, Any]) -> Iterator[Fault]:

@@ -22,6 +22,15 @@ READERS = ".reader"  # suffix of the file with the address for readers
 _ADDRESS = late(rb"(?:\S{1,300}:\d{1,5}\n?)?")  # mktemp makes an empty file
 
 
+def check(path: str) -> None:
+    """Raises InvalidFile if a server that this user starts could not write its address to *path*."""
+    for name in (path, f"{path}{READERS}"):
+        with _usable(name):
+            _is_there(name)
+            if not os.access(os.path.dirname(os.path.realpath(name)), os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 @contextlib.contextmanager
 def ready_file(path: str | None) -> Iterator[Callable[[str, str], None]]:
     """A function that writes the address, and the one for readers if any, to *path*; None: it does nothing.
@@ -68,19 +77,26 @@ def _untold(address: str, readers: str = "") -> None:
 
 def _forget(name: str) -> None:
     """Remove the file of a server that no longer runs. Raises OSError, InvalidFile."""
+    if _is_there(name):
+        with contextlib.suppress(FileNotFoundError), open(name, "rb") as file:
+            if locks.take(file.fileno(), shared=True) is not False:
+                os.unlink(os.path.realpath(name))
+
+
+def _is_there(name: str) -> bool:
+    """Whether there is a file that a server may replace. Raises OSError, InvalidFile where it may make none."""
     if not os.path.isdir(os.path.dirname(name) or "."):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     try:
         mode = os.stat(name).st_mode
     except FileNotFoundError:
-        return
+        return False
     if not stat.S_ISREG(mode):
         raise InvalidFile(f"the ready file {name} is no regular file: give the name of a file that may be replaced")
     with open(name, "rb") as file:
         if _ADDRESS.fullmatch(file.read(1000)) is None:
             raise InvalidFile(f"the ready file {name} holds something else than an address: give another name")
-        if locks.take(file.fileno(), shared=True) is not False:
-            os.unlink(os.path.realpath(name))
+    return True
 
 
 def _is_anothers(name: str) -> bool:

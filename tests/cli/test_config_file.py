@@ -372,6 +372,15 @@ def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
         ("[serve]\nworkers = 0\n", 2, "workers: --workers must be a number from 1"),
         ("[serve]\npolicy = 'missing.toml'\n", 2, "policy: the policy missing.toml cannot be read"),
         ("[sidecar]\nsite-policy = 'missing.toml'\n", 2, "site-policy: "),
+        ("[poc]\nfault = ['rotate', 'nonsense']\n", 2, "fault: there is no fault 'nonsense'; known are late-receiver"),
+        (
+            "[serve]\nready-file = 'missing/ready'\n",
+            2,
+            "ready-file: the ready file missing/ready cannot be written: No",
+        ),
+        ("[web]\nready-file = '/dev/null'\n", 2, "ready-file: the ready file /dev/null is no regular file"),
+        ("[web]\nready-file = ''\n", 2, "ready-file: it is empty: name a file"),
+        ("[serve]\npolicy = ''\n", 2, "policy: it is empty: name a file"),
         ("[web]\nreceiver = 'a:1'\n\nstore = 's'\n", 4, "two places are given, store and receiver: give one of them"),
         ("[logs]\n\noutput = 'raw'\nsince = '5m'\n", 1, "-o raw writes the exact bytes of whole logs"),
         ("[view]\noutput = 'raw'\ntail = 3\n", 1, "-o raw writes the exact bytes of whole logs"),
@@ -427,6 +436,14 @@ def test_certificates_are_tried_as_the_command_tries_them(tmp_path: Path, text: 
     code, _, err = checked(tmp_path / "flarelog.toml", text.replace("{d}", str(tmp_path)))
     assert code == (78 if sentence else 0), err
     assert sentence.replace("{d}", str(tmp_path)) in err
+
+
+def test_the_check_leaves_a_ready_file_alone_and_a_fault_of_tls_is_one(path: Path) -> None:
+    ready = path.with_name("ready")
+    ready.write_text("127.0.0.1:1\n")
+    text = f"[serve]\nready-file = '{ready}'\n[poc]\nfault = ['all', 'intruders']\n"
+    assert checked(path, text) == (0, f"{path}: 2 options, no faults\n", "")
+    assert ready.read_text() == "127.0.0.1:1\n"
 
 
 def test_an_empty_file_that_the_command_takes_for_none_is_no_fault(path: Path) -> None:

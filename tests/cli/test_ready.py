@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.cli.ready import ready_file
+from flarelog.cli.ready import check, ready_file
 from flarelog.errors import InvalidFile
 
 
@@ -55,6 +55,15 @@ def test_a_server_tells_its_own_file_anew(tmp_path: Path) -> None:
 def test_the_name_that_was_given_is_told_where_its_directory_is_missing(tmp_path: Path) -> None:
     with pytest.raises(InvalidFile, match=f"the ready file {tmp_path}/no/ready cannot be written: No such file"):
         ready_file(f"{tmp_path}/no/ready").__enter__()
+
+
+def test_a_check_tells_of_a_directory_in_which_nothing_can_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(f"{tmp_path}/ready")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(InvalidFile, match=f"the ready file {tmp_path}/ready cannot be written: Permission denied"):
+        check(f"{tmp_path}/ready")
 
 
 def test_a_link_stays_one_while_a_server_is_ready(tmp_path: Path) -> None:
