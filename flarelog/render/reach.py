@@ -4,12 +4,14 @@ A row ``WINDOW`` rows above the last one is final. Once the rows hold more than 
 begins, above which no cursor goes.
 
 No row overtakes text. Rows are output from top to bottom. Only a bar, a row that is redrawn again and again, is
-skipped, and its states wait until the text above it was output.
+skipped, and its states wait until the text above it was output. A row below skipped bars that may become a bar itself
+waits until the program writes below it: if the cursor has not returned by then, it is finished, and so are those bars.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 
 from flarelog.late import late
@@ -49,6 +51,9 @@ class Reach:
         self._text = 0  # the number of the last row of plain text; the cursor has stayed below it since
         self._seen = 0  # rows of smaller numbers were searched for plain text
         self._goes_on = False  # a bar that was believed finished was redrawn
+        # The numbers of the rows that wait since the last pause because the first of them may become a bar. Endless if
+        # the cursor has been above them since.
+        self._held = range(0)
         self._allowance = allowance
 
     @property
@@ -65,11 +70,16 @@ class Reach:
         """The present texts of the last *most* open rows: bars, and the line without an LF."""
         found: list[str] = []
         for index in range(len(self.rows) - 1, -1, -1):
-            entry = self.rows[index]
-            if isinstance(entry, Row) and (not entry.end or (entry.bar and not entry.given) or index == self.row):
-                found += [text for text in entry.texts(self.limit, self.overlong)[:1] if text.strip()]
-                if len(found) >= most:
-                    break
+            entry, held = self.rows[index], index >= self._settled and self._dropped + index in self._held
+            if isinstance(entry, Line):
+                texts = [entry.text] if held else []
+            elif not entry.end or (entry.bar and not entry.given) or index == self.row or held:
+                texts = entry.texts(self.limit, self.overlong)[:1]
+            else:
+                continue
+            found += filter(str.strip, texts)
+            if len(found) >= most:
+                break
         return found[::-1]
 
     @property
@@ -135,6 +145,10 @@ class Reach:
             self._look(len(self.rows))
         if self._text > self._dropped + index:
             self._text = self._dropped + index
+        if self._is_held(index):
+            self._held = range(0)
+        elif self._held.start > self._dropped + index:
+            self._held = range(self._held.start, sys.maxsize)
         row = self.thawed(index)
         if row.was is None:
             self._allowance.touch(len(row.chars))
@@ -190,7 +204,7 @@ class Reach:
         over = self._over()
         for row in self._written_over(over):
             if not row.end or self.at_cursor() is row or (before is not None and row.end >= before):
-                return
+                return None
             self._passed.remove(row)
             row.over = row.bar
             out += self._given(row)
@@ -202,6 +216,12 @@ class Reach:
                 self._passed.append(entry)
             elif not entry.end or (before is not None and entry.end >= before):
                 break
+            elif index >= over and self._may_be_drawn_again(index):
+                if self._went_on_below(index):
+                    self._text = self._dropped + index + 1
+                    return self.settle(before, out)
+                self._held = range(self._dropped + index, self._dropped + len(self.rows))
+                break
             elif isinstance(entry, Line):
                 out.append(entry)
             elif index == self.row:  # the cursor may be in the middle of it
@@ -212,6 +232,25 @@ class Reach:
             self._settled = index + 1
             if self._waiting:
                 self._release(out)
+
+    def _may_be_drawn_again(self, index: int) -> bool:
+        """Whether the row at *index*, to which the cursor has not returned, may be one of the skipped bars above it."""
+        if self._goes_on or not any(row.bar and not row.given for row in self._passed):
+            return False
+        return self._is_held(index) or self._plain(index) is None
+
+    def _is_held(self, index: int) -> bool:
+        return self._dropped + index == self._held.start
+
+    def _went_on_below(self, index: int) -> bool:
+        """Whether a row was begun since the last pause below the one at *index*, which waits, while the cursor stayed
+        below that, or whether that row or one below it was redrawn by carriage returns alone.
+        """
+        if index >= self.row:
+            return False
+        return (self._is_held(index) and self._dropped + len(self.rows) > self._held.stop) or any(
+            isinstance(row, Row) and row.rewritten and row.was is None and row.chars for row in self.rows[index:]
+        )
 
     def _over(self) -> int:
         """The index before which all rows are finished, bars too: they are out of the cursor's reach, or plain text was

@@ -227,6 +227,7 @@ def test_bars_of_several_workers_are_all_open(kind: type[Program]) -> None:
 BEGUN = b"r0: 10%|# |\n\rr1: 10%|# |\x1b[A\r"
 OVER = BEGUN + b"r0: 100%|##|\n\rr1: 100%|##|\n"
 NESTED = BEGUN + b"r0: 20%|# |\n\r           \r\x1b[A\r" + b"r0: 100%|##|\n"  # the inner bar wipes itself out
+ONCE = b"once %d: 100%%|##|\n", b"\x1b[32monce %d\x1b[0m --\n", b"\ronce %d: 40%%|\ronce %d: 100%%|\n"
 FRAMES = b"a  10%|#\nb  10%|#\n" + (UP + WIPE) * 2 + b"\ra  20%|#\nb  20%|#\n"
 
 
@@ -242,12 +243,20 @@ FRAMES = b"a  10%|#\nb  10%|#\n" + (UP + WIPE) * 2 + b"\ra  20%|#\nb  20%|#\n"
             id="also-text-with-a-percentage",
         ),
         pytest.param(NESTED + b"next\n", ["r0: 100%|##|", "next"], [], id="text-where-an-inner-one-was"),
-        pytest.param(OVER + b"c:  0%|\n", ["c:  0%|"], ["r0: 100%|##|", "r1: 100%|##|"], id="another-bar-does-not"),
+        pytest.param(
+            OVER + b"c:  0%|\n", [], ["r0: 100%|##|", "r1: 100%|##|", "c:  0%|"], id="another-bar-waits-with-them"
+        ),
         pytest.param(
             OVER + b"\x1b[31mc\x1b[0m --\n",
-            ["\x1b[31mc\x1b[0m --"],
-            ["r0: 100%|##|", "r1: 100%|##|"],
-            id="nor-does-what-may-be-a-bar-of-colours",
+            [],
+            ["r0: 100%|##|", "r1: 100%|##|", "\x1b[31mc\x1b[0m --"],
+            id="so-does-what-may-be-a-bar-of-colours",
+        ),
+        pytest.param(
+            OVER + b"c:  0%|\nd:  0%|\n" + UP * 4 + b"\r",
+            [],
+            ["r0: 100%|##|", "r1: 100%|##|", "c:  0%|", "d:  0%|"],
+            id="new-bars-below-a-cursor-that-is-above",
         ),
         pytest.param(
             OVER + b"\x1b[92mINFO\x1b[0m : x\n",
@@ -275,6 +284,46 @@ def test_bars_are_over_when_text_stands_below_them(data: bytes, shown: list[str]
     screen = Screen()
     given = [line.text for line in screen.feed(data) + screen.settle()]
     assert (given, screen.open()) == (shown, open_)
+
+
+@pytest.mark.parametrize("more", [b"d:  0%|\n", b"d:  0%|", b"\x1b[31md\x1b[0m --\n"])
+def test_bars_are_over_when_a_row_stands_below_the_one_that_waited_with_them(more: bytes) -> None:
+    screen = Screen()
+    assert screen.feed(OVER + b"c:  0%|\n") + screen.settle() + screen.settle() == []
+    assert screen.first_open == len(OVER), "whoever reads again reads it again"
+    given = screen.feed(more) + screen.settle()
+    assert [line.text for line in given][:3] == ["r0: 100%|##|", "r1: 100%|##|", "c:  0%|"]
+    assert len(given) == (4 if more.endswith(b"\n") else 3)
+    assert [line.offset for line in given] == sorted(line.offset for line in given)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"c: 100%|\n\rd:  0%|\rd:  1%|",
+        b"\rc:  0%|\rc: 100%|\n",
+        b"c: 100%|\nd: 100%|\n\re:  0%|\re: 100%|\n",
+    ],
+)
+def test_bars_are_over_when_one_below_them_is_drawn_again_without_them(data: bytes) -> None:
+    """A bar that runs for an hour does not hold up those above it, nor do they hold up its steps."""
+    screen = Screen(steps=True)
+    given = screen.feed(OVER + data) + screen.settle()
+    final = [line for line in given if not line.bar]
+    assert [line.text for line in final][:3] == ["r0: 100%|##|", "r1: 100%|##|", "c: 100%|"]
+    assert [line.offset for line in final] == sorted(line.offset for line in final)
+    steps = screen.feed(b"\rf:  0%|\rf: 50%|\rf: 60%|\rf: 70%|")
+    assert [line.text for line in steps if line.bar][-1] == "f: 60%|"
+
+
+def test_a_bar_that_a_program_adds_to_others_is_drawn_with_them() -> None:
+    """Otherwise its first state would stand among the finished lines."""
+    screen, more = Screen(), b"c  1%|#\n"
+    assert screen.feed(FRAMES + (UP + WIPE) * 2 + b"\ra  30%|#\nb  30%|#\n" + more) + screen.settle() == []
+    assert screen.feed((UP + WIPE) * 3 + b"\ra  40%|#\nb  40%|#\nc  9%|#\n") + screen.settle() == []
+    assert screen.open() == ["a  40%|#", "b  40%|#", "c  9%|#"]
+    given = screen.feed(b"done\n") + screen.settle()
+    assert [line.text for line in given] == ["a  40%|#", "b  40%|#", "c  9%|#", "done"]
 
 
 @pytest.mark.parametrize("look", [len(BEGUN), len(OVER) - 5, len(OVER)])
@@ -317,6 +366,23 @@ def epochs_of(way: str, bars: int, states: int, texts: int, label: bytes, above:
                 data += (UP + WIPE) * (bars if state else 0) + b"\r" + said + b"".join(row + b"\n" for row in drawn)
         data += {"first": b"\n" * bars, "last": b"\n", "below": b""}[way]
     return data + b"over 1\nover 2\n"
+
+
+@tried(50, 2000)
+@given(
+    st.lists(st.sampled_from([OVER, NESTED, *ONCE]), max_size=8),
+    st.lists(st.integers(0, 600), max_size=12),
+)
+def test_finished_bars_and_bars_that_were_drawn_once_come_in_the_order_of_their_rows(
+    parts: list[bytes], looks: list[int]
+) -> None:
+    data = b"".join(part.replace(b"%d", b"%d" % at).replace(b"%%", b"%") for at, part in enumerate(parts))
+    screen, shown = Screen(), list[Line]()
+    edges = sorted(min(look, len(data)) for look in looks)
+    for begin, end in pairwise([0, *edges, len(data)]):
+        shown += screen.feed(data[begin:end]) + screen.settle()
+    offsets = [line.offset for line in shown + screen.close()]
+    assert offsets == sorted(offsets)
 
 
 def bars_together(texts: Sequence[str]) -> list[list[str]]:
