@@ -22,6 +22,7 @@ from typing import IO, Any
 import pytest
 
 from flarelog.locks import has_the_word
+from flarelog.sources.zone import system_zone
 from integration.harness.mounts import tmpfs
 from integration.harness.places import (
     FLARELOG,
@@ -692,6 +693,15 @@ def test_the_command_that_is_told_says_all_that_was_said(place: Place, way: str)
     subprocess.run(command, shell=True, check=True, env=environment(), timeout=PATIENCE, cwd=elsewhere)
     receiver.holds(b"password=*******\n", "stdout.log", SITE, RUN)
     assert list(receiver.streams(RUN)) == [f"{SITE}/stdout.log"]
+
+
+def test_the_command_that_is_told_keeps_the_zone_of_the_site_in_any_shell(place: Place) -> None:
+    named = ("--receiver", free_address(), "--run", RUN, "--site", SITE, "--linger", "0.2", "--copy", "off")
+    told = Ran(place.directory, *named, command=["echo", "said"]).ends()[2].decode().rpartition(": flarelog ")[2]
+    receiver = place.serve(listen=named[1])
+    other = environment() | {"TZ": "Asia/Tokyo", "FLARELOG_ZONE": "Asia/Tokyo"}
+    subprocess.run(f"{shlex.join(FLARELOG)} {told}", shell=True, check=True, env=other, timeout=PATIENCE)
+    assert receiver.streams(RUN)[f"{SITE}/stdout.log"]["zone"] == system_zone()
 
 
 def test_a_sidecar_beside_it_sends_what_it_says(place: Place) -> None:

@@ -252,7 +252,7 @@ def _sending(
     """The sidecar of *place*. Its command for later carries all options, and needs nothing of this environment."""
     import shlex
 
-    asked = ["sidecar", "--root", os.path.abspath(place.root), *_zone(asked, env), *asked]
+    asked = ["sidecar", "--root", os.path.abspath(place.root), *_zone(asked), *asked]
     later = shlex.join(["flarelog", *asked, "--once"])
     argv = [*python(), "--log-level", "warning", *asked, "--until-stdin-ends"]
     argv += ["--drain-timeout", str(max(options.linger, 0.1))]
@@ -260,9 +260,11 @@ def _sending(
     return Sending(argv, meant_for_it, place, later, say, options.linger, what)
 
 
-def _zone(asked: list[str], env: Mapping[str, str]) -> list[str]:
-    """The option for the zone of the site's clock, if only the variable TZ of this environment sets it."""
-    if "TZ" not in env or "--zone" in asked:
+def _zone(asked: list[str]) -> list[str]:
+    """The option for the zone of the site's clock if *asked* has none: another shell may have another one in TZ or in
+    FLARELOG_ZONE.
+    """
+    if "--zone" in asked:
         return []
     from flarelog.sources.zone import system_zone  # imported late, to keep a command's start fast
 
