@@ -21,11 +21,8 @@ from flarelog.values import frozen
 LOOKED = TAIL  # characters that are searched at each end of a line
 SHOWN = 500  # characters of a line's text in a finding
 FACT = 120  # characters of a fact
-STOPPED, PROGRAM, PART = (
-    "stopped",
-    "the program",
-    "a part of the run",
-)  # the fact of what an exception stopped, it seems
+STOPPED = "stopped"  # the fact of what an exception stopped, it seems: PROGRAM or PART
+PROGRAM, PART = "the program", "a part of the run"
 WENT_ON = "then"  # the fact of a finding that is no cause, because the program went on behind it
 
 PIECES = (
