@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from flarelog.detect import collective, general, network
-from flarelog.detect.base import WENT_ON, Finding, Role
+from flarelog.detect.base import RELAYS, WENT_ON, Finding, Role
 from flarelog.detect.desync import desync
 from flarelog.detect.tracebacks import only_reports
 from flarelog.exit_marks import CERTAIN, LIKELY, Exit, end_of
@@ -56,7 +56,7 @@ def judged(
     found = [_ended_well(each, well.get(each.stream, ())) for each in (*findings, *exits(infos))]
     placed = _placed(found, infos, ahead)
     words = _words(found, infos)
-    placed = _without_shells(_only_ended(placed, words))
+    placed = _without_relays(_without_shells(_only_ended(placed, words)))
     if any(each.role == "root" for _, each in placed):
         earliest = next((time for time, each in placed if each.role == "root"), None)
         roots: dict[StreamId, list[tuple[int, int]]] = defaultdict(list)
@@ -177,6 +177,23 @@ def _without_shells(placed: Sequence[Placed]) -> list[Placed]:
     return [
         (time, replace(each, role="symptom"))
         if each.signature == "shell.command" and each.role == "root" and each.offset < last.get(each.stream, 0)
+        else (time, each)
+        for time, each in placed
+    ]
+
+
+def _without_relays(placed: Sequence[Placed]) -> list[Placed]:
+    """*placed*, where a thread that lost the process at the other end of its queue is a symptom if its site tells of
+    another cause: that ended the process.
+    """
+    told = {
+        (each.stream.run, each.stream.site)
+        for _, each in placed
+        if each.role not in ("symptom", "advice") and RELAYS not in each.facts and each.signature not in ENDED
+    }
+    return [
+        (time, replace(each, role="symptom"))
+        if RELAYS in each.facts and (each.stream.run, each.stream.site) in told
         else (time, each)
         for time, each in placed
     ]

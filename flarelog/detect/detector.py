@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from flarelog.detect.aftermath import Aftermath
-from flarelog.detect.base import FACT, SHOWN, Fact, Finding, Signature, ends
+from flarelog.detect.base import FACT, LOOKED, SHOWN, Fact, Finding, Signature, ends
 from flarelog.detect.before import BEFORE, Before, Said
 from flarelog.detect.endings import ends_well, finishes
 from flarelog.detect.exceptions import told
@@ -34,6 +34,7 @@ from flarelog.render.sgr import plain
 from flarelog.text import legible
 
 STATES, ROWS = 8, WINDOW  # states of one redrawn row; redrawn rows at once
+THREAD = "Exception in thread "  # begins Python's heading of a thread's traceback
 _THROWN = re.compile(r"throwing an instance of '([^']{1,150})'")
 
 Rank = Callable[[Line], int | None]
@@ -252,7 +253,9 @@ class Detector:
         if not found.raised:
             return
         said = told(found, self._table)
-        if said.reported:
+        if THREAD in found.before[:LOOKED]:
+            self._found.no_heading(found.first.offset, CAUSES)
+        elif said.reported:
             self._found.no_heading(found.first.offset)
         self._add(said.signature, said.facts, found.first, found.end, said.text, found.time, new, key=said.key)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from flarelog.detect.base import FACT, LOOKED, PART, PROGRAM, STOPPED, Fact, Role, Signature, signature
+from flarelog.detect.base import FACT, LOOKED, PART, PROGRAM, RELAYS, STOPPED, Fact, Role, Signature, signature
 from flarelog.detect.going_on import is_of_a_part
 from flarelog.detect.speaking import goes_on
 from flarelog.detect.table import SIGNATURES, Table
@@ -31,7 +31,13 @@ _CLOSED = late(  # what a thread still used
     r"|I/O operation on (?:\w{1,20} )?closed |cannot schedule new futures after |Pool not running\b"
     r"|.{0,60}\bat interpreter shutdown\b)"
 )
-_IGNORED = ("Exception ignored in", "Error in atexit")
+_IGNORED = (
+    *("Exception ignored in", "Error in atexit", "--- Logging error ---"),  # Python's own words
+    "Record was: {",  # loguru's, of a handler that failed
+)
+_PACKAGE = late(r"[/\\](?:site|dist)-packages[/\\]")
+# Exceptions of a thread that lost the process at the other end of its queue.
+_LOST = ("ConnectionResetError", "ConnectionRefusedError", "BrokenPipeError", "EOFError", "FileNotFoundError")
 _ROLES: Mapping[str, tuple[Role, str]] = {
     "KeyboardInterrupt": ("symptom", "Ctrl-C or SIGINT interrupted the program."),
     "SystemExit": ("symptom", "The program ended itself."),
@@ -72,6 +78,9 @@ def told(found: Traceback, table: Table) -> Told:
     if whose := _stopped(found):
         facts[STOPPED] = whose
     handled, went_on = _handled(found), _went_on(found.before, after, table)
+    if found.relays and last.type in _LOST:
+        facts[RELAYS] = "what processes send"
+        return Told(_DIED, facts, last.text, (), went_on)
     for one in found.raised:
         if (known := table.of(one.text, general=False)) is not None:
             each, more = known
@@ -100,18 +109,23 @@ def _stopped(found: Traceback) -> str:
     """What may have ended by the exception: the program, or a client, worker or rank; empty: something caught it."""
     if is_of_a_part(found.prefix) or is_of_a_part(found.before):
         return PART
-    caught = found.top not in ("", *_TOP) or (level_of(found.before) or Level.INFO) >= Level.WARNING
-    return "" if caught else PROGRAM
+    caught = found.top[1] not in ("", *_TOP) or (level_of(found.before) or Level.INFO) >= Level.WARNING
+    return "" if caught or _is_import(found) else PROGRAM
+
+
+def _is_import(found: Traceback) -> bool:
+    """Whether a package caught the exception as it was imported: else the frames of its program stood first."""
+    return found.top[1] == _TOP[0] and _PACKAGE.search(found.top[0]) is not None
 
 
 def _handled(found: Traceback) -> Role | None:
-    """The role of an exception that was only reported, at Python's exit or behind a warning; None: it was raised.
-    Behind a warning it is a fallback: the warning may be a line of its own, before the program's end.
+    """The role of an exception that was only reported, by Python itself, by a package or behind a warning; None: it was
+    raised. Behind a warning it is a fallback: the warning may be a line of its own, before the program's end.
     """
     said = found.before[:LOOKED]
     if any(text in said for text in _IGNORED):
         return "advice"
-    return "fallback" if level_of(said) is Level.WARNING else None
+    return "fallback" if level_of(said) is Level.WARNING or _is_import(found) else None
 
 
 def _went_on(before: str, after: str, table: Table) -> bool:

@@ -112,10 +112,10 @@ class Found:
             if item is not None and item[1] == count and item[0] < number:
                 self._by_key[key] = _gone_on(each)
 
-    def no_heading(self, offset: int) -> None:
-        """Make a symptom of the fallback that ends at *offset*: it is the heading of a finding that is no cause."""
+    def no_heading(self, offset: int, roles: Container[str] = ("fallback",)) -> None:
+        """Make a symptom of the finding of *roles* that ends at *offset*: it is the heading of the next one."""
         for key, each in self._by_key.items():
-            if each.role == "fallback" and each.offset + each.length == offset:
+            if each.role in roles and each.offset + each.length == offset:
                 self._by_key[key] = replace(each, role="symptom")
 
     def awaits(self) -> bool:

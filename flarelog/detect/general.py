@@ -19,6 +19,14 @@ _NO_FRAME = r"(?!.{0,160}?(?:\.py:\d{1,6}\] {3,40}\S|(?<![\w.])raise [\w.]{1,80}
 # A key of JSON, before the level that it tells.
 _LEVEL = r"['\"](?:\w{1,20}[._])?(?i:level|levelname|level_name|severity|severity_text|lvl|loglevel)['\"]\s?:\s?"
 
+# What dies in programs, with its name: the texts that a model reads tell of people.
+_MORTAL = (
+    r"\b(?i:(?:sub)?process(?:es)?|procs?|workers?|actors?|nodes?|pid|threads?|ranks?|jobs?|kernel|clients?|servers?"
+    r"|tasks?|executors?|daemon|raylet|engine|program|peers?|replicas?|owner|child(?: process|(?= \(?(?:pid|#?\d))))"
+    r"(?:,? ['\"(\[]?(?:\S{0,60}\d\S{0,60}|(?:process|proc|pid|id|rank)[:=]?|(?:appears|seems) to"
+    r"|\w{1,60}(?:Process|Worker|Actor|Thread))){0,4}"
+)
+
 # Any program's words for a failure.
 _FAILING = "|".join(
     (
@@ -136,11 +144,14 @@ SIGNATURES = (
         "cascade",
         Level.ERROR,
         ("nexpected", "rash", "rror", "unknown signal", "Lost ", "dead", " died", "pid terminated", "KilledWorker"),
-        r"^(?!\s+raise\b).*?(?:\b(?:died|crashed|exited|terminated|disconnected|disappeared|stopped"
+        r"^(?!\s+raise\b).*?(?:\b(?:crashed|exited|terminated|disconnected|disappeared|stopped"
         r"|quit) (?:unexpectedly"
-        r"|abnormally)\b|\bunexpectedly (?:died|crashed|exit(?:ed|s)|terminated|disconnected|disappeared|closed"
+        r"|abnormally)\b|\bunexpectedly (?:crashed|exit(?:ed|s)|terminated|disconnected|disappeared|closed"
         r"|stopped|failed)\b"
-        r"|\b(?:worker|process|proc|child|job|kernel) (?:has |was )?(?:died|crashed)\b|\b(?:has|have|had) died\b"
+        r"|\b(?:worker|process|proc|child|job|kernel) (?:has |was )?crashed\b"
+        r"|\b(?:worker|process|proc|job|kernel) died\b"
+        rf"|{_MORTAL} (?:(?:has|have|had) died\b|died (?:unexpectedly|abnormally)\b"
+        r"|unexpectedly died\b)"
         r"|\bis dead because\b|\bdied \((?:pid|exit|code|signal|status)\b|\b[Kk]ernel pid terminated\b"
         r"|killed by unknown signal|\bKilledWorker: "
         r"|(?-i:\bLost) (?:task|executor|worker|node|rank) [\w.-]{1,100})",

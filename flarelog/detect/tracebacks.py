@@ -27,6 +27,10 @@ _BEGIN = re.compile(
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
 _BEFORE_JAX = "The preceding stack trace is the source of the JAX operation"  # the real exception follows
 _SPAWNED = re.compile(r"-- Process \d{1,9} terminated with the following error:")
+_RETOLD = "ray::"  # Ray's exceptions have the frames of the real one in their message
+_SCRIPT = "Traceback of TorchScript"  # begins such frames in that of TorchScript
+_SCRIPTED = "failed in the TorchScript interpreter."
+_RELAYS = ("_pin_memory_loop", "_feed")  # threads that pass on what processes send
 _SPAWNS = "ProcessRaisedException"  # torch.multiprocessing.spawn's, whose message is the traceback of a process
 _BOX = ("\u2502", "\u256d", "\u2570")
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,300})", line (?P<line>\d{1,7})(?:, in (?P<name>\S{1,100}))?')
@@ -82,7 +86,10 @@ class Traceback:
     end: int
     number: int  # the number of its first line
     frame: tuple[str, int] | None = None  # the last one's file and line
-    top: str = ""  # the function of the first frame of the latest exception
+    top: tuple[str, str] = ("", "")  # file and function of the first frame of the latest exception
+    relays: bool = False  # a frame is of a thread that passes on what processes send
+    tells: bool = False  # the message of its exception may go on with another traceback
+    retold: bool = False  # it does, in indented lines
     raised: list[Raised] = field(default_factory=list)
     over: bool = False  # its exception has come
     between: bool = False  # a line of another thread has come behind its latest line
@@ -119,22 +126,27 @@ class Traceback:
             self.end, self.doubted = self.doubted.line.end, None
 
     def _raise(self, raised: Raised) -> None:
-        if self.raised and self.raised[-1].type.endswith(_SPAWNS):
+        if self.raised and (self.tells or self.raised[-1].type.endswith(_SPAWNS)):
             self.raised.pop()
         if len(self.raised) == CAUSES:
             self.raised.pop()
         self.raised.append(raised)
         self.over = True
+        self.tells, self.retold = raised.message.endswith((":", _SCRIPTED)) or _RETOLD in raised.message, False
 
     def _goes_on(self, rest: str, line: Line, grouped: bool) -> bool:
         if not rest.strip():
             return True
         if _chains(rest) or (self.chained and _RULER.match(rest) is not None):
             self._believe()
+            self.tells = False
+            return True
+        if self.over and self.tells and self._retells(rest, line):
             return True
         if BEGINS in rest:
             # A chained traceback begins; its exception is still to come.
-            self.over, self.doubted, self.after, self.top = False, None, "", ""
+            self.over, self.doubted, self.after = False, None, ""
+            self.top = self.top if self.tells else ("", "")
             return True
         if self.over and not grouped:
             return False
@@ -143,7 +155,7 @@ class Traceback:
             if self.between and frame is None:
                 return False
             if frame is not None:
-                self.frame, self.top = (frame["file"], int(frame["line"])), self.top or frame["name"] or ""
+                self._at(frame)
             return True
         found = exception_in(rest[:SHOWN])
         raised = found and Raised(found["type"], (found["message"] or "").strip(), line)
@@ -158,6 +170,27 @@ class Traceback:
         if raised is not None and not self.over:
             self._raise(raised)
         self.over, self.doubted, self.after = True, None, ""
+        return True
+
+    def _at(self, frame: re.Match[str]) -> None:
+        self.frame, name = (frame["file"], int(frame["line"])), frame["name"] or ""
+        self.relays = self.relays or name in _RELAYS
+        self.top = self.top if any(self.top) else (frame["file"], name)
+
+    def _retells(self, rest: str, line: Line) -> bool:
+        """Take the line *rest* if it belongs to a traceback in the exception's message: that has the real exception."""
+        indented, frame = rest[0] in " \t", _FRAME.match(rest[:LOOKED])
+        self.retold = indented and (self.retold or frame is not None or BEGINS in rest)
+        if frame is not None:
+            self._at(frame)
+        if rest.startswith(_SCRIPT) or (frame is not None and _RETOLD in self.raised[-1].message):
+            self.over = False  # the real exception stands at the beginning of a line
+            return True
+        if not self.retold:
+            return False
+        found = exception_in(rest.strip()[:SHOWN])
+        if found is not None and is_type(found["type"], between=True):
+            self.raised[-1] = Raised(found["type"], (found["message"] or "").strip(), line)
         return True
 
 
@@ -188,10 +221,11 @@ class Tracebacks:
         for prefix in sorted(own, key=len, reverse=True):
             each = own[prefix]
             again = begun is not None and begun["prefix"] == prefix and not begun["group"]
-            if again and (each.over or each.doubted is not None) and not each.chained:
+            if again and (each.over or each.doubted is not None) and not (each.chained or each.tells):
                 whole.append(own.pop(prefix))
                 break
-            if begun is not None and begun["prefix"] != prefix and not begun["group"]:
+            told = begun is not None and each.tells and begun["prefix"].rstrip() == prefix.rstrip()
+            if begun is not None and begun["prefix"] != prefix and not begun["group"] and not told:
                 continue  # another rank's traceback begins
             if each.take(line, text):
                 return True, [one.ended(text) for one in whole]

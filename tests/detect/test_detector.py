@@ -289,6 +289,53 @@ def test_the_exception_of_a_spawned_process_is_that_of_its_parent() -> None:
     ]
 
 
+IN_USER_CODE = """ValueError: in user code:
+
+    File "net.py", line 8, in call  *
+        return self.fc(x)
+
+    ValueError: Shapes (None, 1) and (None, 10) are incompatible
+
+"""
+
+
+@together(
+    ("message", "exception", "at"),
+    [
+        pytest.param(
+            IN_USER_CODE, "ValueError: Shapes (None, 1) and (None, 10) are incompatible", "net.py:8", id="tensorflow"
+        ),
+        pytest.param(
+            "RuntimeError: not imported:\n\n" + RAISED.format(2) + "KeyError: 'lr'\n", "KeyError: 'lr'", "a:2", id="ray"
+        ),
+        pytest.param(
+            "RuntimeError: rank 3 failed:\n    Traceback (most recent call last):\n"
+            "      File \"b\", line 2, in c\n    KeyError: 'lr'\n",
+            "KeyError: 'lr'",
+            "b:2",
+            id="indented",
+        ),
+        pytest.param(
+            "RayActorError: it died, ray::A.__init__() (pid=1)\n  File \"b\", line 2, in c\nKeyError: 'lr'\n",
+            "KeyError: 'lr'",
+            "b:2",
+            id="ray-of-a-constructor",
+        ),
+    ],
+)
+def test_a_traceback_within_an_exceptions_message_tells_the_cause(message: str, exception: str, at: str) -> None:
+    text = RAISED.format(1) + message
+    (found,) = searched(text.encode())
+    assert (found.text, found.facts["at"], found.length) == (exception, at, len(text))
+
+
+def test_what_else_an_exceptions_message_goes_on_with_is_a_line_like_any_other() -> None:
+    text = RAISED.format(1) + "RuntimeError: the build failed:\n  CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    assert [each.signature for each in searched(text.encode())] == ["python.traceback", "cuda.oom"]
+    cut = RAISED.format(1) + "RuntimeError: not imported:\n\n" + RAISED.format(2)
+    assert [each.text for each in searched(cut.encode())] == ["RuntimeError: not imported:"]
+
+
 def test_the_stack_that_jax_shows_before_an_exception_belongs_to_it() -> None:
     text = (
         RAISED.format(1) + "jax._src.source_info_util.JaxStackTraceBeforeTransformation: ValueError: it is empty\n\n"
