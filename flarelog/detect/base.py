@@ -7,8 +7,9 @@ groups are a finding's facts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from flarelog.late import late
@@ -122,6 +123,26 @@ class Signature:
             return None
         facts = {name: as_fact(value) for name, value in found.groupdict().items() if value is not None}
         return self.more(facts) if self.more is not None else facts
+
+
+@dataclass(frozen=True)
+class Sieved:
+    """A pattern, and words in small letters of which each line that it matches has one: to look for them takes a
+    thirtieth of the time of its search.
+    """
+
+    words: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+    def search(self, text: str, small: str = "") -> re.Match[str] | None:
+        """The pattern's match in *text*; *small*: *text* in small letters, if the caller has it."""
+        small = small or text.lower()
+        return self.pattern.search(text) if any(word in small for word in self.words) else None
+
+
+def sieved(words: str, pattern: str) -> Sieved:
+    """*pattern*, and its *words* with ``|`` between them."""
+    return Sieved((*words.split("|"),), late(pattern))
 
 
 def ends(text: str) -> tuple[str, ...]:

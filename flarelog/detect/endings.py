@@ -64,6 +64,7 @@ _PART = (
 _BETWEEN = rf"\b(?:(?!{_PART}).){{0,30}}\b"
 _ALONE = r"(?:^|\b(?:INFO|NOTICE|LOG)\b\W{0,3}(?:\[[^\]]{0,80}\])?)[\W\d]{0,40}"  # nothing but a time and a level
 _ENDED_WORDS = ("success", "succeed", "finish", "complete", "done", "end_run", "reached", "train_runtime")
+TELLING = (*map(str.lower, _CLOSING), *_ENDED_WORDS)  # in small letters: one of them is in each line of an end
 _FINISHED = late(
     rf"(?i:{_ALONE}(?:all )?done\W{{0,3}}$|\b(?:finished|done) (?:the )?training\b|\d epochs completed in \d)"
     r"|'train_runtime': |\bFinished server process\b"

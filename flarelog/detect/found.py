@@ -120,7 +120,7 @@ class Found:
 
     def awaits(self) -> bool:
         """Whether later lines may still show that a finding is no cause."""
-        return any(each.signature in OURS for _, each in self._causes())
+        return any(each.role in CAUSES and each.signature in OURS for each in self._by_key.values())
 
     def _causes(self) -> list[tuple[Key, Finding]]:
         return [(key, each) for key, each in self._by_key.items() if each.role in CAUSES]

@@ -7,9 +7,10 @@ itself, or within a traceback, shows nothing.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from functools import lru_cache
 from zlib import crc32
 
-from flarelog.detect.base import LOOKED
+from flarelog.detect.base import LOOKED, sieved
 from flarelog.detect.speaking import goes_on
 from flarelog.late import late
 from flarelog.render.levels import Level, level_of
@@ -17,15 +18,19 @@ from flarelog.render.levels import Level, level_of
 HEAD = 400  # characters of a line that are searched
 
 _FIGURE = r"['\"]?\s{0,3}(?:[:=]\s{0,3})?(?:tensor\()?[-+]?\d"
-_STEP = late(
+_STEP = sieved(
+    "epoch|step|iter|round|episode|batch|trial|loss|acc|auc|f1|perplexity|ppl|mse|mae|reward|learning_rate|lr|score",
     r"(?i:\b(?:epochs?|(?:global_?)?steps?|iter(?:ation)?s?|rounds?|episodes?|batch(?:es)?|trials?)"
     r"\b['\"]?[\s:=#\[(|]{1,4}\d"
     rf"|(?:\b|_)(?:loss|acc|accuracy|auc|f1(?!\d)|perplexity|ppl|mse|mae|reward|learning_rate|lr"
-    rf"|score(?=['\"]?\s{{0,3}}[:=]\s{{0,3}}-?\d{{1,9}}\.\d)){_FIGURE})"
-    r"|(?<![Rr]etry )(?<![Aa]ttempt )(?<![Tt]ry )(?<!ank )\b\d{1,9} of \d{1,9}\b"
-    r"|\d{1,12}/(?:\d{1,12}|\?) \[|\d{1,3}%\||\d\s?(?:it/s|s/it|samples/s|tokens/s|examples/s)\b"
+    rf"|score(?=['\"]?\s{{0,3}}[:=]\s{{0,3}}-?\d{{1,9}}\.\d)){_FIGURE})",
 )
-_WELL = late(
+_OF = late(r"(?<![Rr]etry )(?<![Aa]ttempt )(?<![Tt]ry )(?<!ank )\b\d{1,9} of \d{1,9}\b")
+_MAY_BE_OF = late(r"\d of \d")
+_BAR = late(r"\d(?:/(?:\d{1,12}|\?) \[|%\||\s?(?:it/s|s/it|samples/s|tokens/s|examples/s)\b)")
+_WELL = sieved(
+    "succe|complete|recovered|reconnected|resum|upgraded|installed|deployed|finished|done|ended|saved"
+    "|saving|wrote|ready |end_run|started container|synced|` reached|exit|http/",
     r"(?i:(?<!not )(?<!un)(?<!if )\bsuccess(?:ful(?:ly)?)?\b(?! ?[:=] ?(?:false|0|no)\b)"
     r"(?! (?:stop|shut|clos|disconnect|remov|clean|kill|terminat|delet|cancel|abort|unregister))"
     r"|(?<!not )(?<!un)\b(?:succeeded|completed|recovered|reconnected|resumed|resuming"
@@ -38,7 +43,7 @@ _WELL = late(
     r"|(?:^|[:.\s])done\.?$|(?<!not )(?<!to )\b[Cc]omplete(?:[.!]?$|! | after \d)"
     r"|\bEND_RUN fired|\bStarted container\b|\bSynced \d|max_\w{1,10}=\d{1,12}` reached"
     r"|exits? successfully|\bexit(?:ed)? with (?:code|status) 0\b|exit code:? 0\b"
-    r"|\"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) \S{1,300} HTTP/\d(?:\.\d)?\" [23]\d\d\b"  # a server answers
+    r"|\"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) \S{1,300} HTTP/\d(?:\.\d)?\" [23]\d\d\b",  # a server answers,
 )
 # A row of a table of measurements. Dumps of registers, of processes or of memory have fewer fractions.
 _ROW = late(r"^\s{0,40}\d{1,18}(?=(?:.{0,60}?\s\d{1,12}\.\d{1,12}(?!\S)){3})(?:\s{1,20}[\w.+/-]{1,20}){5,40}\s*$")
@@ -49,8 +54,11 @@ _SUMMARY = ("wandb:",)
 _BEGINS = late(
     r"^(?=\w|\W{1,4}[A-Z])\W{0,4}(?!(?i:missing|nothing|something|everything|during|warning|string|according|following|remaining|reverting"
     r"|rolling|halting|bailing|leaving|reporting|uploading|collecting)\b)[A-Za-z][a-z]{1,14}ing\b(?! (?:failed|error))"
-    r"|(?i:^\W{0,4}(?:start(?:ed|ing)|begin(?:ning)?)\b"
-    r"|\b(?:connected|listening|registered|assigned|allocated)\b)"
+    r"|(?i:^\W{0,4}(?:start(?:ed|ing)|begin(?:ning)?)\b)"
+)
+_ATTACHED = sieved(
+    "connected|listening|registered|assigned|allocated",
+    r"(?i:\b(?:connected|listening|registered|assigned|allocated)\b)",
 )
 # Words soon behind a failure from which the program recovered. A step is none: it may be another rank's.
 _OVER = late(
@@ -64,12 +72,15 @@ _NOT_OVER = late(
 # PostgreSQL logs at LOG instead of INFO.
 _LOG = late(r"^\d[\d :.-]{10,40} [A-Z]{2,5} \[\d{1,10}\] (?:\S{1,80} )?LOG:  ")
 # Words of a program that ends, at INFO.
-_ENDING = late(
+_ENDING = sieved(
+    "stop|shut|exit|clos|terminat|abort|kill|clean|end|quit|bye|disconnect|fail|error|remov"
+    "|cancel|releas|destroy|teardown|tear down|unregister|finaliz|flush|dump|trace|caused|not |n't "
+    "|lost|dead|died|retr|wait|interrupt|signal|drop|time:|finished at:",
     r"(?i:stop|shut|exit|clos|terminat|abort|kill|clean|\bend|quit|bye|disconnect|fail|error|remov|cancel|releas"
     r"|destroy|teardown|tear down|unregister|finaliz|flush|dump|trace|caused|not |n't |lost|dead|died|retr|wait|sending"
-    r"|interrupt|signal|drop|^\W{0,3}INFO\W{0,200}$|(?:total|elapsed) time:|\bfinished at:"
-    r"|^\W{0,3}INFO\W{1,3}\d{1,3}(?:,?\d{3}){0,3} \w{1,20}:)"  # a build's counts, at its end
+    r"|interrupt|signal|drop|(?:total|elapsed) time:|\bfinished at:)",
 )
+_COUNTS = late(r"(?i:\W{0,3}INFO(?:\W{0,200}$|\W{1,3}\d{1,3}(?:,?\d{3}){0,3} \w{1,20}:))")  # a build's, at its end
 # Words behind a failure for the program's alternative.
 _INSTEAD = late(
     r"(?i:\b(?:ignor(?:e|ed|es|ing)|continu(?:e|es|ing)|skip(?:s|ped|ping)|instead(?! of\b)|anyway|non-?fatal"
@@ -112,13 +123,22 @@ def shows(text: str) -> bool:
     level = level_of(head)
     if level is not None and level >= Level.ERROR:
         return False
-    if _STEP.search(head) is not None or _WELL.search(head) is not None or _ROW.match(head) is not None:
+    small = head.lower()
+    if _steps(head, small) or _WELL.search(head, small) or _ROW.match(head):
         return not head.startswith((*_SUMMARY, *_TRIED))
     if goes_on(head):
         return True
-    if level is Level.INFO or (level is None and (_BEGINS.search(head) or _LOG.match(head)) is not None):
-        return _ENDING.search(head) is None
-    return False
+    begins = level is None and (_BEGINS.match(head) or _LOG.match(head) or _ATTACHED.search(head, small))
+    return bool(level is Level.INFO or begins) and not _ends(head, small)
+
+
+def _steps(head: str, small: str) -> bool:
+    return bool(_BAR.search(head) or _STEP.search(head, small) or (_MAY_BE_OF.search(head) and _OF.search(head)))
+
+
+def _ends(head: str, small: str) -> bool:
+    """Whether *head* tells of an end."""
+    return bool(_ENDING.search(head, small) or _COUNTS.match(head))
 
 
 def is_step(text: str) -> bool:
@@ -126,7 +146,7 @@ def is_step(text: str) -> bool:
     request that was served.
     """
     head = text[:HEAD]
-    return (_STEP.search(head) or _ROW.match(head) or _SERVED.search(head)) is not None
+    return _steps(head, head.lower()) or bool(_ROW.match(head) or ("HTTP/" in head and _SERVED.search(head)))
 
 
 def is_of_a_part(text: str) -> bool:
@@ -205,13 +225,15 @@ def shape_of(text: str) -> int | None:
 
 def is_routine(text: str, shapes: Container[int | None]) -> bool:
     """Whether the line *text* is one of *shapes*, and does not say that something ends."""
-    return shape_of(text) in shapes and _ENDING.search(text[:HEAD]) is None
+    head = text[:HEAD]
+    return shape_of(text) in shapes and not _ends(head, head.lower())
 
 
-def _names(text: str) -> set[str]:
+@lru_cache(1024)  # all findings of a log are compared with each line that may say that their things are well
+def _names(text: str) -> frozenset[str]:
     """The words of *text* that may be names: those with a digit or a mark within."""
     words = (word.strip(".:-") for word in _NAME.findall(text[:HEAD]))
-    return {word for word in words if len(word) > 2 and _NAMED.search(word) is not None}
+    return frozenset(word for word in words if len(word) > 2 and _NAMED.search(word) is not None)
 
 
 def begun_test(text: str) -> str:
@@ -291,6 +313,14 @@ _BACK_WORDS = (
     "uploaded",
     "Synced ",
 )
+# In small letters: one of them, or the pattern, is in each line of which ``begun_test``, ``is_back``, ``is_well`` or
+# ``starts_python`` says something.
+TELLING = (
+    *map(str.lower, _BACK_WORDS),
+    *("restored", "recovered", "connected", "resumed", "restarted", "succe", "online", "healthy", "ready", "plugged"),
+    *("--- pass: ", "warning: "),
+)
+TELLING_SHORT = late(r"(?:up|ok)\b")
 _RESUMED = late(
     r"\bJob executing on host\b|\bRestor(?:ing|ed) (?:all )?states from\b"
     r"|(?i:(?<!not )(?<!cannot )(?<!before )\bresum(?:ed|ing)\b)(?!.{0,40}\b(?:failed|not)\b)"

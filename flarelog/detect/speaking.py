@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flarelog.detect.base import LOOKED
+from flarelog.detect.base import LOOKED, sieved
 from flarelog.late import late
 from flarelog.render.levels import Level, level_of
 
@@ -124,8 +124,14 @@ _AGAIN = (
     r"|(?:skipping|reducing) (?:this |the |training )?batch{})(?![\w-]|\s?[=:]\s?\d)"
     r"(?![^.;]{{0,80}}\b(?:failed|did not|gave up|exhausted)\b)"
 )
-_RETRIED = late(_AGAIN.format(""))
-_WENT_ON = late(_AGAIN.format("|[Ii]gnoring|(?:[Ww]as |[Bb]e |[Ii]s )?[Ii]gnored|[Cc]ontinuing|[Ss]kipping"))
+_AGAIN_WORDS = (
+    "retry|trying|retried|reconnect|falling|backing|attempting|relying|proceeding|again|attempted|requeu|skipping"
+    "|reducing|ignor|continuing"
+)
+_RETRIED = sieved(_AGAIN_WORDS, _AGAIN.format(""))
+_WENT_ON = sieved(
+    _AGAIN_WORDS, _AGAIN.format("|[Ii]gnoring|(?:[Ww]as |[Bb]e |[Ii]s )?[Ii]gnored|[Cc]ontinuing|[Ss]kipping")
+)
 
 # A commit in git's output: its first line, and the lines between that and its message.
 _COMMIT_LINE = late(r"commit [0-9a-f]{40}\b")
@@ -141,7 +147,7 @@ def is_retried(text: str, begin: int, end: int) -> bool:
     level = level_of(text)
     if level is not None and level >= Level.FATAL:
         return False
-    if _RETRIED.search(text, end) is not None:
+    if _RETRIED.pattern.search(text, end) is not None:
         return True
     said = _TRY.match(text)
     if said is not None and int(said["this"]) < int(said["all"]):
@@ -153,9 +159,8 @@ def goes_on(text: str, *, after: bool = False) -> bool:
     """Whether the line *text*, of a low level or of none, says that the program goes on after a failure. *after*: the
     line stands behind a traceback, where a program that ends also says what it skips.
     """
-    level = level_of(text)
     words = _RETRIED if after else _WENT_ON
-    return (level is None or level <= Level.WARNING) and words.search(text[:LOOKED]) is not None
+    return words.search(text[:LOOKED]) is not None and (level_of(text) or Level.INFO) <= Level.WARNING
 
 
 def only_speaks(text: str, begin: int, end: int) -> bool:

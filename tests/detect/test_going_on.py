@@ -6,26 +6,31 @@ import time
 
 import pytest
 
+from flarelog.detect import going_on, speaking
 from flarelog.detect.across import BEHIND, judged
-from flarelog.detect.aftermath import AFTER, NEAR, ON, ON_LINKS
-from flarelog.detect.base import LOOKED, WENT_ON
+from flarelog.detect.aftermath import AFTER, NEAR, ON, ON_LINKS, telling
+from flarelog.detect.base import LOOKED, WENT_ON, Sieved
 from flarelog.detect.detector import Detector
 from flarelog.detect.endings import STEPS, ended_well, ends_well, finishes
 from flarelog.detect.going_on import (
+    HEAD,
+    begun_test,
     does_without,
     gets_over,
     is_back,
     is_caught,
     is_of_a_part,
     is_step,
+    is_well,
     is_well_again,
     shape_of,
     shows,
+    starts_python,
     starts_shell,
 )
 from flarelog.model import StreamInfo
 from flarelog.viewers.findings import drawn
-from tests.detect.cases import STREAM, TABLE, searched
+from tests.detect.cases import DATA, STREAM, TABLE, cases, searched
 from tests.rows import together
 
 ERROR = "ERROR the shards do not add up\n"
@@ -467,6 +472,24 @@ def test_a_log_that_goes_on_long_behind_it_went_on() -> None:
     near, far = (StreamInfo(STREAM, 0, len(ERROR) + size, 0, False, ()) for size in (10, BEHIND + 1))
     assert roles(ERROR, near) == ["root"]
     assert roles(ERROR, far) == ["symptom"]
+
+
+def test_words_that_are_looked_for_before_a_pattern_hide_no_line_that_it_matches() -> None:
+    texts = {case.text for kind in ("case", "miss", "root", "usual") for case in cases(kind)}
+    texts |= {log.read_text(errors="replace") for log in (DATA / "train").glob("*")}
+    heads = {line[:HEAD] for text in texts for line in text.split("\n")}
+    sieves = [each for module in (going_on, speaking) for each in vars(module).values() if isinstance(each, Sieved)]
+    assert len(sieves) >= 6
+    for each in sieves:
+        matched = [head for head in heads if each.pattern.search(head)]
+        assert matched
+        assert [head for head in matched if not each.search(head)] == []
+    told = [
+        head
+        for head in heads
+        if begun_test(head) or is_well(head) or starts_python(head) or ends_well(head) or finishes(head)
+    ]
+    assert [telling([head]) for head in told if telling([head]) != [True]] == []
 
 
 @pytest.mark.parametrize(
