@@ -16,9 +16,7 @@ from flarelog.detect.going_on import (
     gets_over,
     is_routine,
     is_step,
-    is_well,
     item_of,
-    may_be_back,
     revives,
     shape_of,
     starts_python,
@@ -88,7 +86,7 @@ class Aftermath:
                     self._found.did_without(_TOO_LARGE, since)
             if tells and (test := begun_test(text)):
                 self._passed(test, texts[max(0, number - BEFORE) : number])
-            if tells and (may_be_back(text) or is_well(text)):
+            if tells:
                 self._found.came_back(text)
             if tells and starts_python(text):
                 self._found.started()

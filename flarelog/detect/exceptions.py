@@ -80,7 +80,7 @@ def told(found: Traceback, table: Table) -> Told:
     handled, went_on = _handled(found), _went_on(found.before, after, table)
     if found.relays and last.type in _LOST:
         facts[RELAYS] = "what processes send"
-        return Told(_DIED, facts, last.text, (), went_on)
+        return Told(_DIED, facts, last.text, (RELAYS,), went_on)
     for one in found.raised:
         if (known := table.of(one.text, general=False)) is not None:
             each, more = known

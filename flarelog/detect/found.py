@@ -9,13 +9,14 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 
 from flarelog.detect.base import PROGRAM, STOPPED, WENT_ON, Fact, Finding, Role
-from flarelog.detect.going_on import is_back, is_caught, is_of_a_part, is_well_again, item_of
+from flarelog.detect.going_on import is_back, is_caught, is_of_a_part, is_well_again, item_of, may_be_back
 from flarelog.detect.meant import DISPENSABLE
 from flarelog.detect.table import OURS
 from flarelog.exit_marks import Exit, end_of
 from flarelog.render.levels import Level, level_of
 
 MOST = 1000  # findings of one log
+WATCHED = 32  # the latest findings that are compared with lines which may say that something is back
 CAUSES = ("root", "cascade", "fallback")  # roles of findings that may be a cause
 IMPORTS = ("python.module", "python.library")  # a program may import these at its top, and catch that they are missing
 LASTING = ("crash.", "host.oom", "host.killed", "flower.failures")  # these ended something, whatever others do
@@ -34,6 +35,7 @@ class Found:
         self.more = more
         self._by_key = dict(known)
         self._ends = ends
+        self._watched = sorted((key for key, _ in self._causes()), key=lambda key: known[key].last)[-WATCHED:]
 
     @property
     def in_order(self) -> list[Finding]:
@@ -47,6 +49,8 @@ class Found:
         """Count a finding at *offset*; *make* makes it from its count. Return the finding if it is the first one of its
         *key*, else None.
         """
+        if role in CAUSES:
+            self._watched = [*(each for each in self._watched if each != key), key][-WATCHED:]
         found = self._by_key.get(key)
         if found is not None and self._ended_well(found, offset):
             self._put_aside(key, found)
@@ -93,10 +97,12 @@ class Found:
 
     def came_back(self, text: str, *, well: bool = True) -> None:
         """Make symptoms of losses where the line *text* says that the lost thing is back, or (*well*) is well again."""
-        for key, each in self._causes():
-            if each.signature in OURS and (
-                is_back(text, each.signature, each.text) or (well and is_well_again(text, each.text))
-            ):
+        back = may_be_back(text)
+        for key in self._watched:
+            each = self._by_key.get(key)
+            if each is None or each.role not in CAUSES or each.signature not in OURS:
+                continue
+            if (back and is_back(text, each.signature, each.text)) or (well and is_well_again(text, each.text)):
                 self._by_key[key] = _gone_on(each)
 
     def started(self) -> None:

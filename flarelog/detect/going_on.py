@@ -210,7 +210,7 @@ def is_well_again(text: str, said: str) -> bool:
     """Whether the line *text* says that the thing in trouble in the line *said* is well: it has most names of that
     message.
     """
-    named = _names(said[begun.end() :] if (begun := _HEADING.match(said)) is not None else said)
+    named = _named(said)
     return bool(named) and 2 * len(named & _names(text)) >= len(named) and is_well(text)
 
 
@@ -229,7 +229,12 @@ def is_routine(text: str, shapes: Container[int | None]) -> bool:
     return shape_of(text) in shapes and not _ends(head, head.lower())
 
 
-@lru_cache(1024)  # all findings of a log are compared with each line that may say that their things are well
+@lru_cache(1024)  # many lines are compared with the same findings
+def _named(said: str) -> frozenset[str]:
+    return _names(said[begun.end() :] if (begun := _HEADING.match(said)) is not None else said)
+
+
+@lru_cache(64)
 def _names(text: str) -> frozenset[str]:
     """The words of *text* that may be names: those with a digit or a mark within."""
     words = (word.strip(".:-") for word in _NAME.findall(text[:HEAD]))

@@ -289,6 +289,15 @@ def test_the_exception_of_a_spawned_process_is_that_of_its_parent() -> None:
     ]
 
 
+def test_a_thread_that_lost_a_process_follows_from_what_is_said_of_that_process() -> None:
+    lost = 'Traceback (most recent call last):\n  File "queues.py", line 9, in _feed\nBrokenPipeError: Broken pipe\n'
+    assert [(each.text, each.role) for each in judged(searched((lost + "Worker 3 has died\n").encode()))] == [
+        ("BrokenPipeError: Broken pipe", "symptom"),
+        ("Worker 3 has died", "root"),
+    ]
+    assert [each.role for each in judged(searched(lost.encode()))] == ["root"]
+
+
 IN_USER_CODE = """ValueError: in user code:
 
     File "net.py", line 8, in call  *
