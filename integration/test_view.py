@@ -140,6 +140,30 @@ def test_logs_are_merged_by_time(tmp_path: Path) -> None:
     assert found == [("a.log", "a1"), ("a.log", "more"), ("bb.log", "b2"), ("a.log", "a3")]
 
 
+def test_a_line_that_is_left_out_moves_no_other_line(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("2026-11-20 08:10:00 noise\n2026-11-20 08:01:00 match a1\n  match a\n")
+    (tmp_path / "b.log").write_text("2026-11-20 08:05:00 match b5\n")
+    done = view(tmp_path / "a.log", tmp_path / "b.log", "--order", "time", "-i", "match")
+    assert [line.split()[-1] for line in done.stdout.decode().splitlines()] == ["a1", "a", "b5"]
+
+
+def test_a_date_within_a_line_hides_no_line_of_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(
+        '2026-11-20 08:00:01 ERROR failed\nTraceback (most recent call last):\n  File "a.py", line 1, in <module>\n'
+        "ValueError: 2019-01-01 00:00:00 is not a time\n2026-11-20 08:00:02 INFO next\n"
+    )
+    (tmp_path / "b.log").write_text("2026-11-20 08:00:01.5 b\n")
+    whole = (tmp_path / "a.log").read_bytes()
+    assert view(tmp_path / "a.log", "--since", "2026-11-20T08:00:00Z").stdout == whole
+    assert view(tmp_path / "a.log", "--until", "2026-11-20T08:00:02Z").stdout == whole[: whole.rindex(b"2026")]
+    done = view(tmp_path / "a.log", tmp_path / "b.log", "--order", "time")
+    assert [line.split(" \u2502 ")[-1] for line in done.stdout.decode().splitlines()] == [
+        *whole.decode().splitlines()[:4],
+        "2026-11-20 08:00:01.5 b",
+        "2026-11-20 08:00:02 INFO next",
+    ]
+
+
 def test_a_file_s_name_cannot_drive_the_terminal_either(tmp_path: Path) -> None:
     name = os.fsencode(tmp_path / "a") + b"\x1b]0;\x07\xff\xc2\x9b.log"
     with open(name, "wb") as file:

@@ -29,8 +29,9 @@ from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, InvalidOption
 from flarelog.options import typed
 from flarelog.render.choose import Chooser
 from flarelog.render.container import FORMS, Form
-from flarelog.render.merge import by_time
+from flarelog.render.merge import Placing, by_time
 from flarelog.render.rows import Line
+from flarelog.render.times import unread
 from flarelog.text import legible
 from flarelog.values import frozen
 from flarelog.viewers.console import Enough, Label, summary
@@ -191,9 +192,9 @@ class _View:
         terminal = sys.stdout.isatty() and not paged
         self._lines = lines = Lines(options, terminal=terminal)
         self._form = form
-        self._stamped, self._choice = lines.stamped, lines.choice
         self._tail, self._by_time = tail, by_time
         self._timed = options.timed or by_time
+        self._stamped, self._choice = unread if self._timed else lines.stamped, lines.choice
         self._live = lines.bars == "live" and terminal and self._tail is None and not self._by_time
         self._console = lines.console(
             sys.stdout.buffer,
@@ -219,10 +220,9 @@ class _View:
         show = self._said if self._tail is None else lambda lines, of: kept.extend((one, of) for one in lines)
         choosers = [Chooser(self._choice, self._stamped) for _ in self._logs]
         if self._by_time:
-            for number, lines in by_time(
-                {number: self._read(number) for number in range(len(self._logs))}, self._stamped
-            ):
-                show(list(choosers[number].feed(lines)), number)
+            logs = {number: self._placed(number, chooser) for number, chooser in enumerate(choosers)}
+            for number, items in by_time(logs, self._stamped):
+                show(items, number)
         else:
             for number, chooser in enumerate(choosers):
                 for lines in self._read(number):
@@ -232,6 +232,12 @@ class _View:
         for name, chooser in zip(self._names, choosers, strict=True):
             for note in summary(0, name, chooser.cut, self._lines.options.searched):
                 click.echo(note, err=True)
+
+    def _placed(self, number: int, chooser: Chooser) -> Iterator[list[Line | None]]:
+        """The lines of a log that are chosen, each with its place in time: a hidden line moves no other one."""
+        placing = Placing(self._stamped)
+        for lines in self._read(number):
+            yield list(chooser.feed(lines if self._choice.everything else map(placing.of, lines)))
 
     def _said(self, lines: Sequence[Line | None], number: int) -> None:
         """Show *lines* of a log, each labelled with the file that it begins in."""

@@ -208,7 +208,9 @@ def moment(text: str, now: int, zone: tzinfo | None = None, dates: tzinfo | None
         return now if text == "now" else _of_the_day(text, clock, datetime.fromtimestamp(now // SECOND, zone or UTC))
     if re.fullmatch(r"(\d{1,9}[smhdw])+", text, re.ASCII):
         return now - sum(int(count) * _UNITS[unit] for count, unit in re.findall(r"(\d+)([smhdw])", text)) * SECOND
-    said = text.replace(" ", "T")
+    said = text.replace(" ", "T").replace(",", ".")
+    if (short := re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d)(Z|[+-]\d\d:\d\d)", said, re.ASCII)) is not None:
+        said = f"{short[1]}:00{short[2]}"
     if (time := rfc3339(said)) is not None:
         return time
     for candidate in (f"{said}Z", f"{said}:00Z", f"{said}T00:00:00Z"):

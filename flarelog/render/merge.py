@@ -18,12 +18,13 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from flarelog.render.rows import Line, Untimed
+from flarelog.render.rows import Line, Note, Untimed
 from flarelog.render.sgr import plain
 from flarelog.render.times import SECOND, stamp
 from flarelog.render.tracebacks import Traceback, before_traceback
 
 HOLD = 2.0  # seconds
+LEAP = 3600 * SECOND  # a single time so far ahead is not that of its line
 MOST = 100_000  # lines held at once
 MOST_TEXT = 4 << 20  # characters of all lines held at once
 BLOCK = 1000  # lines of a traceback kept together
@@ -69,14 +70,15 @@ class ByTime(Generic[Source, Item]):
         self._unread.remove(number)
         if not lines:
             return
-        latest, keys, stamped, ahead = self._latest[number], [], self._stamped, self._ahead[number]
+        latest, keys, ahead = self._latest[number], [], self._ahead[number]
         hidden = 0
-        for line in lines:
+        times = [None if line is None else _time(line, self._stamped) for line in lines]
+        for at, (line, time) in enumerate(zip(lines, times, strict=True)):
             if line is None:
                 hidden += 1
                 continue
-            time = line.time if line.time is not None else _said(line, stamped)
-            if time is not None and time - ahead > latest:
+            leaps = time is not None and 0 <= latest < time - ahead - LEAP
+            if time is not None and time - ahead > latest and not (leaps and _is_alone(times, at, time)):
                 latest = time - ahead
             if hidden:
                 keys += [latest] * hidden
@@ -106,11 +108,37 @@ class ByTime(Generic[Source, Item]):
             yield self._sources[number], lines[begin:end]
 
 
-def _said(line: Line, stamped: Stamp) -> int | None:
-    """The time of *line*, whose ``time`` is None."""
+def _is_alone(times: Sequence[int | None], at: int, time: int) -> bool:
+    """Whether the next time behind number *at* of *times* goes back from *time*."""
+    later = next((times[number] for number in range(at + 1, len(times)) if times[number] is not None), None)
+    return later is not None and later < time - LEAP
+
+
+def _time(line: Line, stamped: Stamp) -> int | None:
+    """The time of *line*, or of the line before it; None if neither is known."""
+    if line.time is not None:
+        return line.time
     if isinstance(line, Untimed) and line.said is not None:
         return line.said
     return stamped(line.text)
+
+
+class Placing:
+    """Gives each line of one log without a time that of the line before it, of which the merge may not hear."""
+
+    def __init__(self, stamped: Stamp = stamp) -> None:
+        self._stamped = stamped
+        self.said: int | None = None  # the last time
+
+    def of(self, line: Line) -> Line:
+        if isinstance(line, Note):
+            line.said = self.said
+            return line
+        time = self._stamped(line.text) if line.time is None else line.time
+        if time is None:
+            return line if self.said is None else Untimed.behind(self.said, line)
+        self.said = time
+        return line
 
 
 class _Held(NamedTuple):
@@ -130,6 +158,7 @@ class Merge(Generic[Source]):
         self._queues: dict[Source, deque[_Held]] = {}
         self._latest: dict[Source, int] = {}
         self._ahead: dict[Source, int] = {}  # nanoseconds by which a log's clock is known to be ahead
+        self._leapt = set[Source]()  # those whose last time was too far ahead to be believed
         self._count = self._size = 0
 
     def add(self, source: Source, lines: Iterable[Line | None], now: float) -> None:
@@ -140,8 +169,10 @@ class Merge(Generic[Source]):
             if line is None:
                 apart = True
                 continue
-            time = line.time if line.time is not None else _said(line, self._stamped)
+            time = _time(line, self._stamped)
             latest = self._latest.get(source)
+            if time is not None and self._leaps(source, time - known - int(now * SECOND)):
+                time = None
             if time is not None:
                 time -= known
                 ahead = self._ahead[source] = max(self._ahead.get(source, 0), time - int(now * SECOND))
@@ -152,6 +183,15 @@ class Merge(Generic[Source]):
             apart = False
             self._count += 1
             self._size += len(line.text)
+
+    def _leaps(self, source: Source, over: int) -> bool:
+        """Whether a time *over* ns ahead is the first that proves so much; the next one makes it believed."""
+        if over <= self._ahead.get(source, 0) + LEAP:
+            self._leapt.discard(source)
+            return False
+        believed = source in self._leapt
+        self._leapt.add(source)
+        return not believed
 
     def first(self, source: Source) -> Line | None:
         """The first held line of *source*; None without one."""

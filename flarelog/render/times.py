@@ -27,7 +27,8 @@ Zone = int | Callable[[int], int]
 """Seconds east of UTC, or a function that returns them for a local time in seconds since 1970."""
 
 AHEAD = 7  # days by which a stamp without a year may be in the future, because of clocks, zones and replayed logs
-_HEAD = 96  # characters searched for a stamp
+_HEAD = 96  # characters in which a stamp begins
+_REST = 48  # characters behind them that a stamp may reach into
 _OBJECT = 1024  # characters searched in JSON, where other keys may come first
 LOOKED = 4 * _OBJECT  # bytes that hold as many characters, for readers of bytes
 
@@ -47,34 +48,39 @@ _OFFSETS = {  # seconds; an ambiguous name has its European or American meaning
 }
 _ZONE_NAME = r"(?:Z|UTC|GMT|WES?T|BST|CES?T|EES?T|JST|[ECMP][SD]T)\b"
 _HALF = r"(?:\s?(?P<h>[AaPp])[Mm]\b)?"
-_ZONE = rf"{_HALF}(?:\s?(?:(?:UTC|GMT)(?=[+-]\d))?(?P<z>[+-]\d\d:?\d\d\b|{_ZONE_NAME}))?"
+_HOURS = r"[+-](?:0\d|1[0-4]):?(?:00|15|30|45)\b"  # of a zone; other numbers behind a sign are the line's own
+_ZONE = rf"{_HALF}(?:\s?(?P<z>(?:(?:UTC|GMT)[+-]\d{{1,2}}(?::?\d\d)?\b)|{_HOURS}|{_ZONE_NAME}))?"
 _NAME = r"(?P<b>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DAY = r"(?P<d>0[1-9]|[12]\d|3[01]| ?[1-9])"
 _PART = r"(?:(?:\.|(?=\d{3}(?!\d)))(?P<f>\d{1,9}))?"  # of a second: behind a dot, or as the last digits of milliseconds
 _BRACKETS = r"\[[A-Za-z][\w.:/ -]{0,40}\]:?\s*|\([\w.:/ -]{1,40}\)\s*|<\d{1,3}>\d?\s*"
 _PREFIX = rf"(?:{_BRACKETS}|[\w./-]{{1,40}}\s*[|│:]\s+|[A-Z]+\s+)"
 _LEVELS = "TRACE|DEBUG|INFO|WARN|ERROR|FATAL"
-_START = rf"^\s*{_PREFIX}{{0,4}}[\[(<\"']?"
+_START = rf"^\s*{_PREFIX}{{0,4}}?[\[(<\"']?"
 
+_KEY = r"\"(?:ts|time|@?[tT]imestamp|date|asctime|timeUnixNano|time_unix_nano|__REALTIME_TIMESTAMP)\"\s?:\s?"
 _SINCE_1970 = late(
-    r"\"(?:ts|time|[tT]imestamp|date|timeUnixNano|time_unix_nano|__REALTIME_TIMESTAMP)\"\s?:\s?(?P<quote>\"?)"
+    rf"{_KEY}(?P<quote>\"?)"
     r"(?:(?P<s>1\d{9})(?:(?:\.|(?=(?:\d{3}){1,3}(?!\d)))(?P<f>\d{1,9}))?|(?P<e>1\.\d{1,17})e\+09)(?P=quote)\s*[,}]",
     re.ASCII,
 )
 _YEAR, _MONTH, _DAY_2 = r"(?P<Y>[12]\d{3})", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])"
-_HOURS = r"(?:\s?(?P<z>Z\b|[+-]\d\d:?\d\d\b))?"
-_ISO = late(rf"(?<![\w./-]){_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _-]{_CLOCK}{_HOURS}", re.ASCII)
+_ZULU = rf"(?:\s?(?P<z>[Zz]\b|{_HOURS}|(?<!\s)[+-](?:0\d|1[0-4])\b(?!:)))?"
+_ISO_FORM = rf"{_YEAR}([-/]){_MONTH}\2{_DAY_2}[Tt _-]{_CLOCK}{_ZULU}"
+_ISO = late(rf"(?<![\w./-]){_ISO_FORM}", re.ASCII)
+_KEYED = late(rf"{_KEY}\"(?=[12]\d{{3}}[-/]\d)", re.ASCII)
+# A stamp behind such a word is another time than that of its line: "valid until 2030-01-01 00:00:00".
+_OTHER = late(
+    r"\b(?:until|till|of|from|since|before|after|by|to|for|between|and|than|through|data|expire[sd]?)[ :]*[\"'(]?$"
+)
 _LIKE = late(r"\d\d:\d\d|\dT\d{6}|1\d{9}", re.ASCII)  # each form holds one; ten times as fast as trying all forms
 # Most stamps have neither AM or PM nor a zone's name: comparing two letters takes a quarter of the pattern's time.
 _BEHIND = late(_ZONE, re.ASCII)
 _BEHIND_BEGINS = {"AM", "PM", "am", "pm", *(name[:2] for name in _OFFSETS if name != "Z")}
-# The commonest forms at a line's beginning, and what may still belong to a stamp that ends before it.
-_FIRST = late(rf"\[?{_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _-]{_CLOCK}{_HOURS}", re.ASCII)
-_FIRST_YEARLESS = late(rf"(?:[IWEF](?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|{_NAME} {_DAY}) {_CLOCK}", re.ASCII)
-_MORE = rf"\w|.{{0,2}}\x1b|[.,]\d|\s?[+-]\d|\s?(?:{'|'.join(sorted(_BEHIND_BEGINS))})|\sZ"
-_ENDED = late(rf"(?!{_MORE})")
-_ENDED_YEARLESS = late(rf"(?!{_MORE}|\s\d)")
-WIDTH = 10  # characters of a zone with its blank, and three behind it
+_MORE = rf"\w|.{{0,2}}\x1b|[.,]\d|\s?[+-]\d|\s?(?:{'|'.join(sorted(_BEHIND_BEGINS))})|\s[Zz]"
+_ENDED = late(rf"(?!{_MORE})")  # nothing behind a stamp belongs to it
+_ENDED_YEARLESS = late(rf"(?!{_MORE}|\s[12]\d{{3}}\b)")
+WIDTH = 20  # characters of a zone and a year with their blanks, and five behind them
 SHORTEST = 10  # characters of the shortest stamp, seconds since 1970
 _SIGN = late(rb"\d:\d\d|1\d{9}|\dT\d\d")  # each form holds one, except zap's 1.795162323e+09 in JSON
 _RFC_3339 = late(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -85,7 +91,7 @@ def may_tell(line: bytes) -> bool:
     if line[:_HEAD].lstrip(b" \t")[:1] == b"{":
         head = line[:LOOKED]
         return _SIGN.search(head) is not None or b"e+09" in head or b"\x1b" in head
-    head = line[: 4 * _HEAD]
+    head = line[: 4 * (_HEAD + _REST)]
     return _SIGN.search(head) is not None or b"\x1b" in head  # a colour may stand within a stamp
 
 
@@ -94,66 +100,123 @@ def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:
 
     *zone*: for a stamp without a zone. *now*: nanoseconds since 1970; if it is None, a stamp without a year is ignored.
     """
-    if len(line) < SHORTEST:
-        return None
-    head = plain(line[:_HEAD])
-    found = _ISO.search(head)
-    if found is not None:
-        fraction, its_zone = found.group("f", "z")
-        local, end = _iso_seconds(found[0][:19]), found.end()
-        if its_zone is None and (head[end + 1 : end + 3] in _BEHIND_BEGINS or head[end : end + 2] in _BEHIND_BEGINS):
-            local, its_zone = _behind(head, end, local)
-        return None if local is None else (local - _offset(its_zone, zone, local)) * SECOND + _nanoseconds(fraction)
-    if head.lstrip(" \t")[:1] == "{" and (found := _SINCE_1970.search(plain(line[:_OBJECT]))) is not None:
-        if found["e"]:
-            return int(found["e"].replace(".", "")[:19].ljust(19, "0"))
-        return int(found["s"]) * SECOND + _nanoseconds(found["f"])
-    if _LIKE.search(head) is None:
-        return None
-    found = next((match for form in _forms() if (match := form.search(head)) is not None), None)
-    if found is None:
-        return None
-    parts = found.groupdict()
-    fraction = _nanoseconds(parts.get("f"))
-    if parts.get("s"):
-        return int(parts["s"]) * SECOND + fraction
-    month = int(parts["m"]) if parts.get("m") else _MONTHS.index(parts["b"].lower()) + 1
-    year = parts.get("Y") or parts.get("Y2") or (f"20{parts['y']}" if parts.get("y") else None)
-    day = int(parts["d"])
-    if year is None:
-        if now is None:
-            return None
-        days = _nearest(month, day, now // SECOND // 86400)
-    else:
-        days = _days(int(year), month, day)
-    if days is None:
-        return None
-    hour = int(parts["H"])
-    seconds = days * 86400 + hour * 3600 + int(parts["M"]) * 60 + int(parts.get("S") or 0)
-    if parts.get("h"):
-        seconds += _half(parts["h"], hour)
-    return (seconds - _offset(parts.get("z"), zone, seconds)) * SECOND + fraction
+    return read(line, zone=zone, now=now)[0]
+
+
+def unread(line: str) -> None:
+    """No time: those of the lines were read before."""
 
 
 class Second(NamedTuple):
     """By which a line is known to have a stamp of the same second as a line before it, without parsing it."""
 
-    text: str  # both lines begin with it; without fraction
+    text: str  # both lines begin with it; without the fraction's digits
     fraction: int  # the index behind the fraction's digits, which begin behind *text*
-    zone: str  # behind the fraction
+    zone: str  # what stands behind the fraction and belongs to the stamp
     year: bool  # the stamp has a year
 
-    @classmethod
-    def of(cls, line: str) -> Second | None:
-        """The second of the stamp of *line*; None without one of the commonest forms at its beginning."""
-        found, year = _FIRST.match(line), True
+
+def read(line: str, *, zone: Zone = 0, now: int | None = None) -> tuple[int | None, Second | None]:
+    """As ``stamp``, and by what later lines of the same second are known; None if by nothing."""
+    if len(line) < SHORTEST:
+        return None, None
+    head = plain(line[: _HEAD + _REST])
+    if head.lstrip(" \t")[:1] == "{" and (time := _in_object(line, zone)) is not None:
+        return time, None
+    found = _ISO.search(head)
+    begin = -1 if found is None else found.start()
+    if begin >= _HEAD or (begin > 1 and _OTHER.search(head, 0, begin) is not None):
+        found, begin = None, -1
+    # Another form may stand before it.
+    if found is None or (begin > 1 and _LIKE.search(head, 0, begin) is not None):
+        other, at = _first_form(head, _HEAD if found is None else begin)
+        if other is not None:
+            return _of_form(other, at, head, line, zone, now)
+    if found is None:
+        return None, None
+    fraction, its_zone = found.group("f", "z")
+    local, end = _iso_seconds(found[0][:19]), found.end()
+    if its_zone is None and (head[end + 1 : end + 3] in _BEHIND_BEGINS or head[end : end + 2] in _BEHIND_BEGINS):
+        local, its_zone, end = _behind(head, end, local)
+    if local is None:
+        return None, None
+    time = (local - _offset(its_zone, zone, local)) * SECOND + _nanoseconds(fraction)
+    return time, _second(line, head, found, end) if begin <= 1 else None
+
+
+def _in_object(line: str, zone: Zone) -> int | None:
+    """The time in *line*, an object of JSON, under the first key of a time; None without one."""
+    text = plain(line[: _OBJECT + _REST])
+    number, keyed = _SINCE_1970.search(text), _KEYED.search(text)
+    if keyed is not None and keyed.start() < _OBJECT and (number is None or keyed.start() < number.start()):
+        found = _ISO.match(text, keyed.end())
+        local = _iso_seconds(found[0][:19]) if found is not None else None
+        if found is not None and local is not None:
+            return (local - _offset(found["z"], zone, local)) * SECOND + _nanoseconds(found["f"])
+    if number is None or number.start() >= _OBJECT:
+        return None
+    if number["e"]:
+        return int(number["e"].replace(".", "")[:19].ljust(19, "0"))
+    return int(number["s"]) * SECOND + _nanoseconds(number["f"])
+
+
+def _first_form(head: str, before: int) -> tuple[re.Match[str] | None, int]:
+    """The stamp, of a form other than ISO 8601, that begins first in *head*, and where; None: none does *before*."""
+    first = None
+    if _LIKE.search(head) is None:
+        return None, before
+    for form in _forms():
+        found = form.search(head)
         if found is None:
-            found, year = _FIRST_YEARLESS.match(line), False
-            if found is None or dated(line):
-                return None
-        begin, end = found.span("f") if found["f"] else (found.end("S"), found.end("S"))
-        second = cls(line[:begin], end, line[end : found.end()], year)
-        return second if ends(line[end : end + WIDTH], second.zone, year) else None
+            continue
+        begin = min(found.start(name) for name, text in found.groupdict().items() if text is not None)
+        if begin < before:
+            first, before = found, begin
+        if begin <= 2:  # behind a bracket and a month's letter or so: nothing begins before it
+            break
+    return first, before
+
+
+def _of_form(
+    found: re.Match[str], begin: int, head: str, line: str, zone: Zone, now: int | None
+) -> tuple[int | None, Second | None]:
+    parts = found.groupdict()
+    fraction = _nanoseconds(parts.get("f"))
+    if parts.get("s"):
+        return int(parts["s"]) * SECOND + fraction, None
+    month = int(parts["m"]) if parts.get("m") else _MONTHS.index(parts["b"].lower()) + 1
+    year = parts.get("Y") or parts.get("Y2") or (f"20{parts['y']}" if parts.get("y") else None)
+    day = int(parts["d"])
+    if year is None:
+        if now is None:
+            return None, None
+        days = _nearest(month, day, now // SECOND // 86400)
+    else:
+        days = _days(int(year), month, day)
+    if days is None:
+        return None, None
+    hour = int(parts["H"])
+    seconds = days * 86400 + hour * 3600 + int(parts["M"]) * 60 + int(parts.get("S") or 0)
+    if parts.get("h"):
+        seconds += _half(parts["h"], hour)
+    time = (seconds - _offset(parts.get("z") or parts.get("z2"), zone, seconds)) * SECOND + fraction
+    return time, _second(line, head, found, found.end()) if begin <= 2 and found.re.groupindex.get("S") else None
+
+
+def _second(line: str, head: str, found: re.Match[str], end: int) -> Second | None:
+    """By what lines of the second of *found*, a stamp at the beginning of *line* that ends at *end*, are known."""
+    parts = found.groupdict()
+    if (
+        not parts["S"]
+        or "\x1b" in line[:end]
+        or found.start() not in (0, 1)
+        or not head.startswith(found[0], found.start())
+    ):
+        return None
+    begin, after = found.span("f") if parts["f"] else (found.end("S"), found.end("S"))
+    year = any(parts.get(name) for name in ("Y", "Y2", "y"))
+    tail = line[after:end]
+    return Second(line[:begin], after, tail, year) if ends(line[after : after + WIDTH], tail, year) else None
 
 
 @lru_cache(maxsize=4096)
@@ -163,35 +226,34 @@ def ends(behind: str, zone: str, year: bool) -> bool:
     return behind.startswith(zone) and ended.match(behind, len(zone)) is not None
 
 
-def dated(line: str) -> bool:
-    """Whether a stamp with a year may stand anywhere in *line*; it wins over one without a year at the beginning."""
-    return "\x1b" in line[:_HEAD] or _ISO.search(line[:_HEAD]) is not None
-
-
-def _behind(head: str, end: int, local: int | None) -> tuple[int | None, str | None]:
-    """(local, zone): *local* in seconds, corrected by an AM or PM behind the stamp's *end*, and a zone found there."""
+def _behind(head: str, end: int, local: int | None) -> tuple[int | None, str | None, int]:
+    """(local, zone, end): *local* in seconds, corrected by an AM or PM behind the stamp's *end*, a zone found there,
+    and the end of both.
+    """
     found = _BEHIND.match(head, end)
     if found is None or local is None:
-        return local, None
-    return local + (_half(found["h"], local // 3600 % 24) if found["h"] else 0), found["z"]
+        return local, None, end
+    return local + (_half(found["h"], local // 3600 % 24) if found["h"] else 0), found["z"], found.end()
 
 
 @cache  # compiled on first use: most logs need none of them, and compiling delays a viewer
 def _forms() -> tuple[re.Pattern[str], ...]:
-    ending = rf"(?:(?:\s(?P<z>{_ZONE_NAME}))?\s{_YEAR}\b)?"
+    ending = rf"(?:\s(?P<z>GMT{_HOURS})|(?:\s(?P<z2>{_ZONE_NAME}))?\s{_YEAR}\b)?"
     twelve = _CLOCK.replace("2[0-3])", r"2[0-3]|[1-9](?=:\d\d:\d\d(?:[.,]\d{1,12})?\s?[AaPp][Mm]\b))", 1)
     either = _CLOCK.replace("2[0-3])", r"2[0-3]|\d(?=:))", 1)
     year = _YEAR.replace("<Y>", "<Y2>")  # a group name may occur once in a pattern
+    month, day = _MONTH.replace("0[", "0?[", 1), _DAY_2.replace("0[", "0?[", 1)
     minutes, together = _CLOCK[: _CLOCK.index(":(?P<S>")], _CLOCK.replace(":(", "(")
     texts = (
         rf"{_START}[IWEFDC]{_YEAR}{_MONTH}{_DAY_2}\s+{_CLOCK}",  # glog with its year
         rf"{_START}[IWEFDC](?P<m>0[1-9]|1[0-2]|[1-9](?=\d\d\s)){_DAY_2}\s+{_CLOCK}",  # glog, and as PyTorch writes it
-        rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}(?:, {year},?)?\s+{twelve}{_HALF}{ending}",  # syslog, Java
+        # syslog, Java, JavaScript
+        rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}(?:,? {year},?)?\s+{twelve}{_HALF}{ending}",
         rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}",  # Apache, Redis
         rf"{_START}(?P<y>\d\d)/{_MONTH}/{_DAY_2} {_CLOCK}(?=\s+(?:{_LEVELS})\s)",  # Spark, Hadoop
-        rf"{_START}{_MONTH}/{_DAY_2}/(?:20)?(?P<y>\d\d),?\s+{twelve}{_ZONE}",  # rich, America
+        rf"{_START}{month}/{day}/(?:20)?(?P<y>\d\d),?\s+{twelve}{_ZONE}",  # rich, America
         rf"{_START}{_MONTH}/{_DAY_2} {_CLOCK}",  # detectron2, MMEngine
-        rf"{_START}{_DAY_2}\.{_MONTH}\.{_YEAR},?\s+{_CLOCK}{_ZONE}",  # Germany, Russia
+        rf"{_START}{day}\.{month}\.{_YEAR},?\s+{_CLOCK}{_ZONE}",  # Germany, Russia
         rf"{_START}{_YEAR}(?P<between>[-/.]?){_MONTH}(?P=between){_DAY_2}[T _]{either}{_ZONE}",
         rf"{_START}{_YEAR}{_MONTH}{_DAY_2}T{together}{_ZONE}",  # ISO 8601, basic
         rf"(?<![\w./-]){_YEAR}-{_MONTH}-{_DAY_2}T{minutes}(?P<z>Z\b|[+-]\d\d:\d\d\b)",
@@ -273,9 +335,12 @@ def _nearest(month: int, day: int, today: int) -> int | None:
 
 
 def _offset(text: str | None, zone: Zone, local: int) -> int:
+    """Seconds east of UTC that *text* tells: a sign and hours, also behind UTC or GMT, or a name; else *zone*."""
     if text is None:
         return zone if isinstance(zone, int) else zone(local)
-    if text[0] not in "+-":
-        return _OFFSETS[text]
-    sign = -1 if text[0] == "-" else 1
-    return sign * (int(text[1:3]) * 3600 + int(text[-2:]) * 60)
+    if text[-1].isalpha():
+        return _OFFSETS[text.upper()]
+    digits = text.lstrip("UTCGM")
+    sign, digits = -1 if digits[0] == "-" else 1, digits[1:].replace(":", "")
+    hours, minutes = (digits, "0") if len(digits) < 3 else (digits[:-2], digits[-2:])
+    return sign * (int(hours) * 3600 + int(minutes) * 60)

@@ -21,7 +21,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from flarelog.render.rows import Line, Note
-from flarelog.render.times import LOOKED, SHORTEST, WIDTH, Second, dated, ends, stamp
+from flarelog.render.times import LOOKED, SECOND, SHORTEST, WIDTH, ends, read, stamp
+from flarelog.render.tracebacks import MOST, TRACEBACK, Traceback, before_traceback
 
 if TYPE_CHECKING:
     from flarelog.model import Mark, StreamInfo
@@ -117,6 +118,9 @@ class Stamps:
         self.twice = self.doubted = False  # the last time is in an hour that clocks show twice; any time was
         self._spoken: deque[Spoken] = deque()  # the last times before lines still to come
         self._zone = zone
+        self._said: int | None = None  # the last time, in nanoseconds
+        self._traceback: Traceback | None = None  # one that began: a time in it is not that of its line
+        self._idle = 0  # lines since its last line
         # The last stamp: its text up to its second, where its fraction begins and ends, its zone, whether it has a
         # year, its time without the fraction, and its line's offset.
         self._like = _UNLIKE
@@ -162,10 +166,20 @@ class Stamps:
         out: list[Line] = []
         new, known = tuple.__new__, _FRACTIONS.get  # half the time of the class's own, for a million lines a second
         second, begin, after, zone, year, base, place = self._like if not self._spoken else _UNLIKE
+        part, last, said = -1, None, self._said
         for line in lines:
             offset, end, text, stream, time, bar = line
             if time is not None or len(text) < SHORTEST or isinstance(line, Note):
+                if self._traceback is not None and time is None:
+                    self._goes_on(text, self._traceback)
                 out.append(line)
+                continue
+            if offset == part:  # a part of a long line has the time of the line
+                out.append(new(Line, (offset, end, text, stream, last, bar)))
+                continue
+            if self._traceback is not None and self._goes_on(text, self._traceback):
+                inner = said if said is not None and stamp(text, zone=0, now=self._now) is not None else None
+                out.append(new(Line, (offset, end, text, stream, inner, bar)))
                 continue
             # Most lines of a busy log share their second with the line before.
             if second and text.startswith(second) and offset >= place and ends(text[after : after + WIDTH], zone, year):
@@ -173,32 +187,43 @@ class Stamps:
                 fraction = known(digits) if digits else 0
                 if fraction is None and digits.isascii() and digits.isdecimal():
                     fraction = int(digits[:9].ljust(9, "0"))
-                if fraction is not None and (year or not dated(text)):
+                if fraction is not None:
                     time = base + fraction
             if time is None:
                 time = self._parsed(text, offset)
                 second, begin, after, zone, year, base, place = self._like if not self._spoken else _UNLIKE
+            said = time if time is not None else said
+            if TRACEBACK in text:
+                # Most loggers write their prefix before the first line alone.
+                prefix = before_traceback(text) if time is None else ""
+                self._traceback, self._idle = Traceback(text if time is None else TRACEBACK, prefix or ""), 0
+            part, last = -1 if bar or end == offset else offset, time
             out.append(new(Line, (offset, end, text, stream, time, bar)))
+        self._said = said
         return out
+
+    def _goes_on(self, text: str, traceback: Traceback) -> bool:
+        """Whether *text* is a line of *traceback*, which began."""
+        takes = traceback.takes(text, before_traceback(text))
+        self._idle = 0 if takes else self._idle + 1
+        if takes is False or self._idle > MOST:
+            self._traceback = None
+        return bool(takes)
 
     def _parsed(self, text: str, offset: int) -> int | None:
         """As ``time``, without regard to the line before."""
         while self._spoken and offset >= self._spoken[0][0]:
             self.after = self._spoken.popleft()[1]
         self._zone = self._zones[max(0, bisect_right(self._starts, offset) - 1)]
-        found = stamp(text, zone=self._offset, now=self.now(offset) if self._ends else self._now)
+        found, second = read(text, zone=self._offset, now=self.now(offset) if self._ends else self._now)
+        self._like = _UNLIKE
         if found is not None:
-            self.after = found // 1_000_000_000
-        self._like = self._alike(text, found, offset)
+            self.after = found // SECOND
+            # Whether a year is the nearest one depends on the line's arrival.
+            if second is not None and len(self._starts) == 1 and (second.year or not self._ends):
+                begin, base = len(second.text), found - found % SECOND
+                self._like = second.text, begin, second.fraction, second.zone, second.year, base, offset
         return found
-
-    def _alike(self, text: str, found: int | None, offset: int) -> tuple[str, int, int, str, bool, int, int]:
-        """The parts of *text* by which ``timed`` recognizes a stamp of the same second; _UNLIKE without one."""
-        second = Second.of(text) if found is not None and len(self._starts) == 1 else None
-        if found is None or second is None or (self._ends and not second.year):  # a year goes by a line's arrival
-            return _UNLIKE
-        begin = len(second.text)
-        return second.text, begin, second.fraction, second.zone, second.year, found - found % 1_000_000_000, offset
 
     def _offset(self, local: int) -> int:
         first, last = offsets(self._zone, local)
@@ -219,6 +244,7 @@ class Stamps:
         """A copy with the same zones and arrivals, that has read no line. *after*: the last time before, in seconds."""
         found = copy(self)
         found.after, found._spoken, found._like = after, deque(), _UNLIKE
+        found._said = found._traceback = None
         found.twice = found.doubted = False
         return found
 

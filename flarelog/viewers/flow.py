@@ -17,11 +17,11 @@ from flarelog.records import exit_record, gap_sentence, gaps_text
 from flarelog.render.choose import UNKNOWN, Arrived, Choice, Chooser
 from flarelog.render.container import Renderer
 from flarelog.render.edges import is_packed, tears
-from flarelog.render.merge import Blocks
+from flarelog.render.merge import Blocks, Placing
 from flarelog.render.ranks import RankedLines
-from flarelog.render.rows import WINDOW, Line, Note, Untimed
+from flarelog.render.rows import WINDOW, Line, Note
 from flarelog.render.sieve import Sieve, sieve
-from flarelog.render.times import stamp
+from flarelog.render.times import stamp, unread
 from flarelog.render.tracebacks import TRACEBACK
 from flarelog.text import legible, several
 from flarelog.values import frozen
@@ -82,6 +82,11 @@ class View:
     ranks: Callable[[StreamId], RankedLines] | None = None  # chooses a stream's lines by their ranks
     keep: Sieve | None = None  # a sieve for a caller that needs no other lines
     merged: bool = False  # lines are merged with other streams' by their times
+
+    @property
+    def told(self) -> Callable[[str], int | None]:
+        """The time of a line that has none: nothing where ``stamps`` have read it."""
+        return self.stamped if self.stamps is None else unread
 
     @property
     def sieve(self) -> Sieve | None:
@@ -155,7 +160,7 @@ class Flow:
         if plain is not None:
             self._renderer.decide(plain)
         self.stamps = view.stamps(stream) if view.stamps is not None else None
-        self._chooser = Chooser(view.choice, view.stamped, arrived, ahead)
+        self._chooser = Chooser(view.choice, view.told, arrived, ahead)
         self._blocks = Blocks() if view.blocks else None
         self._pending: deque[Mark] = deque()
         self._lost: list[int] = []  # bytes of each gap, shown or not
@@ -166,7 +171,7 @@ class Flow:
         self._until, self._over = until, over
         # A line may be shown without the line before it, whose time it shares.
         self._leaves_out = not view.choice.everything or self._ranked is not None or self._tail is not None
-        self._said: int | None = None  # the time of the last line that told one
+        self._placing = Placing(view.told)
         self._packed: bool | None = None  # whether the log is compressed; None: no byte has come
         self._spent = 0  # units of work
         self._fed = self._settled = float("-inf")
@@ -313,7 +318,7 @@ class Flow:
         if self.stamps is not None:
             lines = self.stamps.timed(lines)
         if self._view.merged and self._leaves_out:
-            lines = [self._placed(line) for line in lines]
+            lines = [self._placing.of(line) for line in lines]
         if self._ranked is not None:
             lines = self._ranked.feed(lines)
         items: Iterable[Item] = lines if self._view.choice.everything else self._chooser.feed(lines)
@@ -323,17 +328,6 @@ class Flow:
         if not self._blocks.held and not any(item is not None and TRACEBACK in item.text for item in items):
             return items
         return list(self._in_blocks(items, self._blocks))
-
-    def _placed(self, line: Line) -> Line:
-        """*line*, with its place in time known without the lines before it."""
-        if isinstance(line, Note):
-            line.said = self._said
-            return line
-        time = self._view.stamped(line.text) if line.time is None and self.stamps is None else line.time
-        if time is None:
-            return line if self._said is None else Untimed.behind(self._said, line)
-        self._said = time
-        return line
 
     def _in_blocks(self, items: Iterable[Item], blocks: Blocks) -> Iterator[Item]:
         for item in items:
@@ -412,7 +406,7 @@ class Flow:
         if not self._view.notes or (self._ranked is not None and not self._ranked.concerns(at)):
             return []
         note = Note.at(at, text, {"event": name, **event})
-        note.said = self._said
+        note.said = self._placing.said
         return [note]
 
 

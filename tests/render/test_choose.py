@@ -379,6 +379,9 @@ def test_a_time_that_ends_lies_behind_the_one_that_begins(text: str, since: str 
         ("2026-11-20", "2026-11-19T15:00:00Z"),
         ("2026-11-20T17:00:30Z", "2026-11-20T17:00:30Z"),
         ("2026-11-20T17:00:30+01:00", "2026-11-20T16:00:30Z"),
+        ("2026-11-20 17:00:30,250", "2026-11-20T08:00:30.25Z"),  # as Python's logging writes it
+        ("2026-11-20T17:00Z", "2026-11-20T17:00:00Z"),
+        ("2026-11-20T17:00+01:00", "2026-11-20T16:00:00Z"),
     ],
 )
 def test_a_date_without_a_zone_is_in_the_zone_that_people_read(text: str, found: str) -> None:

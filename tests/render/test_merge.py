@@ -101,6 +101,34 @@ def test_a_clock_that_is_ahead_is_found_out() -> None:
     assert texts(merge.close()) == ["x0", "y0", "x1", "y1", "x2", "y2", "x3", "y3"]
 
 
+def test_one_time_in_the_far_future_moves_no_other_line() -> None:
+    """A line may tell when a certificate expires; a clock is ahead if line after line says so."""
+    merge: Merge[str] = Merge(2.0)
+    for second in range(4):
+        merge.add("a", [line(f"x{second}", 1e8 if second == 1 else second)], NOON + second + 0.1)
+        merge.add("b", [line(f"y{second}", second + 0.2)], NOON + second + 0.3)
+    assert texts(merge.close()) == ["x0", "x1", "y0", "y1", "x2", "y2", "x3", "y3"]
+    logs = {
+        "a": [[line(f"x{second}", 1e8 if second == 1 else second) for second in range(4)]],
+        "b": [[line(f"y{second}", second + 0.2) for second in range(4)]],
+    }
+    found = [each.text for _, block in by_time(logs) for each in block]
+    assert found == ["x0", "x1", "y0", "y1", "x2", "y2", "x3", "y3"]
+
+
+def test_a_clock_that_is_days_ahead_is_believed_from_its_second_line_on() -> None:
+    merge: Merge[str] = Merge(2.0)
+    for second in range(4):
+        merge.add("ahead", [line(f"x{second}", 1e6 + second)], NOON + second + 0.1)
+        merge.add("right", [line(f"y{second}", second + 0.2)], NOON + second + 0.3)
+    assert texts(merge.close()) == ["x0", "y0", "x1", "y1", "x2", "y2", "x3", "y3"]
+
+
+def test_a_log_that_leaps_ahead_for_good_keeps_its_times() -> None:
+    logs = {"a": [[line("x0", 0), line("x1", 1e5), line("x2", 1e5 + 1)]], "b": [[line("y0", 1), line("y1", 1e5 + 0.5)]]}
+    assert [each.text for _, block in by_time(logs) for each in block] == ["x0", "y0", "x1", "y1", "x2"]
+
+
 def test_what_belongs_to_a_line_stays_behind_it() -> None:
     merge: Merge[str] = Merge(2.0)
     merge.add("a", [line("error", 1), line("  File"), line("ValueError")], NOON + 2)

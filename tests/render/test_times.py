@@ -121,6 +121,58 @@ DAY = "2026-11-20T08:12:03"
         pytest.param('{"ts":17951623232501}', None, id="json-no-milliseconds"),
         pytest.param('{"ts":"1795162323}', None, id="json-torn"),
         pytest.param('{"text": "2026-11-20 08:12:03.250 | INFO | x"}', f"{DAY}.250000000Z", id="loguru"),
+        pytest.param(
+            "11/20 08:12:03 - mmengine - INFO - load ckpt of 2025-01-01 00:00:00",
+            f"{DAY}.000000000Z",
+            id="mmengine-and-a-date",
+        ),
+        pytest.param("I1120 08:12:03.5 9 a.cc:1] from 2025-01-01 00:00:00", f"{DAY}.500000000Z", id="glog-and-a-date"),
+        pytest.param("Nov 20 08:12:03 host x[1]: 2025-01-01 00:00:00 y", f"{DAY}.000000000Z", id="syslog-and-a-date"),
+        pytest.param(
+            '{"ts":1795162323.25,"msg":"loading 2025-01-01 00:00:00"}', f"{DAY}.250000000Z", id="json-and-a-date"
+        ),
+        pytest.param(
+            '{"msg":"2025-01-01 00:00:00","time":"2026-11-20T10:12:03+02:00"}',
+            f"{DAY}.000000000Z",
+            id="json-behind-a-date",
+        ),
+        pytest.param(
+            '{"time":1795162323,"expires":"2030-01-01T00:00:00Z"}', f"{DAY}.000000000Z", id="json-and-an-expiry"
+        ),
+        pytest.param(
+            '::1 - - [20/Nov/2026:08:12:03 +0000] "GET /?since=2025-01-01T00:00:00"',
+            f"{DAY}.000000000Z",
+            id="apache-and-a-date",
+        ),
+        pytest.param(
+            "[Fri Nov 20 08:12:03.5 2026] [error] Nov 21 09:00:01 x", f"{DAY}.500000000Z", id="apache-s-errors"
+        ),
+        pytest.param("certificate valid until 2030-01-01 00:00:00", None, id="another-time"),
+        pytest.param("ValueError: time data '2019-01-01 00:00:00' does not match", None, id="a-time-in-quotes"),
+        pytest.param(
+            '{"level":"info","msg":"' + "m" * 40 + '","time":"2026-11-20T10:12:03+02:00"}',
+            f"{DAY}.000000000Z",
+            id="json-whose-zone-is-the-97th-character",
+        ),
+        pytest.param(
+            '{"level":"info","msg":"' + "m" * 400 + '","time":"2026-11-20T10:12:03+02:00"}',
+            f"{DAY}.000000000Z",
+            id="json-iso-behind-others",
+        ),
+        pytest.param(
+            "m" * 75 + " 2026-11-20 10:12:03.123456+02:00 y", f"{DAY}.123456000Z", id="a-zone-is-the-97th-character"
+        ),
+        pytest.param("2026-11-20 10:12:03+02 x", f"{DAY}.000000000Z", id="hours-of-a-zone"),
+        pytest.param("2026-11-20 10:12:03 GMT+2 x", f"{DAY}.000000000Z", id="hours-behind-gmt"),
+        pytest.param("2026-11-20 08:12:03 +99:99 x", f"{DAY}.000000000Z", id="no-hours-of-a-zone"),
+        pytest.param("2026-11-20 08:12:03 +1234 items", f"{DAY}.000000000Z", id="no-minutes-of-a-zone"),
+        pytest.param("2026-11-20t08:12:03z x", f"{DAY}.000000000Z", id="lower-case"),
+        pytest.param("11/9/2026 11:50:05 AM x", "2026-11-09T11:50:05.000000000Z", id="america-with-a-day-of-one-digit"),
+        pytest.param(
+            "1/12/2026, 1:50:05 PM x", "2026-01-12T13:50:05.000000000Z", id="america-with-a-month-of-one-digit"
+        ),
+        pytest.param("5.9.2026 08:00:01 x", "2026-09-05T08:00:01.000000000Z", id="germany-with-one-digit"),
+        pytest.param("Fri Nov 20 2026 10:12:03 GMT+0200 (CEST) x", f"{DAY}.000000000Z", id="javascript"),
         pytest.param("17951623232501 x", None, id="no-milliseconds"),
         pytest.param("epoch 3 loss 2.5 at 1795162323", None, id="none"),
         pytest.param("2026-02-30 08:12:03 x", None, id="no-such-day"),
@@ -135,7 +187,7 @@ def test_a_line_s_own_time(line: str, time: str | None) -> None:
     assert time is None or may_tell(line.encode())
 
 
-@pytest.mark.parametrize("line", [b"epoch 3 loss 2.5", b"x" * 500 + b" 08:12:03", b"\xff\xfe", b""])
+@pytest.mark.parametrize("line", [b"epoch 3 loss 2.5", b"x" * 600 + b" 08:12:03", b"\xff\xfe", b""])
 def test_a_line_that_tells_no_time_is_known_by_its_bytes(line: bytes) -> None:
     assert not may_tell(line)
 

@@ -313,7 +313,17 @@ STAMPED = st.tuples(
                 "W1121 ",
                 "20261120T",
             ),
-            *("Nov 20 ", "Nov  2 ", "Nov 20, 2026 ", "11/20 ", "11/20/26 ", "20/Nov/2026:", ""),
+            *(
+                "Nov 20 ",
+                "Nov  2 ",
+                "Nov 20, 2026 ",
+                "11/20 ",
+                "11/20/26 ",
+                "20/Nov/2026:",
+                "20.11.2026 ",
+                "26/11/20 ",
+                "",
+            ),
         ]
     ),
     st.sampled_from(["08:12:03", "08:12:04", "02:30:00", "12:00:00", "25:00:00", "8:12:03", "08:12"]),
@@ -361,3 +371,46 @@ def test_a_line_behind_one_of_the_same_second_has_the_time_that_it_has_alone(
         alone.learn(())  # forgets the line before
         wanted.append(alone.time(line.text, line.offset))
     assert found == wanted
+
+
+def timed(*texts: str) -> list[int | None]:
+    """The seconds since 08:00 that each line tells."""
+    begin = nanoseconds(datetime(2026, 11, 20, 8, tzinfo=UTC))
+    lines = [Line(100 * n, 100 * n + len(text) + 1, text) for n, text in enumerate(texts)]
+    found = Stamps(UTC, begin).timed(lines)
+    return [None if line.time is None else (line.time - begin) // SECOND for line in found]
+
+
+@pytest.mark.parametrize("prefix", ["", "2026-11-20 08:00:01 ERROR ", "[rank1]: "])
+def test_a_time_in_a_traceback_is_not_that_of_its_line(prefix: str) -> None:
+    rest = prefix if prefix.startswith("[") else ""
+    assert timed(
+        "2026-11-20 08:00:01 INFO a",
+        f"{prefix}Traceback (most recent call last):",
+        f'{rest}  File "a.py", line 1, in <module>',
+        f"{rest}    at = parsed('2030-01-01 00:00:00')",
+        f"{rest}ValueError: not a time: 2030-01-01 00:00:00",
+        "2026-11-20 08:00:02 INFO b",
+    ) == [1, 1 if prefix.startswith("2") else None, None, 1, 1, 2]
+
+
+def test_lines_of_others_in_a_traceback_have_their_times() -> None:
+    assert timed(
+        "2026-11-20 08:00:01 INFO a",
+        "Traceback (most recent call last):",
+        "2026-11-20 08:00:02 INFO of another thread",
+        '  File "a.py", line 1, in <module>',
+        "KeyError",
+        "  2026-11-20 08:00:03 INFO b",
+    ) == [1, None, 2, None, None, 3]
+
+
+def test_the_parts_of_a_long_line_have_its_time() -> None:
+    lines = [
+        Line(0, 90, "2026-11-20 08:00:01 x"),
+        Line(0, 90, "2019-01-01 00:00:00 y"),
+        Line(90, 99, "2026-11-20 08:00:02 z"),
+    ]
+    found = [line.time for line in Stamps(UTC, 0).timed(lines)]
+    assert found[0] == found[1] == nanoseconds(datetime(2026, 11, 20, 8, 0, 1, tzinfo=UTC))
+    assert found[2] == nanoseconds(datetime(2026, 11, 20, 8, 0, 2, tzinfo=UTC))

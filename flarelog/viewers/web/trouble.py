@@ -143,7 +143,7 @@ async def _first_line(reading: Reading, search: Suspicious) -> dict[str, Any] | 
     stamps = stamps_here()
     view = View(Choice((ERROR,), after=BLOCK), Renderer, stamps=stamps, notes=False)
     looking = Reading(reading.origin, Selection(reading.selection.run, starts=suspects), view, log.debug, ordered=True)
-    display = _FirstBeside((ERROR,), 0, 0, view.stamped, ahead=looking.ahead)
+    display = _FirstBeside((ERROR,), 0, 0, view.told, ahead=looking.ahead)
     await Batch(looking, display).run()
     display.close()
     first = display.earliest
