@@ -80,7 +80,6 @@ _BEHIND_BEGINS = {"AM", "PM", "am", "pm", *(name[:2] for name in _OFFSETS if nam
 _MORE = rf"\w|.{{0,2}}\x1b|[.,]\d|\s?[+-]\d|\s?(?:{'|'.join(sorted(_BEHIND_BEGINS))})|\s[Zz]"
 _ENDED = late(rf"(?!{_MORE})")  # nothing behind a stamp belongs to it
 _ENDED_YEARLESS = late(rf"(?!{_MORE}|\s[12]\d{{3}}\b)")
-WIDTH = 20  # characters of a zone and a year with their blanks, and five behind them
 SHORTEST = 10  # characters of the shortest stamp, seconds since 1970
 _SIGN = late(rb"\d:\d\d|1\d{9}|\dT\d\d")  # each form holds one, except zap's 1.795162323e+09 in JSON
 _RFC_3339 = late(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -114,6 +113,7 @@ class Second(NamedTuple):
     fraction: int  # the index behind the fraction's digits, which begin behind *text*
     zone: str  # what stands behind the fraction and belongs to the stamp
     year: bool  # the stamp has a year
+    end: int  # behind the characters that tell whether more belongs to the stamp
 
 
 def read(line: str, *, zone: Zone = 0, now: int | None = None) -> tuple[int | None, Second | None]:
@@ -216,12 +216,13 @@ def _second(line: str, head: str, found: re.Match[str], end: int) -> Second | No
     begin, after = found.span("f") if parts["f"] else (found.end("S"), found.end("S"))
     year = any(parts.get(name) for name in ("Y", "Y2", "y"))
     tail = line[after:end]
-    return Second(line[:begin], after, tail, year) if ends(line[after : after + WIDTH], tail, year) else None
+    behind = end + (3 if year else 6)
+    return Second(line[:begin], after, tail, year, behind) if ends(line[after:behind], tail, year) else None
 
 
 @lru_cache(maxsize=4096)
 def ends(behind: str, zone: str, year: bool) -> bool:
-    """Whether a stamp with *zone* ends there if the WIDTH characters behind its fraction are *behind*."""
+    """Whether a stamp with *zone* ends there if *behind*, up to ``Second.end``, stands behind its fraction."""
     ended = _ENDED if year else _ENDED_YEARLESS
     return behind.startswith(zone) and ended.match(behind, len(zone)) is not None
 

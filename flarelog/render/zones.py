@@ -21,7 +21,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from flarelog.render.rows import Line, Note
-from flarelog.render.times import LOOKED, SECOND, SHORTEST, WIDTH, ends, read, stamp
+from flarelog.render.times import LOOKED, SECOND, SHORTEST, ends, read, stamp
 from flarelog.render.tracebacks import MOST, TRACEBACK, Traceback, before_traceback
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ BACK, NEAR = 8 << 20, 16 << 10  # bytes to search backwards at most, and at firs
 LINES = 200  # parsed before other tasks get a turn
 _QUARTER = 900  # seconds: in the computer age every zone changes its offset at a quarter of an hour
 _FRACTIONS = {f"{number:03d}": number * 1_000_000 for number in range(1000)}  # of a second, in nanoseconds
-_UNLIKE = "", 0, 0, "", True, 0, 0
+_UNLIKE = "", 0, 0, "", True, 0, 0, 0
 _OFFSET = re.compile(r"([+-])(\d\d)(?::?(\d\d))?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,31}(?:/[A-Za-z0-9_+-]{1,31}){0,3}", re.ASCII)
 _ABBREVIATION, _HOURS = r"(?:[A-Za-z]{3,10}|<[A-Za-z0-9+-]{1,10}>)", r"\d{1,3}(?::\d\d){0,2}"
@@ -122,7 +122,7 @@ class Stamps:
         self._traceback: Traceback | None = None  # one that began: a time in it is not that of its line
         self._idle = 0  # lines since its last line
         # The last stamp: its text up to its second, where its fraction begins and ends, its zone, whether it has a
-        # year, its time without the fraction, and its line's offset.
+        # year, the end of what is compared, its time without the fraction, and its line's offset.
         self._like = _UNLIKE
         self.unknown: set[str] = set()  # zones in marks that this machine does not know
 
@@ -165,7 +165,7 @@ class Stamps:
         """*lines* with their times parsed."""
         out: list[Line] = []
         new, known = tuple.__new__, _FRACTIONS.get  # half the time of the class's own, for a million lines a second
-        second, begin, after, zone, year, base, place = self._like if not self._spoken else _UNLIKE
+        second, begin, after, zone, year, stop, base, place = self._like if not self._spoken else _UNLIKE
         part, last, said = -1, None, self._said
         for line in lines:
             offset, end, text, stream, time, bar = line
@@ -182,7 +182,7 @@ class Stamps:
                 out.append(new(Line, (offset, end, text, stream, inner, bar)))
                 continue
             # Most lines of a busy log share their second with the line before.
-            if second and text.startswith(second) and offset >= place and ends(text[after : after + WIDTH], zone, year):
+            if second and text.startswith(second) and offset >= place and ends(text[after:stop], zone, year):
                 digits = text[begin:after]
                 fraction = known(digits) if digits else 0
                 if fraction is None and digits.isascii() and digits.isdecimal():
@@ -191,7 +191,7 @@ class Stamps:
                     time = base + fraction
             if time is None:
                 time = self._parsed(text, offset)
-                second, begin, after, zone, year, base, place = self._like if not self._spoken else _UNLIKE
+                second, begin, after, zone, year, stop, base, place = self._like if not self._spoken else _UNLIKE
             said = time if time is not None else said
             if TRACEBACK in text:
                 # Most loggers write their prefix before the first line alone.
@@ -222,7 +222,7 @@ class Stamps:
             # Whether a year is the nearest one depends on the line's arrival.
             if second is not None and len(self._starts) == 1 and (second.year or not self._ends):
                 begin, base = len(second.text), found - found % SECOND
-                self._like = second.text, begin, second.fraction, second.zone, second.year, base, offset
+                self._like = second.text, begin, *second[1:], base, offset
         return found
 
     def _offset(self, local: int) -> int:
