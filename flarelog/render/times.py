@@ -55,7 +55,8 @@ _DAY = r"(?P<d>0[1-9]|[12]\d|3[01]| ?[1-9])"
 _PART = r"(?:(?:\.|(?=\d{3}(?!\d)))(?P<f>\d{1,9}))?"  # of a second: behind a dot, or as the last digits of milliseconds
 _BRACKETS = r"\[[A-Za-z][\w.:/ -]{0,40}\]:?\s*|\([\w.:/ -]{1,40}\)\s*|<\d{1,3}>\d?\s*"
 _PREFIX = rf"(?:{_BRACKETS}|[\w./-]{{1,40}}\s*[|│:]\s+|[A-Z]+\s+)"
-_LEVELS = "TRACE|DEBUG|INFO|WARN|ERROR|FATAL"
+# Forms that are ambiguous by themselves are told by what stands behind them.
+_LEVEL_AHEAD, _NAME_AHEAD = r"(?=\s+(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\s)", r"(?=\]| [\w.-]{1,40}\]| - | \[)"
 _START = rf"^\s*{_PREFIX}{{0,4}}?[\[(<\"']?"
 
 _KEY = r"\"(?:ts|time|@?[tT]imestamp|date|asctime|timeUnixNano|time_unix_nano|__REALTIME_TIMESTAMP)\"\s?:\s?"
@@ -131,7 +132,7 @@ def read(line: str, *, zone: Zone = 0, now: int | None = None) -> tuple[int | No
     if found is None or (begin > 1 and _LIKE.search(head, 0, begin) is not None):
         other, at = _first_form(head, _HEAD if found is None else begin)
         if other is not None:
-            return _of_form(other, at, head, line, zone, now)
+            return _of_form(other, at, line, zone, now)
     if found is None:
         return None, None
     fraction, its_zone = found.group("f", "z")
@@ -141,7 +142,7 @@ def read(line: str, *, zone: Zone = 0, now: int | None = None) -> tuple[int | No
     if local is None:
         return None, None
     time = (local - _offset(its_zone, zone, local)) * SECOND + _nanoseconds(fraction)
-    return time, _second(line, head, found, end) if begin <= 1 else None
+    return time, _second(line, found, end) if begin <= 1 else None
 
 
 def _in_object(line: str, zone: Zone) -> int | None:
@@ -178,7 +179,7 @@ def _first_form(head: str, before: int) -> tuple[re.Match[str] | None, int]:
 
 
 def _of_form(
-    found: re.Match[str], begin: int, head: str, line: str, zone: Zone, now: int | None
+    found: re.Match[str], begin: int, line: str, zone: Zone, now: int | None
 ) -> tuple[int | None, Second | None]:
     parts = found.groupdict()
     fraction = _nanoseconds(parts.get("f"))
@@ -200,17 +201,17 @@ def _of_form(
     if parts.get("h"):
         seconds += _half(parts["h"], hour)
     time = (seconds - _offset(parts.get("z") or parts.get("z2"), zone, seconds)) * SECOND + fraction
-    return time, _second(line, head, found, found.end()) if begin <= 2 and found.re.groupindex.get("S") else None
+    return time, _second(line, found, found.end()) if begin <= 2 and found.re.groupindex.get("S") else None
 
 
-def _second(line: str, head: str, found: re.Match[str], end: int) -> Second | None:
+def _second(line: str, found: re.Match[str], end: int) -> Second | None:
     """By what lines of the second of *found*, a stamp at the beginning of *line* that ends at *end*, are known."""
     parts = found.groupdict()
     if (
         not parts["S"]
         or "\x1b" in line[:end]
-        or found.start() not in (0, 1)
-        or not head.startswith(found[0], found.start())
+        or found.start() > 1
+        or found.re.pattern.endswith((_LEVEL_AHEAD, _NAME_AHEAD))
     ):
         return None
     begin, after = found.span("f") if parts["f"] else (found.end("S"), found.end("S"))
@@ -251,9 +252,9 @@ def _forms() -> tuple[re.Pattern[str], ...]:
         # syslog, Java, JavaScript
         rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}(?:,? {year},?)?\s+{twelve}{_HALF}{ending}",
         rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}",  # Apache, Redis
-        rf"{_START}(?P<y>\d\d)/{_MONTH}/{_DAY_2} {_CLOCK}(?=\s+(?:{_LEVELS})\s)",  # Spark, Hadoop
+        rf"{_START}(?P<y>\d\d)/{_MONTH}/{_DAY_2} {_CLOCK}{_LEVEL_AHEAD}",  # Spark, Hadoop
         rf"{_START}{month}/{day}/(?:20)?(?P<y>\d\d),?\s+{twelve}{_ZONE}",  # rich, America
-        rf"{_START}{_MONTH}/{_DAY_2} {_CLOCK}",  # detectron2, MMEngine
+        rf"^\s*\[?{_MONTH}/{_DAY_2} {_CLOCK}{_NAME_AHEAD}",  # detectron2, MMEngine; no count of steps
         rf"{_START}{day}\.{month}\.{_YEAR},?\s+{_CLOCK}{_ZONE}",  # Germany, Russia
         rf"{_START}{_YEAR}(?P<between>[-/.]?){_MONTH}(?P=between){_DAY_2}[T _]{either}{_ZONE}",
         rf"{_START}{_YEAR}{_MONTH}{_DAY_2}T{together}{_ZONE}",  # ISO 8601, basic

@@ -147,6 +147,9 @@ DAY = "2026-11-20T08:12:03"
         pytest.param(
             "[Fri Nov 20 08:12:03.5 2026] [error] Nov 21 09:00:01 x", f"{DAY}.500000000Z", id="apache-s-errors"
         ),
+        pytest.param("11/20 08:12:03 x", None, id="steps-and-a-duration"),
+        pytest.param("epoch: 10/12 00:10:12 x", None, id="epochs-and-a-duration"),
+        pytest.param("[11/20 08:12:03] x", f"{DAY}.000000000Z", id="month-and-day-in-brackets"),
         pytest.param("certificate valid until 2030-01-01 00:00:00", None, id="another-time"),
         pytest.param("ValueError: time data '2019-01-01 00:00:00' does not match", None, id="a-time-in-quotes"),
         pytest.param(
