@@ -119,9 +119,10 @@ class Sink:
     async def _end(self) -> None:
         self._server.close()
         await self.tunnel.close()
-        serving = asyncio.all_tasks() - {asyncio.current_task()}
-        if serving:  # each closes its connection
-            await asyncio.wait(serving, timeout=10)
+        for _ in range(5):  # a connection that was just accepted is served some turns of the loop later
+            await asyncio.sleep(0)
+            if serving := asyncio.all_tasks() - {asyncio.current_task()}:  # each closes its connection
+                await asyncio.wait(serving, timeout=10)
 
     def close(self) -> None:
         self.read()
