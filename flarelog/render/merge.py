@@ -24,7 +24,8 @@ from flarelog.render.times import SECOND, stamp
 from flarelog.render.tracebacks import Traceback, before_traceback
 
 HOLD = 2.0  # seconds
-LEAP = 3600 * SECOND  # a single time so far ahead is not that of its line
+LEAP = 3600 * SECOND  # a time so far ahead of the next ones is not that of its line
+NEXT = 100  # lines
 MOST = 100_000  # lines held at once
 MOST_TEXT = 4 << 20  # characters of all lines held at once
 BLOCK = 1000  # lines of a traceback kept together
@@ -77,8 +78,8 @@ class ByTime(Generic[Source, Item]):
             if line is None:
                 hidden += 1
                 continue
-            leaps = time is not None and 0 <= latest < time - ahead - LEAP
-            if time is not None and time - ahead > latest and not (leaps and _is_alone(times, at, time)):
+            leaps = time is not None and latest < time - ahead - LEAP
+            if time is not None and time - ahead > latest and not (leaps and _goes_back(times, at, time)):
                 latest = time - ahead
             if hidden:
                 keys += [latest] * hidden
@@ -108,10 +109,9 @@ class ByTime(Generic[Source, Item]):
             yield self._sources[number], lines[begin:end]
 
 
-def _is_alone(times: Sequence[int | None], at: int, time: int) -> bool:
-    """Whether the next time behind number *at* of *times* goes back from *time*."""
-    later = next((times[number] for number in range(at + 1, len(times)) if times[number] is not None), None)
-    return later is not None and later < time - LEAP
+def _goes_back(times: Sequence[int | None], at: int, time: int) -> bool:
+    """Whether one of the next lines behind number *at* of *times* is earlier than *time* by more than LEAP."""
+    return any(one is not None and one < time - LEAP for one in times[at + 1 : at + 1 + NEXT])
 
 
 def _time(line: Line, stamped: Stamp) -> int | None:
@@ -158,7 +158,7 @@ class Merge(Generic[Source]):
         self._queues: dict[Source, deque[_Held]] = {}
         self._latest: dict[Source, int] = {}
         self._ahead: dict[Source, int] = {}  # nanoseconds by which a log's clock is known to be ahead
-        self._leapt = set[Source]()  # those whose last time was too far ahead to be believed
+        self._leapt: dict[Source, int] = {}  # by how much the last time was ahead, if that was not believed
         self._count = self._size = 0
 
     def add(self, source: Source, lines: Iterable[Line | None], now: float) -> None:
@@ -185,13 +185,20 @@ class Merge(Generic[Source]):
             self._size += len(line.text)
 
     def _leaps(self, source: Source, over: int) -> bool:
-        """Whether a time *over* ns ahead is the first that proves so much; the next one makes it believed."""
-        if over <= self._ahead.get(source, 0) + LEAP:
-            self._leapt.discard(source)
+        """Whether a time *over* ns ahead is the first that proves so much; the next one makes it believed, until two
+        times are as far behind it: the clock was set right, or it never was ahead.
+        """
+        ahead = self._ahead.get(source, 0)
+        if abs(over - ahead) <= LEAP or (over < 0 and not ahead):
+            self._leapt.pop(source, None)
             return False
-        believed = source in self._leapt
-        self._leapt.add(source)
-        return not believed
+        one = self._leapt.get(source)
+        self._leapt[source] = over
+        believed = one is not None and (one > ahead) is (over > ahead)
+        if believed and over < ahead:
+            self._ahead[source] = max(0, over)
+            self._latest.pop(source, None)
+        return over > ahead and not believed
 
     def first(self, source: Source) -> Line | None:
         """The first held line of *source*; None without one."""

@@ -53,8 +53,11 @@ _ZONE = rf"{_HALF}(?:\s?(?P<z>(?:(?:UTC|GMT)[+-]\d{{1,2}}(?::?\d\d)?\b)|{_HOURS}
 _NAME = r"(?P<b>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DAY = r"(?P<d>0[1-9]|[12]\d|3[01]| ?[1-9])"
 _PART = r"(?:(?:\.|(?=\d{3}(?!\d)))(?P<f>\d{1,9}))?"  # of a second: behind a dot, or as the last digits of milliseconds
-_BRACKETS = r"\[[A-Za-z][\w.:/ -]{0,40}\]:?\s*|\([\w.:/ -]{1,40}\)\s*|<\d{1,3}>\d?\s*"
-_PREFIX = rf"(?:{_BRACKETS}|[\w./-]{{1,40}}\s*[|│:]\s+|[A-Z]+\s+)"
+_BRACKETS = (
+    r"\[[A-Za-z][\w.:/ -]{0,40}\]:?\s*|\[\d{1,5}(?:,\d{1,5})?\](?:<\w{1,10}>)?:?\s*"
+    r"|\([\w.:/= -]{1,40}\)\s*|<\d{1,3}>\d?\s*"
+)
+_PREFIX = rf"(?:{_BRACKETS}|[\w./-]{{1,40}}\s*[|│:]\s+|[A-Z]+\s+|(?:ts|time)=)"
 # Forms that are ambiguous by themselves are told by what stands behind them.
 _LEVEL_AHEAD, _NAME_AHEAD = r"(?=\s+(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\s)", r"(?=\]| [\w.-]{1,40}\]| - | \[)"
 _START = rf"^\s*{_PREFIX}{{0,4}}?[\[(<\"']?"
@@ -69,12 +72,18 @@ _YEAR, _MONTH, _DAY_2 = r"(?P<Y>[12]\d{3})", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[
 _ZULU = rf"(?:\s?(?P<z>[Zz]\b|{_HOURS}|(?<!\s)[+-](?:0\d|1[0-4])\b(?!:)))?"
 _ISO_FORM = rf"{_YEAR}([-/]){_MONTH}\2{_DAY_2}[Tt _-]{_CLOCK}{_ZULU}"
 _ISO = late(rf"(?<![\w./-]){_ISO_FORM}", re.ASCII)
-_KEYED = late(rf"{_KEY}\"(?=[12]\d{{3}}[-/]\d)", re.ASCII)
+_KEYED = late(_KEY, re.ASCII)
+_NESTS = late(r"\"(?:[^\"\\]|\\.)*\"?|[{}\[\]]", re.DOTALL)
 # A stamp behind such a word is another time than that of its line: "valid until 2030-01-01 00:00:00".
 _OTHER = late(
-    r"\b(?:until|till|of|from|since|before|after|by|to|for|between|and|than|through|data|expire[sd]?)[ :]*[\"'(]?$"
+    r"\b(?i:until|till|of|from|since|(?:not ?)?(?:before|after)|between|through|than|expir(?:e[sd]?|y|es|ing)|deadline"
+    r"|valid to|time data)(?i:\s+(?:at|on|the))?[\"']?[\s:=]*[\"'(\[]?$"
 )
-_LIKE = late(r"\d\d:\d\d|\dT\d{6}|1\d{9}", re.ASCII)  # each form holds one; ten times as fast as trying all forms
+# Each form but ISO 8601 holds one: ten times as fast as trying all forms.
+_LIKE = late(
+    rf"{_NAME}[\s/:T-]|[IWEFDC]\d{{3,8}}\s|\d[/.]\d\d?[/.]|\d[/-]\d\d \d\d:|\d{{4}}[-/.]?\d\d[-/.]?\d\d[T _]|1\d{{9}}",
+    re.ASCII,
+)
 # Most stamps have neither AM or PM nor a zone's name: comparing two letters takes a quarter of the pattern's time.
 _BEHIND = late(_ZONE, re.ASCII)
 _BEHIND_BEGINS = {"AM", "PM", "am", "pm", *(name[:2] for name in _OFFSETS if name != "Z")}
@@ -82,6 +91,7 @@ _MORE = rf"\w|.{{0,2}}\x1b|[.,]\d|\s?[+-]\d|\s?(?:{'|'.join(sorted(_BEHIND_BEGIN
 _ENDED = late(rf"(?!{_MORE})")  # nothing behind a stamp belongs to it
 _ENDED_YEARLESS = late(rf"(?!{_MORE}|\s[12]\d{{3}}\b)")
 SHORTEST = 10  # characters of the shortest stamp, seconds since 1970
+_ALONE = late(r"[\[(<\"']?(?:[IWEFDC]|[A-Z][a-z]{2},? )?")  # before a stamp that nothing can precede
 _SIGN = late(rb"\d:\d\d|1\d{9}|\dT\d\d")  # each form holds one, except zap's 1.795162323e+09 in JSON
 _RFC_3339 = late(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -146,19 +156,38 @@ def read(line: str, *, zone: Zone = 0, now: int | None = None) -> tuple[int | No
 
 
 def _in_object(line: str, zone: Zone) -> int | None:
-    """The time in *line*, an object of JSON, under the first key of a time; None without one."""
-    text = plain(line[: _OBJECT + _REST])
-    number, keyed = _SINCE_1970.search(text), _KEYED.search(text)
-    if keyed is not None and keyed.start() < _OBJECT and (number is None or keyed.start() < number.start()):
-        found = _ISO.match(text, keyed.end())
+    """The time in *line*, an object of JSON, under the first key of a time, its own rather than that of a nested
+    object; None without one.
+    """
+    text, nested = plain(line[: _OBJECT + _REST]), None
+    for key in _KEYED.finditer(text, 0, _OBJECT):
+        time = _keyed(text, key, zone)
+        if time is not None and _depth(text, key.start()) == 1:
+            return time
+        nested = time if nested is None else nested
+    return nested
+
+
+def _keyed(text: str, key: re.Match[str], zone: Zone) -> int | None:
+    """The time under *key* in *text*; None: it is no time."""
+    number = _SINCE_1970.match(text, key.start())
+    if number is None:
+        found = _ISO.match(text, key.end() + 1) if text.startswith('"', key.end()) else None
         local = _iso_seconds(found[0][:19]) if found is not None else None
-        if found is not None and local is not None:
-            return (local - _offset(found["z"], zone, local)) * SECOND + _nanoseconds(found["f"])
-    if number is None or number.start() >= _OBJECT:
-        return None
+        if found is None or local is None:
+            return None
+        return (local - _offset(found["z"], zone, local)) * SECOND + _nanoseconds(found["f"])
     if number["e"]:
         return int(number["e"].replace(".", "")[:19].ljust(19, "0"))
     return int(number["s"]) * SECOND + _nanoseconds(number["f"])
+
+
+def _depth(text: str, end: int) -> int:
+    """How many objects and lists of *text* are open at *end*."""
+    if text.count("{", 0, end) + text.count("[", 0, end) == 1:
+        return 1
+    found = [one[0] for one in _NESTS.finditer(text, 0, end) if one[0] in "{}[]"]
+    return sum(1 if one in "{[" else -1 for one in found)
 
 
 def _first_form(head: str, before: int) -> tuple[re.Match[str] | None, int]:
@@ -173,8 +202,8 @@ def _first_form(head: str, before: int) -> tuple[re.Match[str] | None, int]:
         begin = min(found.start(name) for name, text in found.groupdict().items() if text is not None)
         if begin < before:
             first, before = found, begin
-        if begin <= 2:  # behind a bracket and a month's letter or so: nothing begins before it
-            break
+            if _LIKE.search(head, 0, begin) is None:  # nothing begins before it
+                break
     return first, before
 
 
@@ -201,7 +230,8 @@ def _of_form(
     if parts.get("h"):
         seconds += _half(parts["h"], hour)
     time = (seconds - _offset(parts.get("z") or parts.get("z2"), zone, seconds)) * SECOND + fraction
-    return time, _second(line, found, found.end()) if begin <= 2 and found.re.groupindex.get("S") else None
+    alone = "S" in found.re.groupindex and _ALONE.fullmatch(line, 0, begin) is not None
+    return time, _second(line, found, found.end()) if alone else None
 
 
 def _second(line: str, found: re.Match[str], end: int) -> Second | None:
@@ -247,19 +277,20 @@ def _forms() -> tuple[re.Pattern[str], ...]:
     month, day = _MONTH.replace("0[", "0?[", 1), _DAY_2.replace("0[", "0?[", 1)
     minutes, together = _CLOCK[: _CLOCK.index(":(?P<S>")], _CLOCK.replace(":(", "(")
     texts = (
+        rf"{_START}(?P<s>1\d{{9}}){_PART}(?![\w.])",
         rf"{_START}[IWEFDC]{_YEAR}{_MONTH}{_DAY_2}\s+{_CLOCK}",  # glog with its year
         rf"{_START}[IWEFDC](?P<m>0[1-9]|1[0-2]|[1-9](?=\d\d\s)){_DAY_2}\s+{_CLOCK}",  # glog, and as PyTorch writes it
         # syslog, Java, JavaScript
         rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}(?:,? {year},?)?\s+{twelve}{_HALF}{ending}",
-        rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}",  # Apache, Redis
         rf"{_START}(?P<y>\d\d)/{_MONTH}/{_DAY_2} {_CLOCK}{_LEVEL_AHEAD}",  # Spark, Hadoop
         rf"{_START}{month}/{day}/(?:20)?(?P<y>\d\d),?\s+{twelve}{_ZONE}",  # rich, America
+        rf"^\s*(?:\([^)]{{1,60}}\)\s*)?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) {_MONTH}-{_DAY_2} {_CLOCK}",  # vLLM
         rf"^\s*\[?{_MONTH}/{_DAY_2} {_CLOCK}{_NAME_AHEAD}",  # detectron2, MMEngine; no count of steps
         rf"{_START}{day}\.{month}\.{_YEAR},?\s+{_CLOCK}{_ZONE}",  # Germany, Russia
         rf"{_START}{_YEAR}(?P<between>[-/.]?){_MONTH}(?P=between){_DAY_2}[T _]{either}{_ZONE}",
         rf"{_START}{_YEAR}{_MONTH}{_DAY_2}T{together}{_ZONE}",  # ISO 8601, basic
         rf"(?<![\w./-]){_YEAR}-{_MONTH}-{_DAY_2}T{minutes}(?P<z>Z\b|[+-]\d\d:\d\d\b)",
-        rf"{_START}(?P<s>1\d{{9}}){_PART}(?![\w.])",
+        rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}",  # Apache, Redis
     )
     return tuple(re.compile(text, re.ASCII) for text in texts)
 

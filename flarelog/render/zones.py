@@ -21,8 +21,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from flarelog.render.rows import Line, Note
-from flarelog.render.times import LOOKED, SECOND, SHORTEST, ends, read, stamp
-from flarelog.render.tracebacks import MOST, TRACEBACK, Traceback, before_traceback
+from flarelog.render.times import LOOKED, SECOND, SHORTEST, ends, read
+from flarelog.render.tracebacks import TRACEBACK, Tracebacks
 
 if TYPE_CHECKING:
     from flarelog.model import Mark, StreamInfo
@@ -119,8 +119,7 @@ class Stamps:
         self._spoken: deque[Spoken] = deque()  # the last times before lines still to come
         self._zone = zone
         self._said: int | None = None  # the last time, in nanoseconds
-        self._traceback: Traceback | None = None  # one that began: a time in it is not that of its line
-        self._idle = 0  # lines since its last line
+        self._tracebacks = Tracebacks()  # a time in one is not that of its line
         # The last stamp: its text up to its second, where its fraction begins and ends, its zone, whether it has a
         # year, the end of what is compared, its time without the fraction, and its line's offset.
         self._like = _UNLIKE
@@ -170,17 +169,19 @@ class Stamps:
         for line in lines:
             offset, end, text, stream, time, bar = line
             if time is not None or len(text) < SHORTEST or isinstance(line, Note):
-                if self._traceback is not None and time is None:
-                    self._goes_on(text, self._traceback)
+                if self._tracebacks.open and time is None:
+                    self._tracebacks.goes_on(text)
                 out.append(line)
                 continue
             if offset == part:  # a part of a long line has the time of the line
                 out.append(new(Line, (offset, end, text, stream, last, bar)))
                 continue
-            if self._traceback is not None and self._goes_on(text, self._traceback):
-                inner = said if said is not None and stamp(text, zone=0, now=self._now) is not None else None
-                out.append(new(Line, (offset, end, text, stream, inner, bar)))
-                continue
+            if self._tracebacks.open and TRACEBACK not in text and self._tracebacks.goes_on(text):
+                inner, begins = read(text.lstrip(" |"), now=self._now)
+                if begins is None:  # otherwise the traceback was interrupted
+                    inner = said if inner is not None else None
+                    out.append(new(Line, (offset, end, text, stream, inner, bar)))
+                    continue
             # Most lines of a busy log share their second with the line before.
             if second and text.startswith(second) and offset >= place and ends(text[after:stop], zone, year):
                 digits = text[begin:after]
@@ -195,20 +196,11 @@ class Stamps:
             said = time if time is not None else said
             if TRACEBACK in text:
                 # Most loggers write their prefix before the first line alone.
-                prefix = before_traceback(text) if time is None else ""
-                self._traceback, self._idle = Traceback(text if time is None else TRACEBACK, prefix or ""), 0
+                self._tracebacks.begins(text if time is None else TRACEBACK)
             part, last = -1 if bar or end == offset else offset, time
             out.append(new(Line, (offset, end, text, stream, time, bar)))
         self._said = said
         return out
-
-    def _goes_on(self, text: str, traceback: Traceback) -> bool:
-        """Whether *text* is a line of *traceback*, which began."""
-        takes = traceback.takes(text, before_traceback(text))
-        self._idle = 0 if takes else self._idle + 1
-        if takes is False or self._idle > MOST:
-            self._traceback = None
-        return bool(takes)
 
     def _parsed(self, text: str, offset: int) -> int | None:
         """As ``time``, without regard to the line before."""
@@ -244,7 +236,7 @@ class Stamps:
         """A copy with the same zones and arrivals, that has read no line. *after*: the last time before, in seconds."""
         found = copy(self)
         found.after, found._spoken, found._like = after, deque(), _UNLIKE
-        found._said = found._traceback = None
+        found._said, found._tracebacks = None, Tracebacks()
         found.twice = found.doubted = False
         return found
 

@@ -116,6 +116,26 @@ def test_one_time_in_the_far_future_moves_no_other_line() -> None:
     assert found == ["x0", "x1", "y0", "y1", "x2", "y2", "x3", "y3"]
 
 
+@pytest.mark.parametrize("odd", [{1, 2}, {0}, {0, 1, 2}])
+def test_some_times_in_the_far_future_move_no_other_line(odd: set[int]) -> None:
+    logs = {
+        "a": [[line(f"x{second}", 1e8 + second if second in odd else second) for second in range(9)]],
+        "b": [[line(f"y{second}", second + 0.2) for second in range(9)]],
+    }
+    found = [each.text for _, block in by_time(logs) for each in block]
+    right = [text for text in found if int(text[1]) not in odd]
+    assert right == [f"{log}{second}" for second in range(9) if second not in odd for log in "xy"]
+
+
+def test_a_clock_that_is_set_right_is_believed_again() -> None:
+    merge: Merge[str] = Merge(2.0)
+    for second in range(9):
+        merge.add("set", [line(f"x{second}", (1e6 if second < 3 else 0) + second)], NOON + second + 0.1)
+        merge.add("right", [line(f"y{second}", second + 0.2)], NOON + second + 0.3)
+    found = texts(merge.close())
+    assert found[-8:] == ["x5", "y5", "x6", "y6", "x7", "y7", "x8", "y8"]
+
+
 def test_a_clock_that_is_days_ahead_is_believed_from_its_second_line_on() -> None:
     merge: Merge[str] = Merge(2.0)
     for second in range(4):

@@ -150,6 +150,26 @@ DAY = "2026-11-20T08:12:03"
         pytest.param("11/20 08:12:03 x", None, id="steps-and-a-duration"),
         pytest.param("epoch: 10/12 00:10:12 x", None, id="epochs-and-a-duration"),
         pytest.param("[11/20 08:12:03] x", f"{DAY}.000000000Z", id="month-and-day-in-brackets"),
+        pytest.param("web-0 data 2026-11-20T08:12:03Z x", f"{DAY}.000000000Z", id="a-container-called-data"),
+        pytest.param("Not After: 2030-01-01 00:00:00", None, id="a-certificate"),
+        pytest.param("license expires on 2030-01-01 00:00:00", None, id="a-license"),
+        pytest.param("until=2030-01-01T00:00:00", None, id="a-key"),
+        pytest.param('{"until":"2030-01-01T00:00:00Z"}', None, id="a-key-of-json"),
+        pytest.param("INFO 11-20 08:12:03 [core.py:12] x", f"{DAY}.000000000Z", id="vllm"),
+        pytest.param(
+            "(EngineCore pid=6890) INFO 11-20 08:12:03 [core.py:12] x", f"{DAY}.000000000Z", id="vllm-s-process"
+        ),
+        pytest.param("(pid=1) I1120 08:12:03.5 1 a.cc:1] x", f"{DAY}.500000000Z", id="glog-behind-a-process"),
+        pytest.param("[1,0]<stderr>:Nov 20 08:12:03 host x", f"{DAY}.000000000Z", id="syslog-behind-mpirun-s-tag"),
+        pytest.param("ts=1795162323.25 level=info", f"{DAY}.250000000Z", id="logfmt-with-seconds"),
+        pytest.param(
+            '{"job":{"timestamp":"2025-01-01T00:00:00Z"},"msg":"}","time":"2026-11-20T08:12:03Z"}',
+            f"{DAY}.000000000Z",
+            id="json-whose-nested-object-has-a-time",
+        ),
+        pytest.param(
+            '{"job":{"timestamp":"2026-11-20T08:12:03Z"}}', f"{DAY}.000000000Z", id="json-of-a-nested-time-alone"
+        ),
         pytest.param("certificate valid until 2030-01-01 00:00:00", None, id="another-time"),
         pytest.param("ValueError: time data '2019-01-01 00:00:00' does not match", None, id="a-time-in-quotes"),
         pytest.param(

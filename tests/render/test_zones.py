@@ -394,6 +394,20 @@ def test_a_time_in_a_traceback_is_not_that_of_its_line(prefix: str) -> None:
     ) == [1, 1 if prefix.startswith("2") else None, None, 1, 1, 2]
 
 
+def test_tracebacks_of_two_writers_are_told_apart() -> None:
+    begin, end = "Traceback (most recent call last):", "ValueError: 2019-01-01 00:00:00 is too old"
+    found = timed(
+        "2026-11-20 08:00:01 INFO a",
+        *(f"[rank{rank}]: {text}" for text in (begin, '  File "a.py", line 1, in <module>', end) for rank in range(2)),
+        "2026-11-20 08:00:02 INFO b",
+    )
+    assert found == [1, None, None, None, None, 1, 1, 2]
+
+
+def test_an_interrupted_traceback_takes_no_time_away() -> None:
+    assert timed("Traceback (most recent call last):", '  File "a.py", line 1', "  2026-11-20 08:00:03 INFO b")[-1] == 3
+
+
 def test_lines_of_others_in_a_traceback_have_their_times() -> None:
     assert timed(
         "2026-11-20 08:00:01 INFO a",
