@@ -179,7 +179,7 @@ class Answers:
         self.lists, self.timelines = Lists(), Timelines()
         self._troubles, self._lasts = Troubles(), Lasts()
         self._runs, self._lanes, self._machines = Lately[tuple[bytes, str]](), Lately[bytes](), Lately[bytes]()
-        self._states = Lately[RunState](ASKED)
+        self._states = Lately[RunState](ASKED, present=True)
 
     async def close(self) -> None:
         await self._troubles.close()

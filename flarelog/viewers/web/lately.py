@@ -33,11 +33,14 @@ class _Made(NamedTuple, Generic[T]):
 
 class Lately(Generic[T]):
     """Answers by keys. An answer is made *of* values, and made again once one of them is another object, or after SHARE
-    times as long as its making took, *fresh* seconds at least.
+    times as long as its making took, *fresh* seconds at least. *present*: after *fresh* seconds however long its making
+    took, and no previous answer stands in for it: that none comes is what a client asks about.
     """
 
-    def __init__(self, fresh: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self._least, self._clock = fresh, clock
+    def __init__(
+        self, fresh: float = 0.0, clock: Callable[[], float] = time.monotonic, *, present: bool = False
+    ) -> None:
+        self._least, self._clock, self._present = fresh, clock, present
         self._made: dict[Hashable, _Made[T]] = {}
         self._making: dict[Hashable, asyncio.Lock] = {}
         self._anew: dict[Hashable, asyncio.Task[None]] = {}
@@ -55,7 +58,7 @@ class Lately(Generic[T]):
             return await self._waited(key, of, make)
         if self._is_fresh(found, of):
             return found.answer
-        if found.took <= SLOW:
+        if found.took <= SLOW or self._present:
             return await self._waited(key, of, make)
         if key not in self._anew:
             self._anew[key] = asyncio.create_task(self._beside(key, of, make))
@@ -99,7 +102,8 @@ class Lately(Generic[T]):
 
     def _is_fresh(self, found: _Made[T], of: Sequence[object]) -> bool:
         same = all(a is b for a, b in zip(found.of, of, strict=True))
-        return same and self._clock() - found.at < max(self._least, SHARE * found.took)
+        lasts = self._least if self._present else max(self._least, SHARE * found.took)
+        return same and self._clock() - found.at < lasts
 
     def _is_old(self, found: _Made[T]) -> bool:
         return self._clock() - found.at >= 2 * SHARE * found.took + OLD

@@ -57,6 +57,21 @@ def test_nobody_waits_for_what_takes_long_and_can_be_shown_one_of_before() -> No
     asyncio.run(play())
 
 
+def test_whether_a_receiver_answers_is_told_by_no_answer_of_before() -> None:
+    """A loaded receiver answered slowly once; when it stands still later, the page said so after OLD seconds."""
+
+    async def play() -> None:
+        make = Making(4 * SLOW)
+        kept: Lately[int] = Lately(1.0, lambda: make.now, present=True)
+        assert await kept.of("run", (), make) == 1
+        make.now += 0.9
+        assert await kept.of("run", (), make) == 1
+        make.now += 0.2
+        assert await kept.of("run", (), make) == 2
+
+    asyncio.run(play())
+
+
 def test_a_receiver_that_stood_still_is_asked_again_as_soon_as_one_that_works() -> None:
     async def play() -> None:
         make, listed = Making(60.0), object()
