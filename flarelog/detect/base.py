@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from flarelog.late import late
@@ -125,7 +125,7 @@ class Signature:
         return self.more(facts) if self.more is not None else facts
 
 
-@dataclass(frozen=True)
+@frozen
 class Sieved:
     """A pattern, and words in small letters of which each line that it matches has one: to look for them takes a
     thirtieth of the time of its search.

@@ -1,11 +1,13 @@
 """Merge the lines of several logs into one order, with a bound on how long a log is waited for.
 
-A line without a time stamp inherits the stamp of the line before it in its log, shown or not, so a traceback stays
-behind its line. A log's own order never changes; None stands for hidden lines, and goes with the line behind it.
-``by_time`` merges complete logs. ``Merge`` merges live logs: it holds a line for *hold* seconds from its arrival, and
-then releases it behind all earlier lines that it holds. A silent log therefore stalls no other log, and the lines of a
-log whose clock is behind are released too late for their place. A stamp in the future proves that the log's clock is
-ahead by at least as much; the merge subtracts the difference.
+A line without a time stamp inherits the stamp of the line before it in its log, shown or not (``Placing``), so a
+traceback stays behind its line. A log's own order never changes; None stands for hidden lines, and goes with the line
+behind it. ``by_time`` merges complete logs. ``Merge`` merges live logs: it holds a line for *hold* seconds from its
+arrival, and then releases it behind all earlier lines that it holds. A silent log therefore stalls no other log, and
+the lines of a log whose clock is behind are released too late for their place. A stamp in the future proves that the
+log's clock is ahead by at least as much; the merge subtracts the difference. A stamp that leaps ahead by more than LEAP
+may be a date in a line's text: it counts only once the next one leaps as well; in complete logs, if none of the NEXT
+lines goes back.
 
 ``Blocks`` keeps the lines of a Python traceback together in a live merge. Callers pass the time.
 """
@@ -164,22 +166,20 @@ class Merge(Generic[Source]):
     def add(self, source: Source, lines: Iterable[Line | None], now: float) -> None:
         """Hold *lines* of *source*, which arrived at *now*, in seconds since 1970."""
         queue, known = self._queues.setdefault(source, deque()), self._known(source)
-        apart = False
+        apart, arrived = False, int(now * SECOND)
         for line in lines:
             if line is None:
                 apart = True
                 continue
             time = _time(line, self._stamped)
             latest = self._latest.get(source)
-            if time is not None and self._leaps(source, time - known - int(now * SECOND)):
-                time = None
-            if time is not None:
+            if time is not None and not self._leaps(source, time - known - arrived):
                 time -= known
-                ahead = self._ahead[source] = max(self._ahead.get(source, 0), time - int(now * SECOND))
+                ahead = self._ahead[source] = max(self._ahead.get(source, 0), time - arrived)
                 time -= ahead
                 latest = time if latest is None else max(latest, time)
                 self._latest[source] = latest
-            queue.append(_Held(now, int(now * SECOND) if latest is None else latest, line, apart))
+            queue.append(_Held(now, arrived if latest is None else latest, line, apart))
             apart = False
             self._count += 1
             self._size += len(line.text)
@@ -197,7 +197,6 @@ class Merge(Generic[Source]):
         believed = one is not None and (one > ahead) is (over > ahead)
         if believed and over < ahead:
             self._ahead[source] = max(0, over)
-            self._latest.pop(source, None)
         return over > ahead and not believed
 
     def first(self, source: Source) -> Line | None:
