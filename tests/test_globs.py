@@ -9,7 +9,7 @@ from flarelog.errors import InvalidOption
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.ranks import known, rank_map
 from flarelog.sources.files.patterns import SourceOptions
-from flarelog.viewers.reading import Selection
+from flarelog.viewers.selection import Selection
 from tests.rows import together
 
 TABLE = [

@@ -18,7 +18,7 @@ from flarelog.names import log_name, run_name, site_name
 from flarelog.options import declared, typed
 from flarelog.values import frozen
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.reading import Selection
+from flarelog.viewers.selection import Selection
 
 MAX_PLACES = 32 << 20  # bytes of a file of positions (--from @FILE)
 

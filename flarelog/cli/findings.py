@@ -35,8 +35,9 @@ from flarelog.values import frozen
 from flarelog.viewers.findings import Search, drawn, first_sentences, kept, nothing
 from flarelog.viewers.flow import View
 from flarelog.viewers.health import few_missing
-from flarelog.viewers.reading import Reading, Selection
+from flarelog.viewers.reading import Reading
 from flarelog.viewers.searching import Told, found_in, places_of, searching
+from flarelog.viewers.selection import Selection
 
 EXAMPLES = """\b
 Examples:

@@ -35,8 +35,9 @@ from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
 from flarelog.viewers.health import few_missing
 from flarelog.viewers.pipe import Pipe
-from flarelog.viewers.reading import Reading, Selection
+from flarelog.viewers.reading import Reading
 from flarelog.viewers.searching import AROUND, found_in, lines_around, places_of, searching
+from flarelog.viewers.selection import Selection
 
 STAMPED_WITHIN = 20  # lines before an error, one of which may hold its time
 

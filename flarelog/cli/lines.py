@@ -17,10 +17,10 @@ from flarelog.cli.running import terminal_size
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
 from flarelog.options import option, typed
+from flarelog.render.bars import LIMIT
 from flarelog.render.choose import Choice, ending, moment, patterns
 from flarelog.render.container import Form, Renderer
 from flarelog.render.levels import NAMES, SPELLINGS, Level
-from flarelog.render.reach import LIMIT
 from flarelog.render.rows import Overlong
 from flarelog.render.times import stamp
 from flarelog.values import frozen

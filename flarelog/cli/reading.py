@@ -30,7 +30,8 @@ from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.pipe import Pipe
-from flarelog.viewers.reading import Reading, Selection
+from flarelog.viewers.reading import Reading
+from flarelog.viewers.selection import Selection
 
 if TYPE_CHECKING:
     from flarelog.detect.table import Table

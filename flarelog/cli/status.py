@@ -258,7 +258,7 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
         if not found:
             if asked.run:
                 from flarelog.viewers.missing import missing, said  # needed after a mistake only
-                from flarelog.viewers.reading import Selection
+                from flarelog.viewers.selection import Selection
 
                 raise said(*await missing(there(store, connected), Selection(asked.run, asked.patterns)))
             sites = {info.stream.site for info in await look(asked.run, store, connected)}

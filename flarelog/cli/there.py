@@ -67,7 +67,7 @@ def there(store: str | None, connected: Client | None) -> RunsOrigin:
 async def not_there(error: NotFound, held: Origin, run: str, site: str = "") -> NotFound:
     """The error for a call that named *run*, or *site* of it, with readers' hints; *error* itself without any."""
     from flarelog.viewers.missing import missing, said, without  # needed after a mistake only
-    from flarelog.viewers.reading import Selection
+    from flarelog.viewers.selection import Selection
 
     what, meant = "", ""
     with contextlib.suppress(FlarelogError):  # a caller who may end or remove a run may not be allowed to read it

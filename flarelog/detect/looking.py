@@ -33,11 +33,11 @@ from flarelog.detect.speaking import only_speaks
 from flarelog.detect.table import Table
 from flarelog.detect.tracebacks import Tracebacks
 from flarelog.model import Attributes, Mark, StreamInfo
+from flarelog.render.bars import LIMIT
 from flarelog.render.container import UNDECIDED, Renderer, may_be_records
 from flarelog.render.edges import is_packed, tears
 from flarelog.render.levels import level_of
 from flarelog.render.ranks import RankChoice, RankChooser
-from flarelog.render.reach import LIMIT
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.sieving import Sieving

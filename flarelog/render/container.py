@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from flarelog.late import late
-from flarelog.render.reach import LIMIT
+from flarelog.render.bars import LIMIT
 from flarelog.render.rows import WINDOW, Line, Overlong
 from flarelog.render.screen import Screen
 from flarelog.render.times import rfc3339

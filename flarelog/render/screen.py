@@ -36,6 +36,7 @@ from flarelog.render.allowance import (
     Allowance,
     size_of,
 )
+from flarelog.render.bars import LIMIT, Reach
 from flarelog.render.controls import (
     COLOURS,
     PAINTED,
@@ -48,7 +49,6 @@ from flarelog.render.controls import (
     plain_until,
     suspects_of,
 )
-from flarelog.render.reach import LIMIT, Reach
 from flarelog.render.rows import TAB, TAIL, WINDOW, Line, Note, Overlong, Row, shortened, width
 from flarelog.render.sgr import RESET, changed, painted
 

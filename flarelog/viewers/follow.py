@@ -111,12 +111,12 @@ class Follow:
             except FlarelogError as error:
                 if not error.retry_safe or not (self._reading.streams or self._waiting):
                     raise
-                self._reading.lost(error)
+                self._reading.retry.lost(error)
             else:
-                if looked and self._reading.away is None:  # a slow listing is repeated less often
+                if looked and self._reading.retry.away is None:  # a slow listing is repeated less often
                     pause = min(LOOK_AT_LEAST, max(LOOK_EVERY, 20 * (time.monotonic() - began)))
                 looked = True  # the first listing includes the wait for a connection
-                self._reading.back()
+                self._reading.retry.back()
                 if state is RunState.ENDED and not infos and not self._reading.streams:
                     await self._nothing_comes()
                 self._tell_removed(infos)
@@ -182,7 +182,7 @@ class Follow:
         while True:
             await asyncio.sleep(pause)
             began, pause = time.monotonic(), GROWN_EVERY
-            if self._over or len(self._reading.streams) <= LIVE_READS or self._reading.away is not None:
+            if self._over or len(self._reading.streams) <= LIVE_READS or self._reading.retry.away is not None:
                 since = began
                 continue
             try:
@@ -434,9 +434,9 @@ class Follow:
             if known is None or each.received > each.info.committed:
                 known = State(linked=True, grown=now - each.heard)
             infos.append(replace(each.info, state=known, sealed=each.info.sealed or each.ended))
-        if self._reading.away is None:
+        if self._reading.retry.away is None:
             return [*rows, phases.summary(infos)]
-        name, since = self._reading.origin.name, phases.spoken(now - self._reading.away)
+        name, since = self._reading.origin.name, phases.spoken(now - self._reading.retry.away)
         return [*rows, f"no connection for {since}: retrying {name}"]  # the name is last: a narrow terminal cuts it
 
     def _end(self, each: Stream) -> None:

@@ -14,7 +14,7 @@ from flarelog.records import unstored_sentences
 from flarelog.text import some
 from flarelog.viewers.health import unread
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.reading import Selection
+from flarelog.viewers.selection import Selection
 
 NAMED = 3  # names that a sentence lists
 

@@ -1,6 +1,5 @@
 """The streams of a run that are being read, each at an offset of its own.
 
-A lost connection is retried at the same offset: no byte is missing, and none is shown twice.
 An unreadable log is reported, and the other logs are still shown.
 Lines that cannot match are left out at the origin, unless a container runtime wrote the log.
 """
@@ -9,27 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import field
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
-from flarelog import globs
-from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
-from flarelog.errors import ConnectionAged, FlarelogError, NotFound, Unreadable
+from flarelog.errors import FlarelogError, NotFound, Unreadable
 from flarelog.late import late
-from flarelog.model import MAX_OFFSET, OTHERS, Buffer, Mark, StreamId, StreamInfo
+from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
 from flarelog.records import ordered
 from flarelog.render.container import may_be_records
 from flarelog.render.rows import WINDOW, Note
 from flarelog.render.sgr import RESETS
-from flarelog.render.sieve import Sieve
 from flarelog.text import several
-from flarelog.values import changed, frozen
+from flarelog.values import changed
 from flarelog.viewers.clocks import Clocks, arrived_at, times_of
 from flarelog.viewers.flow import Bytes, Flow, Item, View
 from flarelog.viewers.origin import Origin
+from flarelog.viewers.retry import Retry
+from flarelog.viewers.selection import Selection
 
 if TYPE_CHECKING:
     from flarelog.render.past import Past
@@ -41,66 +37,7 @@ WORK = 250_000  # units of work a second, a tenth of a core, that a stream may t
 TAIL_WINDOW, TAIL_MOST = 64 << 10, 8 << 20  # bytes
 TAIL_MORE = WINDOW  # extra lines that are read: as many rows as a cursor can reach
 _COLOUR = late(rb"\x1b\[[0-9;:]*m")
-PATIENCE = 30.0  # seconds for which a read that does not follow is retried
 LEFT_OUT = Unreadable, NotFound  # the errors of one log alone: the log is damaged, or was removed
-
-
-@frozen
-class Selection:
-    """The wanted streams of *run*, and where each begins. Raises InvalidOption."""
-
-    run: str
-    sites: tuple[str, ...] = ()  # globs; empty: all
-    logs: tuple[str, ...] = ()
-    starts: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by (site, log); not empty: only these
-    # streams, and those that *sites* or *logs* name
-    tail: int | None = None
-
-    def __post_init__(self) -> None:
-        globs.check((*self.sites, *self.logs))
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """The sites, if each is given by its name: no other site need be listed."""
-        if self.starts and (self.sites or not self.logs):
-            return globs.plain([*dict.fromkeys(site for site, _ in self.starts), *self.sites])
-        return globs.plain(self.sites)
-
-    @property
-    def starts_alone(self) -> bool:
-        return bool(self.starts) and not self.sites and not self.logs
-
-    def has(self, stream: StreamId) -> bool:
-        if (stream.site, stream.log) in self.starts:
-            return True
-        if self.starts_alone:
-            return False
-        return self._called(stream.site, stream.log)
-
-    def _called(self, site: str, log: str) -> bool:
-        called = not self.sites or globs.any_of(self.sites, site)
-        return called and (not self.logs or globs.any_of(self.logs, log))
-
-    def lacks(self, info: StreamInfo) -> bool:
-        """Whether *info*, which is not stored, is or may be of a wanted log."""
-        if not info.about or self.has(info.stream):
-            return self.has(info.stream)
-        site, starts = info.stream.site, [log for where, log in self.starts if where == info.stream.site]
-        if not info.names_none:
-            return info.about in starts or (not self.starts_alone and self._called(site, info.about))
-        below = "" if info.about == OTHERS else info.about
-        if self.starts_alone:
-            return any(log.startswith(below) for log in starts)
-        wanted = not self.logs or any(_may_begin(log, below) for log in self.logs)
-        return wanted and (not self.sites or globs.any_of(self.sites, site))
-
-
-def _may_begin(pattern: str, below: str) -> bool:
-    """Whether a name that begins with *below* may match *pattern*, a glob."""
-    if "/" not in pattern:  # it is compared with a name's last part
-        return True
-    plain = re.split(r"[*?\[{\\]", pattern, maxsplit=1)[0]
-    return pattern.startswith(below) or (plain != pattern and below.startswith(plain))
 
 
 class Stream:
@@ -182,6 +119,7 @@ class Reading:
         ordered: bool = False,
     ) -> None:
         self.origin, self.selection, self.view, self.say = origin, selection, view, say
+        self.retry = Retry(origin, say)
         self.streams: dict[StreamId, Stream] = {}
         self.unread: dict[StreamId, str] = {}  # why a log cannot be read
         self.unstored: list[StreamInfo] = []  # logs of which nothing was ever stored, as of the last list
@@ -190,7 +128,6 @@ class Reading:
         self.clocks = Clocks()
         self._began = time.time()
         self._times = times_of(view.choice, self._began)
-        self.away: float | None = None  # since when, by time.monotonic, the connection is lost; None: it is not
 
     @property
     def infos(self) -> list[StreamInfo]:
@@ -362,7 +299,7 @@ class Reading:
 
     async def _bytes(self, stream: StreamId, begin: int, end: int) -> bytes:
         found = bytearray()
-        async with contextlib.aclosing(self._tried(stream, begin, MAX_OFFSET, follow=False, stop=end)) as pieces:
+        async with contextlib.aclosing(self.retry.find(stream, begin, MAX_OFFSET, follow=False, stop=end)) as pieces:
             async for _, what in pieces:
                 found += what if isinstance(what, Buffer) else b""
         return bytes(found[: end - begin])
@@ -378,7 +315,7 @@ class Reading:
             sieve = self._sieve if each.flow.plain else None
             # The log's first lines tell whether a container runtime wrote it; such a log needs all its lines.
             stop = HEAD if self._sieve is not None and sieve is None and each.received < HEAD else 0
-            tried = self._tried(each.info.stream, each.received, each.known, follow=follow, sieve=sieve, stop=stop)
+            tried = self.retry.find(each.info.stream, each.received, each.known, follow=follow, sieve=sieve, stop=stop)
             past = self._past(each)
             async with contextlib.aclosing(tried) as found:
                 async for number, what in found:
@@ -430,47 +367,6 @@ class Reading:
 
         return Past(since + self.ahead(each.info.stream), stamps, each.first)
 
-    async def _tried(
-        self,
-        stream: StreamId,
-        start: int,
-        first_mark: int,
-        *,
-        follow: bool,
-        sieve: Sieve | None = None,
-        stop: int = 0,
-    ) -> AsyncGenerator[tuple[int, Buffer | Mark], None]:
-        """As ``Origin.find``, retried at the same offset when the connection is lost."""
-        failures, since = 0, time.monotonic()
-        ended = -1  # the offset at which the last read failed
-        while True:
-            try:
-                found = self.origin.find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop)
-                async with contextlib.aclosing(found):
-                    async for number, what in found:
-                        self.back()
-                        failures, since = 0, time.monotonic()
-                        if isinstance(what, Buffer):
-                            start = max(start, number + len(what))
-                        else:
-                            first_mark = number + 1
-                        yield number, what
-            except Unreadable:
-                # The run may have been removed just now, which a retry tells. Over NFS an open file may seem to end
-                # where it ended some seconds ago.
-                if ended == start:
-                    raise
-                ended = start
-            except FlarelogError as error:
-                if not error.retry_safe or (not follow and time.monotonic() - since > PATIENCE):
-                    raise
-                if not isinstance(error, ConnectionAged):
-                    self.lost(error)
-            else:
-                return
-            await asyncio.sleep(delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
-            failures += 1
-
     def leave_out(self, stream: StreamId, error: FlarelogError) -> None:
         """Report, once, that *stream* cannot be read: it is damaged, or was removed."""
         if stream in self.unread:
@@ -491,15 +387,3 @@ class Reading:
         each.removed, each.unread = time.monotonic(), True
         if each.received < each.info.committed:
             self.unread[stream] = f"{stream} was removed"
-
-    def lost(self, error: FlarelogError) -> None:
-        """Report the loss of the connection, once."""
-        if self.away is None:
-            self.away = time.monotonic()
-            self.say(f"{error}; retrying from where it was")
-
-    def back(self) -> None:
-        """Report that the connection is back, if its loss was reported."""
-        if self.away is not None:
-            self.away = None
-            self.say("connected again: no bytes are missing")

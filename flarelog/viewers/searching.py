@@ -34,8 +34,9 @@ from flarelog.viewers.display import is_error
 from flarelog.viewers.findings import Came, Search
 from flarelog.viewers.flow import Block, View
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.reading import HEAD, LEFT_OUT, Reading, Selection
+from flarelog.viewers.reading import HEAD, LEFT_OUT, Reading
 from flarelog.viewers.rounds import SIEVE, Round, RoundSearch, tellers
+from flarelog.viewers.selection import Selection
 
 if TYPE_CHECKING:  # a reader of a store needs no gRPC
     from flarelog.wire.codec.findings import FoundIn

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from flarelog.render import allowance
 from flarelog.render.allowance import BURST, EARNS, SHOWN
+from flarelog.render.bars import HELD
 from flarelog.render.container import Form, Renderer
-from flarelog.render.reach import HELD
 from flarelog.render.rows import MARK, Line, Note
 from flarelog.render.screen import UNDRAWN, Screen
 from flarelog.render.sgr import plain

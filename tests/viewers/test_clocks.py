@@ -16,7 +16,8 @@ from flarelog.render.zones import Stamps
 from flarelog.viewers.clocks import LATE, Clocks, arrived_at, times_of
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import ReceiverOrigin
-from flarelog.viewers.reading import Reading, Selection
+from flarelog.viewers.reading import Reading
+from flarelog.viewers.selection import Selection
 from tests.rows import together
 
 STREAM = StreamId("run-1", "site-1", "log.txt")

@@ -44,7 +44,8 @@ from flarelog.viewers.flow import Block, Flow, View
 from flarelog.viewers.follow import Follow, Order
 from flarelog.viewers.origin import Counts, Found, StoreOrigin
 from flarelog.viewers.pipe import Pipe
-from flarelog.viewers.reading import Reading, Selection
+from flarelog.viewers.reading import Reading
+from flarelog.viewers.selection import Selection
 from tests.often import often, table
 from tests.rows import together
 from tests.twice import BERLIN, twice

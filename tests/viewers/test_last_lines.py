@@ -10,7 +10,7 @@ import pytest
 from flarelog.render.container import Renderer
 from flarelog.viewers import reading as reads
 from flarelog.viewers.flow import View
-from flarelog.viewers.reading import Selection
+from flarelog.viewers.selection import Selection
 from tests.often import often
 from tests.render.test_order import Rich, Tqdm
 from tests.render.test_screen import KEPT, SHARED, on_a_terminal

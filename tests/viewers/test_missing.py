@@ -9,7 +9,7 @@ from flarelog.errors import NotAllowed
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId, StreamInfo
 from flarelog.viewers.missing import missing
-from flarelog.viewers.reading import Selection
+from flarelog.viewers.selection import Selection
 from tests.rows import together
 from tests.viewers.test_following import RUN, Held
 

@@ -26,8 +26,9 @@ from flarelog.viewers import searching
 from flarelog.viewers.findings import first_sentences, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Found, StoreOrigin
-from flarelog.viewers.reading import Reading, Selection
+from flarelog.viewers.reading import Reading
 from flarelog.viewers.searching import Suspicious, found_in, lines_around, places_of
+from flarelog.viewers.selection import Selection
 from flarelog.wire.codec.findings import FoundIn
 from tests.detect.cases import cases
 from tests.often import often, table

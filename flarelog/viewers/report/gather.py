@@ -42,9 +42,10 @@ from flarelog.viewers.health import unread
 from flarelog.viewers.lanes import BUCKETS, Lane, Lanes, lanes_of
 from flarelog.viewers.missing import absent, said
 from flarelog.viewers.origin import Origin, StoreOrigin
-from flarelog.viewers.reading import LEFT_OUT, Reading, Selection
+from flarelog.viewers.reading import LEFT_OUT, Reading
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
 from flarelog.viewers.searching import AROUND, Suspicious, found_in, lines_around, places_of, rounds_of, searching
+from flarelog.viewers.selection import Selection
 
 COUNTED_HERE, COUNTED_THERE = 2 << 30, 64 << 20  # most bytes whose lines are counted: of a store, of a receiver
 TAIL = 64 << 10  # bytes that are searched for a log's last line

@@ -32,8 +32,9 @@ from flarelog.viewers.display import ERROR, FirstError, is_error
 from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.reading import Reading, Selection
+from flarelog.viewers.reading import Reading
 from flarelog.viewers.searching import Suspicious, Told, found_in, rounds_of, searching
+from flarelog.viewers.selection import Selection
 from flarelog.viewers.web.asking import named
 
 log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Hold the rows that a cursor can still reach, and output them as lines.
+"""Tell progress bars from text among the rows that a cursor can still reach, and output the rows as lines.
 
 A row ``WINDOW`` rows above the last one is final. Once the rows hold more than ``HELD`` all are final: then a new page
 begins, above which no cursor goes.

@@ -1,0 +1,69 @@
+"""Which streams of a run a reader wants, and where each begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import field
+
+from flarelog import globs
+from flarelog.model import OTHERS, StreamId, StreamInfo
+from flarelog.values import frozen
+
+
+@frozen
+class Selection:
+    """The wanted streams of *run*, and where each begins. Raises InvalidOption."""
+
+    run: str
+    sites: tuple[str, ...] = ()  # globs; empty: all
+    logs: tuple[str, ...] = ()
+    starts: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by (site, log); not empty: only these
+    # streams, and those that *sites* or *logs* name
+    tail: int | None = None
+
+    def __post_init__(self) -> None:
+        globs.check((*self.sites, *self.logs))
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The sites, if each is given by its name: no other site need be listed."""
+        if self.starts and (self.sites or not self.logs):
+            return globs.plain([*dict.fromkeys(site for site, _ in self.starts), *self.sites])
+        return globs.plain(self.sites)
+
+    @property
+    def starts_alone(self) -> bool:
+        return bool(self.starts) and not self.sites and not self.logs
+
+    def has(self, stream: StreamId) -> bool:
+        if (stream.site, stream.log) in self.starts:
+            return True
+        if self.starts_alone:
+            return False
+        return self._called(stream.site, stream.log)
+
+    def _called(self, site: str, log: str) -> bool:
+        called = not self.sites or globs.any_of(self.sites, site)
+        return called and (not self.logs or globs.any_of(self.logs, log))
+
+    def lacks(self, info: StreamInfo) -> bool:
+        """Whether *info*, which is not stored, is or may be of a wanted log."""
+        if not info.about or self.has(info.stream):
+            return self.has(info.stream)
+        site, starts = info.stream.site, [log for where, log in self.starts if where == info.stream.site]
+        if not info.names_none:
+            return info.about in starts or (not self.starts_alone and self._called(site, info.about))
+        below = "" if info.about == OTHERS else info.about
+        if self.starts_alone:
+            return any(log.startswith(below) for log in starts)
+        wanted = not self.logs or any(_may_begin(log, below) for log in self.logs)
+        return wanted and (not self.sites or globs.any_of(self.sites, site))
+
+
+def _may_begin(pattern: str, below: str) -> bool:
+    """Whether a name that begins with *below* may match *pattern*, a glob."""
+    if "/" not in pattern:  # it is compared with a name's last part
+        return True
+    plain = re.split(r"[*?\[{\\]", pattern, maxsplit=1)[0]
+    return pattern.startswith(below) or (plain != pattern and below.startswith(plain))
