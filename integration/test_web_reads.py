@@ -126,6 +126,8 @@ def test_a_receiver_counts_lines_and_sends_none_of_them(place: Place, receiver: 
     assert said.colours == (b"\x1b[31m", *[b""] * (len(said.lines) - 1))
     ((begin, rest),) = asyncio.run(counted(middle, extend(EMPTY_DIGEST, data[:middle])))
     assert (begin, rest.end, rest.digest, sum(rest.lines)) == (middle, end, said.digest, data.count(b"\n", middle, end))
+    ((_, behind),) = asyncio.run(counted(3, extend(EMPTY_DIGEST, data[:3])))  # inside the colour's sequence
+    assert (behind.lines, behind.colours) == (said.lines, said.colours)
 
 
 def test_a_tail_goes_on_where_a_window_ended_and_gives_each_row_once(place: Place, receiver: Receiver) -> None:

@@ -16,6 +16,7 @@ from flarelog.model import Action
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.peers import Turns
 from flarelog.render.counting import Counting
+from flarelog.render.sgr import LONGEST, unfinished
 from flarelog.render.sieving import Sieving
 from flarelog.security.context import Context
 from flarelog.stores.base import Store
@@ -56,13 +57,14 @@ class Reads:
             return
         identity = callers.guard.asks(context, Action.READ, stream.run, stream.site)
         read = partial(self._store.read, stream, follow=wanted.follow)
-        reads = callers.guard.reads(identity, context.peer(), stream, wanted.start, read)
+        start = wanted.start if wanted.counts is None else max(0, wanted.start - LONGEST)
+        reads = callers.guard.reads(identity, context.peer(), stream, start, read)
         async with contextlib.aclosing(reads) as pieces:
             async for found in self._found(wanted, peer, pieces):
                 yield found
 
     async def _found(self, wanted: Wanted, peer: str, pieces: AsyncIterator[tuple[int, bytes]]) -> AsyncIterator[Piece]:
-        """The answer to *wanted*, from *pieces* of its stream."""
+        """The answer to *wanted*, from *pieces* of its stream; where it is counted, they begin a sequence earlier."""
         marks, clock = wanted.first_mark, asyncio.get_running_loop().time
         sieving = Sieving(wanted.sieve, wanted.start) if wanted.sieve is not None else None
         counting = Counting(wanted.start, wanted.counts) if wanted.counts is not None else None
@@ -75,6 +77,9 @@ class Reads:
                     yield marks, mark
                     marks += 1
             if counting is not None:
+                if offset < counting.position:
+                    before, data = data[: counting.position - offset], data[counting.position - offset :]
+                    counting.cut = unfinished(bytes(before))
                 async with self._sieving.one(peer):
                     counting.feed(bytes(data))
                 if counting.full or clock() - told > TELL_EVERY:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from flarelog.checksum import extend
-from flarelog.render.sgr import sequences
+from flarelog.render.sgr import sequences, unfinished
 
 BLOCK = 64 << 10  # bytes
 _FULL = 256  # stretches in one answer
@@ -21,7 +21,7 @@ class Counted(NamedTuple):
     end: int
     digest: int  # of the log up to *end*
     lines: tuple[int, ...]  # line feeds in each stretch
-    colours: tuple[bytes, ...]  # for each stretch the sequences whose colours are in force behind it
+    colours: tuple[bytes, ...]  # for each stretch the sequences that end in it and whose colours are in force behind it
 
 
 def stretches(begin: int, end: int) -> int:
@@ -30,11 +30,14 @@ def stretches(begin: int, end: int) -> int:
 
 
 class Counting:
-    """Count a log from *position* on, where the log's digest is *digest*."""
+    """Count a log from *position* on, where the log's digest is *digest*.
 
-    def __init__(self, position: int, digest: int) -> None:
+    *cut*: the beginning of a colour sequence, right before *position*, that goes on behind it.
+    """
+
+    def __init__(self, position: int, digest: int, cut: bytes = b"") -> None:
         self.begin = self.position = position  # counts before begin were taken
-        self._digest = digest
+        self.cut, self._digest = cut, digest
         self._lines: list[int] = []
         self._colours: list[bytes] = []
         self._size = 0  # bytes of colour sequences
@@ -45,7 +48,8 @@ class Counting:
         at = 0
         while at < len(data):
             stop = min(len(data), at + BLOCK - self.position % BLOCK)
-            lines, colours = data.count(b"\n", at, stop), sequences(data[at:stop])
+            lines, part = data.count(b"\n", at, stop), self.cut + data[at:stop]
+            colours, self.cut = sequences(part), unfinished(part)
             if self._lines and self.position % BLOCK:
                 self._lines[-1] += lines
                 self._colours[-1] = sequences(self._colours[-1] + colours)

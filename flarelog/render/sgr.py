@@ -16,6 +16,8 @@ SGR = late(r"\x1b\[[0-9;:]*m")
 RESET = "\x1b[0m"
 RESETS = (b"\x1b[0m", b"\x1b[m")  # behind one no colour is in force
 _SGR_BYTES = late(rb"\x1b\[([0-9;:]*)m")
+_UNFINISHED = late(rb"\x1b(\[[0-9;:]*)?\Z")
+LONGEST = 64  # bytes of a sequence that is known where it is read in two parts
 
 # The attributes, the codes that set each, and the codes that reset them.
 _SLOTS = (
@@ -97,6 +99,12 @@ def sequences(data: bytes) -> bytes:
         return b""
     last = max(data.rfind(reset) for reset in RESETS)
     return b"".join(found[0] for found in _SGR_BYTES.finditer(data, max(0, last)))
+
+
+def unfinished(data: bytes) -> bytes:
+    """The beginning of a sequence at the end of *data*, which bytes behind *data* may finish; empty without one."""
+    at = data.rfind(b"\x1b", max(0, len(data) - LONGEST))
+    return data[at:] if at >= 0 and _UNFINISHED.match(data, at) else b""
 
 
 def painted(now: str, style: str) -> str:

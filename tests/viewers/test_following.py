@@ -34,7 +34,7 @@ from flarelog.render.zones import Stamps
 from flarelog.stores.local.reader import LocalReader
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Moment
-from flarelog.viewers import batch
+from flarelog.viewers import batch, retry
 from flarelog.viewers import follow as live
 from flarelog.viewers import reading as reads
 from flarelog.viewers.batch import Batch
@@ -825,7 +825,7 @@ def test_a_log_that_cannot_be_read_keeps_no_other_from_being_shown(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reads, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.0)
     heard: list[str] = []
     shown, view = Shown(), View(new=partial(Renderer, "plain"), notes=notes, merged=order == "time")
 
@@ -861,7 +861,7 @@ class Late(Held):
 
 
 def test_a_log_that_can_be_read_at_the_next_try_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reads, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.0)
     lines = read(Late({"a/log.txt": TWO["a/log.txt"]}), Selection(RUN), follow=True)
     assert [line.split()[-1] for line in lines] == ["a1", "more", "a3"]
 

@@ -53,13 +53,15 @@ class Index:
     ends: array[int] = field(default_factory=lambda: array("Q"))
     styles: dict[int, str] = field(default_factory=dict)  # by a block's number: the colours at its end, if any
     style: str = ""  # at *position*
+    cut: bytes = b""  # the beginning of a colour sequence that goes on behind *position*, where bytes are counted here
     begun: int = 0
 
     def feed(self, data: bytes) -> None:
         """Count *data*, which begins at ``position``."""
-        counting = Counting(self.position, self.digest)
+        counting = Counting(self.position, self.digest, self.cut)
         counting.feed(data)
         self.take(counting.taken())
+        self.cut = counting.cut
 
     def take(self, counted: Counted) -> None:
         """Add what was *counted* from ``position`` on."""
@@ -112,13 +114,14 @@ class Index:
 
     def saved(self) -> bytes:
         head = {
-            "version": 2,
+            "version": 3,
             "begun": self.begun,
             "position": self.position,
             "digest": self.digest,
             "lines": self.lines,
             "styles": list(self.styles.items()),
             "style": self.style,
+            "cut": self.cut.decode(),
         }
         return json.dumps(head).encode() + b"\n" + self.ends.tobytes()
 
@@ -130,16 +133,16 @@ class Index:
             said = json.loads(head)
             numbers = [said[name] for name in ("position", "digest", "lines", "begun")]
             styles = {int(block): str(style) for block, style in said["styles"]}
-            ends = array("Q")
+            cut, ends = str(said["cut"]).encode(), array("Q")
             ends.frombytes(rest)
         except (ValueError, KeyError, TypeError):
             return None
-        if said.get("version") != 2 or any(type(number) is not int or number < 0 for number in numbers):
+        if said.get("version") != 3 or any(type(number) is not int or number < 0 for number in numbers):
             return None
         position, digest, lines, begun = numbers
         whole = len(ends) == position // BLOCK and all(a <= b for a, b in itertools.pairwise(ends))
         return (
-            cls(position, digest, lines, ends, styles, str(said["style"]), begun)
+            cls(position, digest, lines, ends, styles, str(said["style"]), cut, begun)
             if whole and (not ends or ends[-1] <= lines)
             else None
         )

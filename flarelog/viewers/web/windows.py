@@ -11,12 +11,12 @@ import contextlib
 import sys
 from typing import NamedTuple, Protocol
 
+from flarelog.checksum import EMPTY_DIGEST
 from flarelog.errors import NotFound
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer, may_be_records
-from flarelog.render.counting import BLOCK
-from flarelog.render.sgr import style_behind
-from flarelog.render.sieve import Sieve
+from flarelog.render.counting import BLOCK, Counted
+from flarelog.render.sgr import LONGEST, style_behind
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.drawing import BEFORE, LATER, LINE, Drawing, Drawn, Wanted
@@ -27,7 +27,6 @@ DRAWN = 2 << 20  # bytes behind the place that are drawn at most
 SCANNED = 128 << 20  # bytes that are searched for the end of a line
 STEP = 64 << 10
 FIRST_LINES = 16  # lines without a record after which the log is taken for one without records
-COLOURED = Sieve((b"\x1b[",), ignore_case=False)
 HEAD = 64 << 10  # bytes that tell whether a container runtime wrote the log
 
 
@@ -47,12 +46,12 @@ async def info_of(origin: Origin, stream: StreamId) -> StreamInfo:
     raise NotFound(f"there is no log {stream}")
 
 
-async def gathered(origin: Origin, stream: StreamId, begin: int, end: int, sieve: Sieve | None = None) -> bytes:
-    """The bytes of *stream* from *begin* to *end*, as many as there are; without the lines that *sieve* leaves out."""
+async def gathered(origin: Origin, stream: StreamId, begin: int, end: int) -> bytes:
+    """The bytes of *stream* from *begin* to *end*, as many as there are."""
     if end <= begin:
         return b""
     found = bytearray()
-    pieces = origin.find(stream, begin, sys.maxsize, follow=False, sieve=sieve, stop=end)
+    pieces = origin.find(stream, begin, sys.maxsize, follow=False, stop=end)
     async with contextlib.aclosing(pieces):
         async for offset, what in pieces:
             if isinstance(what, Buffer):
@@ -67,6 +66,14 @@ def offset_at(info: StreamInfo, place: Place) -> int:
     if place.share is not None:
         return int(max(0.0, min(1.0, place.share)) * info.committed)
     return info.committed + 1  # behind the note at the end
+
+
+class _Endless(NamedTuple):
+    """The bytes of a log from *begin* to *until*, in which no line ends. *end*: the line ends right behind them."""
+
+    begin: int
+    until: int
+    end: bool
 
 
 class Hints(Protocol):
@@ -88,6 +95,7 @@ class Windows:
     def __init__(self, hints: Hints | None = None) -> None:
         self._hints = hints
         self._plain: dict[tuple[StreamId, int], bool] = {}  # whether no container runtime wrote it
+        self._endless: dict[tuple[StreamId, int], _Endless] = {}  # the last that was found
 
     async def drawn(self, origin: Origin, info: StreamInfo, wanted: Wanted, view: View) -> Drawn:
         """The rows at *wanted*, as *view* says. Raises NotFound, NotAllowed, CannotConnect, Unavailable."""
@@ -109,19 +117,23 @@ class Windows:
         return await asyncio.to_thread(drawing.result, end)
 
     async def _begun(self, drawing: Drawing, origin: Origin, info: StreamInfo, around: tuple[int, int, int]) -> None:
-        """Begin *drawing* so many bytes above a place, or more where these are too few, and go on behind it."""
+        """Begin *drawing* so many bytes above a place, or more where these are too few, and go on behind it.
+
+        The bytes begin some before a block, because a colour sequence may go on into the block.
+        """
         at, before, behind = around
         while True:
             block = max(0, at - before) // BLOCK
+            begin = max(0, block * BLOCK - LONGEST)
             # Concurrently: each is a round trip to a receiver that may be far away.
             drawing.plain, style, data = await asyncio.gather(
                 self.plain(origin, info),
                 self._style_at(origin, info, block),
-                gathered(origin, info.stream, block * BLOCK, min(info.committed, at + behind)),
+                gathered(origin, info.stream, begin, min(info.committed, at + behind)),
             )
-            if await asyncio.to_thread(drawing.begin, block * BLOCK, data, style):
+            if await asyncio.to_thread(drawing.begin, begin, data, style):
                 return
-            before = min(before * 4, BEFORE) if b"\n" in data[: at - block * BLOCK] else BEFORE
+            before = min(before * 4, BEFORE) if b"\n" in data[: at - begin] else BEFORE
 
     async def _passed_over(self, origin: Origin, info: StreamInfo, wanted: Wanted) -> Wanted:
         """*wanted*; for rows above a place inside a long line, those above the line, which is not drawn."""
@@ -135,13 +147,22 @@ class Windows:
 
     async def _style_at(self, origin: Origin, info: StreamInfo, block: int) -> str:
         """The colours in effect where *block* begins; while the index does not tell them, those that the BEFORE bytes
-        above tell, of which only lines with a sequence are read.
+        above tell.
         """
         style = None if self._hints is None else self._hints.style_of(origin, info, block)
         if style is not None:
             return style
-        end = block * BLOCK
-        return style_behind("", await gathered(origin, info.stream, max(0, end - BEFORE), end, COLOURED))
+        end, read = block * BLOCK, bytearray()
+        style, begin = "", max(0, end - BEFORE)
+        if begin < end:
+            async with contextlib.aclosing(origin.counted(info.stream, begin, EMPTY_DIGEST, end)) as pieces:
+                async for offset, what in pieces:
+                    if not isinstance(what, Counted):
+                        read += what[: end - offset]
+                        continue
+                    for colours in what.colours:
+                        style = style_behind(style, colours)
+        return style_behind(style, bytes(read))
 
     async def flow_at(self, origin: Origin, info: StreamInfo, at: int, view: View) -> Flow:
         """A flow that stands at *at*, as if it had drawn and given out the bytes before."""
@@ -155,16 +176,36 @@ class Windows:
         """The offset behind the first line feed from *begin* on; the end of the search where there is none."""
         position = begin if self._hints is None else self._hints.no_end_until(origin, info, begin)
         stop = min(info.committed, position + SCANNED)
-        pieces = origin.find(info.stream, position, sys.maxsize, follow=False, stop=stop)
-        async with contextlib.aclosing(pieces):
+        since, end, known = position, False, self._endless.get(info.identity)
+        while position < stop and not end:
+            if known is not None and known.begin <= position <= known.until:
+                since, position, end, known = min(since, known.begin), known.until, known.end, None
+            else:
+                until = stop if known is None or known.begin < position else min(stop, known.begin)
+                position, end = await self._searched(origin, info.stream, position, until)
+                if position < until:  # found, or the log was removed meanwhile
+                    break
+        self._endless[info.identity] = _Endless(since, position, end)
+        return position + end
+
+    async def _searched(self, origin: Origin, stream: StreamId, begin: int, stop: int) -> tuple[int, bool]:
+        """The offset of the first line feed from *begin* on, and True; *stop* and False where there is none before."""
+        position = begin
+        async with contextlib.aclosing(origin.counted(stream, begin, EMPTY_DIGEST, stop)) as pieces:
             async for offset, what in pieces:
-                if not isinstance(what, Buffer):
+                if isinstance(what, Counted):
+                    for lines in what.lines:
+                        end = min(what.end, (position // BLOCK + 1) * BLOCK)
+                        if lines:
+                            at = (await gathered(origin, stream, position, end)).find(b"\n")
+                            return position + max(0, at), at >= 0
+                        position = end
                     continue
-                found = bytes(what).find(b"\n")
+                found = bytes(what[: stop - offset]).find(b"\n")
                 if found >= 0:
-                    return offset + found + 1
-                position = offset + len(what)
-        return min(position, info.committed)
+                    return offset + found, True
+                position = min(stop, offset + len(what))
+        return position, False
 
     async def plain(self, origin: Origin, info: StreamInfo) -> bool | None:
         """Whether the log's first lines tell that no container runtime wrote it; None while they are too few."""

@@ -10,7 +10,7 @@ import pytest
 
 from flarelog.checksum import extend
 from flarelog.render.counting import BLOCK, Counting
-from flarelog.render.sgr import style_behind
+from flarelog.render.sgr import style_behind, unfinished
 from flarelog.viewers.web.index import Index
 from tests.rows import together
 
@@ -56,6 +56,23 @@ def test_what_a_receiver_counts_in_any_pieces_makes_the_same_index(cuts: tuple[i
     assert counted.styles == {block: style_behind("", data[: block * BLOCK]) for block in whole.styles}
     assert (counted.position, counted.lines, counted.ends) == (whole.position, whole.lines, whole.ends)
     assert (counted.digest, counted.style) == (extend(0, data), style_behind("", data))
+
+
+@together("cut", [pytest.param(cut, id=f"{cut}-bytes-before") for cut in range(8)])
+@together("counted", [pytest.param(False, id="here"), pytest.param(True, id="at-the-receiver")])
+def test_a_colour_whose_sequence_goes_on_into_the_next_block_is_known_from_there_on(cut: int, counted: bool) -> None:
+    data = b"x" * (BLOCK - cut) + b"\x1b[31;4m" + b"y" * BLOCK + b"\x1b[0m" + b"z" * BLOCK
+    whole = {block: style_behind("", data[: block * BLOCK]) for block in (1, 2, 3)}
+    for cuts in ((), (BLOCK,), (BLOCK - 2,), (BLOCK - 3, BLOCK, BLOCK + 3), (2 * BLOCK + 4,)):
+        index = Index()
+        for begin, end in itertools.pairwise((0, *cuts, len(data))):
+            if counted:
+                counting = Counting(index.position, index.digest, unfinished(data[:begin]))
+                counting.feed(data[begin:end])
+                index.take(counting.taken())
+            else:
+                index.feed(data[begin:end])
+        assert {block: index.style_at(block) for block in whole} == whole
 
 
 def test_a_count_is_full_before_it_is_too_large_for_a_message() -> None:
@@ -115,7 +132,7 @@ def test_what_is_saved_is_loaded() -> None:
     [
         pytest.param(lambda data: data[:-1], id="cut"),
         pytest.param(lambda data: data + bytes(8), id="longer"),
-        pytest.param(lambda data: data.replace(b'"version": 2', b'"version": 3'), id="of-a-later-version"),
+        pytest.param(lambda data: data.replace(b'"version": 3', b'"version": 4'), id="of-a-later-version"),
         pytest.param(lambda data: b"{}\n", id="empty"),
         pytest.param(lambda data: b"", id="nothing"),
         pytest.param(lambda data: b"[1]\n", id="a-list"),

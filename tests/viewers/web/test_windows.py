@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from flarelog.model import StreamId, StreamInfo
+from flarelog.render import counting
 from flarelog.render.container import Renderer
 from flarelog.render.counting import BLOCK
 from flarelog.render.rows import Line
+from flarelog.render.sgr import LONGEST, unfinished
 from flarelog.render.sieve import Sieve
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.flow import View
@@ -20,6 +22,7 @@ from flarelog.viewers.web.drawing import BEFORE, Wanted
 from flarelog.viewers.web.index import Index
 from flarelog.viewers.web.windows import DRAWN, Hints, Windows, info_of
 from tests.often import often
+from tests.rows import together
 
 STREAM = StreamId("run-1", "kyoto", "log.txt")
 RED = b"\x1b[31m"
@@ -39,7 +42,24 @@ class Watched(StoreOrigin):
         return super().find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop)
 
 
-def drawn(root: Path, data: bytes, wanted: Wanted, hints: Hints | None = None) -> tuple[list[Line], Watched]:
+class Counting(Watched):
+    """A store that counts as a receiver does."""
+
+    async def counted(
+        self, stream: StreamId, start: int, digest: int, stop: int
+    ) -> AsyncGenerator[tuple[int, counting.Counted | bytes], None]:
+        counts = None
+        async for offset, data in super().counted(stream, max(0, start - LONGEST), digest, stop):
+            assert not isinstance(data, counting.Counted)
+            at = max(0, start - offset)
+            counts = counts or counting.Counting(start, digest, unfinished(bytes(data[:at])))
+            counts.feed(bytes(data[at:]))
+            yield counts.begin, counts.taken()
+
+
+def drawn(
+    root: Path, data: bytes, wanted: Wanted, hints: Hints | None = None, kind: type[Watched] = Watched
+) -> tuple[list[Line], Watched]:
     """The rows *wanted* of a log with *data*, and the store that they were read from."""
 
     async def play() -> tuple[list[Line], Watched]:
@@ -47,7 +67,7 @@ def drawn(root: Path, data: bytes, wanted: Wanted, hints: Hints | None = None) -
             appender = await held.appender(STREAM, b"producer")
             await appender.append(0, data)
             await appender.close()
-        origin = Watched(root)
+        origin = kind(root)
         async with origin:
             info = await info_of(origin, STREAM)
             return (await Windows(hints).drawn(origin, info, wanted, View(new=Renderer))).rows, origin
@@ -69,6 +89,19 @@ def test_a_colour_that_goes_on_from_far_above_is_shown(tmp_path: Path, above: in
     data = b"first\n" * 100 + RED + b"begins\n" + line * (above // len(line)) + b"last\n"
     (row,), _ = drawn(tmp_path, data, Wanted(len(data), 1, 1))
     assert ("31" in row.text, "last" in row.text) == (red, True)
+
+
+@together("cut", [pytest.param(cut, id=f"{cut}-bytes-before") for cut in range(6)])
+@together("kind", [pytest.param(Watched, id="bytes"), pytest.param(Counting, id="counts")])
+@together("far", [pytest.param(0, id="near"), pytest.param(4 * BLOCK, id="below")])
+def test_a_colour_whose_sequence_lies_across_two_blocks_is_shown(
+    tmp_path_factory: pytest.TempPathFactory, cut: int, kind: type[Watched], far: int
+) -> None:
+    line = b"a line of no colour\n"
+    above = (line * BLOCK)[: 4 * BLOCK - cut - 1] + b"\n"
+    data = above + RED + line * (far // len(line)) + b"\nlast\n"
+    (row,), _ = drawn(tmp_path_factory.mktemp("store"), data, Wanted(len(data), 1, 1), kind=kind)
+    assert ("31" in row.text, "last" in row.text) == (True, True)
 
 
 def test_the_end_of_a_long_line_is_looked_for_where_one_may_be(tmp_path: Path) -> None:
@@ -126,3 +159,51 @@ def test_a_bar_that_is_longer_than_what_is_drawn_is_one_row_to_who_scrolls_up(tm
     found, pages = asyncio.run(play())
     assert found == ["first", "a state of a bar", "last"]
     assert pages <= (3 if known else len(data) // BEFORE + 3)
+
+
+@pytest.mark.parametrize("kind", [Watched, Counting], ids=["bytes", "counts"])
+def test_the_end_of_a_long_line_is_found_from_any_place_of_it_and_its_bytes_are_searched_once(
+    tmp_path: Path, kind: type[Watched]
+) -> None:
+    line = b"\ra state of a bar" * (1 << 20)
+    data = b"first\n" + line + b"\nnext\n" + line + b"\nlast\n"
+    ends = [data.index(b"\nnext") + 1, data.rindex(b"\nlast") + 1]
+
+    async def play() -> list[tuple[int, int, int]]:
+        async with LocalStore(tmp_path, "memory") as held:
+            appender = await held.appender(STREAM, b"producer")
+            await appender.append(0, data)
+            await appender.close()
+        origin, found = kind(tmp_path), []
+        async with origin:
+            info = await info_of(origin, STREAM)
+            windows = Windows()
+            size = len(line)
+            for at in (size // 4, size // 8, size // 6, 100, size * 3 // 2, size // 2, size * 7 // 4, size + 100):
+                origin.read.clear()
+                page = await windows.drawn(origin, info, Wanted(at, 1), View(new=Renderer))
+                end = next(end for end in ends if end > at)
+                found.append((page.rows[0].end, end, sum(stop - start for start, stop in origin.read)))
+        return found
+
+    found = asyncio.run(play())
+    assert [told for told, _, _ in found] == [end for _, end, _ in found]
+    assert found[2][2] < DRAWN + 4 * BEFORE  # between two places that were looked at before
+
+
+def test_the_end_of_a_line_that_grew_since_is_found(tmp_path: Path) -> None:
+    line = b"\ra state of a bar" * (1 << 18)
+
+    async def play() -> list[int]:
+        found = []
+        async with LocalStore(tmp_path, "memory") as held, StoreOrigin(tmp_path) as origin:
+            windows, appender = Windows(), await held.appender(STREAM, b"producer")
+            for more in (line, b"\nlast\n"):
+                await appender.append(appender.committed, more)
+                info = await info_of(origin, STREAM)
+                page = await windows.drawn(origin, info, Wanted(1 << 10, 1), View(new=Renderer))
+                found.append(page.end)
+            await appender.close()
+        return found
+
+    assert asyncio.run(play()) == [len(line), len(line) + 1]
