@@ -283,11 +283,11 @@ def _forms() -> tuple[re.Pattern[str], ...]:
         # syslog, Java, JavaScript
         rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}(?:,? {year},?)?\s+{twelve}{_HALF}{ending}",
         rf"{_START}(?P<y>\d\d)/{_MONTH}/{_DAY_2} {_CLOCK}{_LEVEL_AHEAD}",  # Spark, Hadoop
-        rf"{_START}{month}/{day}/(?:20)?(?P<y>\d\d),?\s+{twelve}{_ZONE}",  # rich, America
+        rf"{_START}{month}/{day}/(?:20)?(?P<y>\d\d)(?:,?\s+|-){twelve}{_ZONE}",  # rich, America, TensorRT
         rf"^\s*(?:\([^)]{{1,60}}\)\s*)?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) {_MONTH}-{_DAY_2} {_CLOCK}",  # vLLM
         rf"^\s*\[?{_MONTH}/{_DAY_2} {_CLOCK}{_NAME_AHEAD}",  # detectron2, MMEngine; no count of steps
         rf"{_START}{day}\.{month}\.{_YEAR},?\s+{_CLOCK}{_ZONE}",  # Germany, Russia
-        rf"{_START}{_YEAR}(?P<between>[-/.]?){_MONTH}(?P=between){_DAY_2}[T _]{either}{_ZONE}",
+        rf"{_START}{_YEAR}(?P<between>[-/.]?){_MONTH}(?P=between){_DAY_2}(?:[T _]| - ){either}{_ZONE}",
         rf"{_START}{_YEAR}{_MONTH}{_DAY_2}T{together}{_ZONE}",  # ISO 8601, basic
         rf"(?<![\w./-]){_YEAR}-{_MONTH}-{_DAY_2}T{minutes}(?P<z>Z\b|[+-]\d\d:\d\d\b)",
         rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}",  # Apache, Redis
