@@ -6,6 +6,7 @@ Patterns see a line's text without its colours. A line of unknown time is never 
 from __future__ import annotations
 
 import re
+import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -16,7 +17,7 @@ from flarelog.render.levels import Level, Levels
 from flarelog.render.rows import MARK, Line, Note, mark_of
 from flarelog.render.sgr import parts, plain
 from flarelog.render.times import SECOND, rfc3339, stamp
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 
 _CLOCK = late(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -58,12 +59,15 @@ class Choice:
 
 @frozen
 class Arrived:
-    """The offsets in one log from which its bytes arrived at a choice's times, or later; None: unknown."""
+    """The offsets in one log from which its bytes arrived at a choice's times, or later; None: unknown; NEVER: none
+    has arrived so late.
+    """
 
     since: int | None = None
     until: int | None = None
 
 
+NEVER = sys.maxsize
 UNKNOWN = Arrived()
 
 
@@ -146,6 +150,14 @@ class Chooser:
             else:
                 self._gap = self._gap or len(self._before) == choice.before
                 self._before.append(line)
+
+    def arrive(self, at: int, now: int) -> None:
+        """Learn that bytes from *at* on arrive at *now*, in nanoseconds since 1970: a wanted time may have come."""
+        choice, arrived = self._choice, self._arrived
+        if choice.since is not None and arrived.since == NEVER and choice.since <= now:
+            self._arrived = arrived = changed(arrived, since=at)
+        if choice.until is not None and arrived.until is None and choice.until <= now:
+            self._arrived = changed(arrived, until=at)
 
     def skip(self) -> None:
         """Drop the context: lines were skipped between the last fed line and the next."""

@@ -7,7 +7,7 @@ arrival, and then releases it behind all earlier lines that it holds. A silent l
 the lines of a log whose clock is behind are released too late for their place. A stamp in the future proves that the
 log's clock is ahead by at least as much; the merge subtracts the difference. A stamp that leaps ahead by more than LEAP
 may be a date in a line's text: it counts only once the next one leaps as well; in complete logs, if none of the NEXT
-lines goes back.
+lines goes back, and the first time of a log if most of them do not.
 
 ``Blocks`` keeps the lines of a Python traceback together in a live merge. Callers pass the time.
 """
@@ -81,7 +81,11 @@ class ByTime(Generic[Source, Item]):
                 hidden += 1
                 continue
             leaps = time is not None and latest < time - ahead - LEAP
-            if time is not None and time - ahead > latest and not (leaps and _goes_back(times, at, time)):
+            if (
+                time is not None
+                and time - ahead > latest
+                and not (leaps and _is_odd(times, at, time, first=latest < 0))
+            ):
                 latest = time - ahead
             if hidden:
                 keys += [latest] * hidden
@@ -111,9 +115,13 @@ class ByTime(Generic[Source, Item]):
             yield self._sources[number], lines[begin:end]
 
 
-def _goes_back(times: Sequence[int | None], at: int, time: int) -> bool:
-    """Whether one of the next lines behind number *at* of *times* is earlier than *time* by more than LEAP."""
-    return any(one is not None and one < time - LEAP for one in times[at + 1 : at + 1 + NEXT])
+def _is_odd(times: Sequence[int | None], at: int, time: int, *, first: bool) -> bool:
+    """Whether one of the next lines behind number *at* of *times* is earlier than *time* by more than LEAP; for the
+    *first* time of a log, whether most of these lines are: one alone may be the odd one.
+    """
+    following = [one for one in times[at + 1 : at + 1 + NEXT] if one is not None]
+    back = sum(one < time - LEAP for one in following)
+    return 2 * back > len(following) if first else back > 0
 
 
 def _time(line: Line, stamped: Stamp) -> int | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from flarelog.model import StreamId, StreamInfo
-from flarelog.render.choose import Arrived, Choice
+from flarelog.render.choose import NEVER, Arrived, Choice
 from flarelog.render.times import SECOND
 from flarelog.text import legible
 
@@ -28,14 +28,19 @@ def times_of(choice: Choice, now: float) -> tuple[int, ...]:
     return tuple(max(0, moment // _MILLISECOND) for moment in (choice.since or 0, choice.until or 0, since))
 
 
-def arrived_at(choice: Choice, lengths: Sequence[int], now: float) -> Arrived:
-    """The arrivals told by *lengths*, which were asked for at ``times_of`` *now*; none for an end in the future,
-    because the stream may still grow.
+def arrived_at(choice: Choice, lengths: Sequence[int], now: float, *, later: bool = False) -> Arrived:
+    """The arrivals told by *lengths*, which were asked for at ``times_of`` *now*; of a time in the future those that
+    nothing has reached yet. *later*: all bytes arrived after *now*.
     """
-    if len(lengths) < 3:
-        return Arrived()
-    ended = choice.until is not None and choice.until <= now * SECOND
-    return Arrived(lengths[0] if choice.since is not None else None, lengths[1] if ended else None)
+
+    def told(moment: int | None, length: int, future: int | None) -> int | None:
+        if moment is None:
+            return None
+        if moment > now * SECOND:
+            return future
+        return 0 if later else lengths[length] if len(lengths) > 2 else None
+
+    return Arrived(told(choice.since, 0, NEVER), told(choice.until, 1, None))
 
 
 class Clocks:

@@ -228,6 +228,10 @@ class Flow:
                 self.stamps.learn(marks[self.marks - first :])
             self.marks = max(self.marks, first + len(marks))
 
+    def arrive(self, at: int, now: int) -> None:
+        """Learn that bytes from *at* on arrive at *now*, in nanoseconds since 1970."""
+        self._chooser.arrive(at, now)
+
     def feed(self, offset: int, data: Buffer, now: float) -> list[Item]:
         """The items to show when *data*, at *offset*, comes at *now*, in seconds of any clock."""
         data = bytes(data)[max(0, self.position - offset) :]

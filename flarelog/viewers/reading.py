@@ -75,6 +75,8 @@ class Stream:
     def take(self, number: int, what: Buffer | Mark, now: float) -> list[Item]:
         """The items to show when *what* comes at *now*."""
         if isinstance(what, Buffer):
+            if number + len(what) > self.first:
+                self.flow.arrive(max(number, self.first), time.time_ns())
             return self.flow.feed(number, what, now)
         self.flow.learn(number, (what,))
         return []
@@ -173,7 +175,7 @@ class Reading:
         anew = stream in self.streams  # the stream was removed, and its new bytes are others
         start = 0 if anew else self.selection.starts.get((stream.site, stream.log), 0)
         over = over or info.sealed
-        flow = self._flow(info, start, tail, info.committed, over=over)
+        flow = self._flow(info, start, tail, info.committed, over=over, later=late or anew)
         found = self.streams[stream] = Stream(info, flow, time.monotonic(), tail)
         if info.lengths and self.view.choice.since is not None:
             found.old = info.lengths[-1]
@@ -200,9 +202,10 @@ class Reading:
         *,
         over: bool = False,
         plain: bool | None = None,
+        later: bool = False,
     ) -> Flow:
         kind = Bytes if self.view.raw else Flow
-        arrived = arrived_at(self.view.choice, info.lengths, self._began)
+        arrived = arrived_at(self.view.choice, info.lengths, self._began, later=later)
         ahead = self.ahead(info.stream)
         flow = kind(
             info.stream,

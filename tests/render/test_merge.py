@@ -144,6 +144,19 @@ def test_a_clock_that_is_days_ahead_is_believed_from_its_second_line_on() -> Non
     assert texts(merge.close()) == ["x0", "y0", "x1", "y1", "x2", "y2", "x3", "y3"]
 
 
+@pytest.mark.parametrize("odd", [1, 2, 3, 8])
+def test_an_old_date_soon_behind_the_beginning_moves_no_other_line(odd: int) -> None:
+    logs = {
+        "a": [[line(f"x{second}", 5e8 if second == odd else 1e9 + second) for second in range(9)]],
+        "b": [[line(f"y{second}", 1e9 + second) for second in range(9)]],
+    }
+    found = [text for _, lines in by_time(logs) for text in (one.text for one in lines)]
+    right = [f"{log}{second}" for second in range(9) for log in "xy"]
+    right.remove(f"x{odd}")
+    right.insert(right.index(f"x{odd - 1}") + 1, f"x{odd}")  # its line goes with the one before it
+    assert found == right
+
+
 def test_a_log_that_leaps_ahead_for_good_keeps_its_times() -> None:
     logs = {"a": [[line("x0", 0), line("x1", 1e5), line("x2", 1e5 + 1)]], "b": [[line("y0", 1), line("y1", 1e5 + 0.5)]]}
     assert [each.text for _, block in by_time(logs) for each in block] == ["x0", "y0", "x1", "y1", "x2"]

@@ -8,13 +8,13 @@ from datetime import UTC
 import pytest
 
 from flarelog.model import Gap, Generation, Mark, State, StreamId, StreamInfo
-from flarelog.render.choose import Arrived, Choice
+from flarelog.render.choose import NEVER, Arrived, Choice
 from flarelog.render.merge import ByTime
 from flarelog.render.rows import Line
 from flarelog.render.times import SECOND
 from flarelog.render.zones import Stamps
 from flarelog.viewers.clocks import LATE, Clocks, arrived_at, times_of
-from flarelog.viewers.flow import View
+from flarelog.viewers.flow import Flow, Item, View
 from flarelog.viewers.origin import ReceiverOrigin
 from flarelog.viewers.reading import Reading
 from flarelog.viewers.selection import Selection
@@ -103,7 +103,7 @@ def test_lines_are_put_in_the_order_of_the_receivers_clock() -> None:
         (Choice(), (), Arrived()),
         (Choice(since=2000 * SECOND), (2_000_000, 0, 2_000_000 - 1000 * LATE), Arrived(since=7)),
         (Choice(until=2000 * SECOND), (0, 2_000_000, 0), Arrived(until=8)),
-        (Choice(since=9000 * SECOND), (9_000_000, 0, 9_000_000 - 1000 * LATE), Arrived(since=7)),  # all came earlier
+        (Choice(since=9000 * SECOND), (9_000_000, 0, 9_000_000 - 1000 * LATE), Arrived(since=NEVER)),
         (Choice(until=9000 * SECOND), (), Arrived()),  # no upper bound: that time is in the future
         (
             Choice(since=2000 * SECOND, until=9000 * SECOND),
@@ -115,3 +115,44 @@ def test_lines_are_put_in_the_order_of_the_receivers_clock() -> None:
 def test_the_times_at_which_lengths_are_asked_for(choice: Choice, times: tuple[int, ...], arrived: Arrived) -> None:
     assert times_of(choice, now=5000.0) == times
     assert arrived_at(choice, (7, 8, 6) if times else (), now=5000.0) == arrived
+
+
+@together(
+    ("choice", "shown"),
+    [
+        pytest.param(Choice(since=2000 * SECOND), "came at once, later, latest", id="since-the-past"),
+        pytest.param(Choice(until=2000 * SECOND), "", id="until-the-past"),
+        pytest.param(Choice(since=1000 * SECOND, until=2000 * SECOND), "", id="of-the-past"),
+        pytest.param(Choice(since=9000 * SECOND), "latest", id="since-the-future"),
+        pytest.param(Choice(until=9000 * SECOND), "came at once, later", id="until-the-future"),
+        pytest.param(Choice(since=6000 * SECOND, until=9000 * SECOND), "later", id="of-the-future"),
+    ],
+)
+@together("times", [pytest.param(b"", id="without-times"), pytest.param(b"1970-01-01 00:00:01 x\n", id="before-times")])
+def test_a_log_that_begins_later_is_chosen_by_when_its_lines_come(choice: Choice, times: bytes, shown: str) -> None:
+    flow = Flow(STREAM, View(choice), arrived=arrived_at(choice, (), now=5000.0, later=True))
+    out = list[Item]()
+    for text, now in ((b"came at once", 5001), (b"later", 7000), (b"latest", 9001)):
+        flow.arrive(flow.position, now * SECOND)
+        out += flow.feed(flow.position, text + b"\n", now)
+    out += flow.feed(flow.position, times, 9002) + flow.close(9003)
+    assert ", ".join(line.text for line in out if line is not None and line.text[0] != "1") == shown
+
+
+def test_a_log_that_is_found_later_is_one_whose_lines_come_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(
+        ReceiverOrigin("here", pytest.fail), Selection("run-1"), View(Choice(until=2000 * SECOND)), pytest.fail
+    )
+    each = reading.add(info(), late=True)
+    assert each.take(0, b"a line\n", 1.0) + each.flow.close(1.0) == []
+    each = reading.add(info())  # its log was removed and begun anew
+    assert each.take(0, b"a line\n", 1.0) + each.flow.close(1.0) == []
+
+
+def test_what_comes_to_a_log_after_the_wanted_time_is_not_shown() -> None:
+    reading = Reading(
+        ReceiverOrigin("here", pytest.fail), Selection("run-1"), View(Choice(until=2000 * SECOND)), pytest.fail
+    )
+    each = reading.add(replace(info(), committed=5))
+    out = each.take(0, b"here\ncame\n", 1.0) + each.flow.close(1.0)
+    assert [line.text for line in out if line is not None] == ["here"]
