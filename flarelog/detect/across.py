@@ -10,6 +10,7 @@ from dataclasses import replace
 from flarelog.detect import collective, general, network
 from flarelog.detect.base import RELAYS, WENT_ON, Finding, Role
 from flarelog.detect.desync import desync
+from flarelog.detect.meant import DISPENSABLE
 from flarelog.detect.tracebacks import only_reports
 from flarelog.exit_marks import CERTAIN, LIKELY, Exit, end_of
 from flarelog.model import MAX_OFFSET, StreamId, StreamInfo
@@ -33,6 +34,9 @@ SLURM = ("slurm.error", "slurm.refused")
 RAN_OUT = frozenset(
     ("cuda.oom", "host.oom", "disk.full", "disk.quota", "loss.nan", "slurm.limit", "job.limit", "gpu.ecc", "gpu.lost")
 )  # signatures of trouble that no command which the shell did not find can cause
+# Signatures and exceptions of what such a command would have set up: packages, another Python, a driver.
+SET_UP = DISPENSABLE - {"checkpoint.mismatch", "checkpoint.corrupt"}
+UNSET = ("ImportError", "ModuleNotFoundError", "SyntaxError")
 MINUTE = 60 * SECOND
 MOMENT = 4 << 10  # bytes of a log within which lines belong together
 _JOB = next(each for each in general.SIGNATURES if each.id == "job.failed")
@@ -168,11 +172,11 @@ def _only_ended(placed: Iterable[Placed], words: Words) -> list[Placed]:
 
 def _without_shells(placed: Sequence[Placed]) -> list[Placed]:
     """*placed*, where a command that the shell did not find is a symptom if its script went on to a program that ran
-    out of something.
+    out of something, or failed by an exception of its own.
     """
     last: dict[StreamId, int] = {}
     for _, each in placed:
-        if each.role == "root" and each.signature in RAN_OUT:
+        if each.role == "root" and (each.signature in RAN_OUT or _raised_by_itself(each)):
             last[each.stream] = max(each.offset, last.get(each.stream, 0))
     return [
         (time, replace(each, role="symptom"))
@@ -180,6 +184,18 @@ def _without_shells(placed: Sequence[Placed]) -> list[Placed]:
         else (time, each)
         for time, each in placed
     ]
+
+
+def _raised_by_itself(each: Finding) -> bool:
+    """Whether *each* is a traceback that no command can cause which the shell did not find."""
+    place, path = each.facts.get("at"), str(each.facts.get("path", "/"))
+    return (
+        place is not None
+        and each.signature not in SET_UP
+        and each.facts.get("exception") not in UNSET
+        and "/" in path  # else it may be a program
+        and "/os.py:" not in str(place)  # a variable of the environment
+    )
 
 
 def _without_relays(placed: Sequence[Placed]) -> list[Placed]:

@@ -271,7 +271,7 @@ SIGNATURES = (
         ("No such file or directory", "can't open file", "does not exist"),
         # A program that warns goes on without the file.
         r"^(?!.{0,80}?\bWARN(?:ING)?\b).*?\[Errno 2\] No such file or directory(?:: '?(?P<path>[^']{1,200}))?"
-        rf"|python\S{{0,8}}: can't open file|^{_TIDIES}(?:\S{{0,200}}: )(?:line \d{{1,7}}: )?(?:cannot (?:open|access"
+        rf"|python\S{{0,8}}: can't open file|^{_TIDIES}(?:\S{{0,200}}: )(?:cannot (?:open|access"
         r"|stat) )?\S{1,200}: No such file or directory\s*$",
         "A file that the program needs is not there.",
         "Check the path, the mount and the working directory at the site that failed.",
@@ -302,15 +302,17 @@ SIGNATURES = (
             ": bad substitution",
             "ambiguous redirect",
             "annot execute",
+            "No such file or directory",
         ),
         r"^\S{1,200}: (?:line )?\d{1,7}: .{1,200}: (?:command )?not found\s*$|^(?:-?(?:ba|z"
         r"|da)?sh: )(?:line \d{1,7}: )?"
         r"(?P<command>\S{1,100}): (?:command )?not found|: (?P<missing>\S{1,100}): command not found"
         r"|^\S{1,200}: (?:line )?\d{1,7}: (?:.{0,60}: )?(?:[Ss]yntax error|unbound variable|unexpected EOF"
         r"|bad substitution"
-        r"|ambiguous redirect|cannot execute)|: bad interpreter: ",
-        "A shell script calls a missing program, or runs in another shell than it was written for.",
-        "Check PATH and the modules of the site that failed, and with which shell the script is started.",
+        r"|ambiguous redirect|cannot execute)|: bad interpreter: "
+        r"|^\S{1,200}: line \d{1,7}: (?P<file>\S{1,200}): No such file or directory\s*$",
+        "A shell script names a program or a file that is missing, or runs in another shell than it was written for.",
+        "Check PATH, the modules and the files of the site that failed, and with which shell the script is started.",
     ),
     signature(
         "limit.processes",

@@ -281,6 +281,12 @@ MISSING = "/spool/job7/script: line 4: nvidia-smi: command not found\n"
 UNCONDA = "CondaError: Run 'conda init' before 'conda {}'\n"
 WARNED = "/opt/lib/python3.12/site-packages/torch/nn/f.py:31: UserWarning: the default of mode is another one\n"
 TRACKED = "/opt/lib/python3.12/multiprocessing/resource_tracker.py:216: UserWarning: leaked semaphores\n"
+UNSOURCED = "/spool/job7/script: line 4: activate: No such file or directory\n"
+NO_DATA = RAISE.format("load").replace(
+    "ValueError: x", "FileNotFoundError: [Errno 2] No such file or directory: '/d/split.mat'"
+)
+NO_NAME = RAISE.format("<module>").replace("ValueError: x", "ImportError: cannot import name 'a' from 'b'")
+NO_VARIABLE = RAISE.format("a").replace("ValueError", '  File "/u/lib/os.py", line 7, in __getitem__\nKeyError')
 IMPORTED = "ModuleNotFoundError: No module named 'torch'\n"
 
 
@@ -293,9 +299,22 @@ IMPORTED = "ModuleNotFoundError: No module named 'torch'\n"
         pytest.param(MISSING + FULL, ["symptom", "root"], id="what-ran-out-for-another-reason"),
         pytest.param(FULL + MISSING, ["root", "root"], id="in-another-order"),
         pytest.param(MISSING + IMPORTED, ["root", "root"], id="what-may-follow-from-it"),
+        pytest.param(MISSING + RAISE.format("save"), ["symptom", "root"], id="a-program-that-fails-by-itself"),
+        pytest.param(UNSOURCED + RAISE.format("save"), ["symptom", "root"], id="a-script-that-is-not-there"),
+        pytest.param(UNSOURCED + NO_DATA, ["symptom", "root"], id="and-data-that-are-not-there"),
+        pytest.param(UNSOURCED + "bye\n", ["root"], id="a-script-that-is-not-there-and-an-end"),
+        pytest.param(RAISE.format("save") + MISSING, ["root", "root"], id="a-program-before-it"),
+        pytest.param(MISSING + IMPORT.format("a"), ["root", "root"], id="an-import-that-may-follow-from-it"),
+        pytest.param(MISSING + NO_NAME, ["root", "root"], id="an-import-of-a-name"),
+        pytest.param(MISSING + NO_VARIABLE, ["root", "root"], id="a-variable-that-it-would-have-set"),
+        pytest.param(MISSING + NO_DATA.replace("/d/split.mat", "nvcc"), ["root", "root"], id="a-program-of-its-module"),
+        pytest.param(MISSING + "ERROR app: ValueError: x\n", ["root", "symptom"], id="a-word-without-a-traceback"),
         pytest.param(ERROR + WARNED, ["root"], id="a-program-may-warn-and-end"),
         pytest.param(UNCONDA.format("activate"), ["root"], id="conda"),
         pytest.param(UNCONDA.format("activate") + WARNED, ["symptom"], id="conda-and-a-program"),
+        pytest.param(
+            UNCONDA.format("activate") + RAISE.format("save"), ["symptom", "root"], id="conda-and-a-program-that-fails"
+        ),
         pytest.param(UNCONDA.format("deactivate"), ["symptom"], id="conda-at-the-end"),
     ],
 )
