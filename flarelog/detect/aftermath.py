@@ -44,6 +44,7 @@ _COUNTED = _CASCADES - AT_ANY_LEVEL | {
     "shell.command",
     "port.in-use",
 }  # signatures that are no cause after ON lines of progress
+_HELPER = "github.com/wandb/wandb/core/"  # begins the frames of a process in Go that serves a program in Python
 _TELLING = tuple(dict.fromkeys((*TELLING, *endings.TELLING)))
 _CLEARED = {1: frozenset[str](), ON_LINKS: _LINKS, ON: _COUNTED}  # by lines of progress: signatures that are no cause
 
@@ -90,6 +91,8 @@ class Aftermath:
                 self._found.came_back(text)
             if tells and starts_python(text):
                 self._found.started()
+            if text.startswith(_HELPER):
+                self._found.helped()
             if "[" in text and (item := item_of(text)) is not None:
                 self._found.next_item(*item)
             if tells:

@@ -13,6 +13,7 @@ from flarelog.detect.going_on import is_back, is_caught, is_of_a_part, is_well_a
 from flarelog.detect.meant import DISPENSABLE
 from flarelog.detect.table import OURS
 from flarelog.exit_marks import Exit, end_of
+from flarelog.model import MAX_OFFSET
 from flarelog.render.levels import Level, level_of
 
 MOST = 1000  # findings of one log
@@ -110,6 +111,13 @@ class Found:
         for key, each in self._causes():
             if each.signature == "shell.command" or each.facts.get("exception") == "CondaError":
                 self._by_key[key] = _gone_on(each)
+
+    def helped(self) -> None:
+        """Make fallbacks of the latest panic and of crashes behind it: a process that served the program ended."""
+        panic = max((each.last for _, each in self._causes() if each.signature == "crash.panic"), default=MAX_OFFSET)
+        for key, each in self._causes():
+            if each.signature.startswith("crash.") and each.offset >= panic:
+                self._by_key[key] = replace(each, role="fallback")
 
     def next_item(self, number: int, count: int) -> None:
         """Make symptoms of fallbacks about earlier items of the loop over *count* items, which is at *number*."""

@@ -277,6 +277,20 @@ def test_another_detector_knows_what_had_shown_that_the_program_goes_on(text: st
     assert [each.role for each in detector.findings] == [each.role for each in found] == ["symptom"]
 
 
+def test_another_detector_knows_what_a_trace_of_java_and_a_panic_had_begun_with() -> None:
+    told = [case.text for case in cases("root") if "Caused by: " in case.text or "goroutine" in case.text]
+    long = [text.replace("\n\tat ", "\n\tat a.b\n" * 30 + "\tat ") for text in told]
+    for text in (text for text in (*told, *long) if "Traceback" not in text):
+        renderer = drawn(TABLE)()
+        lines = [each for each in (*renderer.feed(text.encode()), *renderer.close()) if each is not None]
+        detector = Detector(STREAM, TABLE)
+        for number, line in enumerate(lines):
+            detector.feed(lines[number : number + 1])
+            detector = Detector(STREAM, TABLE, known=detector.settled(line.end))
+            detector.recall(lines[: number + 1])
+        assert detector.findings == searched(text.encode())
+
+
 MISSING = "/spool/job7/script: line 4: nvidia-smi: command not found\n"
 UNCONDA = "CondaError: Run 'conda init' before 'conda {}'\n"
 WARNED = "/opt/lib/python3.12/site-packages/torch/nn/f.py:31: UserWarning: the default of mode is another one\n"
