@@ -18,7 +18,7 @@ from flarelog.detect.going_on import (
     serves_others,
     starts_shell,
 )
-from flarelog.detect.speaking import denied, is_retried, only_speaks
+from flarelog.detect.speaking import denied, is_retried, is_skipped, only_speaks
 from flarelog.render.levels import Level, level_of
 
 WARNED_OF = frozenset(
@@ -44,6 +44,7 @@ DISPENSABLE = frozenset(
     )
 )
 """A program that warns of these does without: a package for speed, initial weights, a GPU."""
+_OF_AN_ITEM = WARNED_OF | DISPENSABLE | {"cuda.oom", "loss.nan"}  # a program may skip an item that has such trouble
 ERRORS = ("log.error", "program.exception")  # these lines call themselves errors, and are no warnings
 ENDED = ("ray.died", "process.died")  # a retry may follow, or the end
 AT_ANY_LEVEL = frozenset(("job.failed", "nccl.warning", "flower.failures"))  # an end is told at any level
@@ -122,6 +123,8 @@ def is_handled(text: str, part: str, signature: Signature) -> bool:
         return True
     of_others = signature.role == "fallback" or signature.id in WARNED_OF
     if (of_others and serves_others(text)) or ((of_others or signature.id in _OF_SHELL) and starts_shell(text)):
+        return True
+    if (signature.role == "fallback" or signature.id in _OF_AN_ITEM or signature.id in ERRORS) and is_skipped(part):
         return True
     if signature.id in ("log.fatal", "log.error") and is_measure(part):
         return True

@@ -133,6 +133,11 @@ _WENT_ON = sieved(
     _AGAIN_WORDS, _AGAIN.format("|[Ii]gnoring|(?:[Ww]as |[Bb]e |[Ii]s )?[Ii]gnored|[Cc]ontinuing|[Ss]kipping")
 )
 
+# An item that is left out, and why. The name of the item has a digit, a dot or a slash.
+_SKIPPED = late(
+    r"(?:.{0,80}[^\w\s]\s{0,3})??(?i:\[skip(?:ped|ping)?\]\s|skipp(?:ed|ing)\s(?=[^:]{0,200}[\d./])[^:]{1,200}: )"
+)
+
 # A commit in git's output: its first line, and the lines between that and its message.
 _COMMIT_LINE = late(r"commit [0-9a-f]{40}\b")
 _HEAD = late(r"|\s{4}.{0,4000}|(?:Author|AuthorDate|Commit|CommitDate|Date|Merge): .{0,400}")
@@ -161,6 +166,11 @@ def goes_on(text: str, *, after: bool = False) -> bool:
     """
     words = _RETRIED if after else _WENT_ON
     return words.search(text[:LOOKED]) is not None and (level_of(text) or Level.INFO) <= Level.WARNING
+
+
+def is_skipped(text: str) -> bool:
+    """Whether the line *text* begins with the word that its item is skipped."""
+    return "kip" in text and _SKIPPED.match(text) is not None
 
 
 def only_speaks(text: str, begin: int, end: int) -> bool:

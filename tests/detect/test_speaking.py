@@ -8,7 +8,7 @@ import pytest
 
 from flarelog.detect.across import judged
 from flarelog.detect.base import LOOKED
-from flarelog.detect.speaking import denied, without_nothing
+from flarelog.detect.speaking import denied, is_skipped, without_nothing
 from tests.detect.cases import searched
 from tests.rows import together
 
@@ -213,10 +213,13 @@ def test_a_commits_message_is_no_finding(text: str, roots: int) -> None:
         "a::b ",
         "{a} ",
         "* ",
+        "skipping ",
+        "- skipping a",
+        "[skip]",
     ],
 )
 def test_a_hostile_line_takes_a_bounded_time(part: str) -> None:
     text = (part * LOOKED)[:LOOKED]
     begin = time.process_time()
-    without_nothing(text), denied(text, 9)
+    without_nothing(text), denied(text, 9), is_skipped(text)
     assert time.process_time() - begin < 0.25
