@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from flarelog.detect import collective, general, network
-from flarelog.detect.base import RELAYS, WENT_ON, Finding, Role
+from flarelog.detect.base import CAUSE, RELAYS, WENT_ON, Finding, Role
 from flarelog.detect.desync import desync
 from flarelog.detect.meant import DISPENSABLE
 from flarelog.detect.tracebacks import only_reports
@@ -106,7 +106,7 @@ def _words(found: Iterable[Finding], infos: Iterable[StreamInfo]) -> Words:
     for each in found:
         if each.role == "fallback" and ends.get(each.stream, 0) - each.last <= BEHIND:
             first[each.stream] = _better(*sorted((each, first.get(each.stream, each)), key=lambda one: one.offset))
-        elif each.role != "cascade" or only_reports(each.text):
+        elif (each.role != "cascade" and not _is_caused(each)) or only_reports(each.text):
             continue
         elif each.signature == "check.failed" or "exception" in each.facts:
             raised[each.stream].append(each.offset)
@@ -115,6 +115,11 @@ def _words(found: Iterable[Finding], infos: Iterable[StreamInfo]) -> Words:
         and not any(0 < offset - each.offset <= MOMENT for offset in raised[stream])
         for stream, each in first.items()
     }
+
+
+def _is_caused(each: Finding) -> bool:
+    """Whether *each* is an exception that a later line of its trace explains."""
+    return each.role == "symptom" and CAUSE in each.facts and "at" not in each.facts
 
 
 def _better(first: Finding, next_: Finding) -> Finding:

@@ -24,6 +24,7 @@ SHOWN = 500  # characters of a line's text in a finding
 FACT = 120  # characters of a fact
 STOPPED = "stopped"  # the fact of what an exception stopped, it seems: PROGRAM or PART
 PROGRAM, PART = "the program", "a part of the run"
+CAUSE = "cause"  # the fact of an exception that another one caused
 RELAYS = "relays"  # the fact of an exception of a thread that passes on what processes send
 WENT_ON = "then"  # the fact of a finding that is no cause, because the program went on behind it
 

@@ -34,7 +34,11 @@ from flarelog.render.sgr import plain
 from flarelog.text import legible
 
 STATES, ROWS = 8, WINDOW  # states of one redrawn row; redrawn rows at once
+CAUSED = ("Caused by: ", " ---> ")  # begin the next exception of a chain of Java or .NET; the last one is the cause
+TRACE = 16 << 10  # bytes between two exceptions of a chain, at most
 THREAD = "Exception in thread "  # begins Python's heading of a thread's traceback
+_NEXT = re.compile(rf"^(?:{'|'.join(CAUSED)})")
+_FRAME = re.compile(r"\s{1,8}at |\s{1,8}\.\.\. \d|\s*$|Driver stacktrace:")  # the last one is Spark's
 _THROWN = re.compile(r"throwing an instance of '([^']{1,150})'")
 
 Rank = Callable[[Line], int | None]
@@ -203,6 +207,8 @@ class Detector:
                     if found[0].id == "crash.exception" and (thrown := _THROWN.search(before)) is not None:
                         found[1]["exception"] = legible(thrown[1], FACT)
                     kind = doubted(found[0], text, before, [one.text for one in self._before])
+                    if text.startswith(CAUSED) and kind.role in ("root", "cascade"):
+                        self._caused(line, text)
                     self._add(kind, found[1], line, line.end, found[2], said, new)
         if self._aftermath.left:
             self._aftermath.read(
@@ -215,6 +221,19 @@ class Detector:
     def _is_message(self, text: str, each: Signature) -> bool:
         """Whether the line *text*, which matches *each*, belongs to a commit's message."""
         return each.id in OURS and is_message(text, (said.text for said in reversed(self._before)))
+
+    def _caused(self, line: Line, text: str) -> None:
+        """Take the exception in the line *text* for the cause of that before its frames."""
+        told = next(
+            (
+                said.line.offset
+                for said in reversed(self._before)
+                if said.line.stream == line.stream and _FRAME.match(said.text) is None
+            ),
+            None,
+        )
+        since, until = (max(0, line.offset - TRACE), line.offset) if told is None else (told, told)
+        self._found.caused(legible(_NEXT.sub("", text, count=1).partition(":")[0], FACT), since, until)
 
     def _known(self, text: str) -> tuple[Signature, dict[str, Fact], str] | None:
         """The signature that the line *text* matches, its facts, and the part of the line that matched."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from flarelog.detect.base import FACT, LOOKED, PART, PROGRAM, RELAYS, STOPPED, Fact, Role, Signature, signature
+from flarelog.detect.base import CAUSE, FACT, LOOKED, PART, PROGRAM, RELAYS, STOPPED, Fact, Role, Signature, signature
 from flarelog.detect.going_on import is_of_a_part
 from flarelog.detect.speaking import goes_on
 from flarelog.detect.table import SIGNATURES, Table
@@ -35,6 +35,7 @@ _IGNORED = (
     *("Exception ignored in", "Error in atexit", "--- Logging error ---"),  # Python's own words
     "Record was: {",  # loguru's, of a handler that failed
 )
+_BAR_ENDS = late(r"/(?:s|it)\b[^\]]{0,200}\]")  # a program that ends leaves its last bar, without a level
 _PACKAGE = late(r"[/\\](?:site|dist)-packages[/\\]")
 # Exceptions of a thread that lost the process at the other end of its queue.
 _LOST = ("ConnectionResetError", "ConnectionRefusedError", "BrokenPipeError", "EOFError", "FileNotFoundError")
@@ -72,7 +73,7 @@ def told(found: Traceback, table: Table) -> Told:
     last, first, after = found.raised[-1], found.raised[0], found.after
     facts: dict[str, Fact] = {"exception": legible(last.type, FACT)}
     if len(found.raised) > 1 and first.type != last.type:
-        facts["cause"] = legible(first.type, FACT)
+        facts[CAUSE] = legible(first.type, FACT)
     if found.frame is not None:
         facts["at"] = legible(f"{found.frame[0]}:{found.frame[1]}", 200)
     if whose := _stopped(found):
@@ -88,6 +89,8 @@ def told(found: Traceback, table: Table) -> Told:
                 each, more = _DIED, {}
             if handled == "advice" or went_on:
                 each = replace(each, role="advice" if handled == "advice" else "symptom")
+            elif each.role in ("root", "cascade") and _is_told(found):
+                each = replace(each, role="fallback")
             return Told(each, {**facts, **more}, one.text, (), bool(handled) or went_on)
     each = TRACEBACK_ROOT
     role = _ROLES.get(last.type.rpartition(".")[2])
@@ -119,13 +122,21 @@ def _is_import(found: Traceback) -> bool:
 
 
 def _handled(found: Traceback) -> Role | None:
-    """The role of an exception that was only reported, by Python itself, by a package or behind a warning; None: it was
-    raised. Behind a warning it is a fallback: the warning may be a line of its own, before the program's end.
+    """The role of an exception that was only reported, by Python itself, by a package, in a message of the program or
+    behind a warning; None: it was raised. Behind a warning it is a fallback: the warning may be a line of its own,
+    before the program's end.
     """
     said = found.before[:LOOKED]
     if any(text in said for text in _IGNORED):
         return "advice"
-    return "fallback" if level_of(said) is Level.WARNING or _is_import(found) else None
+    return "fallback" if level_of(said) is Level.WARNING or _is_import(found) or _is_told(found) else None
+
+
+def _is_told(found: Traceback) -> bool:
+    """Whether a message of a low level has the traceback, so that the program caught the exception."""
+    bars = [*_BAR_ENDS.finditer(found.heading[:LOOKED])]
+    level = level_of(found.heading[bars[-1].end() if bars else 0 :])
+    return level is not None and level <= Level.WARNING
 
 
 def _went_on(before: str, after: str, table: Table) -> bool:

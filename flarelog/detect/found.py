@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 
-from flarelog.detect.base import PROGRAM, STOPPED, WENT_ON, Fact, Finding, Role
+from flarelog.detect.base import CAUSE, PROGRAM, STOPPED, WENT_ON, Fact, Finding, Role
 from flarelog.detect.going_on import is_back, is_caught, is_of_a_part, is_well_again, item_of, may_be_back
 from flarelog.detect.meant import DISPENSABLE
 from flarelog.detect.table import OURS
@@ -54,7 +54,7 @@ class Found:
             self._watched = [*(each for each in self._watched if each != key), key][-WATCHED:]
         found = self._by_key.get(key)
         if found is not None and self._ended_well(found, offset):
-            self._put_aside(key, found)
+            self._put_aside(key, found, _ENDED_WELL)
             found = None
         if found is not None and found.role == role:
             earlier = offset < found.offset  # a traceback that ended later than the one behind it
@@ -126,6 +126,19 @@ class Found:
             if item is not None and item[1] == count and item[0] < number:
                 self._by_key[key] = _gone_on(each)
 
+    def caused(self, by: str, since: int, until: int) -> None:
+        """Make a symptom of the latest exception, if it was told from *since* to *until*: *by* caused it."""
+        causes = ((key, each) for key in self._watched if (each := self._by_key.get(key)) and each.role in CAUSES)
+        key, each = max(causes, key=lambda one: one[1].last, default=((), None))
+        if (
+            each is not None
+            and each.role != "root"
+            and since <= each.last <= until
+            and (each.signature == "program.exception" or "exception" in each.facts)
+            and "at" not in each.facts
+        ):
+            self._put_aside(key, replace(each, role="symptom", facts={**each.facts, CAUSE: by}), CAUSE)
+
     def no_heading(self, offset: int, roles: Container[str] = ("fallback",)) -> None:
         """Make a symptom of the finding of *roles* that ends at *offset*: it is the heading of the next one."""
         for key, each in self._by_key.items():
@@ -146,9 +159,11 @@ class Found:
         end = end_of(self._ends, found.offset + found.length)
         return end is not None and end.well and end.offset <= before
 
-    def _put_aside(self, key: Key, found: Finding) -> None:
-        """Keep *found* apart from later findings of its *key*, merged with those that were put aside before."""
-        aside: Key = (*key, _ENDED_WELL)
+    def _put_aside(self, key: Key, found: Finding, why: str) -> None:
+        """Keep *found* apart from later findings of its *key*, merged with those that were put aside before for the
+        reason *why*.
+        """
+        aside: Key = (*key, why)
         old, full = self._by_key.get(aside), len(self._by_key) >= MOST
         del self._by_key[key]
         if old is not None:

@@ -87,6 +87,7 @@ class Traceback:
     number: int  # the number of its first line
     frame: tuple[str, int] | None = None  # the last one's file and line
     top: tuple[str, str] = ("", "")  # file and function of the first frame of the latest exception
+    heading: str = ""  # what stood before it in its first line, and in no other
     relays: bool = False  # a frame is of a thread that passes on what processes send
     tells: bool = False  # the message of its exception may go on with another traceback
     retold: bool = False  # it does, in indented lines
@@ -259,7 +260,9 @@ def _chains(rest: str) -> bool:
 
 
 def _behind_a_bar(own: dict[str, Traceback], last: Traceback, text: str) -> None:
-    """Clear the prefix of the *last* traceback if it is the rest of a bar, which stands before no other line."""
+    """Clear the prefix of the *last* traceback if it is the rest of a bar or the beginning of a message, which stands
+    before no other line.
+    """
     if not text.startswith(last.prefix.rstrip()) and _FRAME.match(text[:LOOKED]) and "" not in own:
         own[""] = own.pop(last.prefix)
-        last.prefix = ""
+        last.prefix, last.heading = "", last.prefix

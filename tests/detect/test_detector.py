@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flarelog.detect.across import judged
+from flarelog.detect.across import first_root, judged
 from flarelog.detect.aftermath import AFTER, NEAR
 from flarelog.detect.base import PIECES, Finding
 from flarelog.detect.before import BEFORE
@@ -437,10 +437,116 @@ ConnectionResetError: [Errno 104] Connection reset by peer
     assert [each.signature for each in searched(other.encode())] == ["net.unreachable"]
 
 
+RAISED_IN_A_MESSAGE = (
+    'Traceback (most recent call last):\n  File "/app/rows.py", line 178, in batched\n    row = one(row)\n'
+    "rows.TooLong: 2174 is more than 2048\n"
+)
+
+
 def test_a_traceback_behind_a_bar_is_one() -> None:
     bar = b"Epoch 0:  5%|##   | 50/1000 [00:05<01:00]"
     data = b'Traceback (most recent call last):\n  File "a.py", line 1, in b\nKeyError\n'
     assert [each.facts for each in searched(bar + data)] == [{"exception": "KeyError", "at": "a.py:1"}]
+
+
+@together(
+    ("text", "role"),
+    [
+        pytest.param("INFO [train] " + RAISED_IN_A_MESSAGE + "INFO step 3\n", "symptom", id="goes-on"),
+        pytest.param("10%|# | 1/9[WARNING:swift] " + RAISED_IN_A_MESSAGE + "step 3\n", "symptom", id="behind-a-bar"),
+        pytest.param("INFO [train] " + RAISED_IN_A_MESSAGE, "root", id="the-last-word"),
+        pytest.param("INFO [train] " + RAISED_IN_A_MESSAGE + "a word\nINFO shutting down\n", "root", id="an-end"),
+        pytest.param("ERROR [train] " + RAISED_IN_A_MESSAGE + "INFO step 3\n" * 99, "root", id="an-error"),
+        pytest.param("10%|# | 1/9 " + RAISED_IN_A_MESSAGE + "INFO step 3\n" * 99, "root", id="no-level"),
+        pytest.param(
+            "".join(f"INFO [rank1] {line}\n" for line in RAISED_IN_A_MESSAGE.splitlines()) + "INFO step 3\n" * 99,
+            "root",
+            id="each-line-of-a-process-passed-on",
+        ),
+    ],
+)
+def test_a_traceback_within_a_message_of_a_low_level_was_caught(text: str, role: str) -> None:
+    assert [each.role for each in judged(searched(text.encode()))] == [role]
+
+
+HEAD_OF_JAVA = 'Exception in thread "main" java.lang.reflect.InvocationTargetException\n'
+FRAME = "\tat java.base/java.lang.reflect.Method.invoke(Method.java:580)\n"
+LAST = "org.apache.logging.log4j.LoggingException: log4j-slf4j2-impl cannot be present with log4j-to-slf4j"
+CAUSED = "Caused by: java.lang.ExceptionInInitializerError\n" + FRAME + "\t... 4 more\n"
+
+
+@together(
+    ("text", "said"),
+    [
+        pytest.param(HEAD_OF_JAVA + FRAME + CAUSED + f"Caused by: {LAST}\n" + FRAME, LAST, id="the-last-one"),
+        pytest.param(HEAD_OF_JAVA + FRAME * 90 + f"Caused by: {LAST}\n" + FRAME * 90, LAST, id="behind-many-frames"),
+        pytest.param(HEAD_OF_JAVA + f"Caused by: {LAST}\n", LAST, id="without-frames"),
+        pytest.param(
+            HEAD_OF_JAVA.replace("reflect.InvocationTarget", "Runtime")
+            + FRAME
+            + "Caused by: java.lang.RuntimeException: the shards overlap\n"
+            + FRAME,
+            "java.lang.RuntimeException: the shards overlap",
+            id="of-the-same-type",
+        ),
+        pytest.param(
+            "26/11/25 10:00:01 ERROR SparkContext: Error initializing SparkContext.\n"
+            "org.apache.spark.SparkException: the master does not answer\n" + FRAME * 90 + f"Caused by: {LAST}\n",
+            LAST,
+            id="below-a-heading",
+        ),
+        pytest.param(
+            HEAD_OF_JAVA + FRAME + "\nDriver stacktrace:\n" + FRAME + f"Caused by: {LAST}\n", LAST, id="of-spark"
+        ),
+        pytest.param(
+            "Unhandled exception. System.TypeInitializationException: A type initializer threw an exception.\n"
+            " ---> System.AggregateException: One or more errors occurred.\n"
+            " ---> System.DllNotFoundException: Unable to load shared library 'onnx'\n   at A.B() in /a.cs:line 7\n",
+            "System.DllNotFoundException: Unable to load shared library 'onnx'",
+            id="of-dot-net",
+        ),
+        pytest.param(
+            HEAD_OF_JAVA + "WARN Client: the second one\n" + FRAME * 5 + f"Caused by: {LAST}\n",
+            "java.lang.reflect.InvocationTargetException",
+            id="of-a-trace-whose-heading-is-no-finding",
+        ),
+        pytest.param(
+            (
+                "26/11/25 10:00:01 ERROR SparkContext: Error initializing SparkContext.\n"
+                "org.apache.spark.SparkException: the master does not answer\n" + FRAME * 90 + f"Caused by: {LAST}\n"
+            )
+            * 3,
+            LAST,
+            id="again-and-again",
+        ),
+        pytest.param(HEAD_OF_JAVA + FRAME + CAUSED, "java.lang.ExceptionInInitializerError", id="the-only-one"),
+        pytest.param(HEAD_OF_JAVA + FRAME, "java.lang.reflect.InvocationTargetException", id="none"),
+        pytest.param(
+            HEAD_OF_JAVA + FRAME + "the job ends\n" + f"Caused by: {LAST}\n" + FRAME,
+            "java.lang.reflect.InvocationTargetException",
+            id="of-another-trace",
+        ),
+        pytest.param(
+            "RuntimeError: CUDA out of memory\n" + FRAME + f"Caused by: {LAST}\n",
+            "RuntimeError: CUDA out of memory",
+            id="behind-a-cause-by-itself",
+        ),
+    ],
+)
+def test_the_last_cause_in_a_trace_of_java_is_its_root(text: str, said: str) -> None:
+    root = first_root(judged(searched(text.encode())))
+    assert root is not None
+    assert root.text.endswith(said)
+    assert root.offset == text.rfind("\n", 0, text.find(root.text)) + 1
+
+
+def test_an_exception_of_java_tells_its_cause() -> None:
+    found = searched((HEAD_OF_JAVA + FRAME + CAUSED + f"Caused by: {LAST}\n").encode())
+    assert [each.facts.get("cause") for each in found] == [
+        "java.lang.ExceptionInInitializerError",
+        "org.apache.logging.log4j.LoggingException",
+        None,
+    ]
 
 
 def test_source_lines_of_a_traceback_are_no_findings() -> None:
