@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import zlib
@@ -37,7 +38,9 @@ def training(size: int, seed: int = 1) -> bytes:
     return b"".join(out)[:size]
 
 
-TRAINING = training(9 << 20)
+@functools.cache  # made by the process that needs it: each one imports this module
+def whole() -> bytes:
+    return training(9 << 20)
 
 
 def refused_nothing(*programs: Program) -> None:
@@ -48,15 +51,15 @@ def refused_nothing(*programs: Program) -> None:
 
 def test_a_training_log_takes_a_fifth_on_the_wire_and_is_stored_as_it_was(place: Place) -> None:
     receiver = place.serve()
-    append(place.log, TRAINING)
+    append(place.log, whole())
     with Proxy(receiver.address) as network:
         sidecar = place.sidecar(network.address, "--compression", "on")
-        receiver.gets(TRAINING)
-        assert network.carried * 5 < len(TRAINING)
+        receiver.gets(whole())
+        assert network.carried * 5 < len(whole())
         more = append(place.log, b"a line\n" + training(3000, 2) + noise(300_000) + b"the end")
-        receiver.gets(TRAINING + more)
+        receiver.gets(whole() + more)
         stop(sidecar)
-    receiver.holds(TRAINING + more)
+    receiver.holds(whole() + more)
     refused_nothing(sidecar, receiver.program)
 
 
@@ -71,11 +74,11 @@ def test_random_bytes_are_sent_as_they_are(place: Place) -> None:
 
 def test_on_loopback_nothing_is_compressed_unless_it_is_wanted(place: Place) -> None:
     receiver = place.serve()
-    append(place.log, TRAINING)
+    append(place.log, whole())
     with Proxy(receiver.address) as network:
         assert place.once(network.address).ends() == 0
-        assert network.carried > len(TRAINING)
-    receiver.holds(TRAINING)
+        assert network.carried > len(whole())
+    receiver.holds(whole())
 
 
 @pytest.mark.soak
@@ -99,11 +102,11 @@ def test_both_ends_are_killed_again_and_again(place: Place) -> None:
 
 def test_a_network_that_cuts_connections_in_the_middle_of_chunks(place: Place) -> None:
     receiver = place.serve()
-    append(place.log, TRAINING)
+    append(place.log, whole())
     with Proxy(receiver.address, cuts=(30_000, 100_000, 200_001, 500_000)) as network:
         assert place.once(network.address, "--compression", "on").ends() == 0
         assert network.connections >= 5
-    receiver.holds(TRAINING)
+    receiver.holds(whole())
 
 
 def test_a_receiver_that_comes_back_and_takes_none_any_longer_gets_what_it_takes(place: Place) -> None:
@@ -164,12 +167,12 @@ def test_an_older_receiver_gets_the_bytes_as_they_are(place: Place) -> None:
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        append(place.log, TRAINING)
+        append(place.log, whole())
         assert place.once(f"127.0.0.1:{port}", "--compression", "on").ends() == 0
     finally:
         server.stop(None)
     assert older.codecs == {0}
-    assert older.stored == TRAINING
+    assert older.stored == whole()
 
 
 def test_an_older_producer_is_served_as_ever(place: Place) -> None:
@@ -186,11 +189,11 @@ def test_an_older_producer_is_served_as_ever(place: Place) -> None:
 @pytest.mark.parametrize("where", ["option", pytest.param("variable", marks=pytest.mark.soak)])
 def test_a_receiver_that_is_told_to_take_none(place: Place, where: str) -> None:
     receiver = place.serve("--no-compression") if where == "option" else place.serve(FLARELOG_NO_COMPRESSION="1")
-    append(place.log, TRAINING)
+    append(place.log, whole())
     with Proxy(receiver.address) as network:
         assert place.once(network.address, "--compression", "on").ends() == 0
-        assert network.carried > len(TRAINING)
-    receiver.holds(TRAINING)
+        assert network.carried > len(whole())
+    receiver.holds(whole())
     refused_nothing(receiver.program)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest.mark.structures import ParameterSet
-from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from hypothesis import settings
 
 SOAK = "FLARELOG_SOAK" in os.environ
 
@@ -21,6 +23,9 @@ def often(usual: int, soak: int) -> int:
 
 def tried(usual: int, soak: int) -> settings:
     """Settings of a property with so many examples, the same ones in each run."""
+    # Once imported, hypothesis reads every module for constants; the tests with real processes have no use for that.
+    from hypothesis import HealthCheck, settings
+
     count = often(usual, soak)
     checks = list(HealthCheck)
     return settings(deadline=None, database=None, derandomize=True, max_examples=count, suppress_health_check=checks)

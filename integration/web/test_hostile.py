@@ -30,14 +30,14 @@ LOGS = {
     "site-1/terminal.log": TERMINAL,
     "site-1/bidi.log": BIDI + BROKEN,
     "site-1/marks.log": b"before\nZ" + "\u0301".encode() * 1_000_000 + b" END\nafter\n",
-    "site-1/line.log": b"before\n" + b"x" * (64 << 20) + b" END\nafter\n",
 }
 
 
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[Web]:
     with new_place() as place:
-        receiver = filled(place, LOGS)
+        long = {"site-1/line.log": b"before\n" + b"x" * (64 << 20) + b" END\nafter\n"}
+        receiver = filled(place, LOGS | long)
         yield Web(place, "--receiver", receiver.address)
 
 

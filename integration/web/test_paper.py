@@ -10,7 +10,6 @@ from playwright.sync_api import Browser
 from flarelog.model import StreamId
 from flarelog.viewers.report.facts import SiteFacts, Stands
 from flarelog.viewers.report.page import page
-from tests.viewers.test_report import BEGIN, finding, report
 
 REASON = (
     "3 logs of site the-site-with-a-long-name in run the-run-with-a-long-name are stored, and 3 is the limit: remove"
@@ -21,6 +20,8 @@ A4 = 676  # CSS pixels between Chromium's margins
 
 @pytest.mark.soak
 def test_no_column_is_cut_off(browser: Browser, tmp_path: Path) -> None:
+    from tests.viewers.test_report import BEGIN, finding, report  # with hypothesis, which no other test here needs
+
     sites = [
         SiteFacts(
             f"the-site-with-a-long-name-{n}", 3, 3, 10**9, 10**6, 3, stands=Stands.PAUSED, since=BEGIN, why=REASON
