@@ -11,7 +11,6 @@ import builtins
 import re
 import subprocess
 import sys
-from collections import defaultdict
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,20 +28,25 @@ FILES = {"py", "md", "txt", "log", "json", "toml", "svg", "proto", "journal", "e
 
 
 @cache
-def members() -> dict[str, set[str]]:
-    """The names in each class, and in each module by its last name."""
-    found = defaultdict[str, set[str]](set)
-    for path in (ROOT / "flarelog").rglob("*.py"):
-        module = path.parent.name if path.stem == "__init__" else path.stem
-        tree = parsed(path)
-        found[module] |= names(tree)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                found[node.name] |= names(node) | {
-                    one.attr
-                    for one in ast.walk(node)
-                    if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)
-                }
+def texts() -> dict[Path, str]:
+    return {path: path.read_text() for path in (ROOT / "flarelog").rglob("*.py")}
+
+
+@cache
+def members(name: str) -> set[str]:
+    """The names in the classes *name*, and in the modules with this last name."""
+    found = set[str]()
+    for path, text in texts().items():
+        if name == (path.parent.name if path.stem == "__init__" else path.stem):
+            found |= names(parsed(path))
+        if f"class {name}" in text:  # parsing all files takes seconds
+            for node in ast.walk(parsed(path)):
+                if isinstance(node, ast.ClassDef) and node.name == name:
+                    found |= names(node) | {
+                        one.attr
+                        for one in ast.walk(node)
+                        if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)
+                    }
     return found
 
 
@@ -66,14 +70,14 @@ def is_there(place: str) -> bool:
         places = (ROOT / place, ROOT / "flarelog" / place, ROOT / "flarelog" / f"{place}.py")
         return any(path.exists() for path in places)
     if found := re.fullmatch(r"(?:\w+\.)?(\w+)\.([A-Za-z_]\w*)", place):
-        return found[2] in FILES or found[2] in members().get(found[1], ()) or outside(found[1])
+        return found[2] in FILES or found[2] in members(found[1]) or outside(found[1])
     return True
 
 
 def outside(name: str) -> bool:
     """Whether *name* is a builtin or another distribution's package."""
     return hasattr(builtins, name) or (
-        not (ROOT / name).exists() and name.islower() and name not in members() and find_spec(name) is not None
+        not (ROOT / name).exists() and name.islower() and not members(name) and find_spec(name) is not None
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -42,7 +43,15 @@ def layer(room: str) -> int:
 @functools.cache
 def statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
     """All imports of *path*, including those within functions."""
-    return [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return [node for node in within(parsed(path)) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def within(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements in *node*; most of a tree is in their expressions, which hold no imports."""
+    for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for one in getattr(node, part, ()):
+            yield one
+            yield from within(one)
 
 
 @functools.cache

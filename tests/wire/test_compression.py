@@ -186,17 +186,20 @@ def chunks(*pieces: bytes) -> list[Chunk]:
 
 
 def sent(mode: Compression, receiver: str, reply: Reply | None, *said: Chunk, name: str = "") -> list[Chunk | Packed]:
-    async def go() -> list[Chunk | Packed]:
+    went: list[Chunk | Packed] = []  # no result of the task: asyncio prints that, however large, and throws it away
+
+    async def go() -> None:
         compressing = Compressing(mode, receiver, name)
         packing = Packing(compressing)
         if reply is not None:
             packing.heard(reply)
         try:
-            return [await packing.packed(chunk) for chunk in said]
+            went.extend([await packing.packed(chunk) for chunk in said])
         finally:
             compressing.close()
 
-    return asyncio.run(go())
+    asyncio.run(go())
+    return went
 
 
 @together(
