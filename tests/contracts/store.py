@@ -876,13 +876,13 @@ async def how_a_machine_fared_is_told_with_its_site(store: Store) -> None:
 @fact
 async def of_a_log_that_grew_often_few_times_are_told(store: Store) -> None:
     appender = await store.appender(STREAM, b"producer")
-    for _ in range(100):
+    for _ in range(40):
         await appended(appender, b"a line\n")
         await asyncio.sleep(0.002)
     await appender.close()
     few = [one for one in await in_order(store.timeline(STREAM.run, points=8)) if one.what == "grown"]
     assert 2 <= len(few) <= 8
-    assert few[-1].length == 700
+    assert few[-1].length == 280
 
 
 @fact

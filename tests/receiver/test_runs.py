@@ -48,11 +48,11 @@ async def nothing(server: Server) -> None:
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run's end is checked more often than ``still_waits`` waits."""
-    monkeypatch.setattr(runs, "AGAIN_EVERY", 0.05)
+    monkeypatch.setattr(runs, "AGAIN_EVERY", 0.01)
 
 
 async def still_waits(ending: asyncio.Task[None]) -> bool:
-    await asyncio.wait([ending], timeout=0.2)
+    await asyncio.wait([ending], timeout=0.06)
     return not ending.done()
 
 
@@ -140,7 +140,7 @@ def test_a_run_that_is_ended_waits_no_longer_than_the_idle_timeout(
         await asyncio.wait_for(ending, 5)
         assert server.runs.state("run-1") is RunState.ENDED
 
-    restarted(tmp_path, first, act, idle_timeout=0.5)
+    restarted(tmp_path, first, act, idle_timeout=0.3)
 
 
 @pytest.mark.parametrize(

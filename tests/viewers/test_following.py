@@ -1017,7 +1017,7 @@ def test_who_follows_ends_when_all_logs_were_removed(sealed: str, monkeypatch: p
 
 
 def test_a_log_that_was_removed_may_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "LOOK_EVERY", 0.2)  # a removed log also triggers a look
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.05)  # a removed log also triggers a look
     heard: list[str] = []
     origin, shown = Removed("a"), Shown()
     origin.begin_anew = True
