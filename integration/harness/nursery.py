@@ -22,8 +22,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import flarelog.cli
+from flarelog.checksum import EMPTY_DIGEST, extend
 
 _TREE = Path(__file__).parents[2]
+_LATE = (
+    *("flarelog.stores.local.store", "flarelog.viewers.report.page", "flarelog.viewers.web.serving", "zoneinfo"),
+    *("uvicorn.lifespan.off", "uvicorn.loops.asyncio", "uvicorn.protocols.http.h11_impl"),
+)  # fmt: skip
+"""What commands import after they have begun."""
 _MESSAGE = 1 << 17
 _PR_SET_PDEATHSIG = 1
 
@@ -132,8 +138,9 @@ def end(code: int) -> NoReturn:
 
 
 def main() -> None:
-    for name in flarelog.cli.COMMANDS:
-        importlib.import_module(f"flarelog.cli.{name.replace('-', '_')}")
+    for name in (*(f"flarelog.cli.{command.replace('-', '_')}" for command in flarelog.cli.COMMANDS), *_LATE):
+        importlib.import_module(name)
+    extend(EMPTY_DIGEST, b"")  # imports its library
     gc.collect()
     gc.freeze()  # later collections then do not write to, and so copy, the shared pages of the forks
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the tests
