@@ -132,7 +132,9 @@ def test_a_look_that_fails_is_said_once_and_the_next_one_does_better(
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
 
-    finder = Files(SourceOptions(str(tmp_path)), watch=PollWatch())
+    watch = PollWatch()
+    watch.slow_poll = 0.02
+    finder = Files(SourceOptions(str(tmp_path)), watch=watch)
     with contextlib.closing(finder), caplog.at_level(logging.ERROR):
         asyncio.run(until_found(finder))
         assert list(finder.troubles) == ["the search for files failed: ZeroDivisionError('a bug')"]
