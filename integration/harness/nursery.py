@@ -26,9 +26,14 @@ from flarelog.checksum import EMPTY_DIGEST, extend
 
 _TREE = Path(__file__).parents[2]
 _LATE = (
-    *("flarelog.stores.local.store", "flarelog.viewers.report.page", "flarelog.viewers.web.serving", "zoneinfo"),
-    *("uvicorn.lifespan.off", "uvicorn.loops.asyncio", "uvicorn.protocols.http.h11_impl"),
-)  # fmt: skip
+    "flarelog.stores.local.store",
+    "flarelog.viewers.report.page",
+    "flarelog.viewers.web.serving",
+    "uvicorn.lifespan.off",
+    "uvicorn.loops.asyncio",
+    "uvicorn.protocols.http.h11_impl",
+    "zoneinfo",
+)
 """What commands import after they have begun."""
 _MESSAGE = 1 << 17
 _PR_SET_PDEATHSIG = 1
