@@ -17,6 +17,7 @@ from flarelog.text import are, legible, several
 MOST = 10  # records of a kind in a minute
 MINUTE = 60.0  # seconds
 LONGEST = 16 << 10  # characters of a line; the longest audit line is shorter
+_ALL = logging.getLogger("flarelog")  # the parent of flarelog's loggers
 
 
 class OneLine(logging.Formatter):
@@ -96,6 +97,11 @@ class Gathered:
             kind.others.add(one.log)
         return kind.count <= MOST
 
+    def is_full(self, one: Each) -> bool:
+        """Whether a record of *one* would be held back within this minute."""
+        kind = self._kinds.get((one.whose, one.kind))
+        return kind is not None and kind.count >= MOST
+
     @property
     def due(self) -> float | None:
         """When the minute ends; None: no record was held back."""
@@ -120,6 +126,20 @@ def each(kind: str, log: object, whose: str = "", *, ends: str = "") -> dict[str
     return {"each_log": Each(kind, str(log), whose, ends)}
 
 
+def info_each(log: logging.Logger, kind: str, of: object, sentence: str, *values: object, whose: str = "") -> None:
+    """Log *sentence* at INFO, as a record that repeats for each log; see ``each``.
+
+    A process with thousands of logs holds nearly all of these records back, and making one costs more than counting it:
+    where a Talk alone writes flarelog's records, it is asked first.
+    """
+    if not log.isEnabledFor(logging.INFO):
+        return
+    one, handlers = Each(kind, str(of), whose), _ALL.handlers
+    alone = len(handlers) == 1 and not _ALL.propagate
+    if not (alone and isinstance(handlers[0], Talk) and handlers[0].holds_back(one)):
+        log.info(sentence, *values, extra={"each_log": one}, stacklevel=2)
+
+
 def _of_one(kind: str) -> str:
     return kind.replace("are ", "is ", 1).replace("have ", "has ", 1)
 
@@ -137,18 +157,27 @@ class Talk(logging.StreamHandler):  # type: ignore[type-arg]  # writes to sys.st
     def emit(self, record: logging.LogRecord) -> None:
         """Write or hold back *record*; called with the handler's lock."""
         one = getattr(record, "each_log", None)
-        if one is None or self._all:
+        if one is None or self._all or self._says(one, time.monotonic(), record.levelno):
             super().emit(record)
-            return
-        now = time.monotonic()
+
+    def holds_back(self, one: Each) -> bool:
+        """Whether a record of *one*, at INFO, is held back now; it then counts, and need not be made."""
+        if self._all:
+            return False
+        with self.lock or threading.RLock():
+            now = time.monotonic()
+            return self._gathered.is_full(one) and not self._gathered.over(now) and not self._says(one, now)
+
+    def _says(self, one: Each, now: float, level: int = logging.INFO) -> bool:
+        """Whether to write the record of *one*, which counts."""
         if self._gathered.over(now):
             self._say_rest()
-        if self._gathered.says(one, now, record.levelno):
-            super().emit(record)
-        elif self._timer is None and (due := self._gathered.due) is not None:
+        says = self._gathered.says(one, now, level)
+        if not says and self._timer is None and (due := self._gathered.due) is not None:
             self._timer = threading.Timer(max(0.0, due - now), self.flush_rest)
             self._timer.daemon = True
             self._timer.start()
+        return says
 
     def flush_rest(self) -> None:
         """Write the summaries of held-back records."""

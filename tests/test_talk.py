@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from flarelog.talk import MINUTE, MOST, Each, Gathered, Talk, each
+from flarelog.talk import MINUTE, MOST, Each, Gathered, Talk, each, info_each
 from tests.rows import together
 
 
@@ -101,3 +101,23 @@ def test_what_was_held_back_and_is_not_true_any_more_is_not_said() -> None:
         gathered.says(Each("cannot be sent", f"{n}.log"), 7.0)
     gathered.says(Each("are sent after all", f"{MOST}.log", ends="cannot be sent"), 8.0)
     assert gathered.rest() == []
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_record_that_nobody_sees_is_not_made(beside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, out = logging.getLogger("flarelog"), io.StringIO()
+    talk, other = Talk("sidecar"), logging.StreamHandler(seen := io.StringIO())
+    talk.setStream(out)
+    monkeypatch.setattr(ours, "handlers", [talk, other] if beside else [talk])
+    monkeypatch.setattr(ours, "propagate", False)
+
+    log, made = logging.getLogger("flarelog.a-room"), list[logging.LogRecord]()
+    log.setLevel(logging.INFO)
+    monkeypatch.setattr(log, "filters", [lambda one: not made.append(one)])  # type: ignore[func-returns-value]
+    for n in range(30):
+        info_each(log, "are open", f"{n}.log", "log %d is open", n)
+    talk.flush_rest()
+    lines = out.getvalue().splitlines()
+    assert (len(lines), lines[-1].endswith("INFO sidecar: 20 more logs are open")) == (MOST + 1, True)
+    assert len(made) == (30 if beside else MOST)
+    assert seen.getvalue().splitlines() == ([f"log {n} is open" for n in range(30)] if beside else [])

@@ -31,7 +31,7 @@ from flarelog.receiver.windows import Lately, Pressure
 from flarelog.records import gap_sentence
 from flarelog.stores.base import Appender
 from flarelog.stores.moments import CLOSED, LEFT, OPENED
-from flarelog.talk import each
+from flarelog.talk import each, info_each
 from flarelog.wire.packing import Unpacking
 
 log = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class Intake:
         self.states.opened(stream, session.producer)
         if stream not in self.happenings.paused:  # a paused stream reopens again and again
             self.happenings.note(stream, OPENED)
-            log.info("%s: opened at offset %d", stream, committed, extra=each("are open", stream))
+            info_each(log, "are open", stream, "%s: opened at offset %d", stream, committed)
         self._bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
 
     def left(self, session: Session, sealed: bool) -> None:
@@ -137,7 +137,7 @@ class Intake:
             self.happenings.note(stream, LEFT, session.left_because)
         self._quota.holds(stream, committed)
         if sealed:
-            log.info("%s: sealed at offset %d", stream, committed, extra=each("are sealed", stream))
+            info_each(log, "are sealed", stream, "%s: sealed at offset %d", stream, committed)
             self._bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text="sealed by a receipt")
         else:
             loop = asyncio.get_running_loop()
@@ -188,7 +188,7 @@ class Intake:
         stream = session.stream
         if stream in self.happenings.paused:
             self.happenings.resume(stream)
-            log.info("%s: goes on at offset %d", stream, session.appender.committed, extra=each("are open", stream))
+            info_each(log, "are open", stream, "%s: goes on at offset %d", stream, session.appender.committed)
 
     def told(self, stream: StreamId, producer: bytes, news: News) -> None:
         """Record the *news* of *producer* about *stream* and its machine."""

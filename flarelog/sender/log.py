@@ -37,7 +37,7 @@ from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Mistake, StreamOutcome
 from flarelog.sources.base import Source
-from flarelog.talk import Each, each
+from flarelog.talk import each, info_each
 from flarelog.values import changed
 from flarelog.wire import statuses
 from flarelog.wire.codec.push import Request
@@ -357,15 +357,13 @@ class Log:
 
     def _say_gaps(self) -> None:
         for gap in self.delivery.gaps:
-            sentence, extra = gap_sentence(gap), self._each("have gaps")
+            sentence, extra = gap_sentence(gap), each("have gaps", self.stream, self._site.link.whose)
             log.warning("%s: gap at offset %d: %s", self._named, gap.offset, sentence, extra=extra)
         self.delivery.gaps.clear()
 
     def _say_sending(self) -> None:
-        log.info("%s: sending from offset %d", self._named, self.acked, extra=self._each("are being sent"))
-
-    def _each(self, kind: str) -> dict[str, Each]:
-        return each(kind, self.stream, self._site.link.whose)
+        whose, sentence = self._site.link.whose, "%s%s: sending from offset %d"
+        info_each(log, "are being sent", self.stream, sentence, whose, self.stream, self.acked, whose=whose)
 
     @property
     def _named(self) -> str:

@@ -44,7 +44,7 @@ from flarelog.sender.unmatched import Unmatched
 from flarelog.sender.word import Word
 from flarelog.sources.base import Source
 from flarelog.sources.choose import finder
-from flarelog.talk import each
+from flarelog.talk import info_each
 from flarelog.text import legible, several
 from flarelog.wire import calls
 from flarelog.wire.codec.base import Malformed
@@ -374,8 +374,8 @@ class Sidecar:
             self.healths.refused()
             self.finder.refuse(stream.log)
         if error is None:
-            extra = each("are sealed", stream, whose)
-            log.info("%s%s: sealed at offset %d", whose, stream, ended.acked, extra=extra)
+            sentence = "%s%s: sealed at offset %d"
+            info_each(log, "are sealed", stream, sentence, whose, stream, ended.acked, whose=whose)
         elif not isinstance(error, StreamFenced) or self._fenced == 1:
             log.error("%s%s: %s", whose, stream, error, exc_info=traced(error))
         self.brought()
