@@ -97,8 +97,8 @@ class Source(Protocol):
     def withheld(self) -> str:
         """How a command ended whose Exit mark an older receiver could not take; empty: there was none."""
 
-    def unread(self) -> int:
-        """How many available bytes were not given yet, as far as is known."""
+    def unread(self, *, look: bool = True) -> int:
+        """How many available bytes were not given yet, as far as is known; without *look*, as of the last ``next``."""
 
     @property
     def has_more(self) -> bool:

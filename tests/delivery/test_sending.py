@@ -35,6 +35,16 @@ class Growing(Memory):
         return self.draining and not self.unread()
 
 
+class Looked(Growing):
+    """A source that counts the looks at it beside ``next``."""
+
+    looks = 0
+
+    def unread(self, *, look: bool = True) -> int:
+        self.looks += look
+        return Memory.unread(self)
+
+
 def held(data: bytes, pace: float = 0.0, code: Code = Code.OK, elsewhere: bool = False) -> Reply:
     return Reply(code, len(data), extend(0, data), 0, b"A", 1, "because", pace=pace, elsewhere=elsewhere)
 
@@ -191,3 +201,10 @@ def test_how_the_writers_fare_is_told_once_it_has_changed() -> None:
     assert delivery.news(2 * NEWS_EVERY, 4.0) == News(4000, 0, Activity(2, 0.0, 15.0))
     source.activity = None
     assert delivery.news(3 * NEWS_EVERY, 6.0) == News(6000, 0)
+
+
+def test_whether_a_chunk_was_the_last_is_told_without_another_look_at_the_file() -> None:
+    source = Looked(b"abc")
+    delivery, before = opened(source), source.looks
+    more = [(delivery.next(0.0, 0.0, 2), delivery.has_more)[1] for _ in range(2)]
+    assert (more, source.looks) == ([True, False], before)

@@ -67,7 +67,7 @@ class Memory:
         self.end = max(self.end, end)
         return self.data[offset:end] or None
 
-    def unread(self) -> int:
+    def unread(self, *, look: bool = True) -> int:
         return len(self.data) - self.end
 
     def covers(self, offset: int, marks: int) -> bool:

@@ -134,7 +134,7 @@ class MemorySource:
         begin, one, start = self._segments[-1]
         return len(one.data) - start - (self.end - begin)
 
-    def unread(self) -> int:
+    def unread(self, *, look: bool = True) -> int:
         return self._unread() + sum(len(one.data) for one in self._origin.incarnations[max(len(self._begun), 0) :])
 
     @property

@@ -532,9 +532,10 @@ class Tail:
         self._segments.clear()
         self._current = None
 
-    def unread(self) -> int:
-        """The number of unread bytes in the open files."""
-        return sum(max(0, os.fstat(file.fd).st_size - file.position) for file in self.files if file.fd >= 0)
+    def unread(self, *, look: bool = True) -> int:
+        """The number of unread bytes in the open files; without *look*, as of the latest look at each."""
+        sizes = ((os.fstat(file.fd).st_size if look else file.length, file) for file in self.files if file.fd >= 0)
+        return sum(max(0, size - file.position) for size, file in sizes)
 
     # --- taking up where the receiver's record ends
 

@@ -17,6 +17,8 @@ _SHORTEST = [bytes((value,)) for value in range(0x80)]  # most varints have one 
 def varint(value: int) -> bytes:
     if 0 <= value < 0x80:
         return _SHORTEST[value]
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
