@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from flarelog.model import Health, Mark, StreamInfo
 
 if TYPE_CHECKING:
     from flarelog.stores.fares import Point
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 
 NAMED, NAMES = 16, 2000  # limits on the logs that a line names, and on the characters of their names
 OPENED, LEFT, PAUSED, RESUMED, SILENT, CLOSED = "opened", "left", "paused", "resumed", "silent", "closed"
@@ -43,7 +42,7 @@ class Happening:
     def with_more(self, log: str) -> Happening:
         """The same event with one more stream, *log*."""
         room = len(self.logs) < NAMED and sum(map(len, self.logs)) + len(log) <= NAMES
-        return replace(self, count=self.count + 1, logs=(*self.logs, log) if room else self.logs)
+        return changed(self, count=self.count + 1, logs=(*self.logs, log) if room else self.logs)
 
 
 @frozen

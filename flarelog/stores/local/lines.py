@@ -25,7 +25,11 @@ _ENCODE = json.JSONEncoder(separators=(",", ":")).encode  # created once: openin
 
 
 def line(record: dict[str, Any]) -> bytes:
-    body = _ENCODE(record).encode()
+    return checked(_ENCODE(record).encode())
+
+
+def checked(body: bytes) -> bytes:
+    """The line with the JSON *body*."""
     return b"%08x %s\n" % (extend(0, body), body)
 
 

@@ -16,6 +16,7 @@ from flarelog.checksum import extend
 from flarelog.delivery.receiver import KNOWN, MAX_MARKS, Holder
 from flarelog.exit_marks import Exit
 from flarelog.model import Ended, Gap, Generation, Mark, Redaction, StreamId
+from flarelog.stores.local import lines
 from flarelog.stores.local.journal import (
     LOST,
     SPACING,
@@ -417,3 +418,24 @@ def test_one_mark_more_than_a_stream_may_have_is_dropped() -> None:
     lines = length_line(10, 1, MAX_MARKS - 1) + mark_line(MAX_MARKS - 1, last) + mark_line(MAX_MARKS, last)
     journal = replay(lines)
     assert (len(journal.marks), journal.damaged) == (MAX_MARKS, 1)
+
+
+@together(
+    ("made", "record"),
+    [
+        pytest.param(
+            stream_line(STREAM, 7),
+            {"t": "stream", "v": 1, "run": "run-1", "site": "site-1", "log": "rank-0/log.txt", "at": 7},
+            id="stream",
+        ),
+        pytest.param(holder_line(3, b"\x00A", 7), {"t": "holder", "e": 3, "p": "0041", "at": 7}, id="holder"),
+        pytest.param(holder_line(3, b"A"), {"t": "holder", "e": 3, "p": "41"}, id="holder-without-a-time"),
+        pytest.param(length_line(5, 6, 1, 7), {"t": "length", "n": 5, "d": 6, "m": 1, "at": 7}, id="length"),
+        pytest.param(seal_line(5, 6), {"t": "seal", "n": 5, "d": 6}, id="seal"),
+        pytest.param(
+            seal_line(5, 6, Redaction(2, 9), 7), {"t": "seal", "n": 5, "d": 6, "x": [2, 9], "at": 7}, id="masked-seal"
+        ),
+    ],
+)
+def test_the_lines_of_every_log_are_those_that_json_would_make(made: bytes, record: dict[str, object]) -> None:
+    assert made == lines.line(record)
