@@ -78,9 +78,14 @@ class Answers:
         self._dirty.pop(session, None)
         self._later.pop(session, None)
 
+    @property
+    def crowded(self) -> bool:
+        """Whether so many last replies are queued that no stream may be opened."""
+        return len(self._last_words) > MAX_REPLIES
+
     async def room(self) -> None:
         """Return when another stream may be opened."""
-        while len(self._last_words) > MAX_REPLIES:
+        while self.crowded:
             self._hurried.set()
             self._said = asyncio.Event()
             await self._said.wait()
@@ -149,7 +154,7 @@ class Answers:
 
     def _presses(self) -> bool:
         """Whether the producer waits for replies: its window fills, or so many are queued that no stream is opened."""
-        return self._fills or len(self._last_words) > MAX_REPLIES
+        return self._fills or self.crowded
 
     async def _soon(self, seconds: float) -> None:
         """Wait for more replies, which then leave as one message."""

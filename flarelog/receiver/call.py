@@ -56,6 +56,7 @@ class Call:
         self._sessions: dict[int, Session] = {}
         self._had: Counter[tuple[str, str]] = Counter()  # streams that the call has had, by run and site
         self._last = -1  # the highest number of a stream so far
+        self._taken: Session | None = None  # its latest requests are not acknowledged yet
         self._elsewhere: tuple[int, bytes] | None = None  # the worker to relay the call to, and its first message
         self._taking: asyncio.Task[Any] | None = None
         self._heard_at = self._loop.time()
@@ -147,12 +148,23 @@ class Call:
                 if self._over:
                     return
                 if self._loop.time() > until:
+                    self._acknowledge()
                     await asyncio.sleep(0)
                     until = self._loop.time() + LONGEST_TURN
-                await self._answers.room()
+                if self._answers.crowded:
+                    self._acknowledge()
+                    await self._answers.room()
                 await self._take_one(said, raw, begin)
         except Malformed as error:
             self._refuse(0, error)
+        finally:
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """Acknowledge the requests of one stream that came together: its marks, its bytes and its end."""
+        session, self._taken = self._taken, None
+        if session is not None:
+            session.taken()
 
     async def _take_one(self, said: bytes | memoryview, raw: bytes, begin: int) -> None:
         """Process the request *said*, which begins at *begin* of *raw*."""
@@ -164,7 +176,10 @@ class Call:
                 raise
             session = self._sessions.get(number)
             if session is not None:
-                await session.take(request)
+                if session is not self._taken:
+                    self._acknowledge()
+                if await session.take(request):
+                    self._taken = session
             elif isinstance(request, Open):
                 worker = self._intake.callers.elsewhere(self.context, request.stream.run, request.stream.site)
                 if worker is not None and self._moves(number, request):

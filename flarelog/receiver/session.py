@@ -175,13 +175,15 @@ class Session:
 
     # --- messages
 
-    async def take(self, request: Request) -> None:
-        """Process one message of the producer. Raises FlarelogError, which ends the stream."""
+    async def take(self, request: Request) -> bool:
+        """Process one message of the producer. Returns whether ``taken`` is due, after the messages of the stream that
+        came with it. Raises FlarelogError, which ends the stream.
+        """
         reception, house = self.reception, self.house
         if reception.receiver is None:  # the producer did not wait for the reply to its Open
             await self.opened()
         if not reception.taking:
-            return
+            return False
         house.states.heard(self.stream, self.producer)
         self.line.load.messages += 1
         if isinstance(request, Packed):
@@ -196,15 +198,19 @@ class Session:
                         await self._append(new, reception.receiver)
             elif isinstance(request, News):
                 house.told(self.stream, self.producer, request)
-                return
+                return False
             elif isinstance(request, tuple) and new is not None:
                 house.note(self, request[1])
                 await self.appender.mark(request[1])
-        house.grew(self.stream)
-        if self.open:
-            self.line.acknowledge(self)
-        else:
+        if not self.open:
             self._ends()
+        return self.open
+
+    def taken(self) -> None:
+        """Acknowledge the messages that were processed, once they are committed."""
+        if self.open:
+            self.house.grew(self.stream)
+            self.line.acknowledge(self)
 
     async def _take_packed(self, packed: Packed, receiver: Any) -> None:
         """Process a compressed chunk: all limits are checked before it is decompressed, its digest afterwards."""
@@ -224,10 +230,10 @@ class Session:
         self.house.take(self, len(new))
         offset = receiver.accepted - len(new)
         if len(new) <= LARGE:
-            await self.appender.append(offset, new)
+            await self.appender.append(offset, new, receiver.digest)
         else:
             async with self._turn(len(new), self.house.writing):
-                await self.appender.append(offset, new)
+                await self.appender.append(offset, new, receiver.digest)
         self.house.appended(self)
 
     def _turn(self, size: int, turns: Turns) -> contextlib.AbstractAsyncContextManager[None]:
@@ -370,12 +376,15 @@ class Session:
 
     async def _close(self) -> None:
         """Release everything of the session, even if a step raises."""
-        with contextlib.ExitStack() as stack:  # in reverse order
-            stack.callback(self.line.closed, self)
-            stack.callback(self.closed.set_result, None)
-            stack.callback(self.house.left, self, self.reception.state is State.SEALED)
+        try:
             if self._opening is not None:
                 self._opening.cancel()
             if hasattr(self, "appender"):
                 with contextlib.suppress(FlarelogError):
                     await self.appender.close()
+        finally:
+            try:
+                self.house.left(self, self.reception.state is State.SEALED)
+            finally:
+                self.closed.set_result(None)
+                self.line.closed(self)

@@ -137,8 +137,10 @@ class Appender(Protocol):
     def sealed(self) -> bool:
         """Whether the stream ended with a receipt and has not grown since."""
 
-    async def append(self, offset: int, data: Buffer) -> int:
-        """Write *data* at *offset* and return the committed offset, which may lag behind until ``sync``."""
+    async def append(self, offset: int, data: Buffer, digest: int | None = None) -> int:
+        """Write *data* at *offset* and return the committed offset, which may lag behind until ``sync``. *digest*: the
+        stream's after *data*, if the caller has computed it.
+        """
 
     async def mark(self, mark: Mark) -> None:
         """Record *mark* behind the appended bytes; it is durable with the next commit."""

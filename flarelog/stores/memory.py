@@ -100,13 +100,13 @@ class MemoryAppender:
     def sealed(self) -> bool:
         return self._log.info.sealed
 
-    async def append(self, offset: int, data: Buffer) -> int:
+    async def append(self, offset: int, data: Buffer, digest: int | None = None) -> int:
         self._at(offset, exactly=False)
         new = memoryview(data)[self.committed - offset :]
         if new:
             self._store.take(len(new), self.committed)
             self._log.data += new
-            length, digest = self.committed + len(new), extend(self.digest, new)
+            length, digest = self.committed + len(new), extend(self.digest, new) if digest is None else digest
             self._log.grown.append((_now(), length))
             self._log.change(committed=length, digest=digest, sealed=False, redacted=None, grown=_now())
         return self.committed

@@ -121,6 +121,15 @@ async def what_is_held_already_is_trimmed_and_never_changed(store: Store) -> Non
 
 
 @fact
+async def the_digest_that_comes_with_bytes_is_that_after_the_last_of_them(store: Store) -> None:
+    appender = await store.appender(STREAM, A)
+    for begin, end in ((0, 5), (2, 5), (3, len(DATA))):
+        await appender.append(begin, DATA[begin:end], extend(0, DATA[:end]))
+        await appender.sync()
+        assert (appender.committed, appender.digest) == (end, extend(0, DATA[:end]))
+
+
+@fact
 async def a_hole_is_refused_with_what_is_committed(store: Store) -> None:
     appender = await filled(store)
     with pytest.raises(Hole) as raised:

@@ -165,7 +165,8 @@ class ReceivingEnd:
             return
         assert call.session is not None
         try:
-            await call.session.take(request)
+            if await call.session.take(request):
+                call.session.taken()
         except FlarelogError as error:
             call.session.refuse(error)
 

@@ -14,7 +14,7 @@ from pytest_mock import MockerFixture
 from flarelog.checksum import extend
 from flarelog.delivery.receiving import code_of
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, NotAllowed, Unavailable
-from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId
+from flarelog.model import Attributes, Chunk, Code, Generation, News, Open, Receipt, Reply, StreamId
 from flarelog.receiver.intake import Intake
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
@@ -24,6 +24,7 @@ from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.memory import MemoryStore
 from flarelog.wire.codec.push import Request, encode_request
+from flarelog.wire.several import Batch, decode_replies
 from tests.certificates import auth_context
 from tests.contexts import Bare
 
@@ -76,6 +77,15 @@ def pushed(root: Path, *requests: Request, announced_runs_only: bool = False) ->
 CHUNK = Chunk(0, DATA, extend(0, DATA))
 
 
+def batch(*requests: tuple[int, Request]) -> bytes:
+    """One message with *requests*, each with the number of its stream."""
+    made = Batch()
+    for number, request in requests:
+        made.add(number, request)
+    (message,) = made.messages(several=True)
+    return message
+
+
 def test_what_is_pushed_is_acknowledged_and_sealed(tmp_path: Path) -> None:
     replies = pushed(tmp_path, OPEN, CHUNK, Receipt(len(DATA), extend(0, DATA), 0))
     assert [(reply.code, reply.committed) for reply in replies] == [
@@ -84,6 +94,35 @@ def test_what_is_pushed_is_acknowledged_and_sealed(tmp_path: Path) -> None:
         (Code.SEALED, len(DATA)),
     ]
     assert (tmp_path / "run-1/site-1/log.txt").read_bytes() == DATA
+
+
+def test_what_comes_together_is_acknowledged_together(tmp_path: Path) -> None:
+    end, stream = extend(0, DATA), Open(STREAM, b"a-producer", several=True)
+    zone, generation = (0, Attributes(0, 0, "zone:UTC")), (1, Generation(0, 0, "log.txt", 0, "1:2:3"))
+    messages = [
+        batch((1, stream)),
+        batch((1, zone), (1, generation), (1, CHUNK)),
+        batch((1, Chunk(len(DATA), b"", end)), (1, Receipt(len(DATA), end, 2))),
+    ]
+
+    class Together(Call):
+        async def read(self) -> Any:
+            await self._answered.wait()
+            self._answered.clear()
+            return messages.pop(0) if messages else grpc.aio.EOF
+
+        async def write(self, said: bytes) -> None:  # type: ignore[override]
+            self.replies += decode_replies(said)
+            self._answered.set()
+
+    async def go() -> list[Reply]:
+        async with LocalStore(tmp_path, "memory") as store:
+            call = Together([])
+            await Server(store, ServerOptions()).push(None, call)
+            return call.replies
+
+    replies = [(reply.code, reply.committed, reply.marks) for reply in asyncio.run(go())]
+    assert replies == [(Code.OK, 0, 0), (Code.OK, len(DATA), 2), (Code.SEALED, len(DATA), 2)]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import os
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -464,12 +465,12 @@ def test_of_many_calls_no_more_than_a_few_have_something_unpacked(
                 made = await take(*what)  # type: ignore[arg-type]
                 append = made.append
 
-                async def slow(offset: int, data: bytes) -> int:
+                async def slow(*bytes_and_place: Any) -> int:
                     nonlocal in_memory
                     for _ in range(5):
                         await asyncio.sleep(0)
                     in_memory -= 1
-                    return await append(offset, data)
+                    return await append(*bytes_and_place)
 
                 monkeypatch.setattr(made, "append", slow)
                 return made

@@ -13,7 +13,6 @@ import errno
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from typing import NoReturn, Protocol
@@ -28,6 +27,7 @@ from flarelog.stores.local import journal as journals
 from flarelog.stores.local.journal import Journal
 from flarelog.stores.local.layout import Layout
 from flarelog.stores.local.lines import now
+from flarelog.values import changed
 
 log = logging.getLogger(__name__)
 
@@ -235,7 +235,7 @@ class LocalAppender:
 
     # --- appending
 
-    async def append(self, offset: int, data: Buffer) -> int:
+    async def append(self, offset: int, data: Buffer, digest: int | None = None) -> int:
         """Write the new part of *data* to the log's file, at *offset*; the next commit makes it durable."""
         self._check()
         if offset > self._written:
@@ -249,7 +249,8 @@ class LocalAppender:
                 view = view[done:]
         except OSError as error:
             raise meaning(error, f"{self.stream} could not be written at offset {at}", self.committed) from error
-        self._written_digest = extend(self._written_digest, new)
+        if new:
+            self._written_digest = extend(self._written_digest, new) if digest is None else digest
         self._written, self._dirty = at, True
         if not self._disk:
             self._commit_all()
@@ -259,7 +260,7 @@ class LocalAppender:
         self._check()
         if mark.offset != self._written:
             raise Hole(f"{self.stream} ends at offset {self._written}, not {mark.offset}", committed=self.committed)
-        self._new_marks.append(replace(mark, at=now()))
+        self._new_marks.append(changed(mark, at=now()))
 
     async def sync(self) -> int:
         self._check()
