@@ -33,6 +33,7 @@ class Turns:
         self._each = at_once if each is None else each
         self._having: Counter[Hashable] = Counter()
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # in the order in which they are served
+        self._over: list[Hashable] = []  # the keys of turns that are given back soon
 
     def one(self, key: Hashable) -> _Turn:
         """A context manager that holds one turn of *key*."""
@@ -54,7 +55,9 @@ class Turns:
 
     def ends(self, key: Hashable) -> None:
         # Later, so that the event loop first runs its other work.
-        asyncio.get_running_loop().call_soon(self._give_back, key)
+        if not self._over:
+            asyncio.get_running_loop().call_soon(self._give_back_all)
+        self._over.append(key)
 
     def _may(self, key: Hashable) -> bool:
         return self._free > 0 and self._having[key] < self._each
@@ -62,6 +65,11 @@ class Turns:
     def _serve(self, key: Hashable) -> None:
         self._free -= 1
         self._having[key] += 1
+
+    def _give_back_all(self) -> None:
+        over, self._over = self._over, []
+        for key in over:
+            self._give_back(key)
 
     def _give_back(self, key: Hashable) -> None:
         self._free += 1
