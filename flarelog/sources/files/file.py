@@ -1,7 +1,7 @@
 """One generation of a source file: which bytes of it were read, and whether they are still there.
 
 A file that is read on must still hold the bytes that were read: the bytes before the position are compared before and
-after each read. Where they differ, or the file is shorter, ``unchanged`` tells how much of the read part remains.
+after each read. Where they differ, or the file is shorter, it was truncated or rewritten (``truncation``).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class SourceFile:
             if not found.regular:  # the file was replaced after the listing
                 raise FileNotFoundError(errno.ENOENT, "no regular file")
             file = cls(fd, identity_of(fd, found), path, path, found.is_of, length=found.size, seen=found.size)
-            file.opening, file.born = _opening(fd), found.born
+            file.opening, file.born = opening_of(fd), found.born
             file.spool = spool.note(os.path.join(directory, path), found.is_of[1])
             file.beside = spool.beside(os.path.join(directory, path)) if file.spool else ""
         except BaseException:
@@ -143,7 +143,7 @@ class SourceFile:
         self.before = max(self.before, self.position)
         self.start, self.begun = position, False
         self.start_at(position)
-        self.seen, self.opening = size, _opening(self.fd)
+        self.seen, self.opening = size, opening_of(self.fd)
 
     def size(self, now: float) -> int:
         """How many bytes of the file's present size may be shown."""
@@ -155,7 +155,7 @@ class SourceFile:
         if size != self.length:
             self.length, self.quiet_since = size, now
         if size < self.seen:
-            self._lose(max(size, self.position), self.seen)
+            self.lose(max(size, self.position), self.seen)
             self.seen = size
         return size
 
@@ -163,31 +163,11 @@ class SourceFile:
         """How many bytes may be shown while the file has *size* bytes."""
         return size
 
-    def _lose(self, begin: int, end: int) -> None:
+    def lose(self, begin: int, end: int) -> None:
         if begin < end:
             self.cut_from = self.cut_from if self.cut else end
             self.cut += end - begin
             self.before = max(self.before, end)
-
-    def rewritten(self, now: float) -> bool:
-        """Whether the bytes that were read, or seen before a first read, were replaced or cut.
-
-        Bytes seen after the first difference count as lost.
-        """
-        size = self.sized(now)
-        before, self.seen = self.seen, size
-        if self.begun or self.start:
-            if size >= self.position and self.intact():
-                return False
-            same = self.position
-        else:
-            opening, self.opening = self.opening, _opening(self.fd)
-            same = _common(opening, self.opening)
-            if same == min(len(opening), len(self.opening)):
-                return False
-        self._lose(same, before)
-        self.seen = os.fstat(self.fd).st_size  # again: the file may have been truncated after the first stat
-        return True
 
     def intact(self) -> bool:
         """Whether the bytes before the position are unchanged."""
@@ -327,31 +307,9 @@ class SourceFile:
 
     def digest(self, size: int) -> int:
         """CRC-32 of the first *size* bytes as they are now; -1 if there are fewer."""
-        return self._crc(0, size)
+        return self.crc(0, size)
 
-    def unchanged(self, size: int) -> int:
-        """The offset up to which the file, of *size* bytes now, is as it was read; 0 if it seems to have begun anew.
-
-        Where a line was cut off its end, and perhaps another written in its place, the rest need not be sent again. If
-        less than half of it is the same, a new beginning is likelier, and sending too much is the smaller harm.
-        """
-        crc, begin = self.settled
-        end = self.position - len(self.marker)
-        if size <= end or self._crc(begin, end) != crc:
-            return 0
-        now = os.pread(self.fd, min(len(self.marker), size - end), end)
-        same = _common(self.marker, now)
-        # Bytes read before this process began need a marker's worth of equal bytes after them as a witness.
-        unproven = end + same < begin + MARKER or self.head[0] > end or self.fingerprint(self.head[0]) != self.head
-        if begin and unproven:
-            return 0
-        if end + same < size:  # other bytes follow: cut back to the beginning of the changed line
-            if size < self.position:
-                return 0
-            same = self.marker.rfind(b"\n", 0, same) + 1
-        return end + same if 2 * (end + same) >= self.position else 0
-
-    def _crc(self, begin: int, end: int) -> int:
+    def crc(self, begin: int, end: int) -> int:
         """CRC-32 of the file's bytes from *begin* to *end*; -1 if there are fewer."""
         crc = 0
         while begin < end:
@@ -387,13 +345,5 @@ class SourceFile:
             self.fd = -1
 
 
-def _opening(fd: int) -> bytes:
+def opening_of(fd: int) -> bytes:
     return os.pread(fd, HEAD, 0)
-
-
-def _common(one: bytes, other: bytes) -> int:
-    """The length of the longest common prefix."""
-    length = min(len(one), len(other))
-    if one[:length] == other[:length]:
-        return length
-    return next(n for n in range(length) if one[n] != other[n])

@@ -24,6 +24,7 @@ from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.gaps import MISSING, Reached, missing, reached, too_late
 from flarelog.sources.files.lineage import birth_note, born_of, compare
 from flarelog.sources.files.record import settled_on, shipped
+from flarelog.sources.files.truncation import rewritten, unchanged
 from flarelog.sources.spool import Command, commands
 from flarelog.values import changed, frozen
 
@@ -270,7 +271,7 @@ class Tail:
         self._since_release += 1
         if len(self.files) > MANY and self._since_release > self._kept:  # amortized: a few looks at each file
             self.release(now)
-        if not file.begun and file.rewritten(now):
+        if not file.begun and rewritten(file, now):
             # The file was truncated before its first byte was read, for example while the receiver was down.
             file.begin_anew(0, file.seen)
         self._gap(file)
@@ -357,16 +358,16 @@ class Tail:
 
     def _truncated(self, file: SourceFile, now: float) -> bool:
         """Whether *file* was truncated or rewritten since it was read; such a file is begun anew."""
-        rewritten = file.rewritten(now)
+        changes = rewritten(file, now)
         if file is self._current:
             self._gap(file)
-        if not rewritten:
+        if not changes:
             return False
         if file is self._current:
             self._end_current("truncated")
         self._segments = [changed(old, gone=True) if old.file is file else old for old in self._segments]
         size = file.seen
-        file.begin_anew(file.unchanged(size), size)
+        file.begin_anew(unchanged(file, size), size)
         if file.limit is not None:
             file.limit, file.graced = size, False
         return True
@@ -378,7 +379,7 @@ class Tail:
         for file in self.files:
             if file.begun:
                 self._truncated(file, now)
-            elif file.rewritten(now):
+            elif rewritten(file, now):
                 file.begin_anew(0, file.seen)
         if len(self.files) > 1 or (self.files and not self.files[0].linked):
             self.release(now)
@@ -584,7 +585,7 @@ class Tail:
                     self._spooled = file
                 continue
             if first:  # the receiver may hold bytes cut off before the record was known
-                file.rewritten(file.quiet_since)
+                rewritten(file, file.quiet_since)
                 file.cut = min(file.cut, max(0, file.cut_from - piece.source_end)) if rest is None else 0
             file.start = 0  # the skipped bytes are no longer in the file
             file.start_at(0)
