@@ -1,8 +1,9 @@
 """Find the lines of Python tracebacks, goroutine stacks and Rust panics in one log, even of interleaved writers.
 
 A traceback is identified by the prefix of its lines (``[rank3]: ``). It ends with its exception, or with the closing
-line of an exception group, and continues where a sentence announces a chained traceback. A line of another writer in
-between neither belongs to it nor ends it. Each stream of a container's log is a writer with ``Tracebacks`` of its own.
+line of an exception group, and continues where a sentence announces a chained traceback, or with the stack of a call
+of Python's logging that failed. A line of another writer in between neither belongs to it nor ends it. Each stream of
+a container's log is a writer with ``Tracebacks`` of its own.
 A goroutine's stack lasts as long as its lines look like calls and their places. A Rust panic takes its message, where
 that is a line of its own, and the lines that look like a stack.
 """
@@ -15,6 +16,8 @@ from flarelog.late import late
 
 TRACEBACK = "Traceback (most recent call last):"  # in the first line of a block
 _GOES_ON = ("The above exception was", "During handling of the above")  # between two tracebacks of a block
+_LOGGING = "Call stack:"  # behind the traceback of a call of Python's logging that failed
+_CALLED = "Message: "  # behind that stack; the arguments follow
 _GROUP = "Exception Group "
 _RULES = ("  + ", "  | ")  # before the lines of an exception group, one for each level of nesting
 _NAMES = ("Error", "Exception", "Interrupt", "Exit")  # how the names of most exception types end
@@ -98,7 +101,7 @@ class Traceback:
         return found if found or not self.open else None
 
     def _goes_on(self, rest: str, inner: str, *, begins: bool, grouped: bool) -> bool:
-        if begins or rest.startswith(_GOES_ON):
+        if begins or rest.startswith((*_GOES_ON, _LOGGING)) or (self.open and rest.startswith(_CALLED)):
             self.open = True
             return True
         if not inner.strip():

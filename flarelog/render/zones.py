@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 SLACK = 600  # seconds by which the stamps of one log may be out of order
 SOON = 60  # seconds within which a receiver learns of a new log
 BACK, NEAR = 8 << 20, 16 << 10  # bytes to search backwards at most, and at first
+SOURCE = 4  # blanks before the source in a Python traceback
 LINES = 200  # parsed before other tasks get a turn
 _QUARTER = 900  # seconds: in the computer age every zone changes its offset at a quarter of an hour
 _FRACTIONS = {f"{number:03d}": number * 1_000_000 for number in range(1000)}  # of a second, in nanoseconds
@@ -176,9 +177,11 @@ class Stamps:
             if offset == part:  # a part of a long line has the time of the line
                 out.append(new(Line, (offset, end, text, stream, last, bar)))
                 continue
-            if self._tracebacks.open and TRACEBACK not in text and self._tracebacks.goes_on(text):
-                inner, begins = read(text.lstrip(" |"), now=self._now)
-                if begins is None:  # otherwise the traceback was interrupted
+            if self._tracebacks.open and TRACEBACK not in text:
+                inside, own = self._tracebacks.goes_on(text), text.lstrip(" |")
+                source = len(text) - len(own) >= SOURCE  # also behind another writer's line
+                inner, begins = read(own, now=self._now) if inside or source else (None, None)
+                if source or (inside and begins is None):  # otherwise the traceback was interrupted
                     inner = said if inner is not None else None
                     out.append(new(Line, (offset, end, text, stream, inner, bar)))
                     continue

@@ -262,6 +262,24 @@ def test_a_traceback_is_an_error_from_its_first_line_to_its_last_exception(prefi
     assert levels.of(f"{prefix}epoch 2") is None
 
 
+@pytest.mark.parametrize("prefix", ["", "[rank1]: "])
+def test_what_logging_says_of_a_call_that_failed_is_an_error_to_its_end(prefix: str) -> None:
+    error = [
+        "Traceback (most recent call last):",
+        '  File "/usr/lib/python3.11/logging/__init__.py", line 1110, in emit',
+        "TypeError: not all arguments converted during string formatting",
+        "Call stack:",
+        '  File "a.py", line 3, in <module>',
+        '    logging.info("x", 1)',
+        "Message: 'x'",
+        "Arguments: (1,)",
+    ]
+    levels = Levels()
+    assert {levels.of(prefix + text) for text in error} == {Level.ERROR}
+    assert levels.of(f"{prefix}epoch 2") is None
+    assert levels.of(f"{prefix}  of it") is None
+
+
 def test_a_console_with_colours_shows_levels_and_leaves_colours_of_a_log_as_they_are() -> None:
     texts = ["INFO a", "WARNING b", "  of b", "\x1b[32mERROR\x1b[0m c", "ERROR d", "e"]
     lines = [*(Line(n, n + 1, text) for n, text in enumerate(texts)), Note.at(9, "an ERROR", {})]

@@ -394,6 +394,55 @@ def test_a_time_in_a_traceback_is_not_that_of_its_line(prefix: str) -> None:
     ) == [1, 1 if prefix.startswith("2") else None, None, 1, 1, 2]
 
 
+@pytest.mark.parametrize("prefix", ["", "[rank1]: ", "| "])
+def test_a_time_in_a_frame_of_several_lines_is_not_that_of_its_line(prefix: str) -> None:
+    """Python 3.13 shows all lines of a call."""
+    frame = [
+        "Traceback (most recent call last):",
+        '  File "a.py", line 5, in main',
+        "    parse(",
+        "    ~~~~~^",
+        '        "2027-01-01 00:00:00",',
+        "        ^^^^^^^^^^^^^^^^^^^^^^",
+        "        Nov 21 08:00:00",
+        "    )",
+        '  File "a.py", line 3, in parse',
+        "ValueError: 2027-01-01 00:00:00 is after 2026-12-01 00:00:00",
+    ]
+    found = timed("2026-11-20 08:00:01 a", *(prefix + text for text in frame), "2026-11-20 08:00:02 b")
+    assert found == [1, *[None] * 4, 1, None, 1, None, None, 1, 2]
+
+
+def test_a_line_of_another_thread_in_a_frame_of_several_lines_takes_nothing_of_it() -> None:
+    assert timed(
+        "Traceback (most recent call last):",
+        '  File "a.py", line 5, in main',
+        "2026-11-20 08:00:01 INFO of another thread",
+        '        "2027-01-01 00:00:00",',
+        "2026-11-20 08:00:02 INFO of another thread",
+        "        2027-01-01 00:00:00",
+        "ValueError: x",
+    ) == [None, None, 1, 1, 2, 2, None]
+
+
+def test_a_time_in_what_logging_says_of_a_call_that_failed_is_not_that_of_its_line() -> None:
+    assert timed(
+        "2026-11-20 08:00:01 INFO a",
+        "--- Logging error ---",
+        "Traceback (most recent call last):",
+        '  File "/usr/lib/python3.11/logging/__init__.py", line 1110, in emit',
+        "    msg = self.format(record)",
+        "TypeError: not all arguments converted during string formatting",
+        "Call stack:",
+        '  File "a.py", line 3, in <module>',
+        '    logging.info("2027-01-01 00:00:00", 1)',
+        "Message: '2027-01-01 00:00:00'",
+        "Arguments: ('2027-01-01 00:00:00',)",
+        "2026-11-20 08:00:02 INFO b",
+        "  2026-11-20 08:00:03 INFO b",
+    ) == [1, *[None] * 7, 1, 1, 1, 2, 3]
+
+
 def test_tracebacks_of_two_writers_are_told_apart() -> None:
     begin, end = "Traceback (most recent call last):", "ValueError: 2019-01-01 00:00:00 is too old"
     found = timed(
