@@ -111,8 +111,8 @@ class Lines:
         self.highlight = (*made(options.highlight), *made(options.include))
         around = options.context or 0
         clock, dates = _clock(options.tz), zone(options.tz)
-        since = moment(options.since, now, clock, dates) if options.since else None
-        until = ending(options.until, now, since, clock, dates) if options.until else None
+        since = None if options.since is None else moment(options.since, now, clock, dates)
+        until = None if options.until is None else ending(options.until, now, since, clock, dates)
         if since is not None and until is not None and since >= until:
             raise InvalidOption(
                 f"--since {options.since} is not before --until {options.until}, and no line is between them: give an"

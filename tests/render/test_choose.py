@@ -403,6 +403,21 @@ def test_a_time_that_was_copied_from_the_screen_chooses_its_line(
     assert [line.split()[-1] for line in capfd.readouterr().out.splitlines()] == shown
 
 
+@pytest.mark.parametrize("option", ["--since", "--until"])
+def test_an_empty_time_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str], option: str) -> None:
+    """It is often a variable of the shell that is not set."""
+    (tmp_path / "log.txt").write_text("one\n")
+    said = {}
+    for text in ("", "tomorrow"):
+        with pytest.raises(SystemExit) as ended:
+            main(["view", str(tmp_path / "log.txt"), option, text])
+        assert ended.value.code == 2
+        shown = capfd.readouterr()
+        said[text] = shown.err
+        assert shown.out == ""
+    assert said[""] == said["tomorrow"].replace("'tomorrow'", "''")
+
+
 @pytest.mark.parametrize(("count", "shown"), [("-1", "one\ntwo\n"), ("1", "two\n"), ("0", "")])
 def test_the_last_lines_of_a_file_or_all(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], count: str, shown: str
@@ -413,7 +428,7 @@ def test_the_last_lines_of_a_file_or_all(
     assert capfd.readouterr().out == shown
 
 
-@together("text", ["24:00", "13:60", "12345678901", "-5", "tomorrow", "1:2:3:4"])
+@together("text", ["", "24:00", "13:60", "12345678901", "-5", "tomorrow", "1:2:3:4"])
 def test_what_is_no_time_of_anything(text: str) -> None:
     with pytest.raises(InvalidOption, match="is not a time: give"):
         moment(text, 0)
