@@ -4,7 +4,7 @@
     ROOT/RUN/SITE/.LOG.journal      the durable length and the marks (see journal.py)
     ROOT/RUN/.run.journal           the run's state (see runs.py)
     ROOT/RUN/.SITE.events           the events of the site's streams (see chronicle.py)
-    ROOT/RUN/.SITE.findings         the receiver's findings in the site's logs (see troubles.py)
+    ROOT/RUN/.SITE.findings         the receiver's findings in the site's logs (see findings.py)
     ROOT/RUN/.SITE.health           the health of the site's machine, by the minute (see healths.py)
     ROOT/RUN/.SITE.unstored         the site's logs that have no stored byte (see unstored.py)
     ROOT/.lock                      held by the receiver that writes here (see lock.py)

@@ -23,8 +23,8 @@ from flarelog.stores.base import (
     lengths_at,
     pieces,
 )
+from flarelog.stores.local import findings, lock, runs, timeline, unstored
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local import lock, runs, timeline, troubles, unstored
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.followers import Followers
 from flarelog.stores.local.layout import Layout
@@ -102,7 +102,7 @@ class LocalReader:
         return AtHand(appender.read, appender.told, appender.behind) if appender is not None else None
 
     async def findings(self, run: str, site: str) -> bytes:
-        return await self.aside(partial(troubles.read, self.layout, run_name(run), site_name(site)))
+        return await self.aside(partial(findings.read, self.layout, run_name(run), site_name(site)))
 
     async def lengths(self, stream: StreamId, times: Sequence[int]) -> tuple[int, ...]:
         def look() -> tuple[int, ...]:

@@ -16,10 +16,10 @@ from pathlib import Path
 from flarelog.errors import Unavailable
 from flarelog.stores.base import Extent
 from flarelog.stores.directory import Directory
-from flarelog.stores.local import chronicle, healths, troubles, unstored
-from flarelog.stores.local.troubles import SUFFIX as FINDINGS
+from flarelog.stores.local import chronicle, findings, healths, unstored
+from flarelog.stores.local.findings import SUFFIX as FINDINGS
 
-_RECORDS = (chronicle.name_of, healths.name_of, troubles.name_of, unstored.name_of)  # a site's records beside its logs
+_RECORDS = (chronicle.name_of, healths.name_of, findings.name_of, unstored.name_of)  # a site's records beside its logs
 _NO_LOGS = (".journal", *(name_of("").removeprefix(".") for name_of in _RECORDS))  # suffixes of files that are no logs
 
 REMOVED = ".removed."  # no run's name begins with a dot

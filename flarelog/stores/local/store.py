@@ -36,7 +36,7 @@ from flarelog.stores.base import (
 )
 from flarelog.stores.directory import meaning
 from flarelog.stores.fares import Point
-from flarelog.stores.local import chronicle, footprint, healths, lock, runs, troubles, unstored
+from flarelog.stores.local import chronicle, findings, footprint, healths, lock, runs, unstored
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.footprint import Counted
@@ -252,7 +252,7 @@ class LocalStore(LocalReader):
 
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
         try:
-            await self.aside(partial(troubles.write, self.root, run_name(run), site_name(site), said))
+            await self.aside(partial(findings.write, self.root, run_name(run), site_name(site), said))
         except OSError as error:
             raise meaning(error, f"the findings of {run}/{site} could not be written") from error
 
