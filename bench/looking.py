@@ -49,8 +49,8 @@ def _stalled(places: processes.Places, rounds: int) -> Row:
             processes.finish(sender)
         for number in range(rounds):
             with processes.web(work, "--receiver", receiver, name=f"web-{number}") as (web, address):
-                cookies = _cookies(address, VIEWERS // EACH)
-                with _looking(work, address, cookies[:1], 0, reads=True, name=f"reads-{number}"):
+                first, *cookies = _cookies(address, VIEWERS // EACH + 1)  # a session has room for EACH viewers
+                with _looking(work, address, [first], 0, reads=True, name=f"reads-{number}"):
                     time.sleep(SETTLED)  # the first viewer makes it import modules, which must not count
                 before = processes.memory_mib(web, "VmRSS")
                 with _looking(work, address, cookies, 0, reads=False, name=f"stalls-{number}"):
