@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from flarelog.errors import Full, InvalidName, Unavailable
+from flarelog.errors import InvalidName, Unavailable
 
 DIRECTORY_MODE, FILE_MODE = 0o750, 0o640  # at most: a stricter umask makes them stricter
 
@@ -26,7 +26,6 @@ LOCK = ".lock"  # the store's lock file, in its root
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # without waiting for a FIFO's other end
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG}
 
 _making: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()  # for each directory that is being created
 _finding = threading.Lock()  # guards _making alone; no thread does disk I/O while it holds it
@@ -39,21 +38,6 @@ def _lock_of(path: str) -> threading.Lock:
 
 def link(path: Path) -> Unavailable:
     return Unavailable(f"{path} is a symbolic link, which the store does not follow: move it away")
-
-
-def meaning(error: OSError, what: str, committed: int = 0) -> Full | Unavailable:
-    """The StoreError for *error*: Full where it reports no room or no descriptors. *what* says what failed."""
-    kind = Full if error.errno in _NO_ROOM else Unavailable
-    return kind(f"{what}: {os.strerror(error.errno or 0)}", committed=committed)
-
-
-def unless_gone(error: OSError) -> None:
-    """Raises Full or Unavailable for *error*, unless the path is missing, not a directory, or not permitted.
-
-    A store that runs out of descriptors must not look empty: a producer would start again from 0.
-    """
-    if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
-        raise meaning(error, f"{error.filename} could not be read") from error
 
 
 def folds_case(root: int) -> bool | None:

@@ -22,7 +22,8 @@ from flarelog.delivery.receiver import Epochs, Holder, size_of
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import Fenced, Hole, InvalidName, StoreError, Unavailable
 from flarelog.model import MAX_CHUNK, Buffer, Mark, Receipt, StreamId, StreamInfo
-from flarelog.stores.directory import Directory, meaning, read_all
+from flarelog.stores.directory import Directory, read_all
+from flarelog.stores.full import meaning
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.journal import Journal
 from flarelog.stores.local.layout import Layout

@@ -14,7 +14,7 @@ from functools import partial
 from flarelog.errors import NotFound, Unavailable, Unreadable
 from flarelog.model import StreamId, StreamInfo
 from flarelog.stores.base import Bytes
-from flarelog.stores.directory import meaning
+from flarelog.stores.full import meaning
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.journal import Growing
 from flarelog.stores.local.layout import Layout

@@ -28,7 +28,8 @@ from flarelog.delivery.shares import Footprint
 from flarelog.errors import InvalidName, Unavailable
 from flarelog.model import StreamId
 from flarelog.names import MAX_PARTS
-from flarelog.stores.directory import Directory, link, unless_gone
+from flarelog.stores.directory import Directory, link
+from flarelog.stores.full import unless_gone
 from flarelog.text import legible, several
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,8 @@ from flarelog.errors import NotFound
 from flarelog.model import StreamId, StreamInfo
 from flarelog.stores.aside import aside
 from flarelog.stores.base import Evidence
-from flarelog.stores.directory import Directory, meaning, read_all
+from flarelog.stores.directory import Directory, read_all
+from flarelog.stores.full import meaning
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.journal import Growing, Journal

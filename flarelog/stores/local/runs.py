@@ -8,7 +8,7 @@ import os
 
 from flarelog.lifecycle import RunState
 from flarelog.stores.base import RunRecord
-from flarelog.stores.directory import meaning
+from flarelog.stores.full import meaning
 from flarelog.stores.local.layout import Layout
 from flarelog.stores.local.lines import line, now, records
 

@@ -34,8 +34,8 @@ from flarelog.stores.base import (
     absent,
     in_use,
 )
-from flarelog.stores.directory import meaning
 from flarelog.stores.fares import Point
+from flarelog.stores.full import meaning
 from flarelog.stores.local import chronicle, findings, footprint, healths, lock, runs, unstored
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from flarelog.model import LONGEST_REASON, OTHERS, StreamId, StreamInfo, is_unread
 from flarelog.stores.base import Told, key_of, names_of, never_stored
-from flarelog.stores.directory import unless_gone
+from flarelog.stores.full import unless_gone
 from flarelog.stores.local import chronicle, lines
 from flarelog.stores.local.layout import Layout
 

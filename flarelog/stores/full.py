@@ -1,0 +1,25 @@
+"""What an error of the system means for a store: that it is full, or that it cannot be used for now."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from flarelog.errors import Full, Unavailable
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG}
+
+
+def meaning(error: OSError, what: str, committed: int = 0) -> Full | Unavailable:
+    """The StoreError for *error*: Full where it reports no room or no descriptors. *what* says what failed."""
+    kind = Full if error.errno in _NO_ROOM else Unavailable
+    return kind(f"{what}: {os.strerror(error.errno or 0)}", committed=committed)
+
+
+def unless_gone(error: OSError) -> None:
+    """Raises Full or Unavailable for *error*, unless the path is missing, not a directory, or not permitted.
+
+    A store that runs out of descriptors must not look empty: a producer would start again from 0.
+    """
+    if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
+        raise meaning(error, f"{error.filename} could not be read") from error
