@@ -15,7 +15,7 @@ poc: .venv/installed
 
 test: .venv/developing
 	$(BIN)/python -m pytest tests -n 2
-	$(BIN)/python -m pytest integration -n 5 --dist worksteal --ignore integration/nvflare
+	$(BIN)/python -m pytest integration -n 4 --dist worksteal --ignore integration/nvflare
 
 # Inside a real NVFlare, which gets an environment of its own; one after the other, because its ports are its own as well.
 # ONLY="-m essential" is the part that CI runs.

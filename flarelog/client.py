@@ -34,7 +34,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 AHEAD = 512 << 10  # bytes buffered per stream until the caller takes them: streams are read in parallel
-SAY_AFTER = 0.5  # seconds without a first answer after which a log line names the receiver
+SAY_AFTER = 1.0  # seconds without a first answer after which a log line names the receiver
 TIMEOUT = 10.0  # timeout in seconds of a call that the receiver answers at once
 RUN_TIMEOUT = 300.0  # seconds per run of a list: all its logs are looked at; a lost connection fails earlier
 REMOVE_TIMEOUT = 60.0  # seconds: a removal waits for streams to be closed and for other removals
