@@ -134,6 +134,7 @@ def end(code: int) -> NoReturn:
     The interpreter would then free every module, and so copy all pages that the fork shares with the nursery: more than
     half of a short command's time. Programs with an interpreter of their own show that this step goes well.
     """
+    # The interpreter's own way to end pools of threads and to wait for threads, which has no public name or type.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     gc.collect()
