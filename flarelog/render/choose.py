@@ -6,13 +6,13 @@ Patterns see a line's text without its colours. A line of unknown time is never 
 from __future__ import annotations
 
 import re
+import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from flarelog.errors import InvalidOption
 from flarelog.late import late
-from flarelog.model import MAX_OFFSET
 from flarelog.render.levels import Level, Levels
 from flarelog.render.rows import MARK, Line, Note, mark_of
 from flarelog.render.sgr import parts, plain
@@ -67,7 +67,7 @@ class Arrived:
     until: int | None = None
 
 
-NEVER = MAX_OFFSET
+NEVER = sys.maxsize
 UNKNOWN = Arrived()
 
 
