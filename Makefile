@@ -14,7 +14,7 @@ poc: .venv/installed
 	$(BIN)/flarelog poc
 
 test: .venv/developing
-	$(BIN)/python -m pytest tests -n 2
+	$(BIN)/python -m pytest tests -n 3
 	$(BIN)/python -m pytest integration -n 4 --dist worksteal --ignore integration/nvflare
 
 # Inside a real NVFlare, which gets an environment of its own; one after the other, because its ports are its own as well.

@@ -13,7 +13,7 @@ from tests.sources.files.tailing import Site
 
 # No deadline: an example's duration depends on the machine's other load.
 settings.register_profile(
-    "flarelog", deadline=None, max_examples=often(25, 100), suppress_health_check=[HealthCheck.too_slow]
+    "flarelog", deadline=None, max_examples=often(20, 100), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("flarelog")
 
