@@ -26,6 +26,7 @@ from flarelog.viewers.web.windows import gathered, info_of
 
 FLUSH = 0.05  # seconds
 ROWS = 256
+LITTLE = 16 << 10  # bytes of a log that nobody takes before a flush is due: at each line, each viewer would be woken
 BARS_EVERY = 0.2  # seconds
 HELD = 256 << 10  # characters of encoded rows that wait for the browser
 STALLED = 1.0  # seconds without room after which a read at the receiver is closed: it holds more memory than the rows
@@ -107,6 +108,8 @@ class Tail:
         self._said: list[str] = []  # messages other than rows
         self._size = self._rows = 0
         self._come, self._taken = asyncio.Event(), asyncio.Event()
+        self._due = asyncio.Event()  # FLUSH seconds have passed since the last flush
+        self._due.set()
         self._lost: dict[int, str] = {}
         self._beginning = asyncio.Semaphore(BEGINNING)
 
@@ -115,7 +118,7 @@ class Tail:
         yield _line({"streams": [told(part.info) for part in self._parts]})
         tasks = [asyncio.create_task(self._follow(part)) for part in self._parts]
         try:
-            drawn, flushed, spoke = 0.0, 0.0, time.monotonic()
+            drawn, spoke = 0.0, time.monotonic()
             while not (why := self._over()):
                 ended = all(task.done() for task in tasks)
                 now = time.monotonic()
@@ -126,7 +129,9 @@ class Tail:
                 if not lines and now - spoke >= ALIVE:
                     lines = b"\n"
                 if lines:
-                    spoke = flushed = now
+                    spoke = now
+                    self._due.clear()
+                    asyncio.get_running_loop().call_later(FLUSH, self._due.set)
                     yield lines
                 if ended and not self._come.is_set():
                     return
@@ -134,7 +139,7 @@ class Tail:
                     async with asyncio.timeout(BARS_EVERY):
                         await self._come.wait()
                 if self._rows < ROWS:
-                    await asyncio.sleep(flushed + FLUSH - time.monotonic())  # no pause, if the last flush was long ago
+                    await self._due.wait()
             yield _line({"error": why})
         finally:
             for task in tasks:
@@ -211,6 +216,8 @@ class Tail:
                     break
                 else:
                     await feed.changed()
+                    if feed.place - part.position < LITTLE:
+                        await self._due.wait()
         part.feed = None
         if viewer.refused is not None:
             raise viewer.refused
@@ -227,11 +234,12 @@ class Tail:
 
     async def _room(self, patience: float | None = None) -> bool:
         """Wait for room for more rows, *patience* seconds at most; return whether there is any."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience):
-                while self._size > HELD:
-                    self._taken.clear()
-                    await self._taken.wait()
+        if self._size > HELD:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    while self._size > HELD:
+                        self._taken.clear()
+                        await self._taken.wait()
         return self._size <= HELD
 
     def _flushed(self) -> bytes:
@@ -246,11 +254,11 @@ class Tail:
             if part.told != part.position:
                 part.told = part.position
                 committed = max(part.info.committed, part.position)
-                places.append([part.k, part.position, committed, part.done])
+                places.append(f"[{part.k},{part.position},{committed},{str(part.done).lower()}]")
         if rows:
             lines.insert(0, f'{{"rows":[{",".join(rows)}]}}')
         if places:
-            lines.insert(bool(rows), json.dumps({"at": places}, separators=(",", ":")))
+            lines.insert(bool(rows), f'{{"at":[{",".join(places)}]}}')
         self._size = self._rows = 0
         self._taken.set()
         return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")

@@ -139,6 +139,7 @@ def test_who_is_too_slow_for_the_ring_reads_alone_and_misses_and_doubles_nothing
     monkeypatch.setattr(hub, "SLICE", (256, 512))
     monkeypatch.setattr(tails, "HELD", 1000)
     monkeypatch.setattr(tails, "FLUSH", 0.005)
+    monkeypatch.setattr(tails, "LITTLE", 0)
     alone = []
     read = Tail._alone
 
