@@ -216,7 +216,7 @@ def test_a_search_finds_what_grep_finds(place: Place, receiver: Receiver) -> Non
         answer = client.post("/api/search", json={"run": RUN, "limit": 5000, **asked})
         assert answer.status_code == 200, answer.text
         said = [json.loads(line) for line in answer.text.splitlines()]
-        assert said[-1] == {"done": True, "capped": False}
+        assert said[-1] == {"done": True, "capped": False, "cut": 0}
         return [hit for one in said for hit in one.get("hits", ())]
 
     found = hits(literals=["line 29"])

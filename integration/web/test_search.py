@@ -70,6 +70,19 @@ def test_what_stands_far_behind_the_begin_of_a_line_is_found(browser: Browser, p
         tab.is_clean()
 
 
+def test_lines_that_are_too_long_to_be_searched_to_their_ends_are_told(browser: Browser, place: Place) -> None:
+    log = b"BEGIN " + b"x" * 200_000 + b" END\n" + numbered(50)
+    with tab_of(browser, Web(place, "--receiver", filled(place, {"kyoto/app.log": log}).address)) as tab:
+        page = tab.show("/run/run-1/kyoto/app.log")
+        page.keyboard.press("/")
+        for text, found in [(" END", "0 lines"), ("BEGIN", "Hit 1 of 1"), ("x END", "0 lines")]:
+            page.get_by_label("Search", exact=True).fill(text)
+            page.keyboard.press("Enter")
+            part = "; 1 line is longer than 65,536 characters: only that part was searched" if "END" in text else ""
+            expect(page.locator(".found")).to_have_text(found + part)
+        tab.is_clean()
+
+
 @pytest.mark.soak
 def test_a_pattern_is_looked_for_until_there_is_a_line_that_matches(browser: Browser, place: Place) -> None:
     log = numbered(5000, text="line of many")

@@ -22,7 +22,7 @@ from flarelog.model import Buffer, StreamInfo
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.levels import Level
-from flarelog.render.rows import Line, Note
+from flarelog.render.rows import MARK, Line, Note
 from flarelog.render.sgr import plain
 from flarelog.render.sieve import FEW, MAX_TEXT, Sieve, sieve
 from flarelog.values import frozen
@@ -127,6 +127,7 @@ class Search:
         self._plain, self._start, self._stop, self._limit = plain_of, start, stop, limit
         self._last: deque[str] | None = deque(maxlen=limit) if last else None
         self._capped = False  # there are more hits than the limit
+        self._cut = 0  # lines without a match that were read only in part
         self._queue: asyncio.Queue[str | None] = asyncio.Queue(WAITING)
         self._hits = 0
         self._left = list(enumerate(infos))[::-1]
@@ -142,8 +143,7 @@ class Search:
                 yield line.encode("utf-8", "replace")
             if self._last:
                 yield self._line_of(self._last).encode("utf-8", "replace")
-            capped = "true" if self._capped else "false"
-            yield f'{{"done":true,"capped":{capped}}}\n'.encode()
+            yield json.dumps({"done": True, "capped": self._capped, "cut": self._cut}).encode() + b"\n"
         finally:
             for task in (*workers, ending):
                 task.cancel()
@@ -213,7 +213,9 @@ class Search:
             if line is None or isinstance(line, Note) or self._is_over():
                 continue
             text = plain(line.text)
-            if self._query.matches(text):
+            if not self._query.matches(text):
+                self._cut += text.endswith(MARK)
+            else:
                 self._capped = self._hits == self._limit
                 if self._is_over():
                     break

@@ -138,6 +138,7 @@ export class SearchBar extends HTMLElement {
   async searched() {
     this.matcher?.end();
     this.hits = [];
+    this.cut = 0; // lines without a match of which only the beginning was searched
     this.shown = null;
     this.list.replaceChildren();
     const text = this.input.value;
@@ -196,6 +197,7 @@ export class SearchBar extends HTMLElement {
       else this.tell(` \u2026 ${this.progress(looked)}`);
     }
     this.capped = Boolean(done?.capped);
+    this.cut += done?.cut ?? 0;
     this.tell(done ? "" : ", until the connection was lost");
     return this.capped ? edge : null;
   }
@@ -235,7 +237,13 @@ export class SearchBar extends HTMLElement {
   }
 
   /** Says how many hits there are, or which one is shown, if all before it are known; "+": there may be more hits. */
-  tell(rest) {
+  tell(more) {
+    const which = this.cut === 1 ? "1 line is" : `${count(this.cut)} lines are`;
+    const rest = this.cut ? `${more}; ${which} longer than 65,536 characters: only that part was searched` : more;
+    this.counted(rest);
+  }
+
+  counted(rest) {
     const mine = this.mine();
     const more = this.capped || this.span[0] > 0 || this.span[1] < Infinity ? "+" : "";
     const all = this.hits.length;
