@@ -16,6 +16,7 @@ from typing import Any, Literal
 from unittest.mock import Mock
 
 import pytest
+from pytest_mock import MockerFixture
 
 from flarelog.checksum import extend
 from flarelog.delivery.receiver import Holder
@@ -30,6 +31,7 @@ from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.lines import line as line_of
 from flarelog.stores.local.lines import records
 from flarelog.stores.local.removal import extent
+from flarelog.stores.local.rounds import Rounds
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.memory import MemoryStore
 from tests.contracts.store import CONTRACT, DATA, STREAM, WITHOUT_ROOM, A, B, Fact, FullFact, filled, read
@@ -716,6 +718,19 @@ def test_an_append_that_failed_half_way_is_made_good_by_the_next(
             assert await read(store) == DATA
 
     run(go())
+
+
+def test_new_logs_that_wait_for_no_disk_are_opened_without_a_thread(root: Path, mocker: MockerFixture) -> None:
+    async def opened(durability: Literal["disk", "memory"], site: str) -> None:
+        async with LocalStore(root, durability) as store:
+            for number in range(3):
+                await store.appender(StreamId("run", site, f"log-{number}"), A)
+
+    in_threads = mocker.spy(Rounds, "do")
+    asyncio.run(opened("memory", "site-1"))
+    assert in_threads.call_count == 0
+    asyncio.run(opened("disk", "site-2"))
+    assert in_threads.call_count == 3
 
 
 @pytest.mark.parametrize("what", ["sync", "seal", "close"])

@@ -149,11 +149,17 @@ class LocalStore(LocalReader):
 
     def _is_quick(self, stream: StreamId) -> bool:
         """Whether opening *stream* reads little and syncs nothing, so that a thread job would take longer."""
+        journal, data = self.layout.files(stream)
         try:
-            journal, data = (os.lstat(path).st_size for path in self.layout.files(stream))
+            size = os.lstat(journal).st_size
+        except FileNotFoundError:
+            return not self.layout.durable  # a new log
         except OSError:
             return False
-        return 0 < journal <= LONG and data <= _LITTLE
+        try:
+            return 0 < size <= LONG and os.lstat(data).st_size <= _LITTLE
+        except OSError:
+            return False
 
     async def footprint(self, stream: StreamId) -> tuple[Footprint, Footprint]:
         held = self._footprints.get((stream.run, stream.site)) or await self._learn_footprint(stream)
