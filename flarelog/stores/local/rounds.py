@@ -27,6 +27,11 @@ class _Work:
     done: asyncio.Future[None]
     over: bool = False
 
+    def shares(self, other: _Work) -> bool:
+        """Whether one call serves the last step of both."""
+        mine, its = self.steps[-1], other.steps[-1]
+        return isinstance(mine, tuple) and isinstance(its, tuple) and mine[0] == its[0]
+
 
 class Rounds:
     """The rounds of one event loop, with *threads* threads."""
@@ -65,6 +70,9 @@ class Rounds:
         while self._waiting and self._free:
             count = min(MOST, max(LEAST, -(-len(self._waiting) // self._free)))
             some = [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
+            # Threads that create files in one directory would wait for each other.
+            while self._waiting and len(some) < MOST and some[-1].shares(self._waiting[0]):
+                some.append(self._waiting.popleft())
             work = partial(_round, [one.steps for one in some])
             try:
                 doing = asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from flarelog.stores.local.rounds import MOST, Rounds
+from flarelog.stores.local.rounds import LEAST, MOST, Rounds
 
 
 def test_of_what_comes_together_the_first_steps_are_done_before_the_second_ones() -> None:
@@ -110,3 +110,19 @@ def test_a_thousand_take_few_turns_of_the_threads_and_all_are_done() -> None:
     asyncio.run(go())
     assert sorted(done) == list(range(8 * MOST))
     assert len(turns) <= 4
+
+
+def test_what_shares_a_step_is_done_by_one_thread_however_many_are_free() -> None:
+    turns = dict[str, set[int]](a=set(), b=set())
+
+    def takes(name: str) -> None:
+        turns[name].add(threading.get_ident())
+
+    async def go() -> None:
+        rounds = Rounds(4, "test")
+        names = ["a"] * 5 * LEAST + ["b"] * 5 * LEAST
+        await asyncio.gather(*(rounds.do(partial(takes, name), (name, lambda: None)) for name in names))
+        rounds.shutdown()
+
+    asyncio.run(go())
+    assert [len(threads) for threads in turns.values()] == [1, 1]
