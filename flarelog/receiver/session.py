@@ -344,8 +344,9 @@ class Session:
     async def _settle(self) -> None:
         """Commit the received bytes, and seal the stream if it has a receipt."""
         try:
-            await self.appender.sync()
-            if self.reception.state is State.SEALING and isinstance(self.reception.receipt, Receipt):
+            if self.reception.state is not State.SEALING or not isinstance(self.reception.receipt, Receipt):
+                await self.appender.sync()
+            else:
                 await self.house.written()  # a reader that sees the receipt must also see the missing logs
                 await self.appender.seal(self.reception.receipt)
                 self.reception.sealed()

@@ -149,8 +149,10 @@ class Appender(Protocol):
         """Commit all earlier appends and marks, and return the committed offset."""
 
     async def seal(self, receipt: Receipt) -> None:
-        """Record durably that both ends agree on *receipt*. Raises Unavailable where committed bytes turn out to be
-        missing: the next appender continues after the bytes that are left.
+        """Commit all earlier appends and marks, and record durably that both ends agree on *receipt*.
+
+        Raises Unavailable where committed bytes turn out to be missing: the next appender continues after the bytes
+        that are left.
         """
 
     async def close(self) -> None:

@@ -62,6 +62,23 @@ class Call(Bare):
         return "a test"
 
 
+class Together(Call):
+    """A Push whose producer sends *messages* of several requests, each after the answer to the last."""
+
+    def __init__(self, messages: list[bytes]) -> None:
+        super().__init__([])
+        self._messages = messages
+
+    async def read(self) -> Any:
+        await self._answered.wait()
+        self._answered.clear()
+        return self._messages.pop(0) if self._messages else grpc.aio.EOF
+
+    async def write(self, reply: Any) -> None:
+        self.replies += decode_replies(reply)
+        self._answered.set()
+
+
 def pushed(root: Path, *requests: Request, announced_runs_only: bool = False) -> list[Reply]:
     """The answers of a receiver with a store at *root* to *requests*."""
 
@@ -105,24 +122,33 @@ def test_what_comes_together_is_acknowledged_together(tmp_path: Path) -> None:
         batch((1, Chunk(len(DATA), b"", end)), (1, Receipt(len(DATA), end, 2))),
     ]
 
-    class Together(Call):
-        async def read(self) -> Any:
-            await self._answered.wait()
-            self._answered.clear()
-            return messages.pop(0) if messages else grpc.aio.EOF
-
-        async def write(self, reply: Any) -> None:  # one message with the replies of several requests
-            self.replies += decode_replies(reply)
-            self._answered.set()
-
     async def go() -> list[Reply]:
         async with LocalStore(tmp_path, "memory") as store:
-            call = Together([])
+            call = Together(messages)
             await Server(store, ServerOptions()).push(None, call)
             return call.replies
 
     replies = [(reply.code, reply.committed, reply.marks) for reply in asyncio.run(go())]
     assert replies == [(Code.OK, 0, 0), (Code.OK, len(DATA), 2), (Code.SEALED, len(DATA), 2)]
+
+
+def test_a_receipt_is_committed_together_with_the_bytes_that_came_with_it(
+    tmp_path: Path, mocker: MockerFixture
+) -> None:
+    commits, end = mocker.spy(LocalStore, "commit"), extend(0, DATA)
+    messages = [
+        batch((1, Open(STREAM, b"a-producer", several=True))),
+        batch((1, CHUNK), (1, Receipt(len(DATA), end, 0))),
+    ]
+
+    async def go() -> list[Reply]:
+        async with LocalStore(tmp_path, "disk") as store:
+            call = Together(messages)
+            await Server(store, ServerOptions()).push(None, call)
+            return call.replies
+
+    assert asyncio.run(go())[-1].code is Code.SEALED
+    assert commits.call_count == 1
 
 
 @pytest.mark.parametrize(
