@@ -89,7 +89,9 @@ class Gathered:
         if ended is not None and one.log in ended.others:
             ended.others.remove(one.log)
             ended.over += 1
-        kind = self._kinds.setdefault((one.whose, one.kind), _Kind(one.kind, level))
+        kind = self._kinds.get((one.whose, one.kind))
+        if kind is None:
+            kind = self._kinds[one.whose, one.kind] = _Kind(one.kind, level)
         kind.count += 1
         if kind.count <= MOST:
             kind.said.add(one.log)
