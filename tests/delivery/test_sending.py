@@ -208,3 +208,11 @@ def test_whether_a_chunk_was_the_last_is_told_without_another_look_at_the_file()
     delivery, before = opened(source), source.looks
     more = [(delivery.next(0.0, 0.0, 2), delivery.has_more)[1] for _ in range(2)]
     assert (more, source.looks) == ([True, False], before)
+
+
+def test_whether_lines_wait_for_more_is_told_without_another_look_at_the_file() -> None:
+    source = Looked(b"abc")
+    delivery = opened(source, pace=2.0)
+    delivery.next(0.0, 0.0)
+    source.data, before = source.data + b"x", source.looks
+    assert (delivery.gather(0.0), source.looks) == (LOOK_UP, before)

@@ -388,7 +388,7 @@ class Tail:
             len(self.files) > 1
             or self._owes()
             or any(
-                not file.linked or (file.length != file.position and file.size(now) != file.position)
+                not file.linked or (file.length != file.position and file.shown(file.length) != file.position)
                 for file in self.files
             )
         )

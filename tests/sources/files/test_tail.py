@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
+from pytest_mock import MockerFixture
 
 from flarelog.model import Attributes, Ended, Generation
 from flarelog.sources.files.discovery import Discovery
@@ -58,6 +59,16 @@ def test_no_more_is_read_than_there_is_room_for(site: Site) -> None:
     site.look()
     site.pump(room=64)
     assert {len(item) for item in site.stored["a.log"].sent if isinstance(item, bytes)} <= {64, 1000 % 64}
+
+
+def test_a_look_at_a_log_that_has_grown_asks_for_its_size_once(site: Site, mocker: MockerFixture) -> None:
+    site.append("a.log", b"one\n")
+    site.settle()
+    (tail,) = site.discovery.tails.values()
+    site.append("a.log", b"two\n")
+    sizes = mocker.spy(os, "fstat")
+    assert tail.look(site.now)
+    assert sizes.call_count == 1
 
 
 def test_an_unread_tail_goes_before_the_head_of_the_new_file(site: Site) -> None:
