@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import Mock
@@ -731,6 +732,23 @@ def test_new_logs_that_wait_for_no_disk_are_opened_without_a_thread(root: Path, 
     assert in_threads.call_count == 0
     asyncio.run(opened("disk", "site-2"))
     assert in_threads.call_count == 3
+
+
+def test_few_logs_are_opened_in_one_turn_of_the_event_loop(root: Path) -> None:
+    async def go() -> list[int]:
+        counts = [0]
+        async with LocalStore(root, "memory") as store:
+            await store.appender(StreamId("run", "site", "first"), A)
+            streams = [StreamId("run", "site", f"log-{number}") for number in range(30)]
+            opening = asyncio.gather(*(store.appender(stream, A) for stream in streams))
+            while not opening.done():
+                await asyncio.sleep(0)
+                counts.append(len(list((root / "run" / "site").glob(".log-*.journal"))))
+        return counts
+
+    counts = asyncio.run(go())
+    assert counts[-1] == 30
+    assert max(after - before for before, after in pairwise(counts)) <= 8
 
 
 @pytest.mark.parametrize("what", ["sync", "seal", "close"])

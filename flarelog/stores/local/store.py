@@ -52,6 +52,7 @@ _LITTLE = 256 << 10  # bytes of a log whose last range is checked without a thre
 _ASIDE_THREADS = 4  # for disk I/O that is neither a commit nor an open: listings, states of runs
 _OPENING_THREADS = 8
 _SYNC_THREADS = 4  # concurrent fdatasync calls share the file system's own commits
+_AT_ONCE = 8  # opens without a thread in one turn of the event loop
 _TAKEN = 3  # descriptors of a stream: its two files, and their directory during the open
 _SPARE = 64  # descriptors that streams must leave free for connections, readers, lists and compaction
 
@@ -81,6 +82,7 @@ class LocalStore(LocalReader):
         self._commits: Rounds | None = None
         self._opens: Rounds | None = None
         self._opening_threads: ThreadPoolExecutor | None = None
+        self._quick = 0  # opens without a thread in this turn of the event loop
         self._changed_runs: set[str] = set()  # since ``remove`` computed their extent
         self._leaving: set[tuple[str, str]] = set()  # held (run, site); site is empty for a whole run
         self._clearing = asyncio.Lock()
@@ -133,6 +135,7 @@ class LocalStore(LocalReader):
             try:
                 self._spare_descriptors()
                 if self._is_quick(stream) or self._opens is None:
+                    await self._may_open()
                     appender.open()
                     appender.settle()
                 else:
@@ -160,6 +163,17 @@ class LocalStore(LocalReader):
             return 0 < size <= LONG and os.lstat(data).st_size <= _LITTLE
         except OSError:
             return False
+
+    async def _may_open(self) -> None:
+        """Wait for a turn of the event loop with few opens: each of them holds up what else the loop has to do."""
+        while self._quick >= _AT_ONCE:
+            await asyncio.sleep(0)
+        if not self._quick:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        self._quick += 1
+
+    def _next_turn(self) -> None:
+        self._quick = 0
 
     async def footprint(self, stream: StreamId) -> tuple[Footprint, Footprint]:
         held = self._footprints.get((stream.run, stream.site)) or await self._learn_footprint(stream)
