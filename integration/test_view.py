@@ -164,6 +164,22 @@ def test_a_date_within_a_line_hides_no_line_of_a_traceback(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.parametrize("prefix", ["", "[rank0]: "])
+def test_a_date_within_a_traceback_is_no_time_where_no_line_has_one(tmp_path: Path, prefix: str) -> None:
+    lines = (
+        "Traceback (most recent call last):",
+        '  File "a.py", line 3, in <module>',
+        '    when("2011-01-01T00:00:00Z")',
+        "ValueError: 2011-01-01T00:00:00Z is too early",
+    )
+    log = tmp_path / "a.log"
+    log.write_text("".join(f"{prefix}{line}\n" for line in lines))
+    objects = [json.loads(line) for line in view(log, "-o", "json").stdout.splitlines()]
+    assert [found["body"] for found in objects] == [prefix + line for line in lines]
+    assert not [found for found in objects if "timestamp" in found]
+    assert view(log, "-t").stdout.decode().split("\n")[2].split() == [*prefix.split(), 'when("2011-01-01T00:00:00Z")']
+
+
 def test_a_file_s_name_cannot_drive_the_terminal_either(tmp_path: Path) -> None:
     name = os.fsencode(tmp_path / "a") + b"\x1b]0;\x07\xff\xc2\x9b.log"
     with open(name, "wb") as file:

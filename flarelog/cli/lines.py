@@ -22,7 +22,7 @@ from flarelog.render.choose import Choice, ending, moment, patterns
 from flarelog.render.container import Form, Renderer
 from flarelog.render.levels import NAMES, SPELLINGS, Level
 from flarelog.render.rows import Overlong
-from flarelog.render.times import stamp
+from flarelog.render.times import stamp, unread
 from flarelog.values import frozen
 from flarelog.viewers.console import Console, ConsoleOptions, Template, Writable, colours
 
@@ -172,8 +172,11 @@ class Lines:
         limit_bytes: int | None = None,
         offsets: bool = True,
         prefix: int = 0,
+        timed: bool = False,
     ) -> Console:
-        """A console that writes to *out*; *live*: *out* is a terminal, on which rows may be redrawn."""
+        """A console that writes to *out*; *live*: *out* is a terminal, on which rows may be redrawn. *timed*: the lines
+        have their times, and one without a time has none.
+        """
         shown = ConsoleOptions(
             "json" if self.options.output == "json" else "text",
             self.colour,
@@ -185,7 +188,7 @@ class Lines:
             offsets=offsets,
             prefix=prefix,
         )
-        return Console(out, shown, terminal_size if live else None, self.stamped)
+        return Console(out, shown, terminal_size if live else None, unread if timed else self.stamped)
 
 
 def demand_apart(said: Mapping[str, object]) -> None:

@@ -91,7 +91,8 @@ def _read(context: click.Context, asked: Asked) -> int:
         lines = Lines(options, terminal=terminal and follow)
         live = terminal and follow and options.output == "text"
         pipe = Pipe(pager.fd)
-        console = lines.console(pipe, live=live, template=shown.template)
+        timed = options.timed or shown.order == "time" or shown.template is not None
+        console = lines.console(pipe, live=live, template=shown.template, timed=timed)
         one = names_one(chosen)
         # logs omits the prefix if only one log was found; follow knows the selection alone, as more logs may come.
         prefix = False if shown.template is not None else None if one or not follow else True
@@ -116,7 +117,6 @@ def _read(context: click.Context, asked: Asked) -> int:
             ranks=rank,
             noting=noting,
         )
-        timed = options.timed or shown.order == "time" or shown.template is not None
         view = View(
             lines.choice,
             lines.renderer,

@@ -202,6 +202,7 @@ class _View:
             limit_bytes=limit_bytes,
             offsets=self._encoding is None,
             prefix=max(map(len, self._names)) if self._by_time and len(self._logs) > 1 else 0,
+            timed=self._timed,
         )
 
     def run(self) -> int:
