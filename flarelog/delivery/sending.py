@@ -169,7 +169,7 @@ class Delivery:
         """Whether there is a reason not to gather lines."""
         source = self._source
         behind = self.producer.position != source.end
-        return source.draining or source.has_more or behind or source.unread(look=False) >= GATHERED
+        return source.draining or source.has_more or behind or source.unread() >= GATHERED
 
     @property
     def has_more(self) -> bool:
