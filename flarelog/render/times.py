@@ -88,7 +88,8 @@ _OTHER = late(
 _WORDS = 60  # characters before a stamp in which such a word begins
 # Each form but ISO 8601 holds one: ten times as fast as trying all forms.
 _LIKE = late(
-    rf"{_NAME}[\s/:T-]|[IWEFDC]\d{{3,8}}\s|\d[/.]\d\d?[/.]|\d[/-]\d\d \d\d:|\d{{4}}[-/.]?\d\d[-/.]?\d\d[T _]|1\d{{9}}",
+    rf"{_NAME}[\s/:T-]|[IWEFDC]\d{{3,8}}\s|\d[/.]\d\d?[/.]|\d[/-]\d\d \d\d:"
+    r"|\d{4}[-/.]?\d\d[-/.]?\d\d[T _]|-\d\d, \d|1\d{9}",
     re.ASCII,
 )
 # Most stamps have neither AM or PM nor a zone's name: comparing two letters takes a quarter of the pattern's time.
@@ -305,7 +306,7 @@ def _forms() -> tuple[re.Pattern[str], ...]:
         # detectron2, MMEngine; no count of steps
         rf"^\s*(?:{_PREFIX}{{0,4}}?\[|{_PROCESSES}){_MONTH}/{_DAY_2} {_CLOCK}{_NAME_AHEAD}",
         rf"{_START}{day}\.{month}\.{_YEAR},?\s+{_CLOCK}{_ZONE}",  # Germany, Russia
-        rf"{_START}{_YEAR}(?P<between>[-/.]?){_MONTH}(?P=between){_DAY_2}(?:[T _]| - ){either}{_ZONE}",
+        rf"{_START}{_YEAR}(?P<between>[-/.]?){_MONTH}(?P=between){_DAY_2}(?:[T _]|, | - ){either}{_ZONE}",  # Airflow
         rf"{_START}{_YEAR}{_MONTH}{_DAY_2}T{together}{_ZONE}",  # ISO 8601, basic
         rf"(?<![\w./-]){_YEAR}-{_MONTH}-{_DAY_2}T{minutes}(?P<z>Z\b|[+-]\d\d:\d\d\b)",
         rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}",  # Apache, Redis

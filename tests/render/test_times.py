@@ -67,6 +67,7 @@ DAY = "2026-11-20T08:12:03"
         pytest.param("EI0002: 2026-11-20-08:12:03.713.335 x", f"{DAY}.713000000Z", id="ascend-with-parts"),
         pytest.param("[20.11.2026 08:12:03] x", f"{DAY}.000000000Z", id="germany"),
         pytest.param("20.11.2026, 08:12:03.500 x", f"{DAY}.500000000Z", id="germany-comma"),
+        pytest.param("[2026-11-20, 08:12:03 UTC] {taskinstance.py:1138} INFO - x", f"{DAY}.000000000Z", id="airflow"),
         pytest.param("2026-11-20 00:12:03 PST x", f"{DAY}.000000000Z", id="pst"),
         pytest.param("2026-11-20 03:12:03,5 EST: x", f"{DAY}.500000000Z", id="est"),
         pytest.param("2026-11-20 09:12:03 CET x", f"{DAY}.000000000Z", id="cet"),
