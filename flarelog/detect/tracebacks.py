@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from flarelog.detect.base import LOOKED, SHOWN
 from flarelog.render.rows import Line
-from flarelog.render.tracebacks import exception_in, is_type
+from flarelog.render.tracebacks import SENT, exception_in, is_type
 
 BEGINS = "Traceback (most recent call last)"
 MOST, OPEN = 300, 64  # lines of all ranks from a traceback's first one on; open tracebacks at once
@@ -136,7 +136,7 @@ class Traceback:
         self.tells, self.retold = raised.message.endswith((":", _SCRIPTED)) or _RETOLD in raised.message, False
 
     def _goes_on(self, rest: str, line: Line, grouped: bool) -> bool:
-        if not rest.strip():
+        if not rest.strip() or (rest.rstrip() == SENT and self.over):
             return True
         if _chains(rest) or (self.chained and _RULER.match(rest) is not None):
             self._believe()

@@ -16,6 +16,7 @@ from flarelog.late import late
 
 TRACEBACK = "Traceback (most recent call last):"  # in the first line of a block
 _GOES_ON = ("The above exception was", "During handling of the above")  # between two tracebacks of a block
+SENT = '"""'  # ends the traceback that a process of a pool has sent to its parent; the parent's own follows
 _LOGGING = "Call stack:"  # behind the traceback of a call of Python's logging that failed
 _CALLED = "Message: "  # behind that stack; the arguments follow
 _GROUP = "Exception Group "
@@ -104,7 +105,7 @@ class Traceback:
         if begins or rest.startswith((*_GOES_ON, _LOGGING)) or (self.open and rest.startswith(_CALLED)):
             self.open = True
             return True
-        if not inner.strip():
+        if not inner.strip() or (rest.rstrip() == SENT and not self.open):
             return not self._between
         if grouped:
             self.open = bool(inner.strip(" +-"))

@@ -273,6 +273,18 @@ def test_what_a_thread_says_of_a_closed_queue_follows_from_what_is_printed_behin
     ]
 
 
+@together("prefix", ["", "[rank1]: "])
+@together("begin", ["multiprocessing.pool.RemoteTraceback: ", "concurrent.futures.process._RemoteTraceback: "])
+def test_an_exception_that_a_pool_passes_on_is_one(begin: str, prefix: str) -> None:
+    text = (
+        f'{begin}\n"""\n{RAISED.format(1)}ValueError: bad\n"""\n\n'
+        "The above exception was the direct cause of the following exception:\n\n"
+        f"{RAISED.format(2)}ValueError: bad\n"
+    )
+    found = searched("".join(f"{prefix}{row}\n" for row in text.splitlines()).encode())
+    assert [each.facts["exception"] for each in found] == ["ValueError"]
+
+
 def test_the_exception_of_a_spawned_process_is_that_of_its_parent() -> None:
     text = (
         RAISED.format(1)

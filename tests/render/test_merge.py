@@ -223,7 +223,21 @@ GROUP = """\
 """
 
 
-@pytest.mark.parametrize("block", [TRACEBACK, GROUP], ids=["chained-with-a-prefix", "group"])
+SENT = """\
+Traceback (most recent call last):
+  File "pool.py", line 4, in load
+ValueError: bad
+\"\"\"
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "train.py", line 9, in main
+ValueError: bad
+"""
+
+
+@pytest.mark.parametrize("block", [TRACEBACK, GROUP, SENT], ids=["chained-with-a-prefix", "group", "sent-by-a-pool"])
 def test_a_traceback_is_one_block(block: str) -> None:
     blocks, wanted = Blocks(), block.splitlines()
     given = ["before", *wanted, "after", "after"]
