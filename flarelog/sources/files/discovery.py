@@ -27,6 +27,7 @@ from flarelog.sources.files.links import Links, outside
 from flarelog.sources.files.openers import Inode
 from flarelog.sources.files.owner import Owner
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.record import in_order
 from flarelog.sources.files.stored import Stored
 from flarelog.sources.files.strangers import Strangers
 from flarelog.sources.files.tail import Tail
@@ -372,9 +373,11 @@ class Discovery:
     def learn(self, streams: list[StreamInfo], now: float) -> None:
         """Apply the receiver's whole record; once, before anything is sent."""
         self._store(streams)
+        self._ledger.opened = {info.stream.log for info in streams if not (info.sealed or in_order(info))}
         self.look(now)
         self._adoption.adopt(streams)
         self.resume(streams, now)
+        self._ledger.opened.clear()
 
     def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
         """Bring the logs in line with the receiver's record of them, before anything is sent."""

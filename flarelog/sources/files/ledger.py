@@ -35,6 +35,8 @@ class Ledger:
     remembered: dict[str, tuple[str, int]] = field(default_factory=dict)
     # By identity: the log of a generation that the receiver holds and that was not found, and its last piece.
     absent: dict[str, tuple[str, Piece]] = field(default_factory=dict)
+    # Logs that the receiver's record has without a generation; empty after the start.
+    opened: set[str] = field(default_factory=set)
     draining: bool = False
     zone: str = ""  # of the site's clock
     _inodes: dict[tuple[int, int], str] = field(default_factory=dict)  # by device and inode: identities of known files

@@ -173,9 +173,10 @@ class Owner:
         also logs that only *look* shows.
         """
         directory, slash, name = path.rpartition("/")
-        tails, born = self.ledger.tails, look.born if look is not None else ()
+        tails, opened, born = self.ledger.tails, self.ledger.opened, look.born if look is not None else ()
         for original in originals(name):  # called for each old file at each look, and there may be very many
-            if (log_path := f"{directory}{slash}{original}") in tails or log_path in born:
+            log_path = f"{directory}{slash}{original}"
+            if log_path in tails or log_path in born or log_path in opened:
                 yield log_path, path
         if self.ledger.links.ends:
             for log_path, called in self.ledger.links.called(path).items():
@@ -197,6 +198,8 @@ class Owner:
         """The log of which the unknown file at *path* is a generation rotated before it was seen: its name says so, and
         it was born after the known part of the log, and before the file that has the log's name now.
         """
+        if path in self.ledger.opened and self.names_log(path):
+            return path  # an earlier sidecar took the file for a log of its own
         place = self.ledger.renames.place(path)
         matches, judged = self.matches(path), False
         tails = self.ledger.tails
@@ -215,7 +218,9 @@ class Owner:
             if since is not None and compare(name, age, since) > 0:
                 return name
             begun = name in tails and tails[name].newest is not None
-            if matches and not begun and now is not None and self._came_before(name, path, found, look):
+            if not matches or begun:
+                continue
+            if name in self.ledger.opened if now is None else self._came_before(name, path, found, look):
                 return name
         if judged and found.born is not None:
             self.passed.add((*found.is_of, found.born))

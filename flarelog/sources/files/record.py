@@ -203,8 +203,10 @@ def may_have_grown(info: StreamInfo) -> list[str]:
 
 
 def is_left(info: StreamInfo) -> bool:
-    """Whether a stream has no sender, and its last generation was a file and has no end."""
+    """Whether a stream has no sender and no end, and nothing of it was sent, or its last generation was a file."""
     last = next(reversed(shipped(info).values()), None)
-    if info.sealed or info.state is None or info.state.linked is not False or last is None or last.closed is not None:
+    if info.sealed or info.state is None or info.state.linked is not False:
         return False
-    return inode(last.begin.identity) != (0, 0) and SPOOL not in last.begin.notes
+    if last is None:
+        return True
+    return last.closed is None and inode(last.begin.identity) != (0, 0) and SPOOL not in last.begin.notes

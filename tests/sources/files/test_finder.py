@@ -96,12 +96,17 @@ def test_a_log_that_was_deleted_while_nobody_watched_is_said(tmp_path: Path, cap
         held("unknown.log", linked=None),
         held("of-a-command.log", notes=f"{SPOOL}:token:0"),
         held("model.pt"),
+        StreamInfo(StreamId("run", "site", "opened.log"), 0, 0, 0, False, state=State(False)),
+        StreamInfo(StreamId("run", "site", "opened-by-another.log"), 0, 0, 0, False, state=State(True)),
     ]
     with place.finder() as finder:
         finder.learn(record, 0.0)
         assert not finder.troubles
-    why = "the receiver holds 4 bytes of it and no end, no sidecar sends it, and there is no file"
-    assert caplog.messages == [f"gone.log is not sent: {why} {tmp_path}/gone.log"]
+    why = "bytes of it and no end, no sidecar sends it, and there is no file"
+    assert caplog.messages == [
+        f"gone.log is not sent: the receiver holds 4 {why} {tmp_path}/gone.log",
+        f"opened.log is not sent: the receiver holds 0 {why} {tmp_path}/opened.log",
+    ]
 
 
 def test_a_look_that_fails_is_said_once_and_the_next_one_does_better(
