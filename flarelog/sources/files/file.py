@@ -49,6 +49,7 @@ class SourceFile:
     seen: int = 0  # the offset up to which bytes were seen, read or not
     cut: int = 0  # bytes after the position that were seen and are gone: a gap to be
     cut_from: int = 0  # the file's size before the first cut
+    met: int = 0  # when the file was first opened, in milliseconds since 1970
     marker: bytes = b""  # the bytes before the position
     settled: tuple[int, int] = (0, 0)  # CRC-32 of the bytes read before the marker, and the first offset of those
     former: tuple[tuple[int, int], ...] = ()  # (length, CRC-32) of the content before each of the last few truncations
@@ -92,6 +93,7 @@ class SourceFile:
             raise
         # The time stamps tell the file's past before the open.
         clock = time.time()
+        file.met = int(clock * 1000)
         file.quiet_since = now - max(0.0, clock - found.modified / 1e9)
         file.appeared = now - max(0.0, clock - file.born / 1e9) if file.born is not None else now
         return file

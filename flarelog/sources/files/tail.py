@@ -548,6 +548,7 @@ class Tail:
         of which only a compressed copy is left.
         """
         lost, first = self._lost_by(info), not self.marks
+        before = {mark.offset for mark in self.marks if isinstance(mark, Generation)}
         self.marks, self.end, self._acked = list(info.marks), info.committed, info.committed
         self._attributes, self._zone = "", None
         self.begun, self.newest = {}, None
@@ -571,6 +572,13 @@ class Tail:
             if piece is None:
                 continue
             settled = settled_on(file, piece)
+            if first and settled is None:  # the receiver may hold bytes cut off before the record was known
+                rewritten(file, file.quiet_since)
+            if piece.begin.offset not in before:
+                # A sidecar that began the generation after this one had met the file told of earlier losses itself.
+                told = piece.begin.clock > file.met
+                lacks = max(0, file.cut_from - piece.source_end) if rest is None and not told else 0
+                file.cut = min(file.cut, lacks)
             if settled is not None:
                 file.start_at(piece.source_end)
                 file.settled = settled.crc, settled.begin
@@ -584,9 +592,6 @@ class Tail:
                 if file.spool and piece is last:
                     self._spooled = file
                 continue
-            if first:  # the receiver may hold bytes cut off before the record was known
-                rewritten(file, file.quiet_since)
-                file.cut = min(file.cut, max(0, file.cut_from - piece.source_end)) if rest is None else 0
             file.start = 0  # the skipped bytes are no longer in the file
             file.start_at(0)
             if piece is last and piece.closed is None:
@@ -602,10 +607,12 @@ class Tail:
             self.marks.append(Ended(self.end, EMPTY_DIGEST, "removed" if whole else "unseen"))
 
     def _lost_by(self, info: StreamInfo) -> int:
-        """How many bytes the receiver held and has lost, and cannot be sent again."""
+        """How many bytes the receiver held and has lost, and cannot be sent again, and how many bytes are in gaps that
+        it does not hold. Bytes that another sidecar has sent since are in no gap.
+        """
         held = {file.identity for file in self.files if file.intact()}
         unsaid = sum(mark.length for mark in self.marks[len(info.marks) :] if isinstance(mark, Gap))
-        return unsaid + sum(
+        return max(0, unsaid - max(0, info.committed - self.end)) + sum(
             max(0, extent.offset + extent.length - max(extent.offset, info.committed))
             for extent in extents(self.marks, self.end)
             if extent.identity not in held or extent.ended == "truncated"
