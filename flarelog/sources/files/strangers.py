@@ -72,6 +72,8 @@ class Strangers:
                 continue
             if self._strange.get(path) == look.strangers[met].is_of:
                 continue
+            if look.strangers[met].names > 1 and directory_of(path) in self.unread and not look.last:
+                continue  # names moved since the listing, and it may lack the name of the file's log
             try:
                 known = self._meet(path, look.strangers[met], look, now)
             except Exception as error:  # the error concerns that file alone

@@ -167,6 +167,10 @@ class Storm:
         if fresh:
             self._generations += 1
             self.written.append(data)
+            if self.names == "linked":
+                link = self.root / f"second-{self._generations % 3}.txt"
+                link.unlink(missing_ok=True)
+                link.hardlink_to(path)
         else:
             self.written[-1] += data
 
@@ -177,7 +181,7 @@ class Storm:
                 for number in there:
                     os.rename(self.root / f"{LOG}.{number}", self.root / f"{LOG}.{number + 1}")
                 os.rename(self.root / LOG, self.root / f"{LOG}.1")
-            case "dates":
+            case "dates" | "linked":
                 self._dates += 1
                 os.rename(self.root / LOG, self.root / f"{LOG}.2026-11-22_{self._dates:06d}")
             case "inner-dates":

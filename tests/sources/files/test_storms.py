@@ -94,3 +94,13 @@ def test_generations_that_are_deleted_meanwhile_disturb_no_others(tmp_path: Path
         seed: found for seed in SEEDS if (found := play(tmp_path, seed, names="kept", include=include, inotify=inotify))
     }
     assert wrong == {}
+
+
+@pytest.mark.parametrize("inotify", [True, False], ids=["inotify", "poll"])
+def test_another_name_of_a_generation_is_no_log_of_its_own(tmp_path: Path, inotify: bool) -> None:
+    wrong = {
+        seed: found
+        for seed in SEEDS
+        if (found := play(tmp_path, seed, names="linked", include="*", inotify=inotify, restarts=4))
+    }
+    assert wrong == {}
