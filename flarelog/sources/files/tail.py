@@ -567,18 +567,17 @@ class Tail:
             self.marks.append(Gap(self.end, EMPTY_DIGEST, rest.length, why))
         for file in self.files:
             piece = pieces.get(file.identity)
+            read = file.position
             file.begun, file.graced = False, False
             file.start_at(file.start)
             if piece is None:
                 continue
             settled = settled_on(file, piece)
-            if first and settled is None:  # the receiver may hold bytes cut off before the record was known
-                rewritten(file, file.quiet_since)
-            if piece.begin.offset not in before:
-                # A sidecar that began the generation after this one had met the file told of earlier losses itself.
-                told = piece.begin.clock > file.met
-                lacks = max(0, file.cut_from - piece.source_end) if rest is None and not told else 0
-                file.cut = min(file.cut, lacks)
+            another = piece.begin.offset not in before
+            _count_cut(file, max(read, piece.source_end), another=another, changes=settled is None)
+            # A sidecar that began the generation after this one had met the file told of earlier losses itself.
+            if rest or (another and piece.begin.clock > file.met):
+                file.cut = 0
             if settled is not None:
                 file.start_at(piece.source_end)
                 file.settled = settled.crc, settled.begin
@@ -617,6 +616,20 @@ class Tail:
             for extent in extents(self.marks, self.end)
             if extent.identity not in held or extent.ended == "truncated"
         )
+
+
+def _count_cut(file: SourceFile, held: int, *, another: bool, changes: bool) -> None:
+    """Count the bytes cut off *file*, without the first *held* ones, which were stored or are reported otherwise.
+
+    *another*: another process began the generation; *changes*: the file does not begin with its bytes.
+    """
+    waits = file.cut > 0 and not another  # a loss from before
+    if changes:
+        rewritten(file, file.quiet_since)
+    else:
+        file.sized(file.quiet_since)
+    if not waits:
+        file.cut = min(file.cut, max(0, file.cut_from - held))
 
 
 def _told(marks: Iterable[Mark]) -> str:

@@ -62,8 +62,11 @@ def test_a_truncation_that_the_older_one_saw_is_no_gap(
     assert newer.gaps(LOG) == []
 
 
+@pytest.mark.parametrize("looks", [False, True], ids=["the-newer-one-finds-it-when-it-opens-the-log", "sees-it-before"])
 @pytest.mark.parametrize("noticed", [False, True], ids=["the-older-one-only-read-on", "and-saw-it"])
-def test_what_the_older_one_read_after_the_record_is_no_gap(sites: tuple[Site, Site], noticed: bool) -> None:
+def test_what_the_older_one_read_after_the_record_is_no_gap(
+    sites: tuple[Site, Site], noticed: bool, looks: bool
+) -> None:
     older, newer = sites
     older.append(LOG, OLD)
     older.settle()
@@ -73,9 +76,12 @@ def test_what_the_older_one_read_after_the_record_is_no_gap(sites: tuple[Site, S
     newer.look()
     older.settle()
     truncate(older)
-    newer.look()
+    if looks:
+        newer.look()
     if noticed:
         older.settle()
+    newer.pump()
+    newer.arrive(LOG)
     newer.settle()
     assert newer.content(LOG) == OLD + OLD + NEW
     assert newer.gaps(LOG) == []
