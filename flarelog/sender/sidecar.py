@@ -56,6 +56,7 @@ LOOKED_WITHIN = 5.0  # seconds that a drain waits for the first look at the mach
 NAMED = 3  # unsent logs that an error names
 FENCED_DRAIN = 5.0  # seconds to drain after a newer sidecar has taken over, for files that only this one has open
 HEED_EVERY = 5.0  # seconds
+TAKEN_WITHIN, TAKEN_LOOK = 5.0, 0.01  # seconds that logs wait for those of another sidecar, and between two checks
 
 _OVER = (RunState.ENDING.value, RunState.ENDED.value)
 
@@ -297,6 +298,13 @@ class Sidecar:
         streams = await self.link.record(self.finder.expect_no_record)
         self._sealed = {info.stream.log for info in streams if info.sealed}
         self.finder.learn(streams, time.monotonic())
+        # Another sidecar goes on until its logs are taken over. It may begin a file that has another log's name by now.
+        taken = {info.stream.log for info in streams if info.state is not None and info.state.linked}
+        self._wake(taken & self.finder.logs.keys(), group)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(TAKEN_WITHIN):
+                while not all(one.can_tell or one.ended for one in self._logs.values()):
+                    await asyncio.sleep(TAKEN_LOOK)
         self._group = group
         self._wake(set(self.finder.logs))
 

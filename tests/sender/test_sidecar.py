@@ -25,8 +25,9 @@ from flarelog.errors import (
     StreamRejected,
     TimedOut,
 )
-from flarelog.model import StreamId, StreamInfo
+from flarelog.model import State, StreamId, StreamInfo
 from flarelog.sender.ending import Sending
+from flarelog.sender.log import Log
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome, StreamOutcome
 from flarelog.sender.sidecar import Sidecar
@@ -138,3 +139,34 @@ def test_what_no_receiver_has_answered_for_is_told_as_unsent(tmp_path: Path, moc
         ("a.log", None, 4),
         ("b.log", None, 0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("linked", "order"),
+    [
+        pytest.param(True, ["b.log", "a.log", "c.log"], id="another-sidecar-sends-it"),
+        pytest.param(False, ["a.log", "b.log", "c.log"], id="no-sidecar-sends-it"),
+    ],
+)
+def test_what_another_sidecar_sends_is_opened_before_other_logs(
+    tmp_path: Path, mocker: MockerFixture, linked: bool, order: list[str]
+) -> None:
+    """The other sidecar may have begun a file meanwhile that has another log's name by now."""
+    for name in order:
+        (tmp_path / name).write_bytes(b"one\n")
+    held = StreamInfo(StreamId("run-1", "site-1", "b.log"), 0, 0, 0, False, state=State(linked=linked))
+    mocker.patch("flarelog.wire.listing.streams", return_value=[held])
+    opened: list[str] = []
+
+    async def run(log: Log) -> None:
+        opened.append(log.stream.log)
+        log.ended = True
+
+    mocker.patch("flarelog.sender.log.Log.run", run)
+    options = SidecarOptions("127.0.0.1:1", "run-1", "site-1", SourceOptions(str(tmp_path)), once=True)
+
+    async def go() -> None:
+        await Sidecar(options).run()
+
+    asyncio.run(go())
+    assert opened == order

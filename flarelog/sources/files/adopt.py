@@ -36,26 +36,34 @@ class Adoption:
     descriptors: Descriptors
 
     def adopt(self, streams: Iterable[StreamInfo]) -> None:
-        """Give each file to the log under which the receiver holds it; once, before anything is sent."""
+        """Drop the compressed copies of what the receiver holds; once, before anything is sent."""
         streams = self._as_called_now(streams)
         for info in streams:
             self.copies.hold(wholes(info))
-        owner = {key: info.stream.log for info in streams for key in in_order(info)}
+        held = {key for info in streams for key in in_order(info)}
         tails = self.ledger.tails
         for name, tail in list(tails.items()):
             for file in list(tail.files):
-                belongs = owner.get(file.identity, name)
                 sent = (known for _, known in self.ledger.known.values())
-                if file.identity not in owner and self.copies.judge(file, sent):  # found before the record was known
+                if file.identity not in held and self.copies.judge(file, sent):  # found before the record was known
                     self.copies.note(file)
                     self._drop(tail, file)
-                elif belongs != name:
-                    tail.files.remove(file)
-                    other = self.ledger.tail(belongs)
-                    other.files.insert(0, file)
-                    self.ledger.know(other, file)
             if not tail.files:
                 del tails[name]
+
+    def _claim(self, streams: Iterable[StreamInfo]) -> None:
+        """Give each file of which nothing was sent to the log under which the receiver holds it."""
+        ledger = self.ledger
+        for info in streams:
+            for tail, file in [ledger.known[key] for key in in_order(info) if key in ledger.known]:
+                if tail.log == info.stream.log or file.begun or file.identity in tail.begun or file not in tail.files:
+                    continue
+                tail.files.remove(file)
+                if not tail.files and not tail.marks:
+                    del ledger.tails[tail.log]
+                other = ledger.tail(info.stream.log)
+                other.files.insert(0, file)
+                ledger.know(other, file)
 
     def resume(self, streams: Iterable[StreamInfo], now: float, *, first: bool) -> None:
         """Let each log in the record continue where the record ends; *first*: nothing was sent yet."""
@@ -66,6 +74,7 @@ class Adoption:
                 self.descriptors.rise(tail, file, file.path)
         if self._find_moved(infos.values(), now):
             infos = {info.stream.log: info for info in self._as_called_now(infos.values())}
+        self._claim(infos.values())
         ledger.miss({name: shipped(info) for name, info in infos.items()})
         if first and infos.keys() - ledger.tails.keys():
             for name in self._beside() & infos.keys():

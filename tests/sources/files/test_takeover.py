@@ -112,3 +112,21 @@ def test_what_neither_has_read_is_a_gap(sites: tuple[Site, Site]) -> None:
     newer.settle()
     assert newer.content(LOG) == OLD + NEW[:5]
     assert [gap.length for gap in newer.gaps(LOG)] == [len(NEW) - 5]
+
+
+def test_a_file_that_the_older_one_began_after_the_record_stays_in_its_log(sites: tuple[Site, Site]) -> None:
+    older, newer = sites
+    older.append(LOG, OLD)
+    older.settle()
+    learn(newer)
+    older.rename(LOG, "old.log")
+    older.append(LOG, NEW)
+    older.settle()
+    older.rename(LOG, "b.log")  # the newer one has not seen it under the log's name
+    newer.look()
+    assert "b.log" in newer.discovery.tails
+    newer.discovery.resume([newer.stored[LOG].info(LOG)], newer.now)
+    assert "b.log" not in newer.discovery.tails
+    older.append("b.log", NEWER)
+    newer.settle()
+    assert {name: newer.content(name) for name in newer.stored} == {LOG: OLD + NEW + NEWER}
