@@ -21,7 +21,7 @@ from pytest_mock import MockerFixture
 
 from flarelog.checksum import extend
 from flarelog.delivery.receiver import Holder
-from flarelog.errors import Full, InvalidName, NotAllowed, StoreLocked, Unavailable
+from flarelog.errors import Fenced, Full, InvalidName, NotAllowed, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Ended, Gap, Generation, Receipt, StreamId
 from flarelog.stores.base import Extent, RunRecord, Store
@@ -820,6 +820,30 @@ def test_a_commit_and_a_seal_do_not_write_over_each_other(root: Path, monkeypatc
             appender = await store.appender(STREAM, A)
             assert (appender.committed, appender.sealed) == (len(DATA) + 4, False)
             assert journals.replay((root / JOURNAL).read_bytes()).damaged == 0
+
+    run(go())
+
+
+def test_a_seal_that_waits_for_a_commit_while_a_newer_producer_comes_is_fenced(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def go() -> None:
+        async with LocalStore(root) as store:
+            appender = await store.appender(STREAM, A)
+            real, finish = store.commit, asyncio.Event()
+
+            async def slow(write: Callable[[], None], sync: Callable[[], None]) -> None:
+                await finish.wait()
+                await real(write, sync)
+
+            monkeypatch.setattr(store, "commit", slow)
+            await appender.append(len(DATA), b"more")
+            receipt = Receipt(len(DATA) + 4, extend(0, DATA + b"more"), 0)
+            work = [asyncio.create_task(one) for one in (appender.sync(), appender.close(), appender.seal(receipt))]
+            await asyncio.sleep(0)
+            finish.set()
+            *_, sealed = await asyncio.gather(*work, return_exceptions=True)
+            assert isinstance(sealed, Fenced)
 
     run(go())
 

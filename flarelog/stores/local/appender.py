@@ -282,10 +282,10 @@ class LocalAppender:
             self._commit_now(*self._batch()[:2])
 
     async def seal(self, receipt: Receipt) -> None:
-        self._check()
         while True:
             while self._committing is not None:
                 await asyncio.shield(self._committing)
+            self._check()  # a newer producer may have come meanwhile
             lines, done, whole = self._batch() if self.behind else (b"", _nothing, True)
             if whole:
                 break
