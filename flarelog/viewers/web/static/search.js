@@ -8,7 +8,7 @@ import { h, say } from "./dom.js";
 import { NOTE, STDERR, TRACE } from "./lines.js";
 import { Endless, Matcher, pattern } from "./matching.js";
 import { painted } from "./paint.js";
-import { count } from "./words.js";
+import { count, several } from "./words.js";
 
 const LISTED = 200; // hits that are listed
 const SHOWN = 1000; // ms that a step waits for its hit to be on the screen
@@ -238,8 +238,7 @@ export class SearchBar extends HTMLElement {
 
   /** Says how many hits there are, or which one is shown, if all before it are known; "+": there may be more hits. */
   tell(more) {
-    const which = this.cut === 1 ? "1 line is" : `${count(this.cut)} lines are`;
-    const rest = this.cut ? `${more}; ${which} longer than 65,536 characters: only that part was searched` : more;
+    const rest = this.cut ? `${more}; ${several(this.cut, "line is", "lines are")} longer than 65,536 characters: only that part was searched` : more;
     this.counted(rest);
   }
 
