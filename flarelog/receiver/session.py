@@ -344,13 +344,13 @@ class Session:
     async def _settle(self) -> None:
         """Commit the received bytes, and seal the stream if it has a receipt."""
         try:
-            if self.reception.state is not State.SEALING or not isinstance(self.reception.receipt, Receipt):
-                await self.appender.sync()
-            else:
+            if self.reception.state is State.SEALING and isinstance(self.reception.receipt, Receipt):
                 await self.house.written()  # a reader that sees the receipt must also see the missing logs
                 await self.appender.seal(self.reception.receipt)
                 self.reception.sealed()
                 self.house.ends(self.stream)
+            else:
+                await self.appender.sync()
         except FlarelogError as late:
             self.reception.refuse(late)
         except Exception as bug:
