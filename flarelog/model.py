@@ -424,8 +424,8 @@ def count_of(why: str) -> int:
 
 
 def is_unread(why: str) -> bool:
-    """Whether *why* says that a site cannot read a log, or its directory."""
-    return why.startswith((CANNOT_BE_READ.lstrip(), CANNOT_BE_LISTED.lstrip()))
+    """Whether *why* says that a site cannot read or send a log, or list its directory."""
+    return why.startswith((CANNOT_BE_READ.lstrip(), CANNOT_BE_SENT.lstrip(), CANNOT_BE_LISTED.lstrip()))
 
 
 def generations(marks: Iterable[Mark]) -> int:

@@ -38,7 +38,7 @@ def _part(what: str, part: str, limit: int, *, whole: bool = True) -> str:
         of = "" if whole else "a part of "
         raise InvalidName(f"{what} has {of}{len(part)} characters; at most {limit} are allowed")
     if not _PART.fullmatch(part):
-        raise InvalidName(f"{what} is {quoted(part)}; use only letters, digits, '.', '_' and '-'")
+        raise InvalidName(f"{what} is {quoted(part)}; use only letters a-z and A-Z, digits, '.', '_' and '-'")
     return part
 
 

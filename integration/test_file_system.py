@@ -216,7 +216,7 @@ def test_what_cannot_be_read_is_told_apart_from_a_real_log_of_that_name(place: P
     for where in (("--receiver", receiver.address), ("--store", str(receiver.store))):
         said = place.call("status", RUN, *where).printed
         assert f"{SITE}: more of {LOG} cannot be read: Permission denied" in said
-        assert f"{SITE}: c d.log cannot be read: the log's name is 'c d.log'" in said
+        assert f"{SITE}: c d.log cannot be sent: the log's name is 'c d.log'" in said
         assert len(re.findall("^missing: ", said, re.MULTILINE)) == 2
         assert place.call("runs", RUN, *where, "--json").records()[0]["unstored"] == 2
         assert place.call("logs", RUN, *where, "--log", LOG, "--exit-status").ends() == 7
@@ -515,8 +515,8 @@ def test_a_file_whose_name_no_log_can_have_is_missing_until_it_is_gone_or_exclud
     else:
         until(lambda: place.call("logs", RUN, *at, "--exit-status").ends() == 7, "it is told", 30)
     said = place.call("status", RUN, *at).printed
-    assert len(re.findall(r"missing: .* cannot be read: the log's name ", said)) == 3, said
-    assert r"cannot be read: the log's name is 'a b\x1b.log'; use only letters" in said
+    assert len(re.findall(r"missing: .* cannot be sent: the log's name ", said)) == 3, said
+    assert r"cannot be sent: the log's name is 'a b\x1b.log'; use only letters a-z and A-Z, digits," in said
     report = place.directory / "run.md"
     place.call("report", RUN, *at, "-o", str(report))
     assert ("has 3 logs of which nothing is stored" in report.read_text()) is not running
@@ -542,7 +542,7 @@ def test_a_site_whose_only_file_has_a_name_that_no_log_can_have_is_seen_until_th
     data = append(named, lines(10))
     receiver = place.serve()
     at = ("--receiver", receiver.address)
-    why = f"missing: {RUN}/{SITE}: a b.log cannot be read: the log's name is 'a b.log'"
+    why = f"missing: {RUN}/{SITE}: a b.log cannot be sent: the log's name is 'a b.log'"
 
     sidecar = place.sidecar(receiver, *once)
     if once:

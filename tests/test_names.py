@@ -1,8 +1,11 @@
-"""The order of names, and the suggestion for a mistyped one."""
+"""The order of names, what is wrong with one, and the suggestion for a mistyped one."""
 
 from __future__ import annotations
 
-from flarelog.names import meant, natural, nearest
+import pytest
+
+from flarelog.errors import InvalidName
+from flarelog.names import MAX_PART, log_name, meant, natural, nearest
 from tests.rows import together
 
 
@@ -36,3 +39,16 @@ def test_numbers_in_names_are_sorted_as_numbers(names: list[str]) -> None:
 def test_the_name_that_may_have_been_meant(name: str, known: list[str], found: str) -> None:
     assert nearest(name, known) == found
     assert meant(name, known) == (f": did you mean {found}?" if found else "")
+
+
+@together(
+    ("name", "said"),
+    [
+        ("\u00fc.log", "the log's name is '\u00fc.log'; use only letters a-z and A-Z, digits, '.', '_' and '-'"),
+        (f"a/{'b' * (MAX_PART + 1)}", "the log's name has a part of 201 characters; at most 200 are allowed"),
+    ],
+)
+def test_what_is_wrong_with_a_name_is_said(name: str, said: str) -> None:
+    with pytest.raises(InvalidName) as raised:
+        log_name(name)
+    assert str(raised.value) == said

@@ -64,7 +64,7 @@ def under(source: SourceOptions) -> Iterator[Row]:
             "grant read access: setfacl -R -m u:USER:rX, or a group",
         )
     if unnamed:
-        fix = "rename the files to letters, digits, '.', '_' and '-', or leave them out with --exclude"
+        fix = "rename the files to letters a-z and A-Z, digits, '.', '_' and '-', or leave them out with --exclude"
         yield warn("names", f"{some(unnamed, 3)} cannot name a log and will not be sent", fix)
     if alike:
         fix = "rename one file: a receiver on macOS or Windows takes both names for one, and refuses the second"

@@ -148,7 +148,8 @@ class Tokens:
         """
         if not _NAME.fullmatch(name):
             raise InvalidOption(
-                f"a token cannot be called {name[:80]!r}; use at most 128 letters, digits, '.', '_', '-', '+' and '@'"
+                f"a token cannot be called {name[:80]!r}; use at most 128 of the letters a-z and"
+                " A-Z, digits, '.', '_', '-', '+' and '@'"
             )
         if role is Role.SITE:
             raise InvalidOption("a token's role must be reader or operator; a site needs a certificate")
