@@ -351,8 +351,9 @@ def exits(infos: Iterable[StreamInfo]) -> list[Finding]:
     found: dict[str, tuple[StreamId, Exit]] = {}
     for info in infos:
         for end in info.exits:
-            if not end.well:
-                found.setdefault(end.process, (info.stream, end))
+            known = found.get(end.process)
+            if not end.well and (known is None or (end.offset and not known[1].offset)):  # a log with output shows more
+                found[end.process] = info.stream, end
     by_site: dict[tuple[str, str], list[Exit]] = defaultdict(list)
     for stream, end in sorted(found.values(), key=lambda one: one[1].started):
         by_site[stream.run, stream.site].append(end)

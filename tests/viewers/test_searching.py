@@ -324,7 +324,7 @@ def test_of_a_command_that_was_killed_the_last_lines_of_all_its_logs_are_shown(t
 
     one, near, places = asyncio.run(look())
     said = StreamId(RUN, "site-1", "stdout.log")
-    assert (one.stream.log, one.evidence) == ("stderr.log", "killed by SIGKILL")
+    assert (one.stream.log, one.evidence) == ("stdout.log", "killed by SIGKILL")
     assert {stream: [line.text for line in lines] for stream, lines in near.items()} == {
         said: [f"step {number}" for number in range(15, 20)]
     }
