@@ -248,6 +248,8 @@ class Feed:
         rows, place = "\n".join(self._encoder.rows(items, self._numbering.of(items))), flow.place
         if not rows and place == self.place:
             return
+        if place != self.place:
+            self.opened = ""  # it lies above the rows that are given out now
         self.place = place
         self._ring.append(Batch(rows, place, flow.position))
         self._size += len(rows)

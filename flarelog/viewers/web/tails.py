@@ -265,6 +265,8 @@ class Tail:
 
     def _bars(self) -> None:
         for part in self._parts:
+            if part.feed is not None and part.position != part.feed.place:
+                continue  # rows above the open ones are still to come
             opened = part.feed.opened if part.feed is not None else ""
             if opened != part.bars:
                 part.bars = opened
@@ -285,8 +287,13 @@ class Tail:
 
 
 def _behind(batch: Batch, offset: int) -> str:
-    """The rows of *batch* at *offset* or behind."""
-    return "\n".join(row for row in batch.rows.split("\n") if row and int(row[: row.index(",")]) >= offset)
+    """The rows of *batch* at *offset* or behind, and the row of a line within which *offset* lies."""
+
+    def is_behind(row: str) -> bool:
+        begin, end, _ = row.split(",", 2)
+        return int(begin) >= offset or int(end) > offset
+
+    return "\n".join(row for row in batch.rows.split("\n") if row and is_behind(row))
 
 
 def _line(what: object) -> bytes:

@@ -365,6 +365,64 @@ def test_lines_that_no_cursor_moves_in_are_given_out_at_once(
     played(play)
 
 
+def test_who_joins_within_a_line_gets_the_row_of_the_line(store: Path) -> None:
+    async def play() -> None:
+        origin = Speaks(store, [b"line one\nline ", b"two\nline three\n"])
+        async with opened(origin) as (hub_, info):
+            going_on = replace(info, sealed=False)
+            async with hub_.entered(going_on, info.committed, Viewer(origin)) as feed:
+                origin.more.release()
+                while not feed.opened:
+                    await feed.changed()
+                place = len(DATA) + len("line one\nlin")
+                tail = Tail(hub_, Permits(), origin, [replace(going_on, committed=place)], [place])
+                found: list[str] = []
+                async with aclosing(tail.said()) as blocks:
+                    async for block in blocks:
+                        found += [row[3] for one in map(json.loads, block.splitlines()) for row in one.get("rows", ())]
+                        if "line three" in found:
+                            break
+                        origin.more.release()
+                assert found == ["line two", "line three"]
+
+    played(play)
+
+
+def test_an_open_row_is_never_told_below_rows_that_came_later(store: Path) -> None:
+    async def play() -> None:
+        origin = Speaks(store, [b"one\nha", b"lf\ntwo\n", b"thr"])
+        async with opened(origin) as (hub_, info):
+            going_on = replace(info, sealed=False)
+            tail = Tail(hub_, Permits(), origin, [going_on], [info.committed])
+            (part,) = tail._parts
+
+            def bars() -> list[str]:
+                tail._bars()
+                said, tail._said = tail._said, []
+                return [row[3] for one in map(json.loads, said) for row in one["bars"]]
+
+            async with hub_.entered(going_on, info.committed, Viewer(origin)) as feed:
+                part.feed = feed
+                origin.more.release()
+                while not feed.opened:
+                    await feed.changed()
+                assert bars() == []  # the viewer has not got the row above it yet
+                part.position = feed.place
+                assert bars() == ["ha"]
+                part.bars = ""
+                origin.more.release()
+                while feed.place == part.position:
+                    await asyncio.sleep(0)
+                part.position = feed.place
+                assert bars() == []
+                origin.more.release()
+                while not feed.opened:
+                    await feed.changed()
+                assert bars() == ["thr"]
+
+    played(play)
+
+
 def test_a_slice_that_takes_long_is_followed_by_smaller_ones() -> None:
     slices = Slices()
     for _ in range(20):
