@@ -62,6 +62,10 @@ class Untimed(Line):
         return found
 
 
+class Rest(Line):
+    """The rest of a line whose beginning was not drawn."""
+
+
 class Note(Untimed):
     """A line that is not in the log: a sentence about the bytes around it."""
 

@@ -19,7 +19,7 @@ from flarelog.render.container import Renderer
 from flarelog.render.edges import is_packed, tears
 from flarelog.render.merge import Blocks, Placing
 from flarelog.render.ranks import RankedLines
-from flarelog.render.rows import WINDOW, Line, Note
+from flarelog.render.rows import WINDOW, Line, Note, Rest
 from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.times import stamp, unread
 from flarelog.render.tracebacks import TRACEBACK
@@ -133,8 +133,8 @@ def _is_line(item: Item) -> bool:
 class Flow:
     """*stream* from *start* on. *tail*: show that many of the lines before *until*, and all lines behind it.
 
-    *style*: the colours that continue at *start*. *over*: no bytes come behind *until*. The tail is then shown at the
-    end, so that no row that may still change is shown before another one.
+    *style*: the colours that continue at *start*. *within*: *start* lies within a line. *over*: no bytes come behind
+    *until*. The tail is then shown at the end, so that no row that may still change is shown before another one.
     """
 
     def __init__(
@@ -150,11 +150,12 @@ class Flow:
         arrived: Arrived = UNKNOWN,
         ahead: int = 0,
         style: str = "",
+        within: bool = False,
     ) -> None:
         self.stream = stream
         self.position = start  # offset of the next byte
         self.marks = 0  # number of known marks
-        self._view, self._start = view, start
+        self._view, self._start, self._within = view, start, within
         self._renderer = view.new()
         self._renderer.jump(start, style)
         if plain is not None:
@@ -321,6 +322,11 @@ class Flow:
             lines = [line for line in lines if not isinstance(line, Note)]
         if self.stamps is not None:
             lines = self.stamps.timed(lines)
+        if self._within and lines:
+            lines = [
+                Rest(*line) if line.offset == self._start and not isinstance(line, Note) else line for line in lines
+            ]
+            self._within = lines[-1].offset == self._start
         if self._view.merged and self._leaves_out:
             lines = [self._placing.of(line) for line in lines]
         if self._ranked is not None:

@@ -70,6 +70,33 @@ def test_a_bar_moves_in_its_place(browser: Browser, growing: tuple[Place, Receiv
         tab.is_clean()
 
 
+def test_the_rest_of_a_line_whose_beginning_is_far_above_says_so(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    place, receiver, web = growing
+    begun = b"BEGIN " + b"0123456789abcdef" * (4 << 16)
+    append(place.log, begun)
+    receiver.gets(numbered(500) + begun)
+    with tab_of(browser, web) as tab:
+        page = tab.show(LIVE)
+        expect(row(page, "0123456789abcdef")).to_be_in_viewport()
+        page.reload()  # the first time the line may have come while the page was open
+        expect(row(page, "0123456789abcdef")).to_be_in_viewport()
+        expect(row(page, "BEGIN")).to_have_count(0)
+        append(place.log, b" END\nthe next line\n")
+        expect(row(page, "the next line")).to_be_in_viewport()
+        rest = row(page, "0123456789abcdef")
+        expect(rest).to_have_class(re.compile(r"\brest\b"))
+        content = "getComputedStyle(document.querySelector('.row.rest .text'), '::before').content"
+        assert page.evaluate(content) == '"\u2026\u00a0" / "the rest of a line: "'
+        rest.click()
+        page.keyboard.press("c")
+        expect(page.get_by_role("dialog")).to_contain_text("The first line begins above these bytes")
+        page.reload()
+        expect(row(page, "BEGIN")).to_be_attached()
+        tab.is_clean()
+
+
 @pytest.mark.soak
 def test_a_line_behind_bars_in_several_rows_has_its_number_live_as_later(
     browser: Browser, growing: tuple[Place, Receiver, Web]

@@ -386,6 +386,24 @@ def test_a_long_line_that_is_copied_says_that_it_was_cut_and_where_all_of_it_is(
         tab.is_clean()
 
 
+def test_a_line_of_many_megabytes_is_shown_marked_and_downloaded_from_its_beginning(
+    browser: Browser, place: Place
+) -> None:
+    line = b"BEGIN " + b"0123456789abcdef" * (4 << 16) + b" END\n"
+    receiver = filled(place, {"site-1/app.log": b"before\n" + line + b"after\n"})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show("/run/run-1/site-1/app.log")
+        expect(row(page, "before")).to_be_visible()
+        assert [text[:10] for text in texts(page)] == ["before", "BEGIN 0123", "after", "\u2500\u2500 ended a"]
+        row(page, "BEGIN").click()
+        expect(page).to_have_url(re.compile(f"#bytes=7-{7 + len(line)}$"))
+        page.keyboard.press("c")
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Download these").click()
+        assert download.value.path().read_bytes() == line
+        tab.is_clean()
+
+
 def test_the_level_leaves_out_what_is_less_grave(tab: Tab) -> None:
     page = tab.show(BERLIN)
     page.keyboard.press("g")

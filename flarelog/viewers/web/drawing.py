@@ -1,8 +1,8 @@
 """Draws rows of one log at any place of it, from bytes around that place. Pure: the caller reads the bytes.
 
 The rows do not depend on where drawing begins: drawing begins so far above the first wanted row that no cursor goes
-from that row to rows that were not drawn, and no colour comes from there. A line, or the text above it, that is longer
-than BEFORE is the exception: its row says that it is cut.
+from that row to rows that were not drawn, and no colour comes from there. A line that is longer than BEFORE is drawn
+from its beginning if the caller finds that, without its middle; otherwise its row is the line's ``Rest``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ class Drawn:
     open: list[str] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
     time: int | None = None  # the last time told above the first row; nanoseconds since 1970
-    whole: bool = True  # nothing above the first row was cut
 
 
 class Drawing:
@@ -63,8 +62,9 @@ class Drawing:
         self._flow: Flow | None = None
         self._items: list[Line] = []
         self._at = 0  # the index of the row at the place
-        self._cut = False
+        self._cut = False  # the drawn bytes begin inside a line
         self._began = 0
+        self._led: int | None = None  # the beginning of the line whose first bytes were put before the drawn ones
         self._text = bytearray()  # the drawn bytes
         self._styled = False  # the colours at the beginning are known
         self._lines = wanted.before + WINDOW + 1  # that are drawn above the place
@@ -101,15 +101,24 @@ class Drawing:
         return False
 
     def _begun(self, offset: int, data: bytes, start: int, style: str | None) -> None:
-        """Draw *data* from *start* on; below 0: from its beginning, which is inside a line."""
+        """Draw *data* from *start* on; below 0: from its beginning, which is inside a line, or where no row is wanted
+        from the place, at which the row of a flow begins.
+        """
         self._items, self._cut = [], start < 0
-        start = max(0, start)
+        if self._cut:
+            start = 0 if self._wanted.rows or self._wanted.before else min(self._wanted.at - offset, len(data))
         self._began, self._text = offset + start, bytearray()
         style = "" if not offset else style if self.plain else None
         self._styled = style is not None
         goes_on = style_behind(style or "", data[:start])
         self._flow = flow = Flow(
-            self._info.stream, self._view, offset + start, over=True, plain=self.plain, style=goes_on
+            self._info.stream,
+            self._view,
+            offset + start,
+            over=True,
+            plain=self.plain,
+            style=goes_on,
+            within=self._cut,
         )
         flow.know(self._info)
         self._take(data[start:], offset + start)
@@ -125,6 +134,24 @@ class Drawing:
         if self._flow is not None:
             self._take(data, self._flow.position)
             self._at = self._index()
+
+    @property
+    def lacks(self) -> int | None:
+        """Where the first row begins, if it lacks the beginning of its line and the line has ended. An open row goes on
+        with the bytes behind it, so that it stays where it is.
+        """
+        ended = self._info.sealed or self.position < self._info.committed or b"\n" in self._text
+        return self._began if self._cut and ended else None
+
+    def lead(self, begin: int, head: bytes, style: str) -> None:
+        """Draw anew, with *head* before the drawn bytes: their line begins with it, at *begin*. *style*: the colours in
+        effect there.
+        """
+        data = head + self._text
+        self._begun(self._began - len(head), data, 0, style)
+        self._led = begin
+        if self._shown is not None:
+            self._shown = self._drawn_until(self._began, data[: self._wanted.at - self._began])
 
     @property
     def flow(self) -> Flow:
@@ -158,7 +185,7 @@ class Drawing:
         flow, info = self._flow, self._info
         if flow is None:
             return Drawn()
-        found = Drawn(whole=not self._cut)
+        found = Drawn()
         place = end
         if not self._reaches:
             if info.sealed and flow.position >= info.committed:
@@ -192,7 +219,16 @@ class Drawing:
             found.begin = min(found.begin, self._wanted.at)  # rows above the place belong to another window
         left = left_out(self._text[found.begin - self._began :], found.begin, rows, found.end)
         found.left = left if self.filtered or any(left) else []
+        if self._led is not None and found.begin == self._began:
+            found.begin = self._led
+            found.rows = [self._whole(line) for line in rows]
         return found
+
+    def _whole(self, line: Line) -> Line:
+        """*line* from its beginning on."""
+        if self._led is None or line.offset != self._began or isinstance(line, Note):
+            return line
+        return line._replace(offset=self._led)
 
     def _goes_with_next(self, index: int) -> bool:
         """Whether the item at *index* is a note about the next item."""

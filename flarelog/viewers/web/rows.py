@@ -14,10 +14,10 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 
 from flarelog.render.levels import Level, Levels
-from flarelog.render.rows import MARK, Line, Note
+from flarelog.render.rows import MARK, Line, Note, Rest
 from flarelog.render.sgr import SGR, changed, plain
 
-BAR, NOTE, ERROR, WARNING, INSIDE, CUT, STDERR = 1, 2, 4, 8, 16, 32, 64
+BAR, NOTE, ERROR, WARNING, INSIDE, CUT, STDERR, REST = 1, 2, 4, 8, 16, 32, 64, 128
 _WARNING, _ERROR = int(Level.WARNING), int(Level.ERROR)  # ints: looking up a member of an enum takes ten times as long
 _MILLISECOND = 1_000_000
 SPANS = 2000  # of a row; the text behind them has no colour
@@ -60,6 +60,8 @@ class Encoder:
                 flags |= STDERR
             if text.endswith(MARK):
                 flags |= CUT
+            if isinstance(line, Rest):
+                flags |= REST
         said = f"{offset},{end},{encode_basestring(text)},{flags}"
         if time is not None:
             said += f",{time // _MILLISECOND}"

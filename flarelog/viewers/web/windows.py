@@ -24,7 +24,8 @@ from flarelog.viewers.web.drawing import BEFORE, LATER, LINE, Drawing, Drawn, Wa
 MOST_ROWS = 1000
 ANSWER = 2 << 20  # bytes of an answer
 DRAWN = 2 << 20  # bytes behind the place that are drawn at most
-SCANNED = 128 << 20  # bytes that are searched for the end of a line
+SCANNED = 128 << 20  # bytes that are searched for the beginning or the end of a line
+ROW = 256 << 10  # bytes with which a line begins: they fill its row, which shows 65,536 characters
 STEP = 64 << 10
 FIRST_LINES = 16  # lines without a record after which the log is taken for one without records
 HEAD = 64 << 10  # bytes that tell whether a container runtime wrote the log
@@ -96,6 +97,8 @@ class Windows:
         self._hints = hints
         self._plain: dict[tuple[StreamId, int], bool] = {}  # whether no container runtime wrote it
         self._endless: dict[tuple[StreamId, int], _Endless] = {}  # the last that was found
+        # By log: the beginning of the last long line whose beginning was searched, and a later offset of that line.
+        self._begins: dict[tuple[StreamId, int], tuple[int, int]] = {}
 
     async def drawn(self, origin: Origin, info: StreamInfo, wanted: Wanted, view: View) -> Drawn:
         """The rows at *wanted*, as *view* says. Raises NotFound, NotAllowed, CannotConnect, Unavailable."""
@@ -114,6 +117,8 @@ class Windows:
         end = drawing.position
         if not drawing.enough and end < info.committed:
             end = await self._line_end(origin, info, end)
+        if (rest := drawing.lacks) is not None:
+            await self._led(drawing, origin, info, rest)
         return await asyncio.to_thread(drawing.result, end)
 
     async def _begun(self, drawing: Drawing, origin: Origin, info: StreamInfo, around: tuple[int, int, int]) -> None:
@@ -134,6 +139,19 @@ class Windows:
             if await asyncio.to_thread(drawing.begin, begin, data, style):
                 return
             before = min(before * 4, BEFORE) if b"\n" in data[: at - begin] else BEFORE
+
+    async def _led(self, drawing: Drawing, origin: Origin, info: StreamInfo, rest: int) -> None:
+        """Put the beginning of the line of *rest*, where *drawing* begins, before the drawn bytes, if it is found."""
+        begin = await self._line_begin(origin, info, rest)
+        if begin is None:
+            return
+        block = begin // BLOCK
+        low = max(0, block * BLOCK - LONGEST)
+        style, data = await asyncio.gather(
+            self._style_at(origin, info, block), gathered(origin, info.stream, low, min(begin + ROW, rest))
+        )
+        at = begin - low
+        await asyncio.to_thread(drawing.lead, begin, data[at:], style_behind(style, data[:at]))
 
     async def _passed_over(self, origin: Origin, info: StreamInfo, wanted: Wanted) -> Wanted:
         """*wanted*; for rows above a place inside a long line, those above the line, which is not drawn."""
@@ -171,6 +189,46 @@ class Windows:
         flow = drawing.flow
         flow.settle(LATER)
         return flow
+
+    async def _line_begin(self, origin: Origin, info: StreamInfo, offset: int) -> int | None:
+        """The offset behind the last line feed before *offset*, or the log's beginning; None: it is SCANNED bytes away
+        or farther.
+        """
+        block = offset // BLOCK * BLOCK
+        found = await self._behind_end(origin, info.stream, block, offset)
+        end = block if self._hints is None else self._hints.no_end_since(origin, info, block)
+        stop, step = max(0, end - SCANNED), BEFORE
+        known, until = self._begins.get(info.identity, (0, 0))
+        while found is None and end > stop:
+            if known < end <= until:
+                found = known
+                break
+            begin = max(stop, end - step, until if until < end else 0)
+            found = await self._behind_end(origin, info.stream, begin, end)
+            end, step = begin, 2 * step
+        if found is None and not end:
+            found = 0
+        if found is not None:
+            self._begins[info.identity] = found, max(offset, until) if found == known else offset
+        return found
+
+    async def _behind_end(self, origin: Origin, stream: StreamId, begin: int, stop: int) -> int | None:
+        """The offset behind the last line feed from *begin* to *stop*; None where there is none."""
+        if stop <= begin:
+            return None
+        position, last = begin, -1  # last: the last block with a line feed, or where in it the line feed is
+        async with contextlib.aclosing(origin.counted(stream, begin, EMPTY_DIGEST, stop)) as pieces:
+            async for offset, what in pieces:
+                if isinstance(what, Counted):
+                    for lines in what.lines:
+                        last = position if lines else last
+                        position = min(what.end, (position // BLOCK + 1) * BLOCK)
+                elif (found := bytes(what[: stop - offset]).rfind(b"\n")) >= 0:
+                    last = offset + found
+        if last < 0:
+            return None
+        data = await gathered(origin, stream, last, min(stop, (last // BLOCK + 1) * BLOCK))
+        return last + data.rfind(b"\n") + 1 if b"\n" in data else None
 
     async def _line_end(self, origin: Origin, info: StreamInfo, begin: int) -> int:
         """The offset behind the first line feed from *begin* on; the end of the search where there is none."""

@@ -12,12 +12,13 @@ from flarelog.model import StreamId, StreamInfo
 from flarelog.render import counting
 from flarelog.render.container import Renderer
 from flarelog.render.counting import BLOCK
-from flarelog.render.rows import Line
+from flarelog.render.rows import Line, Rest
 from flarelog.render.sgr import LONGEST, unfinished
 from flarelog.render.sieve import Sieve
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Found, Origin, StoreOrigin
+from flarelog.viewers.web import windows
 from flarelog.viewers.web.drawing import BEFORE, Wanted
 from flarelog.viewers.web.index import Index
 from flarelog.viewers.web.windows import DRAWN, Hints, Windows, info_of
@@ -55,6 +56,22 @@ class Counting(Watched):
             counts = counts or counting.Counting(start, digest, unfinished(bytes(data[:at])))
             counts.feed(bytes(data[at:]))
             yield counts.begin, counts.taken()
+
+
+class Told:
+    """What *index* tells."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+
+    def style_of(self, origin: Origin, info: StreamInfo, block: int) -> str | None:
+        return self.index.style_at(block)
+
+    def no_end_until(self, origin: Origin, info: StreamInfo, offset: int) -> int:
+        return self.index.no_end_until(offset)
+
+    def no_end_since(self, origin: Origin, info: StreamInfo, offset: int) -> int:
+        return self.index.no_end_since(offset)
 
 
 def drawn(
@@ -108,7 +125,7 @@ def test_the_end_of_a_long_line_is_looked_for_where_one_may_be(tmp_path: Path) -
     data = b"first\n" + b"\ra state of a bar" * (1 << 20) + b"\nlast\n"
     ended = data.rindex(b"\nlast") + 1
 
-    class Told:
+    class Ends:
         def style_of(self, origin: Origin, info: StreamInfo, block: int) -> str | None:
             return ""
 
@@ -116,9 +133,9 @@ def test_the_end_of_a_long_line_is_looked_for_where_one_may_be(tmp_path: Path) -
             return ended // BLOCK * BLOCK
 
         def no_end_since(self, origin: Origin, info: StreamInfo, offset: int) -> int:
-            return offset
+            return min(offset, BLOCK)
 
-    rows, origin = drawn(tmp_path, data, Wanted(3 << 20, 1, 0), Told())
+    rows, origin = drawn(tmp_path, data, Wanted(3 << 20, 1, 0), Ends())
     assert [(row.text, row.end) for row in rows] == [("a state of a bar", ended)]
     assert sum(stop - start for start, stop in origin.read) < DRAWN + 2 * BEFORE
     assert max(stop for _, stop in origin.read) >= ended
@@ -130,16 +147,6 @@ def test_a_bar_that_is_longer_than_what_is_drawn_is_one_row_to_who_scrolls_up(tm
     index = Index()
     index.feed(data)
 
-    class Counted:
-        def style_of(self, origin: Origin, info: StreamInfo, block: int) -> str | None:
-            return index.style_at(block)
-
-        def no_end_until(self, origin: Origin, info: StreamInfo, offset: int) -> int:
-            return index.no_end_until(offset)
-
-        def no_end_since(self, origin: Origin, info: StreamInfo, offset: int) -> int:
-            return index.no_end_since(offset)
-
     async def play() -> tuple[list[str], int]:
         async with LocalStore(tmp_path, "memory") as held:
             appender = await held.appender(STREAM, b"producer")
@@ -149,7 +156,7 @@ def test_a_bar_that_is_longer_than_what_is_drawn_is_one_row_to_who_scrolls_up(tm
         async with StoreOrigin(tmp_path) as origin:
             info = await info_of(origin, STREAM)
             while at:
-                page = await Windows(Counted() if known else None).drawn(
+                page = await Windows(Told(index) if known else None).drawn(
                     origin, info, Wanted(at, 0, 400), View(new=Renderer)
                 )
                 assert page.begin < at
@@ -159,6 +166,59 @@ def test_a_bar_that_is_longer_than_what_is_drawn_is_one_row_to_who_scrolls_up(tm
     found, pages = asyncio.run(play())
     assert found == ["first", "a state of a bar", "last"]
     assert pages <= (3 if known else len(data) // BEFORE + 3)
+
+
+LONG = b"L\x1b[31mONG " + b"0123456789abcdef" * (3 << 16) + b"\x1b[0m END"  # 3 MiB
+BARS = b"BARS" + b"\ra state of a bar" * (1 << 17)
+
+
+@together("kind", [pytest.param(Watched, id="bytes"), pytest.param(Counting, id="counts")])
+@together("known", [pytest.param(True, id="counted"), pytest.param(False, id="nobody-knows")])
+@together("above", [pytest.param(b"first\n", id="below-a-line"), pytest.param(b"", id="first")])
+@together(
+    ("line", "text"),
+    [pytest.param(LONG, "L\x1b[31mONG 0123", id="text"), pytest.param(BARS, "a state of a bar", id="bar")],
+)
+def test_a_line_that_is_longer_than_what_is_drawn_is_shown_from_its_beginning(
+    tmp_path_factory: pytest.TempPathFactory, kind: type[Watched], known: bool, above: bytes, line: bytes, text: str
+) -> None:
+    data = above + line + b"\n" + b"last\n" * 30
+    begin, end = len(above), len(above) + len(line) + 1
+    index = Index()
+    index.feed(data)
+    hints = Told(index) if known else None
+    for wanted in (Wanted(end, 0, 400), Wanted(end - 100, 5, 5), Wanted(begin + BEFORE + 70_000, 1), Wanted(end, 9, 9)):
+        rows, _ = drawn(tmp_path_factory.mktemp("store"), data, wanted, hints, kind)
+        shown = [row for row in rows if row.text not in ("first", "last")]
+        assert [(row.offset, row.end, row.text[: len(text)]) for row in shown] == [(begin, end, text)]
+        assert not isinstance(shown[0], Rest)
+
+
+def test_a_line_whose_beginning_is_too_far_or_that_has_not_ended_is_a_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> list[tuple[bool, ...]]:
+        found = []
+        data = b"first\n" + LONG + b" more\nlast\n"
+        async with LocalStore(tmp_path, "memory") as held, StoreOrigin(tmp_path) as origin:
+            appender = await held.appender(STREAM, b"producer")
+            await appender.append(0, b"first\n" + LONG)
+            info, view = await info_of(origin, STREAM), View(new=Renderer)
+            page = await Windows().drawn(origin, info, Wanted(info.committed + 1, 1, 400), view)
+            assert ([*page.rows], len(page.open), page.end < info.committed) == ([], 1, True)
+            flow = await Windows().flow_at(origin, info, page.end, view)
+            lines = flow.feed(flow.position, data[flow.position :], 0.0) + flow.close(0.0)
+            assert (lines[0] or Line(0, 0, "")).offset == page.end
+            found.append(tuple(isinstance(line, Rest) for line in lines))
+            await appender.append(info.committed, data[info.committed :])
+            await appender.close()
+            info = await info_of(origin, STREAM)
+            monkeypatch.setattr(windows, "SCANNED", 100)
+            page = await Windows().drawn(origin, info, Wanted(len(LONG), 2), view)
+            found.append(tuple(isinstance(line, Rest) for line in page.rows))
+        return found
+
+    assert asyncio.run(play()) == [(True, False), (True, False)]
 
 
 @pytest.mark.parametrize("kind", [Watched, Counting], ids=["bytes", "counts"])

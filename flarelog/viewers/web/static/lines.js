@@ -12,6 +12,7 @@ export const WARNING = 8;
 export const TRACE = 16;
 export const CUT = 32;
 export const STDERR = 64;
+export const REST = 128; // the row's line begins above the row
 
 const LIVE = 3000; // rows that are kept while new ones come at the end
 const MOST = 20000; // rows that are kept while the user reads older ones, or selects text

@@ -4,7 +4,7 @@
  */
 
 import { h } from "./dom.js";
-import { BAR, CUT, ERROR, NOTE, STDERR, TRACE, WARNING, key } from "./lines.js";
+import { BAR, CUT, ERROR, NOTE, REST, STDERR, TRACE, WARNING, key } from "./lines.js";
 import { clock, count } from "./words.js";
 
 const CLIPPED = 1200; // UTF-16 units of a row that is not opened
@@ -90,7 +90,7 @@ export function fill(node, item, how) {
   node.item = item;
   node.open = how.open;
   const level = flags & ERROR ? "error" : flags & WARNING ? "warning" : "";
-  node.className = ["row", level, flags & NOTE && "note", flags & BAR && "bar", flags & STDERR && "stderr", flags & TRACE && "trace",
+  node.className = ["row", level, flags & NOTE && "note", flags & BAR && "bar", flags & STDERR && "stderr", flags & TRACE && "trace", flags & REST && "rest",
     tail && "folded", hidden && "folds", how.open && "open"].filter(Boolean).join(" ");
   put(node.number, flags & NOTE ? "" : number === null || number === undefined ? "" : `${how.about ? "\u2248" : ""}${count(number)}`);
   put(node.time, time ? clock(time, true) : "");
