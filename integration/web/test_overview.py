@@ -339,6 +339,30 @@ def test_lanes_show_each_site_over_time_and_a_stretch_leads_to_its_lines(tab: Ta
     expect(page.locator("log-list .row").first).to_be_visible()
 
 
+@pytest.mark.parametrize("lanes", ["some", "none", "of-an-older-receiver"])
+def test_the_links_to_the_sites_stay_where_they_are_when_the_timeline_comes(tab: Tab, lanes: str) -> None:
+    waiting: list[Route] = []
+    nothing: dict[str, object] = {"found": None, "findings": [], "looking": False}
+    tab.page.route(re.compile("/api/(first-error|findings)"), lambda route: route.fulfill(json=nothing))
+    tab.page.route("**/api/lanes?*", lambda route: waiting.append(route))
+    page = tab.open("/run/run-1")
+    link = page.get_by_role("link", name="kyoto")
+    expect(link).to_be_visible()
+    comes(page, waiting)
+    before = link.bounding_box()
+    said = page.locator("run-lanes .said")
+    if lanes == "some":
+        waiting[0].continue_()
+        expect(page.get_by_role("img", name="Timeline from")).to_be_visible()
+    else:
+        empty = {"from": 0, "to": 0, "lanes": [], "rounds": []}
+        waiting[0].fulfill(json=empty if lanes == "none" else {"error": "no"}, status=200 if lanes == "none" else 403)
+        expect(said).to_have_text("No times are known.")
+    assert link.bounding_box() == before
+    if lanes == "of-an-older-receiver":
+        tab.complaints.clear()  # the answer 403
+
+
 def test_merged_logs_bear_the_names_of_their_sites(tab: Tab) -> None:
     page = tab.open("/run/run-1")
     page.get_by_role("link", name="All logs by time").click()

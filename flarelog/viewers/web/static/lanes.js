@@ -1,6 +1,7 @@
 /**
  * A lane for each site over the time of a run: how much it sent, when it was quiet, silent or away, and marks for events.
- * A stretch that is chosen by dragging, or by keys, opens the logs merged by time. Hidden while the server has no lanes.
+ * A stretch that is chosen by dragging, or by keys, opens the logs merged by time. It has its height before the server
+ * answers, and keeps it without an answer, so that what is below never moves.
  */
 
 import { Refused, ask, path, query } from "./api.js";
@@ -10,6 +11,7 @@ import { clock, moment } from "./words.js";
 const EVERY = 5000;
 const LANE = 18; // pixels
 const TOP = 16; // pixels, for the rounds
+const BELOW = 18; // pixels, for the times
 const STEP = 8; // pixels of a step by an arrow key
 const NAMES = 130; // pixels at most; on a narrow screen a quarter of its width
 
@@ -18,24 +20,23 @@ export class Lanes extends HTMLElement {
     super();
     this.run = run;
     this.sites = [];
+    this.idle = ""; // what is said while no time is chosen
   }
 
   connectedCallback() {
     if (this.canvas) return;
-    this.hidden = true;
-    this.canvas = h("canvas", { role: "img" });
+    this.canvas = h("canvas", { role: "img", "aria-label": "No times" });
     this.said = h("p", { class: "said", role: "status" });
     this.append(h("div", { class: "title" }, h("h2", {}, "Timeline"), this.said), h("div", { class: "scroll", tabindex: "0", role: "application", "aria-label": "Timeline: arrow keys choose a time and a site, with Shift a stretch, Enter reads its logs", on: { keydown: (event) => this.pressed(event), blur: () => this.cancel() } }, this.canvas));
     this.canvas.addEventListener("pointermove", (event) => this.moved(event));
     this.canvas.addEventListener("pointerdown", (event) => this.down(event));
     this.canvas.addEventListener("pointerup", (event) => this.up(event));
     this.canvas.addEventListener("pointercancel", () => this.cancel());
-    this.canvas.addEventListener("pointerleave", () => this.begun === undefined && this.at === undefined && say(this.said, ""));
+    this.canvas.addEventListener("pointerleave", () => this.begun === undefined && this.at === undefined && say(this.said, this.idle));
     this.sized = new ResizeObserver(() => this.draw());
     this.sized.observe(this);
     this.theme = matchMedia("(prefers-color-scheme: dark)");
     this.theme.addEventListener("change", (this.ontheme = () => this.draw()));
-    this.look();
   }
 
   disconnectedCallback() {
@@ -50,32 +51,50 @@ export class Lanes extends HTMLElement {
     try {
       if (document.visibilityState === "visible") {
         this.record = await ask(`/api/lanes?${query({ run: this.run, buckets: Math.max(60, Math.min(600, Math.floor(this.clientWidth / 2) || 300)) })}`);
-        this.hidden = !this.record.lanes?.length || this.record.to <= this.record.from;
+        this.idles();
         this.draw();
       }
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       if (error.status === 404) every = 60_000;
+      if (error.status >= 400 && error.status < 500) this.idles(); // an older receiver has no timeline
     }
     if (!this.over) this.timer = setTimeout(() => this.look(), every);
   }
 
+  /** Says that there is nothing to show, until there is. */
+  idles() {
+    const idle = this.told ? "" : "No times are known.";
+    if (idle !== this.idle) say(this.said, (this.idle = idle));
+  }
+
   order(sites) {
     this.sites = sites;
+    this.canvas.style.blockSize = `${this.height}px`;
+    this.draw();
+  }
+
+  get height() {
+    return TOP + this.sites.length * LANE + BELOW;
   }
 
   draw() {
-    if (this.drawing || this.hidden) return;
+    if (this.drawing || !this.told) return;
     this.drawing = true;
     requestAnimationFrame(() => {
       this.drawing = false;
-      if (this.isConnected && this.record && !this.hidden) this.render();
+      if (this.isConnected && this.told) this.render();
     });
+  }
+
+  /** Whether there are lanes to show. */
+  get told() {
+    return this.record && this.record.lanes.length > 0 && this.record.to > this.record.from;
   }
 
   lanes() {
     const by = new Map(this.record.lanes.map((lane) => [lane.site, lane]));
-    return this.sites.length ? this.sites.map((site) => by.get(site)).filter(Boolean) : this.record.lanes;
+    return this.sites.map((site) => by.get(site) ?? { site, density: [] });
   }
 
   x(time) {
@@ -93,8 +112,7 @@ export class Lanes extends HTMLElement {
     const scale = devicePixelRatio || 1;
     this.width = this.canvas.parentElement.clientWidth;
     this.names = Math.min(NAMES, this.width / 4);
-    const height = TOP + lanes.length * LANE + 18;
-    this.canvas.style.blockSize = `${height}px`;
+    const height = this.height;
     this.canvas.width = Math.round(this.width * scale);
     this.canvas.height = Math.round(height * scale);
     const pen = this.canvas.getContext("2d");
@@ -106,7 +124,7 @@ export class Lanes extends HTMLElement {
     let free = 0; // where there is room for the next name
     for (const [at, text] of this.record.rounds ?? []) {
       pen.fillStyle = ink("--line");
-      pen.fillRect(this.x(at), TOP - 4, 1, height - TOP - 12);
+      pen.fillRect(this.x(at), TOP - 4, 1, height - TOP - BELOW + 6);
       pen.fillStyle = ink("--soft");
       if (this.x(at) < free) continue;
       pen.fillText(text, this.x(at) + 3, 7);
@@ -118,11 +136,11 @@ export class Lanes extends HTMLElement {
     if (this.begun !== undefined && this.ended !== undefined) {
       const [from, to] = [this.x(this.begun), this.x(this.ended)];
       pen.globalAlpha = 0.2;
-      pen.fillRect(Math.min(from, to), TOP, Math.abs(to - from), height - TOP - 18);
+      pen.fillRect(Math.min(from, to), TOP, Math.abs(to - from), height - TOP - BELOW);
       pen.globalAlpha = 1;
     }
     if (this.at !== undefined) {
-      pen.fillRect(this.x(this.at) - 1, TOP, 2, height - TOP - 18);
+      pen.fillRect(this.x(this.at) - 1, TOP, 2, height - TOP - BELOW);
       pen.fillRect(0, TOP + this.row * LANE + LANE - 3, this.names - 8, 2);
     }
     this.canvas.setAttribute("aria-label", this.words(lanes));
@@ -212,7 +230,7 @@ export class Lanes extends HTMLElement {
   }
 
   moved(event) {
-    if (!this.record) return;
+    if (!this.told) return;
     const { offsetX: x, offsetY: y } = event;
     if (this.begun !== undefined) {
       this.ended = this.time(x);
@@ -234,7 +252,7 @@ export class Lanes extends HTMLElement {
   }
 
   down(event) {
-    if (event.offsetX < this.names) return;
+    if (!this.told || event.offsetX < this.names) return;
     this.cancel();
     this.begun = this.time(event.offsetX);
     this.canvas.setPointerCapture(event.pointerId);
@@ -255,13 +273,13 @@ export class Lanes extends HTMLElement {
 
   cancel() {
     this.begun = this.ended = this.at = undefined;
-    say(this.said, "");
+    say(this.said, this.idle);
     this.draw();
   }
 
   pressed(event) {
     const { key } = event;
-    if (!this.record || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!this.told || event.ctrlKey || event.metaKey || event.altKey) return;
     const chosen = this.at !== undefined;
     if (key === "Escape" && (chosen || this.begun !== undefined)) this.cancel();
     else if (key === "Enter" && chosen) this.read();

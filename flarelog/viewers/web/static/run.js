@@ -44,6 +44,7 @@ export class RunPage extends HTMLElement {
     this.first = h("section", { class: "first", hidden: true, "aria-label": "First error" });
     this.findings = h("section", { class: "findings", hidden: true, "aria-label": "Findings" });
     this.lanes = new Lanes(this.run);
+    this.lanes.hidden = true;
     this.filter = h("input", { type: "search", "aria-label": "Show sites and logs that contain", placeholder: "Site or log", value: this.site, on: { input: () => this.draw() } });
     this.only = h("select", { "aria-label": "Standing", on: { change: () => this.draw() } }, h("option", { value: "" }, "All sites"), h("option", { value: "bad" }, "In trouble"), h("option", { value: "open" }, "Not ended"));
     this.body = h("div", { class: "body", role: "rowgroup" });
@@ -53,7 +54,7 @@ export class RunPage extends HTMLElement {
     const base = path(this.run);
     this.append(
       h("div", { class: "title" }, h("h1", {}, h("bdi", {}, this.run)), this.sum),
-      this.trouble, this.missing, this.first, this.findings, (this.place = document.createComment("lanes")),
+      this.trouble, this.missing, this.first, this.findings, this.lanes,
       (this.tools = h("div", { class: "tools", hidden: true }, this.filter, this.only, h("span", { class: "spring" }),
         h("a", { class: "button", href: `${base}?merged=time` }, "All logs by time"), h("a", { class: "button", href: `${base}?merged=arrival` }, "All logs by arrival"),
         (this.ranked = h("a", { class: "button", hidden: true, href: `${base}?merged=time&rank=0` }, "Rank 0 of each site")))),
@@ -118,7 +119,7 @@ export class RunPage extends HTMLElement {
     this.stop.push(() => {});
     await frame();
     if (!this.isConnected) return;
-    this.place.replaceWith(this.lanes);
+    this.lanes.look();
     this.below.replaceWith(new Machines(this.run));
     this.stop.push(again(this, () => this.wrong(), SLOWER));
   }
@@ -222,7 +223,7 @@ export class RunPage extends HTMLElement {
     }
     this.rows = kept;
     arrange(this.body, nodes);
-    this.tools.hidden = this.table.hidden = false;
+    this.tools.hidden = this.table.hidden = this.lanes.hidden = false;
     this.ranked.hidden = !sites.some(({ streams }) => streams.some(({ rank }) => rank === 0));
     this.empty.hidden = wanted.length > 0;
     say(this.empty, sites.length ? "No site matches." : "No site has sent a byte yet.");
