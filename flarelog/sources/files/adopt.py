@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from flarelog.errors import FlarelogError
 from flarelog.model import Generation, StreamInfo
-from flarelog.sources.files.copies import Copies, Rest
+from flarelog.sources.files.copies import COPY_NAMES, Copies, Rest
 from flarelog.sources.files.descriptors import Descriptors
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import inode, same
@@ -21,8 +21,12 @@ from flarelog.sources.files.lineage import born_of, compare, is_rotation, origin
 from flarelog.sources.files.owner import Owner, is_part
 from flarelog.sources.files.record import Held, Piece, in_order, may_have_grown, settled_on, shipped, wholes
 from flarelog.sources.files.tail import Tail
-from flarelog.sources.files.walk import Look, Walk
+from flarelog.sources.files.walk import Look, Walk, directory_of
 from flarelog.values import changed
+
+UNPACKED = (
+    128 << 20
+)  # bytes of the largest copy that is unpacked although no pattern matches it: nothing is sent meanwhile
 
 
 @dataclass(slots=True)
@@ -79,7 +83,7 @@ class Adoption:
         if first and infos.keys() - ledger.tails.keys():
             for name in self._beside() & infos.keys():
                 ledger.tail(name)
-        rests = self._compressed(infos.values(), now) if first and self.copies.suspected else {}
+        rests = self._compressed(infos.values(), now) if first else {}
         for name, info in infos.items():
             rest = rests.get(name)
             if name in ledger.tails or rest is not None:
@@ -95,19 +99,22 @@ class Adoption:
 
     def _compressed(self, infos: Iterable[StreamInfo], now: float) -> dict[str, Rest]:
         """By log: the bytes that only a compressed copy has of the last generation in the record, whose file is gone or
-        was truncated. The copy is no log, and none that the receiver holds.
+        was truncated. The copy is no log, and none that the receiver holds; no pattern need match it.
         """
         held = {key for info in infos for key in in_order(info)}
-        known, found = self.ledger.known, dict[str, Rest]()
+        known, found, open_ended = self.ledger.known, dict[str, Rest](), dict[str, tuple[StreamInfo, str, Piece]]()
         for info in infos:
-            log, (identity, piece) = info.stream.log, next(reversed(shipped(info).items()), ("", None))
-            copies = self.copies.of(log) if piece is not None and piece.closed is None else []
-            if piece is None or not copies:
+            identity, piece = next(reversed(shipped(info).items()), ("", None))
+            if piece is None or piece.closed is not None or not self.owner.matches(info.stream.log):
                 continue
+            if identity not in known or settled_on(known[identity][1], piece) is None:
+                open_ended[info.stream.log] = info, identity, piece
+        places = set(map(directory_of, open_ended))
+        beside = [path for place in places for path in self.walk.named(place, COPY_NAMES, UNPACKED)]
+        for log, copies in self.copies.of(open_ended, beside).items():
+            info, identity, piece = open_ended[log]
             whole = next((whole for whole in reversed(wholes(info)) if whole.identity == identity), None)
             if whole is None or whole.length != piece.source_end:
-                continue
-            if identity in known and settled_on(known[identity][1], piece) is not None:
                 continue
             for path in copies:
                 length = self._length_behind(path, held, whole, piece, now)

@@ -15,14 +15,14 @@ import re
 import struct
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight
-from flarelog.sources.files.lineage import Age, compare, is_rotation
+from flarelog.sources.files.lineage import Age, compare, originals
 from flarelog.sources.files.record import Held
 from flarelog.text import legible
 
@@ -32,7 +32,7 @@ WRITTEN = 5.0  # seconds after its last change for which a file that was not see
 _SMALLEST = 18  # bytes of a gzip member
 _MODULO = 0xFFFFFFFF  # gzip stores a length modulo 2**32
 _GZIP_NAMES = (".gz", ".tgz", ".gzip")
-_COPY_NAMES = (*_GZIP_NAMES, ".tmp")  # kubelet renames a complete FILE.tmp to FILE.gz
+COPY_NAMES = (*_GZIP_NAMES, ".tmp")  # kubelet renames a complete FILE.tmp to FILE.gz
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]", re.DOTALL)  # magic number, method, flags (RFC 1952, section 2.3.1)
 _COMPRESSED_NAMES = (*_GZIP_NAMES, ".bz2", ".xz", ".zst", ".lz4", ".zip")
@@ -87,15 +87,20 @@ class Copies:
         for held in generations:
             self._held.setdefault(held.length + held.lost, []).append(held)
 
-    def of(self, log: str) -> list[str]:
-        """The paths of files that may be copies of generations of *log*, by their names, the oldest first."""
-        names = {path: path.removesuffix(next(filter(path.endswith, _COPY_NAMES), "")) for path in self.suspected}
-        paths = [path for path, name in names.items() if name != path and (name == log or is_rotation(log, name))]
-
-        def order(one: str, other: str) -> int:
-            return compare(log, Age(path=names[one]), Age(path=names[other]))
-
-        return sorted(paths, key=functools.cmp_to_key(order))
+    def of(self, logs: Container[str], others: Iterable[str]) -> dict[str, list[str]]:
+        """By log, of those of *logs* that have any: the suspected copies, and *others*, that may be copies of its
+        generations by their names; as paths, the oldest first.
+        """
+        found: dict[str, list[tuple[Age, str]]] = {}
+        for path in self.suspected.union(others):
+            name = next((path.removesuffix(ending) for ending in COPY_NAMES if path.endswith(ending)), path)
+            directory, slash, last = name.rpartition("/")
+            for log in (name, *(f"{directory}{slash}{original}" for original in originals(last))):
+                if name != path and log in logs:
+                    found.setdefault(log, []).append((Age(path=name), path))
+        for log, copies in found.items():
+            copies.sort(key=functools.cmp_to_key(functools.partial(_older, log)))
+        return {log: [path for _, path in copies] for log, copies in found.items()}
 
     def rest(self, file: SourceFile, held: Held, born: int | None) -> int:
         """How many bytes *file* has after those *held* of a generation with the birth time *born*; 0 if it is no copy
@@ -117,7 +122,7 @@ class Copies:
         """
         if file.spool:  # a command's output is sent unchanged, whatever it looks like
             return False
-        named = file.path.endswith(_COPY_NAMES)
+        named = file.path.endswith(COPY_NAMES)
         if not named and not _GZIP.match(file.raw(0, 4)):
             return False
         status = os.fstat(file.fd)
@@ -154,6 +159,10 @@ class Copies:
         if any(not held.lost and held.digest == crc for held in alike) and _unpacked(file, size, 0) is not None:
             return True
         return any(held.lost and self.rest(file, held, None) == held.lost for held in alike)
+
+
+def _older(log: str, one: tuple[Age, str], other: tuple[Age, str]) -> int:
+    return compare(log, one[0], other[0])
 
 
 def _holds(file: SourceFile, length: int, crc: int) -> bool:

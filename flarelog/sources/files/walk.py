@@ -6,6 +6,7 @@ directory whose names may have moved during the listing is listed again.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -196,6 +197,17 @@ class Walk:
                 if self._listed.get(directory) != digest:
                     moved.add(directory)
                 self._listed[directory] = digest
+
+    def named(self, directory: str, endings: tuple[str, ...], most: int) -> list[str]:
+        """The paths of the files of at most *most* bytes in *directory*, relative to the root, whose names have one of
+        *endings*.
+        """
+        begin, found = "" if directory == "." else f"{directory}/", list[str]()
+        with contextlib.suppress(OSError):
+            for entry in listed(os.path.join(self.root, directory)):
+                if entry.name.endswith(endings) and entry.is_file() and entry.stat().st_size <= most:
+                    found.append(begin + entry.name)
+        return found
 
     def _unlisted(self, directory: str, full: str, error: OSError) -> None:
         self.directories.discard(directory)

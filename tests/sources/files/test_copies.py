@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
+from flarelog.sources.files import adopt
 from tests.sources.files.tailing import Site
 
 ONE, TWO, THREE = (word * 1000 for word in (b"one\n", b"two\n", b"three\n"))
@@ -212,23 +213,37 @@ def copied_and_truncated(site: Site) -> None:
         pytest.param(copied_and_truncated, TWO, [], id="copytruncate"),
     ],
 )
+@pytest.mark.parametrize("include", ["a.log*", "a.log"])
 def test_the_rest_of_a_generation_that_was_compressed_is_a_gap_and_its_copy_no_log(
-    make_site: Callable[..., Site], happens: Callable[[Site], None], kept: bytes, beside: list[str]
+    make_site: Callable[..., Site], happens: Callable[[Site], None], kept: bytes, beside: list[str], include: str
 ) -> None:
-    site = make_site(include=("a.log*",))
+    site = make_site(include=(include,))
     site.append("a.log", ONE)
     stored_in_part(site)
     happens(site)
     for _ in range(3):
         site.restart()
         site.settle()
-        assert sorted(site.stored) == ["a.log", *beside]
+        assert sorted(site.stored) == ["a.log", *(beside if include == "a.log*" else [])]
         assert site.content("a.log") == ONE[:HELD] + kept
         (gap,) = site.gaps("a.log")
         assert (gap.offset, gap.length) == (HELD, len(ONE) - HELD)
         assert "were compressed" in gap.reason
         for copy in site.root.glob("*.gz"):
             os.utime(copy, (1, 1))  # an old time, so that gzip counts as finished
+
+
+def test_no_large_copy_is_unpacked_that_no_pattern_matches(
+    make_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adopt, "UNPACKED", 10)
+    site = make_site(include=("a.log",))
+    site.append("a.log", ONE)
+    stored_in_part(site)
+    at_once(site)
+    site.restart()
+    site.settle()
+    assert (site.content("a.log"), site.gaps("a.log")) == (ONE[:HELD] + THREE, [])
 
 
 def test_a_copy_of_another_generation_that_begins_alike_is_sent(make_site: Callable[..., Site]) -> None:
