@@ -121,6 +121,9 @@ class Link:
         self._uplink: tuple[grpc.aio.Channel, Uplink] | None = None
         self._moves, self._moved_at = 0, -math.inf
         self._answered = asyncio.Event()  # replaced each time that the receiver answers
+        self._asking = asyncio.Lock()
+        self._asked: asyncio.Task[dict[StreamId, StreamInfo]] | None = None  # a request for the record, not yet made
+        self._asks: set[asyncio.Task[dict[StreamId, StreamInfo]]] = set()
         self._little, self._much = asyncio.Semaphore(BEGINNING), asyncio.Semaphore(BEGINNING)
 
     def uplink(self) -> Uplink:
@@ -182,6 +185,22 @@ class Link:
             await self.pause(trouble, failures)
             failures += 1
 
+    async def record_of(self, stream: StreamId) -> list[StreamInfo]:
+        """The receiver's record of *stream*, if it has one, as it is now or later. Logs that ask at the same time share
+        an answer: at a takeover a thousand of them may ask, and each answer has all logs of the site.
+        """
+        if self._asked is None:
+            self._asked = asyncio.create_task(self._ask())
+            self._asks.add(self._asked)
+            self._asked.add_done_callback(self._asks.discard)
+        found = (await asyncio.shield(self._asked)).get(stream)
+        return [] if found is None else [found]
+
+    async def _ask(self) -> dict[StreamId, StreamInfo]:
+        async with self._asking:
+            self._asked = None  # who asks from now on needs a later answer
+            return {info.stream: info for info in await self.record()}
+
     async def pause(self, trouble: Exception, failures: int, stream: StreamId | None = None) -> None:
         """Sleep before the next attempt, of *stream* or of the record: *trouble* ended this one, after *failures*
         failures.
@@ -240,6 +259,8 @@ class Link:
             await self._uplink[1].leave_all()
 
     async def close(self) -> None:
+        for asked in self._asks:
+            asked.cancel()
         if self._uplink is not None:
             self._uplink[1].close()
             self._uplink = None  # a reference to the call would keep the connection open

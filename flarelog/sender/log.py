@@ -237,7 +237,7 @@ class Log:
         if not paused:  # a paused log retries all the time; ``heard`` logs when it goes on
             self._say_sending()
         if delivery.unknown:
-            record = [info for info in await link.record() if info.stream == self.stream]
+            record = await link.record_of(self.stream)
             self._site.finder.resume(record, time.monotonic())
             delivery.learned(shown=bool(record))
         if lost := delivery.producer.went_backwards - backwards:

@@ -1,0 +1,72 @@
+"""What the logs of a sidecar share: the receiver's record."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from pytest_mock import MockerFixture
+
+from flarelog.model import StreamId, StreamInfo
+from flarelog.sender.link import Link
+from flarelog.sender.options import SidecarOptions
+from flarelog.sources.files.patterns import SourceOptions
+
+LOGS = [StreamId("run-1", "site-1", f"{number}.log") for number in range(100)]
+
+
+class Record:
+    """A receiver's record, whose answers wait for ``answer``."""
+
+    def __init__(self) -> None:
+        self.asked: list[asyncio.Future[list[StreamInfo]]] = []
+
+    async def streams(self, *_: Any, **__: Any) -> list[StreamInfo]:
+        self.asked.append(asyncio.get_running_loop().create_future())
+        return await self.asked[-1]
+
+    async def answer(self, committed: int) -> None:
+        """Answer the latest request: each log has *committed* bytes."""
+        self.asked[-1].set_result([StreamInfo(log, 0, committed, 0, False) for log in LOGS])
+        await _turns()
+
+
+async def _turns() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def asking(link: Link, logs: list[StreamId]) -> list[asyncio.Task[list[StreamInfo]]]:
+    tasks = [asyncio.create_task(link.record_of(log)) for log in logs]
+    await _turns()
+    return tasks
+
+
+def test_logs_that_ask_for_their_record_at_the_same_time_share_an_answer_that_is_no_older_than_their_question(
+    tmp_path: Path, mocker: MockerFixture
+) -> None:
+    record = Record()
+    mocker.patch("flarelog.wire.listing.streams", record.streams)
+
+    async def go() -> None:
+        link = Link(SidecarOptions("127.0.0.1:1", "run-1", "site-1", SourceOptions(str(tmp_path))))
+        first = await asking(link, LOGS[:1])
+        others = await asking(link, LOGS[1:])
+        await record.answer(1)
+        assert [[info.committed for info in task.result()] for task in first] == [[1]]
+        assert not any(task.done() for task in others), "they asked behind the first request"
+        await record.answer(2)
+        assert [[(info.stream, info.committed) for info in task.result()] for task in others] == [
+            [(log, 2)] for log in LOGS[1:]
+        ]
+        assert len(record.asked) == 2
+        (unknown,) = await asking(link, [StreamId("run-1", "site-1", "none.log")])
+        await record.answer(3)
+        assert unknown.result() == []
+        (left,) = await asking(link, LOGS[:1])
+        await link.close()
+        await _turns()
+        assert left.cancelled(), "no request goes on without a link"
+
+    asyncio.run(go())
