@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from flarelog.exit_marks import Exit
 from flarelog.extents import extents, spooled
@@ -110,10 +111,10 @@ def unknown_ends(found: Collection[StreamInfo]) -> list[str]:
 
 def unstored_sentences(found: Iterable[StreamInfo]) -> list[str]:
     """A sentence per site and reason for logs that were never stored; logs that the site cannot read are left out."""
-    logs: dict[tuple[str, str, str], list[StreamInfo]] = {}
+    logs: dict[tuple[str, str, Reason], list[StreamInfo]] = {}
     for info in found:
         if info.unstored and not info.is_unread:
-            logs.setdefault((info.stream.run, info.stream.site, info.unstored), []).append(info)
+            logs.setdefault((info.stream.run, info.stream.site, reason(info, info.unstored)), []).append(info)
     return [
         f"{run}/{site}: nothing is stored of {several(len(those), 'log')}: "
         + whose(why, those, _few([info.about or info.stream.log for info in those]))
@@ -121,9 +122,23 @@ def unstored_sentences(found: Iterable[StreamInfo]) -> list[str]:
     ]
 
 
-def whose(why: str, infos: Sequence[StreamInfo], names: str) -> str:
-    """The reason *why* and the *names* of *infos*; no names if *why* begins with the name of the only one."""
-    return legible(why) if len(infos) == 1 and why.startswith(f"{infos[0].stream} ") else f"{legible(why)} ({names})"
+class Reason(NamedTuple):
+    """A reason that several logs may have."""
+
+    why: str
+    named: bool  # the log's name stands before it
+
+
+def reason(info: StreamInfo, why: str) -> Reason:
+    """The reason *why* of the log *info*, without the log's name at its beginning."""
+    text = why.removeprefix(f"{info.stream} ")
+    return Reason(text, text != why)
+
+
+def whose(why: Reason, infos: Sequence[StreamInfo], names: str) -> str:
+    """The reason *why* and the *names* of *infos*; if it begins with the name of the only one, as it is."""
+    text = legible(why.why)
+    return f"{infos[0].stream} {text}" if why.named and len(infos) == 1 else f"{text} ({names})"
 
 
 def _end_of(key: tuple[str, str, str], how: str, logs: Sequence[str]) -> str:

@@ -43,6 +43,12 @@ NAMED = "run-1/s1/a/b.log cannot be stored: a part of its name is a log"
             "not stored: too many (run-1/s1/a, run-1/s1/b)",
             id="two-logs",
         ),
+        pytest.param(
+            [unstored(log, f"run-1/s1/{log} could not be written: it is full") for log in ("a", "b")],
+            "run-1/s1: nothing is stored of 2 logs: could not be written: it is full (a, b)",
+            "not stored: could not be written: it is full (run-1/s1/a, run-1/s1/b)",
+            id="two-whose-reasons-begin-with-their-names",
+        ),
     ],
 )
 def test_why_nothing_is_stored_names_each_log_once(infos: list[StreamInfo], sentence: str, line: str) -> None:

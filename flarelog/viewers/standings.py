@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flarelog.model import State, StreamId, StreamInfo
 from flarelog.placeholders import LogUrls, command, look
 from flarelog.receiver.phases import QUIET_AFTER, Phase, Standing, lag, missing, spoken, standing
-from flarelog.records import exit_record, whose
+from flarelog.records import Reason, exit_record, reason, whose
 from flarelog.text import some
 from flarelog.viewers import health
 
@@ -46,14 +46,14 @@ def reason_lines(
     how to see them: by the operator's URL of the first, if there is one, otherwise by a command that reads from
     *place*. *now*: milliseconds since 1970.
     """
-    said: dict[tuple[str, Phase, str], list[StreamInfo]] = {}
+    said: dict[tuple[str, Phase, Reason], list[StreamInfo]] = {}
     for info in found:
         one = standing(info, quiet_after)
         away = missing(one)
         if (away or one.phase in _EXPLAINED) and not info.is_unread:  # other lines report unread logs
             # A log that is still sent, or is stored nowhere, needs no command.
             run = info.stream.run if away and not info.unstored else ""
-            said.setdefault((run, one.phase, away or one.why), []).append(info)
+            said.setdefault((run, one.phase, reason(info, away or one.why)), []).append(info)
     lines = []
     for (run, phase, why), infos in said.items():
         names = [str(info.stream) for info in infos]

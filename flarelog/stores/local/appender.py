@@ -249,7 +249,7 @@ class LocalAppender:
                 at += done
                 view = view[done:]
         except OSError as error:
-            raise meaning(error, f"{self.stream} could not be written at offset {at}", self.committed) from error
+            raise meaning(error, f"{self.stream} could not be written", self.committed) from error
         if new:
             self._written_digest = extend(self._written_digest, new) if digest is None else digest
         self._written, self._dirty = at, True
@@ -415,7 +415,7 @@ class LocalAppender:
             # The next appender must not trust the lines of the failed commit: they may be in the page cache alone.
             os.ftruncate(self._journal_fd, self._journal_kept)
             self.footprint.add(journal_bytes=self._journal_kept - self._journal_size)
-        what = f"{self.stream} could not be committed behind offset {self.committed}"
+        what = f"{self.stream} could not be committed"
         if isinstance(error, Unavailable):
             self._gone = Unavailable(f"{what}: {error}", committed=self.committed)
         else:
