@@ -53,12 +53,15 @@ def logger() -> Iterator[None]:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Path]:
-    """A site's workspace, with a log of the root logger."""
+    """A site's workspace, with a log of the root logger. A server beside it is not within it: what it stores would be
+    logs of the site.
+    """
+    workspace = tmp_path / "site"
     for name in ("startup", "local"):
-        (tmp_path / name).mkdir()
-    handler = logging.FileHandler(tmp_path / "log.txt")
+        (workspace / name).mkdir(parents=True)
+    handler = logging.FileHandler(workspace / "log.txt")
     logging.root.handlers.insert(0, handler)  # before pytest's own file handler
-    yield tmp_path
+    yield workspace
     logging.root.removeHandler(handler)
     handler.close()
 
