@@ -128,7 +128,7 @@ class Intake:
 
     def _left(self, session: Session, sealed: bool) -> None:
         stream, committed = session.stream, session.appender.committed
-        self.states.left(stream)
+        self.states.left(stream, sealed)
         if sealed:
             self.happenings.resume(stream)
         else:

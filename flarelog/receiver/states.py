@@ -94,11 +94,13 @@ class States:
         found = self._of(stream, producer)
         found.held, found.held_at = why, self._clock()
 
-    def left(self, stream: StreamId) -> None:
-        """Note that *stream* is closed."""
+    def left(self, stream: StreamId, sealed: bool = False) -> None:
+        """Note that *stream* is closed; *sealed*: with a receipt, so that its producer waits no more."""
         found = self._open.pop(stream, None)
         if found is not None:
             found.linked, found.changed = False, self._clock()
+            if sealed:
+                found.held = ""
             self._remember(stream, found)
 
     def forget(self, run: str, site: str = "") -> None:

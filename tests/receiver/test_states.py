@@ -146,6 +146,16 @@ def test_one_that_was_held_and_asks_no_more_has_lost_its_link(receiver: Receiver
     assert receiver.called() == Standing(Phase.ENDED, TIMEOUT + states.ASKS_WITHIN, "timeout")
 
 
+def test_an_empty_log_that_was_held_waits_no_more_after_its_receipt(receiver: Receiver) -> None:
+    receiver.states.held(STREAM, PRODUCER, "too many streams")
+    receiver.states.opened(STREAM, PRODUCER)
+    receiver.states.left(STREAM, sealed=True)
+    info = receiver.info(sealed=True)
+    assert info.state is not None
+    assert (info.state.held, info.state.sends) == ("", False)
+    assert not receiver.states.asks(STREAM)
+
+
 def test_what_a_held_producer_has_more_is_known_until_bytes_come(receiver: Receiver) -> None:
     receiver.states.opened(STREAM, PRODUCER)
     receiver.states.news(STREAM, PRODUCER, News(0, 100))
