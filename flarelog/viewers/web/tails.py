@@ -86,6 +86,13 @@ class _Part:
     done: bool = False
 
 
+def until_flush(now: float, phase: float) -> float:
+    """Seconds from a flush at *now* until the next one is due. One is due in each FLUSH seconds, at *phase* seconds in
+    them. Viewers of one log have different phases: if all were flushed at one line, they would hold up the next line.
+    """
+    return FLUSH - (now - phase) % FLUSH
+
+
 class Tail:
     """The streams of *infos*, each from its offset in *starts*, for one viewer that reads with *origin*. *over*: why
     the tail ends before its streams do; empty as long as it goes on.
@@ -108,8 +115,9 @@ class Tail:
         self._said: list[str] = []  # messages other than rows
         self._size = self._rows = 0
         self._come, self._taken = asyncio.Event(), asyncio.Event()
-        self._due = asyncio.Event()  # FLUSH seconds have passed since the last flush
+        self._due = asyncio.Event()  # a flush is due: at most one in FLUSH seconds
         self._due.set()
+        self._phase = random.uniform(0, FLUSH)  # noqa: S311  nobody gains by guessing it
         self._lost: dict[int, str] = {}
         self._beginning = asyncio.Semaphore(BEGINNING)
 
@@ -131,7 +139,7 @@ class Tail:
                 if lines:
                     spoke = now
                     self._due.clear()
-                    asyncio.get_running_loop().call_later(FLUSH, self._due.set)
+                    asyncio.get_running_loop().call_later(until_flush(now, self._phase), self._due.set)
                     yield lines
                 if ended and not self._come.is_set():
                     return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
@@ -457,3 +458,16 @@ def test_a_run_is_looked_at_once_until_it_has_grown_or_is_another_and_apart_for_
             assert other.task is None or other.task.cancelled()
 
     played(play)
+
+
+def test_viewers_who_were_flushed_at_one_line_are_flushed_at_different_moments_and_each_as_often() -> None:
+    phases = [k * tails.FLUSH / 10 for k in range(10)]
+    waits = [tails.until_flush(1000.0, phase) for phase in phases]
+    assert all(0 < wait <= tails.FLUSH for wait in waits)
+    gaps = [later - earlier for earlier, later in itertools.pairwise(sorted(waits))]
+    assert gaps == pytest.approx([tails.FLUSH / 10] * 9, abs=1e-6)
+    for phase in phases:  # a flush that comes late does not move those behind it
+        now = 1000.0
+        for late in (0.001, 0.03, 0.0, 0.02):
+            now += tails.until_flush(now, phase) + late
+        assert now <= 1000.0 + 4 * tails.FLUSH + 0.03
