@@ -191,7 +191,7 @@ class Lists:
                         yield self._told(info)
 
         def sent(stream: StreamId) -> bool:  # a producer that waits is connected, and has its stream open now and then
-            return stream in self._sessions or self._states.of(stream).sends
+            return stream in self._sessions or self._states.sends(stream)
 
         async with (
             contextlib.aclosing(seen()) as streams,

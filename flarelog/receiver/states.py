@@ -156,6 +156,11 @@ class States:
         """Whether *stream* was opened since the start, and is still remembered."""
         return stream in self._open or stream in self._left
 
+    def sends(self, stream: StreamId) -> bool:
+        """Whether a producer has *stream* open, or is there and was told to wait with it; as ``State.sends``."""
+        found = self._open.get(stream) or self._left.get(stream)
+        return found is not None and (found.linked or (bool(found.held) and self._is_held(found, self._clock())))
+
     def asks(self, stream: StreamId) -> bool:
         """Whether the producer of *stream* was told to wait just now, so that it is still there."""
         found = self._open.get(stream) or self._left.get(stream)

@@ -23,7 +23,6 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, suppress
-from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, Self
@@ -460,34 +459,79 @@ async def totals(
     """Totals of *streams* for each run, without the run's state. *streams* are sorted by name, and may contain unstored
     logs.
     """
-    now, site = None, ""
-    counted, ended, begun = set[str](), set[str](), set[str]()  # commands of the site, which have several logs each
+    run: _Total | None = None
     async for info in streams:
-        stream = info.stream
-        if now is not None and (now.run, site) != (stream.run, stream.site):
-            now = replace(now, unended=now.unended + len(begun - ended))
-            counted, ended, begun = set(), set(), set()
-        if now is None or now.run != stream.run:
-            if now is not None:
-                yield now
-            now, site = RunInfo(stream.run), ""
-        ended.update(one.process for one in info.exits)
-        begun.update(commands_of(info) if info.sealed else ())
-        failed = {one.process for one in info.exits if not one.well} - counted
-        counted |= failed
-        one = RunInfo(
-            stream.run,
-            sites=int(stream.site != site),
-            streams=int(not info.unstored),
-            unstored=info.count if info.unstored else 0,
-            open=int(is_open(stream)),
-            sealed=int(info.sealed),
-            size=info.committed,
-            gaps=len(info.gaps),
-            begun=info.begun,
-            grown=info.grown,
-            failed=len(failed),
+        if run is None or run.name != info.stream.run:
+            if run is not None:
+                yield run.told()
+            run = _Total(info.stream.run)
+        run.add(info, is_open=is_open(info.stream))
+    if run is not None:
+        yield run.told()
+
+
+class _Total:
+    """The total of the run *name*, to which its streams are added one by one, sorted by name."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self._site = name, ""
+        self._sites = self._streams = self._unstored = self._open = self._sealed = self._size = self._gaps = 0
+        self._failed = self._unended = self._begun = self._grown = 0
+        self._commands = _Commands()
+
+    def add(self, info: StreamInfo, *, is_open: bool) -> None:
+        if info.stream.site != self._site:
+            self._site, self._sites = info.stream.site, self._sites + 1
+            self._unended += self._commands.unended
+            self._commands = _Commands()
+        if info.unstored:
+            self._unstored += info.count
+        else:
+            self._streams += 1
+        self._open += is_open
+        self._sealed += info.sealed
+        self._size += info.committed
+        self._gaps += len(info.gaps)
+        self._failed += self._commands.add(info)
+        self._begun = min(self._begun or info.begun, info.begun or self._begun)
+        self._grown = max(self._grown, info.grown)
+
+    def told(self) -> RunInfo:
+        return RunInfo(
+            self.name,
+            sites=self._sites,
+            streams=self._streams,
+            unstored=self._unstored,
+            open=self._open,
+            sealed=self._sealed,
+            size=self._size,
+            gaps=self._gaps,
+            begun=self._begun,
+            grown=self._grown,
+            failed=self._failed,
+            unended=self._unended + self._commands.unended,
         )
-        now, site = now.with_more(one), stream.site
-    if now is not None:
-        yield replace(now, unended=now.unended + len(begun - ended))
+
+
+class _Commands:
+    """The commands of one site, which have several logs each."""
+
+    def __init__(self) -> None:
+        self._failed, self._ended, self._begun = set[str](), set[str](), set[str]()
+
+    def add(self, info: StreamInfo) -> int:
+        """Add those that the log of *info* names; returns how many failed that did not before."""
+        exits = info.exits
+        if info.sealed:
+            self._begun.update(commands_of(info))
+        if not exits:
+            return 0
+        self._ended.update(one.process for one in exits)
+        failed = {one.process for one in exits if not one.well} - self._failed
+        self._failed |= failed
+        return len(failed)
+
+    @property
+    def unended(self) -> int:
+        """How many have a receipt, and no exit record."""
+        return len(self._begun - self._ended)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PAGE = 2_000
 """Streams of a page: half a second of a receiver's work, or a few seconds of a busy one's."""
-FIRST = 500
+FIRST = 300
 """Streams of the first page where a user waits for it: more than a screen shows."""
 MAX_LISTED = 64 << 20
 """Bytes of answers to one List: the marks in a site's journals can be as many."""

@@ -122,6 +122,7 @@ def test_what_is_held_is_paused_through_all_its_attempts(receiver: Receiver) -> 
         receiver.states.left(STREAM)
         receiver.later(6)
         assert receiver.called() == Standing(Phase.PAUSED, why="the disk is full")
+        assert receiver.states.sends(STREAM)
     receiver.states.opened(STREAM, PRODUCER)
     receiver.states.took(STREAM, 1)
     assert receiver.called() == Standing(Phase.LIVE)
@@ -132,6 +133,26 @@ def test_one_that_was_held_and_is_open_without_a_byte_goes_on_by_itself(receiver
     receiver.states.opened(STREAM, PRODUCER)
     receiver.later(states.HELD_FOR)
     assert receiver.called() == Standing(Phase.LIVE)
+
+
+def test_a_stream_is_sent_while_its_producer_has_it_open_or_asks_again_and_again(receiver: Receiver) -> None:
+    def sent() -> bool:
+        found = receiver.states.sends(STREAM)
+        assert found is receiver.states.of(STREAM).sends
+        return found
+
+    assert not sent()
+    receiver.states.held(STREAM, PRODUCER, "too many streams")
+    assert sent()
+    receiver.states.opened(STREAM, PRODUCER)
+    receiver.later(states.HELD_FOR)
+    assert sent()
+    receiver.states.took(STREAM, 1)
+    receiver.states.left(STREAM)
+    assert not sent()
+    receiver.states.held(STREAM, PRODUCER, "the disk is full")
+    receiver.later(states.ASKS_WITHIN)
+    assert not sent()
 
 
 def test_one_that_was_held_and_asks_no_more_has_lost_its_link(receiver: Receiver) -> None:

@@ -24,9 +24,8 @@ from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look, Walk, directory_of
 from flarelog.values import changed
 
-UNPACKED = (
-    128 << 20
-)  # bytes of the largest copy that is unpacked although no pattern matches it: nothing is sent meanwhile
+# Bytes of the largest copy that is unpacked although no pattern matches it: nothing is sent meanwhile.
+UNPACKED = 128 << 20
 
 
 @dataclass(slots=True)

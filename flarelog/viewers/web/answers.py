@@ -158,9 +158,19 @@ class Lists:
             task.exception()  # a waiting caller gets it, otherwise the next one
 
     async def _listed(self, rights: Rights, run: str, sites: Sequence[str], listing: _Listing) -> Listed:
-        state = listing.state = await rights.origin.state(run)
-        told = None if sites else listing.told
-        every = ordered(await rights.origin.streams(run, sites, unstored=True, so_far=told))
+        asked = asyncio.create_task(rights.origin.state(run))  # beside the list: a busy receiver answers both late
+
+        async def told(found: Sequence[StreamInfo]) -> None:
+            listing.state = await asked
+            await listing.told(found)
+
+        try:
+            so_far = None if sites else told
+            every = ordered(await rights.origin.streams(run, sites, unstored=True, so_far=so_far))
+            state = await asked
+        finally:
+            asked.cancel()
+            await asyncio.gather(asked, return_exceptions=True)
         if not every and state is RunState.UNKNOWN:
             raise NotFound(f"{rights.origin.name} has no run {run}{', or not these sites of it' if sites else ''}")
         stored = [info for info in every if not info.unstored]
