@@ -18,6 +18,16 @@ from integration.web.browsing import Tab, Web, comes_true, filled, held, numbere
 from tests.certificates import Authority
 
 MOST_GZIPPED = 60_000
+TOGETHER = 100  # ms that the page's sites wait for errors
+_MOVES = f"""
+    window.moves = [];
+    new PerformanceObserver((list) => {{
+        const moved = list.getEntries().map((one) => one.sources.map(({{ node }}) => node?.className ?? ""));
+        window.moves.push(...moved);
+    }}).observe({{ type: "layout-shift", buffered: true }});
+    const real = window.setTimeout;  // a machine under load takes longer for the answer, too
+    window.setTimeout = (what, ms, ...rest) => real(what, ms === {TOGETHER} ? 20_000 : ms, ...rest);
+"""
 
 
 def test_runs_lead_to_sites_and_sites_to_logs(tab: Tab) -> None:
@@ -237,6 +247,43 @@ def test_findings_that_are_alike_are_told_once_with_all_their_places(browser: Br
         expect(others.get_by_role("listitem")).to_have_count(1)
         expect(others.get_by_role("link")).to_have_text(["kyoto/rank-1/stderr.log", "kyoto/rank-2/stderr.log"])
         expect(page.get_by_text("The GPU has no memory left")).to_have_count(1)
+        tab.is_clean()
+
+
+@pytest.mark.soak
+def test_many_findings_are_one_line_until_they_are_unfolded_and_leave_the_sites_on_the_screen(
+    browser: Browser, place: Place
+) -> None:
+    oom = b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    logs = {"kyoto/log.txt": b"2026-11-20 08:00:00 INFO begins\n" + oom}
+    for hour, what in enumerate(("disk failed", "lost the server", "shard is empty"), 9):
+        logs[f"site-{hour}/log.txt"] = b"2026-11-20 %02d:00:00 ERROR %s\n" % (hour, what.encode())
+    with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
+        page = tab.open("/run/run-1")
+        found = page.get_by_role("region", name="Findings")
+        expect(found.get_by_role("heading")).to_have_text("3 more findings")
+        expect(found).to_contain_text("log.error (3 times)")
+        expect(found.get_by_role("listitem").first).to_be_hidden()
+        expect(page.get_by_role("table").get_by_role("row").nth(1)).to_be_in_viewport()
+        found.get_by_role("heading").click()
+        expect(found.get_by_role("listitem")).to_have_count(3)
+        expect(found.get_by_role("listitem").first).to_contain_text("disk failed")
+        tab.is_clean()
+
+
+def test_the_errors_of_a_small_run_are_there_before_its_sites_so_that_no_link_moves(
+    browser: Browser, place: Place
+) -> None:
+    logs = {f"site-{n}/log.txt": b"2026-11-20 08:00:0%d ERROR it failed\n" % n for n in range(3)}
+    with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
+        tab.open("/run/run-1")
+        expect(tab.page.get_by_role("region", name="First error")).to_be_visible()  # the receiver has looked
+        tab.page.add_init_script(_MOVES)
+        page = tab.open("/run/run-1")
+        expect(page.get_by_role("row").nth(3)).to_be_visible()
+        expect(page.get_by_role("region", name="First error")).to_be_visible()
+        page.wait_for_timeout(500)  # the timeline and the machines have come
+        assert page.evaluate("() => window.moves") == []
         tab.is_clean()
 
 

@@ -16,7 +16,10 @@ const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
 const SHOWN = 200; // sites that are shown at first
 const DRAWN = /\|?[\u2580-\u259f#=>.\s-]{3,}\|?/g; // the part of a bar's text that a meter replaces
 const PLACES = 12; // places that are shown of equal findings
+const KINDS = 6; // kinds of findings that are named while the findings are folded
+const FEW = 2; // different findings that are unfolded at first: more would push the sites off the screen
 const SLOWER = 10_000; // ms between two requests for errors and findings
+const TOGETHER = 100; // ms that the sites wait for errors and findings, which stand above them
 const SOON = 300; // ms until last lines that are still being read are asked for again
 const AT_FIRST = 50; // ms until an unfinished list is asked for again, twice as long each time
 
@@ -38,11 +41,15 @@ export class RunPage extends HTMLElement {
     this.opened = new Set();
     this.most = SHOWN;
     this.listed = AT_FIRST;
+    this.begun = false; // the slow requests
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
     this.sum = h("p", { class: "sum", role: "status" });
     this.missing = h("ul", { class: "missing", "aria-label": "What is not stored", hidden: true });
     this.first = h("section", { class: "first", hidden: true, "aria-label": "First error" });
-    this.findings = h("section", { class: "findings", hidden: true, "aria-label": "Findings" });
+    this.counted = h("h2");
+    this.kinds = h("span", { class: "kinds" });
+    this.folded = h("details", {}, h("summary", { on: { click: () => (this.chose = true) } }, this.counted, this.kinds), (this.each = h("ul")));
+    this.findings = h("section", { class: "findings", hidden: true, "aria-label": "Findings" }, this.folded);
     this.lanes = new Lanes(this.run);
     this.lanes.hidden = true;
     this.filter = h("input", { type: "search", "aria-label": "Show sites and logs that contain", placeholder: "Site or log", value: this.site, on: { input: () => this.draw() } });
@@ -82,6 +89,7 @@ export class RunPage extends HTMLElement {
       this.listed = record.listing ? Math.min(2 * this.listed, SLOWER) : AT_FIRST;
       if ((record.listing || record.reading) && this.isConnected) this.reading = setTimeout(() => this.look(), record.listing ? this.listed : SOON);
       if (record.listing && (this.etag || !record.sites.length)) return; // the page shows more than that already
+      if (!record.listing) await this.errors();
       this.record = record;
       this.etag = response.headers.get("ETag");
       this.draw();
@@ -113,15 +121,21 @@ export class RunPage extends HTMLElement {
     for (const part of [this.tools, this.table, this.more, this.missing, this.first, this.findings, this.lanes]) part.hidden = true;
   }
 
+  /** Asks for errors and findings from now on. They stand above the sites, and push them down where they come late. */
+  async errors() {
+    if (this.stop.length > 1 || !this.isConnected) return;
+    const told = new Promise((done) => this.stop.push(again(this, () => this.wrong().then(done), SLOWER)));
+    await Promise.race([told, new Promise((done) => setTimeout(done, TOGETHER))]);
+  }
+
   /** Starts the slow requests once the sites are on the screen. */
   async whole() {
-    if (this.stop.length > 1) return;
-    this.stop.push(() => {});
+    if (this.begun) return;
+    this.begun = true;
     await frame();
     if (!this.isConnected) return;
     this.lanes.look();
     this.below.replaceWith(new Machines(this.run));
-    this.stop.push(again(this, () => this.wrong(), SLOWER));
   }
 
   // Errors and findings.
@@ -144,11 +158,10 @@ export class RunPage extends HTMLElement {
     const { site, log } = found.stream;
     const jump = h("a", { class: "button main", href: `${path(this.run, site, log)}#bytes=${found.offset}-${found.end ?? found.offset + 1}` }, "Show it (E)");
     this.first.replaceChildren(
-      h("h2", {}, icon("failed"), "First error of all sites"),
+      h("div", { class: "title" }, h("h2", {}, icon("failed"), "First error of all sites"), jump),
       h("p", { class: "where" }, h("bdi", {}, `${site}/${log}`), found.time ? ` at ${moment(found.time)} UTC` : "", `, byte ${count(found.offset)}`),
       h("p", { class: "what" }, found.text),
       found.meaning && h("p", { class: "meaning" }, found.meaning, found.action && ` ${found.action}`),
-      jump,
     );
   }
 
@@ -164,7 +177,14 @@ export class RunPage extends HTMLElement {
       const same = JSON.stringify([one.event_name, one.body, one.meaning, one.action]);
       alike.set(same, [...(alike.get(same) ?? []), one]);
     }
-    this.findings.replaceChildren(h("h2", {}, icon("gap"), title), h("ul", {}, ...[...alike.values()].slice(0, 50).map((ones) => this.finding(ones))));
+    const kinds = new Map();
+    for (const { event_name: kind } of others) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+    const names = [...kinds].slice(0, KINDS).map(([kind, times]) => (times > 1 ? `${kind} (${count(times)} times)` : kind));
+    const more = kinds.size > KINDS ? ` and ${several(kinds.size - KINDS, "more kind")}` : "";
+    if (!this.chose) this.folded.open = alike.size <= FEW;
+    this.counted.replaceChildren(icon("gap"), title);
+    say(this.kinds, `${names.join(", ")}${more}`);
+    this.each.replaceChildren(...[...alike.values()].slice(0, 50).map((ones) => this.finding(ones)));
   }
 
   /** The list item for *ones*, which are equal findings. */
