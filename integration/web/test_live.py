@@ -242,6 +242,40 @@ def test_a_receiver_that_stands_still_is_said_and_nothing_counts_as_live_meanwhi
         assert tab.violations() == []
 
 
+def test_a_log_says_that_its_receiver_stands_still_and_goes_on_where_it_was(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    place, receiver, web = growing
+    with tab_of(browser, web) as tab:
+        page = tab.show(LIVE)
+        comes_true(page, "document.querySelector('log-page').live")
+        receiver.program.tell(signal.SIGSTOP)
+        trouble = page.locator(".trouble")
+        expect(trouble).to_have_text(f"{receiver.address} does not answer; retrying from where it was.")
+        receiver.program.tell(signal.SIGCONT)
+        expect(trouble).to_be_hidden()
+        append(place.log, numbered(40, 500))
+        expect(row(page, "000539 step")).to_be_in_viewport()
+        places = offsets(page)
+        assert places == list(range(places[0], 12 * 540, 12))
+        assert tab.violations() == []
+
+
+def test_a_page_that_was_left_and_that_the_browser_keeps_holds_no_stream(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    place, _, web = growing
+    with tab_of(browser, web) as tab:
+        page = tab.show(LIVE)
+        comes_true(page, "document.querySelector('log-page').live")
+        page.evaluate("() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))")
+        comes_true(page, "document.querySelector('log-page').live.over.signal.aborted")
+        append(place.log, numbered(40, 500))
+        page.evaluate("() => dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+        expect(row(page, "000539 step")).to_be_in_viewport()
+        tab.is_clean()
+
+
 @pytest.mark.soak
 def test_a_log_that_is_opened_while_its_receiver_is_away_is_shown_when_it_returns(
     browser: Browser, growing: tuple[Place, Receiver, Web]

@@ -250,6 +250,39 @@ def test_findings_that_are_alike_are_told_once_with_all_their_places(browser: Br
         tab.is_clean()
 
 
+def test_the_filter_shows_the_logs_that_it_finds_and_a_key_leads_to_the_first_error(
+    browser: Browser, place: Place
+) -> None:
+    logs = {f"kyoto/worker-{n}.log": b"2026-11-20 08:00:00 INFO begins\n" for n in range(30)}
+    logs["oslo/log.txt"] = b"2026-11-20 09:00:00 ERROR it failed\n"
+    with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
+        page = tab.open("/run/run-1")
+        expect(page.get_by_role("region", name="First error")).to_be_visible()
+        rows = page.locator(".sites .body .line")
+        expect(rows).to_have_count(2)
+        page.get_by_label("Show sites and logs that contain").fill("worker-17")
+        expect(rows).to_have_count(2)  # the site, and its log
+        expect(rows.nth(1)).to_contain_text("worker-17.log")
+        page.get_by_role("heading", name="run-1").click()
+        page.keyboard.press("E")
+        expect(page).to_have_url(re.compile("/run/run-1/oslo/log.txt#bytes=0-"))
+        tab.is_clean()
+
+
+def test_a_log_out_in_one_tab_takes_from_the_others_what_they_show(browser: Browser, place: Place) -> None:
+    web = Web(place, "--receiver", filled(place, {"kyoto/log.txt": numbered(5)}).address)
+    with tab_of(browser, web) as tab:
+        page = tab.show("/run/run-1/kyoto/log.txt")
+        other = tab.context.new_page()
+        other.goto(web.url("/"))
+        other.get_by_role("button", name="Log out").click()
+        expect(page.get_by_role("heading", name="Log in to flarelog")).to_be_visible()
+        expect(page.locator("log-list .row")).to_have_count(0)
+        command = f"flarelog web login --listen {web.url('').removeprefix('http://').rstrip('/')}"
+        expect(page.locator("dialog.login code")).to_have_text(command)
+        tab.complaints.clear()  # of the answers 401
+
+
 @pytest.mark.soak
 def test_many_findings_are_one_line_until_they_are_unfolded_and_leave_the_sites_on_the_screen(
     browser: Browser, place: Place
@@ -377,10 +410,10 @@ def test_lanes_show_each_site_over_time_and_a_stretch_leads_to_its_lines(tab: Ta
     expect(lanes).to_have_attribute("aria-label", re.compile("of 3 sites"))
     box = lanes.bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
     expect(page.locator("run-lanes .said")).to_contain_text("UTC")
     page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 20)
+    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 40)
     page.mouse.up()
     expect(page).to_have_url(re.compile(r"merged=time&time=\d+"))
     expect(page.locator("log-list .row").first).to_be_visible()

@@ -29,7 +29,7 @@ RING = 1 << 20  # characters of encoded rows
 NEAR = 256 << 10  # bytes before the end of a stream, from which on a viewer shares its feed
 SLICE = (4 << 10, 64 << 10)  # bytes that are drawn in one step, from and to
 TURN = (0.002, 0.008)  # seconds that a step should take, from and to
-TICK = 4.0  # seconds after which viewers are woken without news
+TICK = 1.0  # seconds after which viewers are woken without news
 LONGEST_PAUSE = 1.0  # seconds between two retries: people wait for one
 
 

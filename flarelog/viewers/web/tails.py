@@ -31,7 +31,8 @@ BARS_EVERY = 0.2  # seconds
 HELD = 256 << 10  # characters of encoded rows that wait for the browser
 STALLED = 1.0  # seconds without room after which a read at the receiver is closed: it holds more memory than the rows
 BEGINNING = 8  # streams of a tail that are begun concurrently
-AGAIN = 4.0  # seconds for which a permission is cached
+AGAIN = 2.0  # seconds for which a permission is cached
+ANSWERS = 2.0  # seconds for an answer; a receiver that takes longer stands still
 KEPT = 10_000  # sites whose permission is cached
 ALIVE = 15.0  # seconds without a message after which an empty line shows that the connection is alive
 
@@ -39,6 +40,7 @@ ALIVE = 15.0  # seconds without a message after which an empty line shows that t
 @dataclass(slots=True)
 class _Permit:
     until: float = 0.0  # by a monotonic clock
+    silent: str = ""  # why there was no answer
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -48,8 +50,10 @@ class Permits:
     def __init__(self) -> None:
         self._permits: WeakKeyDictionary[Origin, dict[tuple[str, str], _Permit]] = WeakKeyDictionary()
 
-    async def demand(self, origin: Origin, stream: StreamId) -> None:
-        """Raises NotAllowed, NotFound where *origin* may not read *stream*."""
+    async def demand(self, origin: Origin, stream: StreamId) -> str:
+        """Return why *origin* does not answer; empty if it does. Raises NotAllowed, NotFound where it may not read
+        *stream*.
+        """
         permits, key = self._permits.setdefault(origin, {}), (stream.run, stream.site)
         permit = permits.get(key)
         if permit is None:
@@ -57,19 +61,25 @@ class Permits:
                 permits.clear()
             permit = permits[key] = _Permit()
         if time.monotonic() < permit.until:
-            return
+            return permit.silent
         async with permit.asking:  # concurrent viewers share one question
             now = time.monotonic()
             if now < permit.until:
-                return
+                return permit.silent
+            permit.silent = ""
             try:
-                await gathered(origin, stream, 0, 1)
+                async with asyncio.timeout(ANSWERS):
+                    await gathered(origin, stream, 0, 1)
+            except TimeoutError:
+                permit.silent = f"{origin.name} does not answer"
             except FlarelogError as error:
                 if not error.retry_safe:
                     raise
-                return  # no answer: no new bytes come either
+                permit.silent = str(error)
             # Sites that were checked together must not all be checked again at the same time.
-            permit.until = now + AGAIN * random.uniform(0.5, 1)  # noqa: S311  nobody gains by guessing it
+            again = AGAIN * random.uniform(0.5, 1)  # noqa: S311  nobody gains by guessing it
+            permit.until = time.monotonic() + again
+            return permit.silent
 
 
 @dataclass(slots=True, eq=False)
@@ -209,8 +219,8 @@ class Tail:
             part.feed, number = feed, feed.number_of(part.position)
             joined: int | None = part.position
             while viewer.refused is None and number >= feed.first:
-                await self._permits.demand(self._origin, part.info.stream)
-                self._lose(part, feed.lost)  # no await from here to ``changed``: no news is missed
+                silent = await self._permits.demand(self._origin, part.info.stream)
+                self._lose(part, feed.lost or silent)  # no await from here to ``changed``: no news is missed
                 batch = feed.batch(number)
                 if batch is not None:
                     rows = batch.rows if joined is None else _behind(batch, joined)

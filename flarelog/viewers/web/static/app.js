@@ -22,8 +22,12 @@ function logo() {
 
 session.ask = () => login(known);
 
+const tabs = new BroadcastChannel("flarelog-login"); // the tabs of a browser share a login
+tabs.addEventListener("message", ({ data }) => whose && whose !== data && location.reload());
+
 function known(me) {
   if (whose && whose !== me.whose) return location.reload(); // the rows on the page were read with another person's rights
+  if (!whose) tabs.postMessage(me.whose);
   whose = me.whose;
   say(who, me.receiver ?? "");
   who.title = `Asks as ${me.who}`;
@@ -32,6 +36,7 @@ function known(me) {
 
 async function leave() {
   await ask("/api/logout", {});
+  tabs.postMessage(""); // what another tab shows was read with the rights that end here
   location.assign("/");
 }
 

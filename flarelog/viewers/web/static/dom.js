@@ -84,6 +84,6 @@ export function icon(standing) {
 
 /** The class of a standing: good, warn, bad or calm. */
 export function kind(standing) {
-  const kinds = { sending: "good", complete: "good", paused: "warn", silent: "warn", hung: "warn", gone: "warn", gap: "warn", "lost link": "bad", "not stored": "bad", failed: "bad" };
+  const kinds = { sending: "good", complete: "good", paused: "warn", silent: "warn", hung: "warn", gone: "warn", gap: "warn", ended: "warn", "lost link": "bad", "not stored": "bad", failed: "bad" };
   return kinds[standing] ?? "calm";
 }

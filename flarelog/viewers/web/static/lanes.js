@@ -10,8 +10,8 @@ import { clock, moment } from "./words.js";
 
 const EVERY = 5000;
 const LANE = 18; // pixels
-const TOP = 16; // pixels, for the rounds
-const BELOW = 18; // pixels, for the times
+const TOP = 32; // pixels, for the times and the rounds: above, because many lanes scroll
+const BELOW = 4; // pixels
 const STEP = 8; // pixels of a step by an arrow key
 const NAMES = 130; // pixels at most; on a narrow screen a quarter of its width
 
@@ -127,11 +127,11 @@ export class Lanes extends HTMLElement {
       pen.fillRect(this.x(at), TOP - 4, 1, height - TOP - BELOW + 6);
       pen.fillStyle = ink("--soft");
       if (this.x(at) < free) continue;
-      pen.fillText(text, this.x(at) + 3, 7);
+      pen.fillText(text, this.x(at) + 3, 23);
       free = this.x(at) + pen.measureText(text).width + 8;
     }
     lanes.forEach((lane, at) => this.lane(pen, ink, lane, TOP + at * LANE));
-    this.axis(pen, ink, height);
+    this.axis(pen, ink);
     pen.fillStyle = ink("--accent");
     if (this.begun !== undefined && this.ended !== undefined) {
       const [from, to] = [this.x(this.begun), this.x(this.ended)];
@@ -210,13 +210,13 @@ export class Lanes extends HTMLElement {
     pen.fill();
   }
 
-  axis(pen, ink, height) {
+  axis(pen, ink) {
     pen.fillStyle = ink("--soft");
     const steps = Math.max(1, Math.floor((this.width - this.names) / 160));
     for (let at = 0; at <= steps; at += 1) {
       const time = this.record.from + ((this.record.to - this.record.from) * at) / steps;
       pen.textAlign = at === 0 ? "left" : at === steps ? "right" : "center";
-      pen.fillText(clock(time, this.record.to - this.record.from < 1000 * steps), this.x(time), height - 8);
+      pen.fillText(clock(time, this.record.to - this.record.from < 1000 * steps), this.x(time), 8);
     }
     pen.textAlign = "left";
   }

@@ -6,6 +6,12 @@ import { h, say } from "./dom.js";
 let asking = null;
 const said = h("output", { class: "said" });
 
+/** The command that makes a login link for this page; behind a proxy the page has an address that the page does not know. */
+function command() {
+  const here = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname) && location.host !== "127.0.0.1:4780";
+  return `flarelog web login${here ? ` --listen ${location.host}` : ""}`;
+}
+
 /** Shows the login over the page; resolves when the user has logged in. *known* is told who it is. */
 export function login(known, sentence = "") {
   if (sentence || !asking) say(said, sentence);
@@ -14,7 +20,7 @@ export function login(known, sentence = "") {
     const button = h("button", { class: "main" }, "Log in");
     const form = h("form", {}, h("label", { for: "token" }, "Token"), token, button, said);
     const dialog = h("dialog", { class: "login", "aria-labelledby": "login-title" }, h("h1", { id: "login-title" }, "Log in to flarelog"),
-      h("p", {}, "Run ", h("code", {}, "flarelog web login"), " where this page is served, and open the address that it prints. Or paste a reader's token."), form);
+      h("p", {}, "Run ", h("code", {}, command()), " where this page is served, and open the address that it prints. Or paste a reader's token."), form);
     dialog.addEventListener("cancel", (event) => event.preventDefault());
     const over = (me) => {
       known(me);

@@ -6,6 +6,7 @@
 import { answered, ask, path, query, read } from "./api.js";
 import { arrange, frame, h, icon, kind, say } from "./dom.js";
 import { Lanes } from "./lanes.js";
+import { listen } from "./keys.js";
 import { Machines } from "./machines.js";
 import { meter } from "./paint.js";
 import { again, past, silence, trouble } from "./runs.js";
@@ -21,6 +22,7 @@ const FEW = 2; // different findings that are unfolded at first: more would push
 const SLOWER = 10_000; // ms between two requests for errors and findings
 const TOGETHER = 100; // ms that the sites wait for errors and findings, which stand above them
 const SOON = 300; // ms until last lines that are still being read are asked for again
+const FOUND = 20; // logs that the filter finds in a site at most so that they are shown without a press
 const AT_FIRST = 50; // ms until an unfinished list is asked for again, twice as long each time
 
 /** The logs of *site*, with those that are not stored and cannot be opened. */
@@ -70,11 +72,13 @@ export class RunPage extends HTMLElement {
       this.empty, this.more, (this.below = document.createComment("machines")),
     );
     this.stop = [again(this, () => this.look(), undefined, () => this.late())];
+    this.unkey = listen({ E: () => !this.first.hidden && this.first.querySelector("a").click() });
   }
 
   disconnectedCallback() {
     for (const stop of this.stop) stop();
     clearTimeout(this.reading);
+    this.unkey();
   }
 
   async look() {
@@ -205,10 +209,15 @@ export class RunPage extends HTMLElement {
 
   // The sites.
 
-  wanted(sites) {
+  /** The logs of *site* that the filter names, or all where it names the site. */
+  named(site) {
     const name = this.filter.value.trim().toLowerCase();
+    return site.site.toLowerCase().includes(name) ? logs(site) : logs(site).filter((one) => one.log.toLowerCase().includes(name));
+  }
+
+  wanted(sites) {
     return sites
-      .filter((site) => site.site.toLowerCase().includes(name) || logs(site).some((one) => one.log.toLowerCase().includes(name)))
+      .filter((site) => this.named(site).length)
       .sort((a, b) => WEIGHT[kind(a.standing)] - WEIGHT[kind(b.standing)]) // sites in trouble first, otherwise in the order given
       .filter((site) => !this.only.value || (this.only.value === "bad" ? ["bad", "warn"].includes(kind(site.standing)) : !["complete", "ended", "failed"].includes(site.standing)));
   }
@@ -239,7 +248,7 @@ export class RunPage extends HTMLElement {
     };
     for (const site of wanted.slice(0, this.most)) {
       this.show(take(site.site, () => this.row()), site);
-      if (logs(site).length > 1 && this.isOpen(site)) for (const one of logs(site)) this.showLog(take(`${site.site}/${one.log}`, () => this.row("log")), site, one);
+      if (logs(site).length > 1 && this.isOpen(site)) for (const one of this.named(site)) this.showLog(take(`${site.site}/${one.log}`, () => this.row("log")), site, one);
     }
     this.rows = kept;
     arrange(this.body, nodes);
@@ -258,7 +267,7 @@ export class RunPage extends HTMLElement {
   }
 
   isOpen(site) {
-    return this.opened.has(site.site) || this.site === site.site;
+    return this.opened.has(site.site) || this.site === site.site || this.named(site).length < Math.min(FOUND, logs(site).length);
   }
 
   row(extra = "") {

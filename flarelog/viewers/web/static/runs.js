@@ -47,7 +47,7 @@ export function past(is) {
 }
 
 const PRESENT = new Set(["running", "idle", "sending", "busy", "quiet", "hung", "gone", "silent", "paused", "lost link"]);
-const STANDINGS = { running: "sending", ending: "ended", ended: "complete", sealed: "complete" };
+const STANDINGS = { running: "sending", ending: "open", ended: "complete", sealed: "complete" };
 
 /** The text where no run is listed. *some*: the login may be for some runs alone, and the receiver does not tell which. */
 function nothing(some) {

@@ -20,7 +20,10 @@ export class Tail {
     this.hidden = hidden;
     this.over = new AbortController();
     this.seen = () => this.looked();
+    this.left = () => this.rest();
     document.addEventListener("visibilitychange", this.seen);
+    addEventListener("pagehide", this.left); // the browser keeps a page that was left, and its open streams with it
+    addEventListener("pageshow", this.seen);
     this.running = this.run();
   }
 
@@ -30,15 +33,20 @@ export class Tail {
     this.over.abort();
     this.waking?.();
     document.removeEventListener("visibilitychange", this.seen);
+    removeEventListener("pagehide", this.left);
+    removeEventListener("pageshow", this.seen);
+  }
+
+  /** Closes the stream until the tab is visible again. */
+  rest() {
+    this.resting = true;
+    this.over.abort();
   }
 
   looked() {
     clearTimeout(this.timer);
     if (document.visibilityState === "hidden") {
-      this.timer = setTimeout(() => {
-        this.resting = true;
-        this.over.abort();
-      }, this.hidden);
+      this.timer = setTimeout(() => this.rest(), this.hidden);
     } else if (this.resting) {
       this.resting = false;
       this.waking?.();
