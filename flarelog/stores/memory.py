@@ -131,9 +131,7 @@ class MemoryAppender:
 
     def _check(self) -> None:
         if self._log.appender is not self:
-            raise Fenced(
-                f"{self.stream} can no longer be written here: this appender was closed", committed=self.committed
-            )
+            raise Fenced(f"{self.stream} is sent by a newer producer now", committed=self.committed)
 
     def _at(self, offset: int, *, exactly: bool) -> None:
         self._check()

@@ -134,6 +134,10 @@ class LocalAppender:
                 raise InvalidName(
                     "a part of its name is a log, or a log's directory: choose another name (flarelog run --log)"
                 ) from error
+            store = self._home.layout.root
+            if isinstance(error, FileNotFoundError) and not os.path.isdir(store):
+                again = "put it back, or start the receiver again, which makes a new one"
+                raise Unavailable(f"the store {store} is gone: {again}") from error
             raise meaning(error, f"{self.stream} could not be opened") from error
         self._written, self._written_digest = self.journal.committed, self.journal.digest
 
@@ -321,7 +325,7 @@ class LocalAppender:
             if self._gone is None:
                 await self.sync()
         finally:
-            self._gone = self._gone or Fenced(f"{self.stream} can no longer be written here: this appender was closed")
+            self._gone = self._gone or Fenced(f"{self.stream} is sent by a newer producer now")
             while self._committing is not None:
                 with contextlib.suppress(StoreError):
                     await asyncio.shield(self._committing)

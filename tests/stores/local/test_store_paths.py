@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import stat
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -481,3 +482,15 @@ def test_where_names_that_differ_in_case_alone_are_one_the_second_is_refused(tmp
             Directory(tmp_path, parts, make=True)
     with Directory(tmp_path, ("run-2", "site-1"), make=True):
         pass
+
+
+def test_a_store_that_was_removed_below_a_receiver_is_named_with_what_to_do(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with LocalStore(tmp_path / "store", "memory") as store:
+            await (await store.appender(StreamId("run", "site", "a.log"), b"p" * 16)).close()
+            shutil.rmtree(tmp_path / "store")
+            with pytest.raises(Unavailable) as raised:
+                await store.appender(StreamId("run", "site", "b.log"), b"p" * 16)
+            assert str(raised.value).startswith(f"the store {tmp_path / 'store'} is gone: put it back, or start")
+
+    asyncio.run(play())
