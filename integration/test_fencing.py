@@ -234,6 +234,28 @@ def test_a_sidecar_that_wakes_up_does_not_take_a_log_that_its_successor_began(pl
     assert newer.stop() == 0, newer.talk()
 
 
+def test_after_an_outage_of_the_receiver_an_older_sidecar_sends_what_only_it_has_open(place: Place) -> None:
+    receiver = place.serve(listen=free_address())
+    append(place.log, HEAD)
+    older = place.sidecar(receiver)
+    receiver.gets(HEAD)
+    receiver.program.kill()
+    append(place.log, TAIL)
+    older.says("retrying")
+    place.log.unlink()
+    append(place.log, NEXT)
+    newer = place.sidecar(receiver)
+    newer.says("retrying")
+    older.tell(signal.SIGSTOP)
+    receiver = receiver.again()
+    time.sleep(2.0)  # the newer one is connected first
+    older.tell(signal.SIGCONT)
+    receiver.gets(HEAD + TAIL + NEXT)
+    fenced(older)
+    assert newer.stop() == 0, newer.talk()
+    receiver.holds(HEAD + TAIL + NEXT)
+
+
 @pytest.mark.soak
 def test_fifty_logs_that_are_fenced_are_one_sentence(place: Place) -> None:
     receiver = place.serve("--durability", "memory")

@@ -15,7 +15,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import grpc
 
@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 SAY_EVERY = 30.0  # seconds between two log lines about the same error
 MOVES_FORGOTTEN = 60.0  # seconds
+OLDER_WITHIN, OLDER_LOOK = 7.0, 1.0  # seconds that an older sidecar has to come back and send, and between two looks
 BEGINNING = 500  # logs that may start at the same time; without a limit, thousands would be open at once
 
 
@@ -184,6 +185,33 @@ class Link:
             late()
             await self.pause(trouble, failures)
             failures += 1
+
+    async def first_record(self, late: Callable[[], None], logs: Container[str]) -> list[StreamInfo]:
+        """The receiver's record, as in ``record``, before any log is opened. *logs*: the logs that were found so far.
+
+        If no receiver answered at first, an older sidecar of the site may be retrying as well. It may have files open
+        that are gone by now, and can no longer send them once its logs are taken over. So this waits for it to open its
+        logs and to send their bytes.
+        """
+        was_late = False
+
+        def fails() -> None:
+            nonlocal was_late
+            was_late = True
+            late()
+
+        found, before = await self.record(fails), 0
+        until = time.monotonic() + OLDER_WITHIN
+        while was_late and not all(info.sealed for info in found) and time.monotonic() < until:
+            known = [(info, info.state) for info in found if info.stream.log in logs and info.state is not None]
+            behind = [info.committed < state.end for info, state in known if state.linked]
+            # The second look is for marks, which ``end`` does not count, and for logs that open a moment later.
+            if behind and len(behind) == before and not any(behind):
+                break
+            before = len(behind)
+            await asyncio.sleep(OLDER_LOOK)
+            found = await self.record()
+        return found
 
     async def record_of(self, stream: StreamId) -> list[StreamInfo]:
         """The receiver's record of *stream*, if it has one, as it is now or later. Logs that ask at the same time share

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 
 import grpc
@@ -170,3 +172,70 @@ def test_what_another_sidecar_sends_is_opened_before_other_logs(
 
     asyncio.run(go())
     assert opened == order
+
+
+def held(
+    committed: int = 4, end: int = 0, *, linked: bool = False, sealed: bool = False, log: str = "a.log"
+) -> list[StreamInfo]:
+    state = State(linked=linked, end=end)
+    return [StreamInfo(StreamId("run-1", "site-1", log), 0, committed, 0, sealed, state=state)]
+
+
+AWAY = answered(grpc.StatusCode.UNAVAILABLE, "gone")
+BEHIND, LEVEL = held(4, 9, linked=True), held(9, 9, linked=True)
+
+
+def looks_before_it_opens(tmp_path: Path, mocker: MockerFixture, answers: Iterable[object]) -> int:
+    """How often a new sidecar reads the receiver's record before it opens its log."""
+    mocker.patch("flarelog.sender.link.why", return_value="")
+    mocker.patch("flarelog.sender.link.OLDER_LOOK", 0.001)
+    asked = mocker.patch("flarelog.wire.listing.streams", side_effect=answers)
+    (tmp_path / "a.log").write_bytes(b"one\n")
+    opened: list[int] = []
+
+    async def run(log: Log) -> None:
+        opened.append(asked.call_count)
+        log.ended = True
+
+    mocker.patch("flarelog.sender.log.Log.run", run)
+    sending = DeliveryOptions(first_delay=0.001, max_delay=0.001)
+    options = SidecarOptions("127.0.0.1:1", "run-1", "site-1", SourceOptions(str(tmp_path)), sending, once=True)
+
+    async def go() -> None:
+        await Sidecar(options).run()
+
+    asyncio.run(go())
+    (looks,) = opened
+    return looks
+
+
+@pytest.mark.parametrize(
+    ("answers", "looks"),
+    [
+        pytest.param([AWAY, held(), BEHIND, BEHIND, LEVEL], 5, id="the-older-one-comes-back-later"),
+        pytest.param([AWAY, LEVEL, LEVEL], 3, id="the-older-one-was-faster"),
+        pytest.param([AWAY, held(), held(sealed=True)], 3, id="the-older-one-seals-it"),
+        pytest.param([AWAY, held(sealed=True)], 2, id="the-log-was-sealed-before"),
+        pytest.param([AWAY, []], 2, id="there-is-no-older-one"),
+        pytest.param([BEHIND], 1, id="the-receiver-was-there"),
+    ],
+)
+def test_after_an_outage_an_older_sidecar_first_sends_what_only_it_has_open(
+    tmp_path: Path, mocker: MockerFixture, answers: list[object], looks: int
+) -> None:
+    assert looks_before_it_opens(tmp_path, mocker, answers) == looks
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(held(), id="does-not-come-back"),
+        pytest.param(held(linked=True, log="b.log"), id="has-other-logs"),
+        pytest.param(BEHIND, id="sends-no-more"),
+    ],
+)
+def test_after_an_outage_an_older_sidecar_is_awaited_for_a_short_time(
+    tmp_path: Path, mocker: MockerFixture, answer: list[StreamInfo]
+) -> None:
+    mocker.patch("flarelog.sender.link.OLDER_WITHIN", 0.05)
+    assert looks_before_it_opens(tmp_path, mocker, chain([AWAY], repeat(answer))) > 3
