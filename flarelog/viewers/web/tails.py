@@ -216,11 +216,16 @@ class Tail:
         """Read the shared feed until the stream has ended, or this viewer is too slow for the feed."""
         viewer = Viewer(self._origin)
         async with self._hub.entered(part.info, part.position, viewer) as feed:
+            if not feed.holds(part.position):
+                return  # its ring went on while the receiver was asked for a permission
             part.feed, number = feed, feed.number_of(part.position)
             joined: int | None = part.position
-            while viewer.refused is None and number >= feed.first:
+            while True:
                 silent = await self._permits.demand(self._origin, part.info.stream)
-                self._lose(part, feed.lost or silent)  # no await from here to ``changed``: no news is missed
+                # No await from here to ``changed``: no news is missed, and the ring keeps the batch.
+                if viewer.refused is not None or number < feed.first:
+                    break
+                self._lose(part, feed.lost or silent)
                 batch = feed.batch(number)
                 if batch is not None:
                     rows = batch.rows if joined is None else _behind(batch, joined)

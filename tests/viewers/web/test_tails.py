@@ -163,6 +163,41 @@ def test_who_is_too_slow_for_the_ring_reads_alone_and_misses_and_doubles_nothing
     played(play)
 
 
+class Late(Permits):
+    """Permissions of which the one behind *passed* others comes after *until* has returned."""
+
+    def __init__(self, until: Callable[[], Awaitable[object]], passed: int) -> None:
+        super().__init__()
+        self.until, self.passed = until, passed
+
+    async def demand(self, origin: Any, stream: StreamId) -> str:
+        self.passed -= 1
+        if self.passed == -1:
+            await self.until()
+        return ""
+
+
+@pytest.mark.parametrize("passed", [0, 1, 2], ids=["before-it-shares", "before-its-first-rows", "between-its-rows"])
+def test_a_viewer_whose_permission_comes_when_the_ring_has_gone_on_misses_nothing(
+    store: Path, monkeypatch: pytest.MonkeyPatch, passed: int
+) -> None:
+    monkeypatch.setattr(hub, "RING", 4000)
+    monkeypatch.setattr(hub, "SLICE", (256, 512))
+
+    async def play() -> None:
+        origin = Turns(store)
+        async with opened(origin) as (hub_, info), hub_.entered(info, 0, Viewer(origin)) as feed:
+            fast = asyncio.create_task(rows(Tail(hub_, Permits(), origin, [info], [0])))
+            while not feed._ring:
+                await asyncio.sleep(0)
+            late = Late(lambda: asyncio.shield(fast), passed)
+            assert await rows(Tail(hub_, late, origin, [info], [0])) == LINES
+            assert feed.first > 0
+            assert await fast == LINES
+
+    played(play)
+
+
 def test_who_takes_nothing_holds_no_read_of_the_receiver_and_misses_and_doubles_nothing(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
