@@ -36,6 +36,7 @@ class Numbering:
         self._text = bytearray()  # from _begin on
         self._begin = offset
         self._lines = self._next = 0  # line feeds before _begin; before the next row, if each row is a line
+        self._counted = False  # a row has a number: those behind it are counted from there
 
     def feed(self, offset: int, data: bytes) -> None:
         """Take *data*, the next bytes, at *offset*; bytes that came before are skipped."""
@@ -44,7 +45,9 @@ class Numbering:
             self._forget(surplus)
 
     def of(self, items: Sequence[Item]) -> list[int | None]:
-        """The line numbers of *items*; None where a number is the previous row's plus one, or is unknown."""
+        """The line numbers of *items*; None where a number is the previous row's plus one, or is unknown. The first
+        row has its number: lines between it and the row above, which somebody else gave out, may have no row.
+        """
         numbers: list[int | None] = [None] * len(items)
         found = [
             (at, item)
@@ -54,11 +57,11 @@ class Numbering:
         if not found:
             return numbers
         last = max(item.offset for _, item in found)
-        if self._before(last) != self._next + len(found) - 1:
+        if (self.first is not None and not self._counted) or self._before(last) != self._next + len(found) - 1:
             for at, item in found:
                 lines = self._before(item.offset)
-                if lines != self._next and self.first is not None:
-                    numbers[at] = self.first + lines
+                if self.first is not None and (lines != self._next or not self._counted):
+                    numbers[at], self._counted = self.first + lines, True
                 self._next = lines + 1
         else:
             self._next += len(found)

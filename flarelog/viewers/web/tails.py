@@ -18,9 +18,11 @@ from weakref import WeakKeyDictionary
 from flarelog.backoff import FIRST_PAUSE, delay
 from flarelog.errors import FlarelogError
 from flarelog.model import Buffer, StreamId, StreamInfo
+from flarelog.viewers.flow import Item
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.asking import same, told
 from flarelog.viewers.web.hub import LONGEST_PAUSE, NEAR, Batch, Feed, Hub, Slices, Viewer
+from flarelog.viewers.web.numbering import Numbering
 from flarelog.viewers.web.rows import Encoder, numbered
 from flarelog.viewers.web.windows import gathered, info_of
 
@@ -191,8 +193,14 @@ class Tail:
     async def _alone(self, part: _Part) -> bool:
         """Read to the present end; False where the browser took nothing for STALLED seconds before that."""
         part.info = info = same(await info_of(self._origin, part.info.stream), part.info.begun)
-        encoder, slices = Encoder(), Slices()
-        flow = await self._hub.begin(self._origin, info, part.position)
+        start = part.position
+        encoder, slices, numbering = Encoder(), Slices(), Numbering(start)
+
+        def rows(items: Sequence[Item]) -> str:
+            lines = [item for item in items if item is not None]
+            return "\n".join(encoder.rows(lines, numbering.of(lines)))
+
+        flow = await self._hub.begin(self._origin, info, start)
         found = self._origin.find(info.stream, flow.position, flow.marks, follow=False, stop=info.committed)
         async with contextlib.aclosing(found) as pieces:
             async for number, what in pieces:
@@ -200,16 +208,18 @@ class Tail:
                 if not isinstance(what, Buffer):
                     flow.learn(number, (what,))
                     continue
-                data, at = bytes(what), 0
+                data, at = bytes(what[: info.committed - number]), 0  # lines are counted up to there
                 while at < len(data):
-                    began, size = time.perf_counter(), slices.size
-                    rows = encoder.rows(flow.feed(number + at, data[at : at + size], time.monotonic()))
+                    if numbering.first is None:
+                        numbering.first = await self._hub.line_of(self._origin, info, start)
+                    began, piece = time.perf_counter(), data[at : at + slices.size]
+                    numbering.feed(number + at, piece)
+                    self._give(part, rows(flow.feed(number + at, piece, time.monotonic())), flow.place)
                     slices.took(time.perf_counter() - began)
-                    at += size
-                    self._give(part, "\n".join(rows), flow.place)
+                    at += len(piece)
                     if not await self._room(STALLED):
                         return False
-        self._give(part, "\n".join(encoder.rows(flow.settle(float("inf")))), flow.place)
+        self._give(part, rows(flow.settle(float("inf"))), flow.place)
         return True
 
     async def _share(self, part: _Part) -> None:

@@ -47,13 +47,13 @@ def test_each_row_that_comes_live_has_the_number_of_its_line(
     assert told or start
 
 
-def test_rows_that_are_a_line_each_bear_no_number() -> None:
+def test_of_rows_that_are_a_line_each_only_the_first_bears_its_number() -> None:
     numbers = Numbering(6)
     numbers.first = 2
     data = b"one\ntwo\nthree\n"
     numbers.feed(6, data)
     flow = Flow(STREAM, View(new=Renderer), 6, plain=True)
-    assert numbers.of(flow.feed(6, data, 0.0) + flow.close(0.0)) == [None] * 3
+    assert numbers.of(flow.feed(6, data, 0.0) + flow.close(0.0)) == [2, None, None]
 
 
 def test_nobody_tells_a_number_before_lines_are_counted() -> None:

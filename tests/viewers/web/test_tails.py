@@ -20,7 +20,7 @@ from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.web import hub, tails
-from flarelog.viewers.web.hub import Feed, Hub, Slices, Viewer
+from flarelog.viewers.web.hub import Feed, Hub, LineOf, Slices, Viewer
 from flarelog.viewers.web.tails import Permits, Tail
 from flarelog.viewers.web.trouble import Troubles
 from flarelog.viewers.web.windows import Windows, info_of
@@ -30,20 +30,20 @@ LINES = [f"line {number} of the log" for number in range(2000)]
 DATA = "".join(f"{line}\n" for line in LINES).encode()
 
 
+async def fill(root: Path, data: bytes) -> None:
+    async with LocalStore(root, "memory") as held:
+        appender = await held.appender(STREAM, b"producer")
+        for at in range(0, len(data), 1000):
+            await appender.append(at, data[at : at + 1000])
+        await appender.sync()
+        await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
+        await appender.close()
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """A store with LINES, sealed."""
-
-    async def fill() -> None:
-        async with LocalStore(tmp_path / "store", "memory") as held:
-            appender = await held.appender(STREAM, b"producer")
-            for at in range(0, len(DATA), 1000):
-                await appender.append(at, DATA[at : at + 1000])
-            await appender.sync()
-            await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
-            await appender.close()
-
-    asyncio.run(fill())
+    asyncio.run(fill(tmp_path / "store", DATA))
     return tmp_path / "store"
 
 
@@ -75,12 +75,12 @@ class Turns(StoreOrigin):
 
 
 @asynccontextmanager
-async def opened(*origins: StoreOrigin) -> AsyncGenerator[tuple[Hub, StreamInfo], None]:
+async def opened(*origins: StoreOrigin, line_of: LineOf = hub.unknown) -> AsyncGenerator[tuple[Hub, StreamInfo], None]:
     windows, view = Windows(), View(new=Renderer, notes=False)
     async with AsyncExitStack() as stack:
         for origin in origins:
             await stack.enter_async_context(origin)
-        hub_ = Hub(lambda origin, info, at: windows.flow_at(origin, info, at, view))
+        hub_ = Hub(lambda origin, info, at: windows.flow_at(origin, info, at, view), line_of)
         yield hub_, await info_of(origins[0], STREAM)
 
 
@@ -194,6 +194,53 @@ def test_a_viewer_whose_permission_comes_when_the_ring_has_gone_on_misses_nothin
             assert await rows(Tail(hub_, late, origin, [info], [0])) == LINES
             assert feed.first > 0
             assert await fast == LINES
+
+    played(play)
+
+
+BARS = b"".join(b"one %d\ntwo %d\x1b[A\rONE %d\nTWO %d\nline %d\n" % ((number,) * 5) for number in range(500))
+
+
+@pytest.fixture
+def bars(tmp_path: Path) -> Path:
+    """A store with BARS, sealed: one in four lines has no row."""
+    asyncio.run(fill(tmp_path / "store", BARS))
+    return tmp_path / "store"
+
+
+@pytest.mark.parametrize("way", ["alone", "from-within", "out-of-the-ring"])
+def test_rows_have_the_numbers_of_their_lines_however_a_viewer_came_to_them(
+    bars: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr(hub, "RING", 4000)
+    monkeypatch.setattr(hub, "SLICE", (256, 512))
+    monkeypatch.setattr(tails, "HELD", 1000)
+    monkeypatch.setattr(tails, "LITTLE", 0)
+    if way == "alone":
+        monkeypatch.setattr(tails, "NEAR", 0)
+
+    async def line_of(origin: Any, info: StreamInfo, offset: int) -> int:
+        return BARS.count(b"\n", 0, offset) + 1
+
+    async def play() -> None:
+        origin, start = Turns(bars), BARS.index(b"line 200\n") if way == "from-within" else 0
+        async with opened(origin, line_of=line_of) as (hub_, info):
+            said: list[dict[str, Any]] = []
+            if way == "out-of-the-ring":
+                async with hub_.entered(info, 0, Viewer(origin)):
+                    fast = asyncio.create_task(rows(Tail(hub_, Permits(), origin, [info], [0])))
+                    await rows(Tail(hub_, Permits(), origin, [info], [0]), said, lambda: asyncio.shield(fast))
+            else:
+                await rows(Tail(hub_, Permits(), origin, [info], [start]), said)
+            found = [row for one in said for row in one.get("rows", ())]
+            assert len(found) > 800
+            number = BARS.count(b"\n", 0, start)  # the page has the lines above
+            last = -1
+            for row in found:
+                if row[1] <= last:
+                    continue  # it replaces the earlier row at its place
+                last, number = row[1], row[8] if len(row) > 8 else number + 1
+                assert number == BARS.count(b"\n", 0, row[1]) + 1, row
 
     played(play)
 
