@@ -155,6 +155,28 @@ def test_lines_that_come_while_the_page_opens_its_stream_are_shown(browser: Brow
         assert [number(text) for text in held(page)][-10:] == [f"a {n}" for n in range(500, 510)]
 
 
+def test_the_note_of_a_log_that_ended_long_ago_stands_behind_its_last_line(browser: Browser, place: Place) -> None:
+    receiver = filled(place, {"site-0/old.log": lines("a", 20, 1, 10_000)})
+    append(place.log, begun := lines("b", 1000, 1, 10_000)[len(lines("b", 100, 1, 10_000)) :])
+    place.sidecar(receiver)
+    receiver.gets(begun)
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show(BY_TIME)
+        expect(row(page, "INFO b 999")).to_be_in_viewport()
+        comes_true(page, "document.querySelector('log-page').live")
+        append(place.log, more := lines("b", 1005, 1, 10_000)[len(lines("b", 1000, 1, 10_000)) :])
+        receiver.gets(begun + more)
+        expect(row(page, "INFO b 1004")).to_be_in_viewport()
+        assert [number(text) for text in held(page)][-20:] == [f"b {n}" for n in range(985, 1005)]
+        page.keyboard.press("g")
+        expect(row(page, "INFO a 0").first).to_be_in_viewport()
+        comes_true(page, 'document.querySelector("log-list").lines.rows.length > 100')
+        *above, note, below = held(page)[:22]
+        assert [number(text) for text in (*above, below)] == [*(f"a {n}" for n in range(20)), "b 100"]
+        assert "ended at" in note, note
+        tab.is_clean()
+
+
 @pytest.mark.soak
 def test_a_mark_goes_on_over_the_lines_of_other_logs(browser: Browser, two: Web) -> None:
     with tab_of(browser, two) as tab:

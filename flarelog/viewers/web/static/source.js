@@ -103,6 +103,7 @@ export class Merged {
     this.streams = [];
     this.before = this.after = []; // by k: where each log continues, either way: twice an offset, and one more behind the notes there
     this.first = this.last = false; // whether no log continues, either way
+    this.ended = []; // by k: whether the log had ended, and the note of its end lies before `after`
     this.sealed = false;
     this.lengths = new Map(); // by SITE/LOG
     this.left = 0; // logs beyond those that are merged
@@ -146,6 +147,7 @@ export class Merged {
     this.streams = answer.streams.map((stream) => ({ run: this.wanted.run, ...stream }));
     this.before = answer.before;
     this.after = answer.after;
+    this.ended = answer.ended;
     this.first = Boolean(where.start);
     this.last = Boolean(at.end) || answer.over;
     return answer;
@@ -168,6 +170,7 @@ export class Merged {
     if (this.last) return null;
     const answer = await this.merged({ ...this.same, after: this.after, rows: PAGE }, signal);
     this.after = answer.after;
+    this.ended = answer.ended;
     this.last = answer.over;
     return answer;
   }
@@ -204,12 +207,14 @@ export class Merged {
     if (behind.length) this.last = false;
   }
 
-  tails() {
+  /** The stream tells again that a log has ended: the note is not new, though its place may be above all rows in *lines*. */
+  tails(lines) {
+    for (const [k, place] of this.after.entries()) if (this.ended[k] && place % 2) lines.last[k] = Math.max(lines.last[k] ?? 0, place - 1);
     return this.streams.map((stream, k) => ({ ...stream, from: Math.floor((this.after[k] ?? 0) / 2) }));
   }
 
   at(lines, places) {
-    for (const [k, offset] of places) this.after[k] = 2 * offset;
+    for (const [k, offset] of places) this.after[k] = Math.max(this.after[k] ?? 0, 2 * offset);
   }
 
   async look() {
