@@ -394,6 +394,7 @@ class Log:
             if stream is not None:
                 stream.lost(bug)
             return
-        if stream is not None and stream is self._stream:
+        if stream is self._stream:  # otherwise the chunk belongs to a connection that has ended
             self._packed = packed
-            stream.wants()
+        if self._stream is not None:
+            self._stream.wants()  # it was asked for nothing meanwhile

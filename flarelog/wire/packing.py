@@ -156,21 +156,22 @@ class Packing:
         self._taken = self._compressing.wanted and Codec.ZSTD in reply.codecs
 
     def at_once(self, chunk: Chunk) -> Chunk | Packed | None:
-        """*chunk* as it is to be sent, compressed if that pays; None: it is large, and ``packed`` must compress it."""
+        """*chunk* as it is to be sent, compressed if that pays; None: it is large, and ``packed`` must compress it: the
+        stream is busy from now on.
+        """
         size = len(chunk.data)
         if not self._taken or size < LEAST:
             return chunk
         if self._rest > 0:
             self._rest -= size
             return chunk
-        return self._as(chunk, compress(chunk.data)) if size < LARGE else None
+        if size < LARGE:
+            return self._as(chunk, compress(chunk.data))
+        self.busy = True  # before ``packed`` begins: the call may ask for the next chunk first
+        return None
 
     async def packed(self, chunk: Chunk) -> Chunk | Packed:
-        """*chunk* as it is to be sent, compressed if that pays, in the thread if it is large."""
-        done = self.at_once(chunk)
-        if done is not None:
-            return done
-        self.busy = True
+        """*chunk*, for which ``at_once`` returned None, as it is to be sent; it is compressed in the thread."""
         try:
             return self._as(chunk, await self._compressing.crew.do(len(chunk.data), lambda: compress(chunk.data)))
         finally:

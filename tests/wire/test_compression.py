@@ -186,6 +186,10 @@ def chunks(*pieces: bytes) -> list[Chunk]:
     return made
 
 
+async def as_sent(packing: Packing, chunk: Chunk) -> Chunk | Packed:
+    return packing.at_once(chunk) or await packing.packed(chunk)
+
+
 def sent(mode: Compression, receiver: str, reply: Reply | None, *said: Chunk, name: str = "") -> list[Chunk | Packed]:
     went: list[Chunk | Packed] = []  # no result of the task: asyncio prints that, however large, and throws it away
 
@@ -195,7 +199,7 @@ def sent(mode: Compression, receiver: str, reply: Reply | None, *said: Chunk, na
         if reply is not None:
             packing.heard(reply)
         try:
-            went.extend([await packing.packed(chunk) for chunk in said])
+            went.extend([await as_sent(packing, chunk) for chunk in said])
         finally:
             compressing.close()
 
@@ -237,9 +241,9 @@ def test_a_receiver_may_change_its_mind() -> None:
     packing = Packing(Compressing("on", FAR))
     (chunk,) = chunks(TEXT[:5000])
     packing.heard(TAKES)
-    assert isinstance(asyncio.run(packing.packed(chunk)), Packed)
+    assert isinstance(asyncio.run(as_sent(packing, chunk)), Packed)
     packing.heard(Reply(Code.OK))
-    assert asyncio.run(packing.packed(chunk)) is chunk
+    assert asyncio.run(as_sent(packing, chunk)) is chunk
 
 
 def test_while_a_large_chunk_is_compressed_nothing_that_stands_behind_it_may_be_sent() -> None:
@@ -249,10 +253,9 @@ def test_while_a_large_chunk_is_compressed_nothing_that_stands_behind_it_may_be_
         packing.heard(TAKES)
         (chunk,) = chunks(TEXT * 8)
         seen = [packing.busy]
-        packed = asyncio.create_task(packing.packed(chunk))
-        await asyncio.sleep(0)
+        packing.at_once(chunk)
         seen.append(packing.busy)
-        await packed
+        await packing.packed(chunk)
         compressing.close()
         return [*seen, packing.busy]
 
