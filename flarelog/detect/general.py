@@ -379,7 +379,7 @@ SIGNATURES = (
         r"|severe|unrecoverable|internal|unknown|system"
         r"|remote I/O) error\b)"
         rf"|{_LEVEL}['\"](?i:error)['\"]|^\{{.{{0,600}}?\"level\":50\b",
-        "The program reports an error, of a kind that no other signature knows.",
+        "The program reports an error whose cause flarelog does not know.",
         "Look at what it says, and at the lines around it.",
     ),
     signature(

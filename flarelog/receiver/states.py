@@ -112,10 +112,13 @@ class States:
         """The remembered producers of *run*, or of *site* in it: (run, site, id)."""
         return [one for one in self._producers if one[0] == run and site in ("", one[1])]
 
+    def _known(self, stream: StreamId) -> _Stream | None:
+        return self._open.get(stream) or self._left.get(stream)
+
     def _of(self, stream: StreamId, producer: bytes) -> _Stream:
         """The entry of *stream*, whose latest producer is *producer*; created if it is missing."""
         key = (stream.run, stream.site, producer)
-        found = self._open.get(stream) or self._left.get(stream)
+        found = self._known(stream)
         if found is None:
             found = _Stream(key)
             self._producers.setdefault(key, _Producer()).streams += 1
@@ -154,29 +157,29 @@ class States:
 
     def met(self, stream: StreamId) -> bool:
         """Whether *stream* was opened since the start, and is still remembered."""
-        return stream in self._open or stream in self._left
+        return self._known(stream) is not None
 
     def sends(self, stream: StreamId) -> bool:
         """Whether a producer has *stream* open, or is there and was told to wait with it; as ``State.sends``."""
-        found = self._open.get(stream) or self._left.get(stream)
+        found = self._known(stream)
         return found is not None and (found.linked or (bool(found.held) and self._is_held(found, self._clock())))
 
     def asks(self, stream: StreamId) -> bool:
         """Whether the producer of *stream* was told to wait just now, so that it is still there."""
-        found = self._open.get(stream) or self._left.get(stream)
+        found = self._known(stream)
         return found is not None and bool(found.held) and self._asks(found, self._clock())
 
     def keeps(self, stream: StreamId, committed: int) -> bool:
         """Whether the producer of *stream* was told to wait with bytes behind *committed*, and sent none since. It may
         have gone.
         """
-        found = self._open.get(stream) or self._left.get(stream)
+        found = self._known(stream)
         return found is not None and bool(found.held) and found.end > committed
 
     def of(self, stream: StreamId) -> State:
         """The state of *stream*; a stream that was not opened since the start counts as closed since the start."""
         now = self._clock()
-        found = self._open.get(stream) or self._left.get(stream)
+        found = self._known(stream)
         if found is None:
             return State(linked=False, changed=now - self._start, idle_timeout=self._idle_timeout)
         producer = self._producers[found.key]

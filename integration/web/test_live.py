@@ -137,6 +137,21 @@ def test_a_line_behind_bars_in_several_rows_has_its_number_live_as_later(
         tab.is_clean()
 
 
+def test_an_error_behind_bars_has_its_number_though_the_level_leaves_out_the_line_before_it(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    place, _, web = growing
+    bars = b"".join(b"\rone %3d%%|\n\rtwo %3d%%|\x1b[A" % (percent, percent) for percent in range(101)) + b"\n\n"
+    with tab_of(browser, web) as tab:
+        page = tab.show(LIVE)
+        expect(row(page, "000499 step").locator(".number")).to_have_text("500")
+        page.get_by_label("Level").select_option("error")
+        expect(page.locator(".where")).to_contain_text("No error")
+        append(place.log, bars + b"done\nERROR: the disk is full\n")
+        expect(row(page, "the disk is full").locator(".number")).to_have_text(str(500 + bars.count(b"\n") + 2))
+        tab.is_clean()
+
+
 @pytest.mark.soak
 def test_a_third_tab_says_that_two_others_follow_logs_and_goes_on_when_one_is_closed(
     browser: Browser, growing: tuple[Place, Receiver, Web]

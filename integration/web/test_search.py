@@ -304,7 +304,7 @@ def test_the_hits_of_a_search_over_several_logs_lead_from_log_to_log(browser: Br
                 page.keyboard.press("n")
                 expect(page).to_have_url(re.compile(f"/{site}/log.txt"))
                 expect(marked).to_have_text(f"needle {n}")
-                expect(page.locator(".found")).to_have_text(f"Hit {n} of 2, 6 in the run")
+                expect(page.locator(".found")).to_have_text(f"Hit {n} of 2 in this log, 6 in the run")
             page.keyboard.press("N")
             expect(marked).to_have_text("needle 1")
         tab.is_clean()

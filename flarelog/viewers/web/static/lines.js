@@ -104,14 +104,15 @@ export class Lines {
       if (!(place <= this.last[row[0]])) {
         this.last[row[0]] = place;
         this.rest += left[at] ?? 0;
+        const behind = row[1] < this.to; // it was open, and the lines left out lie behind it
+        // The stream tells a number where the lines before the row are not all rows, as behind bars in several rows.
+        const told = row[8] && this.number !== null && !this.about ? Math.max(0, row[8] - this.number - lined(this.rows)) : null;
         if (this.level && !(row[4] & (this.level | NOTE))) {
-          this.rest += 1;
+          this.rest = (behind ? this.rest : (told ?? this.rest)) + 1;
           continue;
         }
-        const behind = row[1] < this.to; // it was open, and the lines left out lie behind it
-        row.left = behind ? 0 : this.rest;
+        row.left = told ?? (behind ? 0 : this.rest);
         this.rest = behind ? Math.max(0, this.rest - 1) : 0;
-        if (row[8] && this.number !== null && !this.about) row.left = Math.max(0, row[8] - this.number - lined(this.rows));
         this.rows.push(row);
         fresh += 1;
       } else if (this.settle(row, place)) fresh += 1;

@@ -249,7 +249,7 @@ export class SearchBar extends HTMLElement {
     const number = mine.indexOf(this.shown) + 1;
     if (!number) say(this.said, `${count(all)}${more} ${all === 1 && !more ? "line" : "lines"}${rest}`);
     else if (this.span[0] > 0) say(this.said, `One of ${count(all)}${more} hits${rest}`);
-    else if (all > mine.length) say(this.said, `Hit ${count(number)} of ${count(mine.length)}, ${count(all)}${more} in the run${rest}`);
+    else if (all > mine.length) say(this.said, `Hit ${count(number)} of ${count(mine.length)} in this log, ${count(all)}${more} in the run${rest}`);
     else say(this.said, `Hit ${count(number)} of ${count(all)}${more}${rest}`);
   }
 
