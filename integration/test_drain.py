@@ -53,7 +53,7 @@ def test_a_receiver_that_answers_and_takes_nothing_is_not_waited_for(place: Plac
     sidecar = place.sidecar(receiver, "--once", "--drain-timeout", "2", "--json")
     assert sidecar.ends() == 7
     (held,) = sidecar.records()
-    why = f"{RUN}/{SITE}/{LOG}: the receiver answered PAUSE at {held['committed']}: "
+    why = f"{RUN}/{SITE}/{LOG}: the receiver tells it to wait at offset {held['committed']}: "
     assert held["error"].startswith(why)
     assert "--max-run-bytes" in held["error"]
     assert f"1 of 1 log was not sent completely: nothing was acknowledged for 2 s; {held['error']}; " in sidecar.said
@@ -72,7 +72,7 @@ def test_a_complete_log_that_grows_and_is_held_is_no_longer_complete(place: Plac
         assert [each["sealed"] for each in place.streams("--receiver", receiver.address).values()] == [True]
     append(place.log, noise(1000))
     sidecar = place.sidecar(receiver)
-    sidecar.says("answered PAUSE")
+    sidecar.says("tells it to wait")
     for wait in (0, 4):  # longer than the idle timeout: its sidecar has gone
         time.sleep(wait)
         (held,) = place.streams("--receiver", receiver.address).values()
@@ -84,7 +84,7 @@ def test_a_log_that_was_held_is_said_to_be_sent_when_it_is_taken_again(place: Pl
     receiver = place.serve("--max-run-bytes", "100000", listen=free_address())
     data = append(place.log, noise(5 << 20))
     sidecar = place.sidecar(receiver)
-    sidecar.says("answered PAUSE")
+    sidecar.says("tells it to wait")
     assert receiver.stop() == 0
     receiver = receiver.again()
     receiver.gets(data)
@@ -133,4 +133,4 @@ def test_more_logs_than_a_site_may_have_open_are_sent(place: Place, logs: int, m
     sidecar = place.sidecar(receiver, "--once", "--drain-timeout", "20")
     assert sidecar.ends(120) == 0, sidecar.talk()
     assert all(receiver.stored(log) == data for log, data in written.items())
-    assert sidecar.said.count("answered PAUSE") <= 10 * 3  # ten a minute
+    assert sidecar.said.count("tells it to wait") <= 10 * 3  # ten a minute

@@ -87,7 +87,7 @@ def test_a_site_whose_only_log_cannot_be_read_is_seen_and_told(
     until(lambda: why not in place.call("status", RUN, "--receiver", receiver.address).printed, "it is forgiven", 30)
     assert sidecar.stop() == 0
     assert sidecar.said.count("sending from") == 1, sidecar.talk()
-    assert "GOING_AWAY" not in sidecar.said
+    assert "ends the connection" not in sidecar.said
     receiver.holds(data)
 
 

@@ -17,6 +17,7 @@ from flarelog.checks.certificates import CLOCK, dated
 from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.client import Client
 from flarelog.delivery.producer import DeliveryOptions
+from flarelog.delivery.sending import WAITS
 from flarelog.errors import CannotConnect, FlarelogError, InUse, InvalidName, NotAllowed, NotAReceiver, TimedOut
 from flarelog.lifecycle import RunState
 from flarelog.names import DOCTORS_LOG, DOCTORS_RUN, parse_address, receiver_address, run_name, site_name
@@ -236,7 +237,7 @@ async def _trip(receiver: str, tls: Tls | None, run_id: str, site: str) -> Row:
     error = outcome.error or next((stream.error for stream in outcome.streams if stream.error), None)
     sent = [stream for stream in outcome.streams if stream.receipt is not None]
     if error is not None or not sent:
-        if "answered PAUSE" in str(error):
+        if WAITS in str(error):
             fix = "do at the receiver what its answer says: it has no room for this site's logs"
         elif "is not registered" in str(error) or (error is not None and error.exit_code == 7):
             fix = f"announce the run with flarelog run-start {run_id}, or name an announced run with --run"

@@ -264,7 +264,7 @@ class Producer:
         if self._refusals > self.options.max_refusals:
             raise StreamRejected(
                 f"the receiver refused the bytes at offset {self.acked} {self._refusals} times"
-                f" ({reply.code.name}: {reply.reason or 'no reason given'})",
+                f" ({reply.reason or 'no reason given'})",
                 offset=self.acked,
             )
 

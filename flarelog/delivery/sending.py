@@ -27,6 +27,9 @@ URGENT_POLL = 0.2  # seconds between two polls while a rotated file holds up its
 LOOK_AGAIN = 15.0  # seconds between two polls while time alone may end a rotated file, whose writer may be unknown
 MOST_MOVES = 16  # reconnects without a pause, in search of the worker that has the site
 AGENT = f"flarelog/{__version__}"
+WAITS = "tells it to wait"
+REFUSES = "refuses the next bytes"
+ANSWERS = {Code.PAUSE: WAITS, Code.GOING_AWAY: "ends the connection"}
 
 
 class Source(Protocol):
@@ -246,7 +249,8 @@ class Delivery:
         if reply.elsewhere and not self.answered:
             raise Elsewhere(reply.reason)
         if not taken:
-            raise Again(f"{self.stream}: the receiver answered {reply.code.name} at {producer.acked}: {reply.reason}")
+            why = f"the receiver {ANSWERS.get(reply.code, REFUSES)} at offset {producer.acked}: {reply.reason}"
+            raise Again(f"{self.stream}: {why}")
         if not self.answered:
             self._answered_at = now
         self._source.acknowledged(producer.acked)

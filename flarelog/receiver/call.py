@@ -316,4 +316,5 @@ class Call:
         # A paused stream asks again and again, and a thousand streams may be refused for one reason.
         quiet = quiet or (reply.code in (Code.PAUSE, Code.REJECTED) and self._intake.lately.said(str(error)))
         level = logging.DEBUG if quiet else logging.WARNING
-        log.log(level, "%s: %s at offset %d: %s", where, reply.code.name, reply.committed, error)
+        told = "told to wait" if reply.code is Code.PAUSE else "refused"
+        log.log(level, "%s: %s at offset %d: %s", where, told, reply.committed, error)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import grpc
 
-from flarelog.delivery.sending import AGENT
+from flarelog.delivery.sending import AGENT, ANSWERS, REFUSES
 from flarelog.model import Chunk, Code, News, Open, Reply, StreamId
 from flarelog.sender.consents import Consents
 from flarelog.sender.healths import Healths
@@ -113,4 +113,4 @@ class Word:
         finally:
             stream.leave()
         if said.reply is not None and said.reply.code not in (Code.OK, Code.REJECTED):  # its run may be announced later
-            raise Gone(f"answered {said.reply.code.name}: {said.reply.reason}")
+            raise Gone(f"{ANSWERS.get(said.reply.code, REFUSES)}: {said.reply.reason}")

@@ -114,7 +114,7 @@ def test_a_miss_is_told_from_what_people_are_to_hear_of() -> None:
     with pytest.raises(Miss, match="miss 1 of 12"):
         delivery.heard(held(b"", code=Code.EXECUTION_EXCEPTION), 0.0)
     delivery.open(ME, 0, 0, 0.0, 0.0)
-    with pytest.raises(Again, match="answered PAUSE at 0: because"):
+    with pytest.raises(Again, match="tells it to wait at offset 0: because"):
         delivery.heard(held(b"", code=Code.PAUSE), 0.0)
 
 
