@@ -637,7 +637,7 @@ def test_a_run_that_is_announced_late_is_complete_and_no_error_is_said(place: Pl
     receiver = place.serve("--announced-runs-only", FLARELOG_LOG_LEVEL="debug")
     append(place.log, HEAD)
     sidecar = place.sidecar(receiver, "--json")
-    receiver.program.says("EXECUTION_EXCEPTION", times=4)
+    receiver.program.says("run run-1 is not registered", times=4)
     append(place.log, TAIL)
     assert not receiver.file().exists()
     assert place.call("run-start", RUN, "--receiver", receiver.address).ends() == 0
