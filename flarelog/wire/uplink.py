@@ -176,7 +176,7 @@ class Uplink:
         streams, self._streams = self._streams, {}
         for stream in streams.values():
             stream.lost(error)
-        self._batch = Batch()
+        self._batch, self._fair = Batch(), Fair()  # the writing task may be about to ask the queued logs
         self._may_write.set()
         self._answered.set()
         self._heartbeat.end()  # lets the tasks return: a cancelled task would keep the connection

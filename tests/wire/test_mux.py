@@ -442,6 +442,27 @@ def test_what_was_gathered_leaves_without_another_wait_however_many_turns_it_tak
     between(tmp_path, play)
 
 
+def test_a_call_that_ends_while_lines_are_gathered_asks_no_log_any_more(tmp_path: Path, mocker: MockerFixture) -> None:
+    mocker.patch("flarelog.delivery.pace.ANSWER_WITHIN", (0.01, 0.01))
+
+    class Long(Gathering):
+        def wait(self, now: float, pace: float = 0.0, *, hurries: bool = False) -> float:
+            return 60.0
+
+    async def play(ends: Ends) -> None:
+        logs = [ends.log(f"{number}.log", several=True) for number in range(2)]
+        await asyncio.gather(*(log.opened() for log in logs))
+        for log in logs:
+            log.stream.wants()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        ends.uplink.close()
+        await ends.uplink._writing
+
+    mocker.patch.object(mux, "Gathering", Long)
+    between(tmp_path, play)
+
+
 def test_very_many_messages_are_asked_for_at_a_pace_and_answered_by_and_by(
     tmp_path: Path, mocker: MockerFixture
 ) -> None:
