@@ -290,6 +290,18 @@ class Leave:
 
 
 @frozen
+class Started:
+    """When a producer started: *ns* nanoseconds after its machine's boot *boot_id*."""
+
+    boot_id: str
+    ns: int
+
+    def is_after(self, other: Started | None) -> bool:
+        """Whether this is known to be later than *other*: times of two boots cannot be compared."""
+        return other is not None and self.boot_id == other.boot_id and self.ns > other.ns
+
+
+@frozen
 class Open:
     """A producer's first message: the stream, and the producer's identity."""
 
@@ -302,6 +314,7 @@ class Open:
     moves: int = 0  # how often the stream was opened to find the process that serves its site; 0: no search
     several: bool = False  # the producer takes replies for several streams, and keeps to the call's window
     news_only: bool = False  # the producer has no log: nothing is opened
+    started: Started | None = None  # of the producer; None: unknown
 
 
 @frozen

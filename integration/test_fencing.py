@@ -256,6 +256,25 @@ def test_after_an_outage_of_the_receiver_an_older_sidecar_sends_what_only_it_has
     receiver.holds(HEAD + TAIL + NEXT)
 
 
+def test_of_two_sidecars_that_start_while_the_receiver_is_away_the_one_that_started_later_stays(place: Place) -> None:
+    address, names = free_address(), [f"{n}.log" for n in range(3)]
+    for name in names:
+        append(place.root / name, HEAD)
+    older = place.sidecar(address)
+    older.says("retrying")
+    older.tell(signal.SIGSTOP)
+    newer = place.sidecar(address)
+    newer.says("retrying")
+    receiver = place.serve(listen=address)
+    for name in names:
+        receiver.gets(HEAD, name)
+    older.tell(signal.SIGCONT)  # it comes last, and is the older one nevertheless
+    fenced(older)
+    for name in names:
+        goes_on(receiver, newer, HEAD, name)
+    assert newer.stop() == 0, newer.talk()
+
+
 @pytest.mark.soak
 def test_fifty_logs_that_are_fenced_are_one_sentence(place: Place) -> None:
     receiver = place.serve("--durability", "memory")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.errors import Fenced, FlarelogError
 from flarelog.exit_marks import Exit
-from flarelog.model import MAX_CHUNK, Attributes, Buffer, Chunk, Code, Ended, Gap, Generation, Mark, Receipt
+from flarelog.model import MAX_CHUNK, Attributes, Buffer, Chunk, Code, Ended, Gap, Generation, Mark, Receipt, Started
 from flarelog.values import frozen
 
 MAX_MARKS = 100_000
@@ -84,6 +84,7 @@ class Epochs:
 
     def __init__(self) -> None:
         self._of: dict[bytes, int] = {}
+        self._started: dict[bytes, Started] = {}
         self._newest = 0
 
     def learn(self, holder: Holder) -> None:
@@ -95,23 +96,37 @@ class Epochs:
         self._of[producer] = max(epoch, self._of.get(producer, 0))
         self._newest = max(self._newest, epoch)
         if len(self._of) > KNOWN:
-            del self._of[min(self._of, key=self._of.__getitem__)]
+            oldest = min(self._of, key=self._of.__getitem__)
+            del self._of[oldest]
+            self._started.pop(oldest, None)
 
-    def claim(self, held: Holder, producer: bytes, epoch: int) -> Holder:
-        """The holder after *producer* opens a stream held by *held*; *epoch*: granted to it earlier (0: none).
+    def _learn_start(self, producer: bytes, started: Started | None) -> None:
+        if started is not None and producer in self._of:
+            self._started[producer] = started
+
+    def claim(self, held: Holder, producer: bytes, epoch: int, started: Started | None = None) -> Holder:
+        """The holder after *producer*, which *started* then, opens a stream held by *held*; *epoch*: granted to it
+        earlier (0: none).
 
         Raises:
             Fenced: the stream is held by a producer that came after this one.
         """
-        if held.producers and held.producers[-1][1] == producer:
+        holder = held.producers[-1][1] if held.producers else b""
+        its = self._started.get(holder)
+        if its is not None and its.is_after(started):
+            raise Fenced("a newer producer has this stream")
+        if holder == producer:
+            self._learn_start(producer, started)
             return held
         before = next((its for its, other in held.producers if other == producer), 0)
         own = max(self._of.get(producer, 0), before, min(epoch, MAX_EPOCH))
-        if 0 < own < held.epoch:
+        later = started is not None and started.is_after(its)  # although the holder opened its first stream later
+        if 0 < own < held.epoch and not later:
             raise Fenced("a newer producer has this stream")
-        if own in (0, held.epoch):
+        if own <= held.epoch:
             own = max(self._newest, held.epoch) + 1
         self._note(own, producer)
+        self._learn_start(producer, started)
         return held.followed_by(own, producer)
 
 

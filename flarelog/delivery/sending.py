@@ -15,7 +15,7 @@ import math
 from typing import Protocol
 
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
-from flarelog.model import MAX_CHUNK, Activity, Chunk, Code, Gap, Mark, News, Open, Receipt, Reply, StreamId
+from flarelog.model import MAX_CHUNK, Activity, Chunk, Code, Gap, Mark, News, Open, Receipt, Reply, Started, StreamId
 from flarelog.values import changed
 from flarelog.version import __version__
 
@@ -108,9 +108,18 @@ class Delivery:
 
     # --- connections
 
-    def open(self, producer: bytes, epoch: int, moves: int, now: float, wall: float, place: str = "") -> Open:
+    def open(
+        self,
+        producer: bytes,
+        epoch: int,
+        moves: int,
+        now: float,
+        wall: float,
+        place: str = "",
+        started: Started | None = None,
+    ) -> Open:
         """The Open of a new connection, after *moves* to other workers. *epoch*: the latest known epoch; *place*: as in
-        ``News``.
+        ``News``; *started*: when the producer started.
         """
         self.producer.opened()
         self._before = self.producer.acked, self.producer.marks_acked
@@ -118,7 +127,9 @@ class Delivery:
         self._due, self._answered_at = now + self.producer.options.first_delay, math.inf
         epoch = max(self.producer.epoch, epoch)
         news = changed(self.word(now, wall), place=place)
-        return Open(self.stream, producer, epoch, agent=AGENT, news=news, moves=1 + moves, several=True)
+        return Open(
+            self.stream, producer, epoch, agent=AGENT, news=news, moves=1 + moves, several=True, started=started
+        )
 
     @property
     def answered(self) -> bool:

@@ -105,7 +105,7 @@ class Admission:
                 await self.admit(opened)
             held, new = await store.footprint(stream)
             with self._holdings.making(stream, held, new):
-                return await store.appender(stream, opened.producer, opened.epoch)
+                return await store.appender(stream, opened.producer, opened.epoch, opened.started)
 
     def writes(self, stream: StreamId, appender: Appender) -> None:
         """Allow an append to *stream*. Raises Full if the journals of its site have reached their limit."""

@@ -228,7 +228,7 @@ class Log:
         link, delivery = self._site.link, self.delivery
         backwards, paused = delivery.producer.went_backwards, delivery.producer.state is State.PAUSED
         place, now, wall = self._site.place, time.monotonic(), time.time()
-        stream.put(delivery.open(link.producer_id, link.epoch, link.moves, now, wall, place))
+        stream.put(delivery.open(link.producer_id, link.epoch, link.moves, now, wall, place, link.started))
         while not stream.answered:
             stream.check()
             await self._woken()

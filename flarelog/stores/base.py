@@ -41,6 +41,7 @@ from flarelog.model import (
     Receipt,
     Removed,
     RunInfo,
+    Started,
     StreamId,
     StreamInfo,
     count_of,
@@ -263,7 +264,9 @@ class Store(Reader, Protocol):
     def forget(self) -> None:
         """In a forked child: release the inherited descriptors, so that the lock ends with the parent."""
 
-    async def appender(self, stream: StreamId, producer: bytes, epoch: int = 0) -> Appender:
+    async def appender(
+        self, stream: StreamId, producer: bytes, epoch: int = 0, started: Started | None = None
+    ) -> Appender:
         """Open *stream* for *producer*, create it if it is missing, and fence its older appenders. Raises Fenced, Full,
         Unavailable.
         """

@@ -20,7 +20,7 @@ from flarelog.delivery.receiver import Epochs, Holder
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import Fenced, Full, Hole, InUse, NotFound, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import MAX_CHUNK, Buffer, Mark, Receipt, Removed, StreamId, StreamInfo, is_unread
+from flarelog.model import MAX_CHUNK, Buffer, Mark, Receipt, Removed, Started, StreamId, StreamInfo, is_unread
 from flarelog.names import run_name, site_name
 from flarelog.stores import moments
 from flarelog.stores.base import (
@@ -321,14 +321,16 @@ class MemoryStore:
 
     # --- writing
 
-    async def appender(self, stream: StreamId, producer: bytes, epoch: int = 0) -> MemoryAppender:
+    async def appender(
+        self, stream: StreamId, producer: bytes, epoch: int = 0, started: Started | None = None
+    ) -> MemoryAppender:
         site = stream.run, stream.site
         if not self._leaving.isdisjoint(((stream.run, ""), site)):
             raise Unavailable(f"{stream} cannot be opened now: its run is being removed")
         log = self._logs.get(stream) or _Log(StreamInfo(stream, 0, 0, EMPTY_DIGEST, False, begun=_now()))
         footprint = (await self.footprint(stream))[0]
         try:
-            log.holder = self._epochs.setdefault(site, Epochs()).claim(log.holder, producer, epoch)
+            log.holder = self._epochs.setdefault(site, Epochs()).claim(log.holder, producer, epoch, started)
         except Fenced as error:
             raise Fenced(str(error), committed=log.info.committed) from error
         if stream not in self._logs:

@@ -173,7 +173,7 @@ class Activity(_message.Message):
     def __init__(self, processes: _Optional[int] = ..., cpu: _Optional[int] = ..., idle_ms: _Optional[int] = ..., gpu: _Optional[int] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("version", "stream", "producer", "epoch", "agent", "news", "moves", "several", "news_only")
+    __slots__ = ("version", "stream", "producer", "epoch", "agent", "news", "moves", "several", "news_only", "boot_id", "started_ns")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
@@ -183,6 +183,8 @@ class Open(_message.Message):
     MOVES_FIELD_NUMBER: _ClassVar[int]
     SEVERAL_FIELD_NUMBER: _ClassVar[int]
     NEWS_ONLY_FIELD_NUMBER: _ClassVar[int]
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    STARTED_NS_FIELD_NUMBER: _ClassVar[int]
     version: Version
     stream: StreamId
     producer: bytes
@@ -192,7 +194,9 @@ class Open(_message.Message):
     moves: int
     several: bool
     news_only: bool
-    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ..., news: _Optional[_Union[News, _Mapping]] = ..., moves: _Optional[int] = ..., several: bool = ..., news_only: bool = ...) -> None: ...
+    boot_id: str
+    started_ns: int
+    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ..., news: _Optional[_Union[News, _Mapping]] = ..., moves: _Optional[int] = ..., several: bool = ..., news_only: bool = ..., boot_id: _Optional[str] = ..., started_ns: _Optional[int] = ...) -> None: ...
 
 class Chunk(_message.Message):
     __slots__ = ("offset", "digest", "codec", "raw_length", "data")

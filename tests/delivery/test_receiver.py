@@ -7,7 +7,7 @@ import pytest
 from flarelog.checksum import extend
 from flarelog.delivery.receiver import KNOWN, MAX_EPOCH, MAX_MARKS, REMEMBERED, Epochs, Holder, Receiver, Refused
 from flarelog.errors import Fenced
-from flarelog.model import Chunk, Code, Ended, Gap, Generation, Mark, Receipt, Redaction
+from flarelog.model import Chunk, Code, Ended, Gap, Generation, Mark, Receipt, Redaction, Started
 from tests.rows import together
 
 DATA = b"0123456789abcdef"
@@ -219,6 +219,27 @@ def test_the_newer_of_two_is_the_newer_in_every_log_of_the_site() -> None:
     assert epochs.claim(first, b"B", 0).epoch == 2
     with pytest.raises(Fenced):
         epochs.claim(second, b"A", 0)
+
+
+def test_of_two_of_one_machine_the_one_that_started_later_is_the_newer_though_it_came_first() -> None:
+    epochs, old, new = Epochs(), Started("boot", 1), Started("boot", 2)
+    first = epochs.claim(Holder(), b"new", 0, new)
+    with pytest.raises(Fenced):
+        epochs.claim(first, b"old", 0, old)
+    second = epochs.claim(Holder(), b"old", 0, old)  # a log that the newer one had not opened yet
+    second = epochs.claim(second, b"new", first.epoch, new)
+    assert second.producers[-1][1] == b"new"
+    with pytest.raises(Fenced):
+        epochs.claim(second, b"old", 2, old)
+    assert epochs.claim(second, b"new", second.epoch, new) == second
+    assert epochs.claim(second, b"newer", 0, Started("boot", 3)).producers[-1][1] == b"newer"
+
+
+@pytest.mark.parametrize("old", [None, Started("another-boot", 1)], ids=["unknown", "of-another-machine"])
+def test_of_two_whose_starts_cannot_be_compared_the_one_that_came_later_is_the_newer(old: Started | None) -> None:
+    epochs = Epochs()
+    first = epochs.claim(Holder(), b"new", 0, Started("boot", 2))
+    assert epochs.claim(first, b"old", 0, old).producers[-1] == (2, b"old")
 
 
 def test_after_a_lost_store_the_older_of_two_is_still_the_older() -> None:

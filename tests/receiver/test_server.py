@@ -14,7 +14,7 @@ from pytest_mock import MockerFixture
 from flarelog.checksum import extend
 from flarelog.delivery.receiving import code_of
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, NotAllowed, Unavailable
-from flarelog.model import Attributes, Chunk, Code, Generation, News, Open, Receipt, Reply, StreamId
+from flarelog.model import Attributes, Chunk, Code, Generation, News, Open, Receipt, Reply, Started, StreamId
 from flarelog.receiver.intake import Intake
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
@@ -229,8 +229,10 @@ class Failing(LocalStore):
     trouble: Exception | None = None
     go_on: asyncio.Event | None = None
 
-    async def appender(self, stream: StreamId, producer: bytes, epoch: int = 0) -> LocalAppender:
-        appender = await super().appender(stream, producer, epoch)
+    async def appender(
+        self, stream: StreamId, producer: bytes, epoch: int = 0, started: Started | None = None
+    ) -> LocalAppender:
+        appender = await super().appender(stream, producer, epoch, started)
         close = appender.close
 
         async def closing() -> None:

@@ -24,7 +24,7 @@ TAKEN = Reply(Code.OK, incarnation=b"A", epoch=1, codecs=(Codec.ZSTD,))
 class Link:
     """A receiver that accepts each log."""
 
-    moves, epoch, producer_id, whose = 0, 1, b"the-producer", ""
+    moves, epoch, producer_id, whose, started = 0, 1, b"the-producer", "", None
 
     def beginning(self, unread: int) -> asyncio.Semaphore:
         return asyncio.Semaphore(1)

@@ -21,7 +21,7 @@ from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.delivery.receiver import Epochs, Holder, size_of
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import Fenced, Hole, InvalidName, StoreError, Unavailable
-from flarelog.model import MAX_CHUNK, Buffer, Mark, Receipt, StreamId, StreamInfo
+from flarelog.model import MAX_CHUNK, Buffer, Mark, Receipt, Started, StreamId, StreamInfo
 from flarelog.stores.directory import Directory, read_all
 from flarelog.stores.full import meaning
 from flarelog.stores.local import journal as journals
@@ -219,15 +219,15 @@ class LocalAppender:
             log.warning("%s: its journal is unusable; its %d bytes are kept as %s", self.stream, size, path)
         self.journal = Journal(stream=self.stream, damaged=1)
 
-    def claimed_by(self, producer: bytes, epoch: int) -> Holder:
+    def claimed_by(self, producer: bytes, epoch: int, started: Started | None) -> Holder:
         """The holder once *producer* has the stream. Raises Fenced."""
         try:
-            return self._home.epochs(self.stream).claim(self.journal.holder, producer, epoch)
+            return self._home.epochs(self.stream).claim(self.journal.holder, producer, epoch, started)
         except Fenced as error:
             raise Fenced(str(error), committed=self.committed) from error
 
-    async def claim(self, producer: bytes, epoch: int) -> None:
-        holder = self.claimed_by(producer, epoch)
+    async def claim(self, producer: bytes, epoch: int, started: Started | None = None) -> None:
+        holder = self.claimed_by(producer, epoch, started)
         known, empty = holder == self.journal.holder, self.journal.records <= 1
         line = b"" if known else journals.holder_line(holder.epoch, producer, now())
         if empty:  # an empty stream needs no sync: its first commit makes this line durable as well

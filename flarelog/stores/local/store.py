@@ -23,7 +23,7 @@ from flarelog.delivery.receiver import Epochs
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import Full, InUse, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Removed, StreamId
+from flarelog.model import Removed, Started, StreamId
 from flarelog.names import run_name, site_name
 from flarelog.replace import replace_file
 from flarelog.stores.aside import aside
@@ -120,14 +120,16 @@ class LocalStore(LocalReader):
 
     # --- opening
 
-    async def appender(self, stream: StreamId, producer: bytes, epoch: int = 0) -> LocalAppender:
+    async def appender(
+        self, stream: StreamId, producer: bytes, epoch: int = 0, started: Started | None = None
+    ) -> LocalAppender:
         opening = self._opening.setdefault(stream, asyncio.Lock())  # lives while the stream is being opened
         async with opening:
             if not self._leaving.isdisjoint(((stream.run, ""), (stream.run, stream.site))):
                 raise Unavailable(f"{stream} cannot be opened now: its run is being removed")
             before = self._open.get(stream)
             if before is not None:
-                before.claimed_by(producer, epoch)  # a fenced producer must not close the active appender
+                before.claimed_by(producer, epoch, started)  # a fenced producer must not close the active appender
                 await before.close()
             if (stream.run, stream.site) not in self._footprints:
                 await self._learn_footprint(stream)
@@ -143,7 +145,7 @@ class LocalStore(LocalReader):
                     await self._opens.do(appender.open, (os.path.dirname(appender.path), appender.settle))
                 if (stream.run, stream.site) not in self._epochs:
                     await self._learn_epochs(stream)
-                await appender.claim(producer, epoch)
+                await appender.claim(producer, epoch, started)
             except BaseException:
                 await appender.close()
                 raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flarelog.model import Buffer, Chunk, Codec, Leave, Mark, News, Open, Packed, Receipt
+from flarelog.model import Buffer, Chunk, Codec, Leave, Mark, News, Open, Packed, Receipt, Started
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.codec.base import (
     MAJOR,
@@ -29,6 +29,7 @@ from flarelog.wire.codec.news import news_of, set_news
 MAX_NUMBER = (1 << 32) - 1
 """The highest number of a stream in a call."""
 
+_BOOT_ID = 64  # characters of an id of a boot that are kept
 _NUMBER_TAG = 0x48  # PushRequest.number
 _CHUNK_TAG = 0x12  # PushRequest.chunk, length-delimited
 _OFFSET_TAG, _DIGEST_TAG, _DATA_TAG = 0x08, 0x15, 0x7A  # Chunk.offset, .digest, .data
@@ -65,6 +66,8 @@ def request_parts(request: Request, number: int = 0) -> tuple[bytes, Buffer]:
         message.open.moves = request.moves
         message.open.several = request.several
         message.open.news_only = request.news_only
+        if request.started is not None:
+            message.open.boot_id, message.open.started_ns = request.started.boot_id, request.started.ns
         if request.news is not None:
             set_news(message.open.news, request.news)
     elif isinstance(request, News):
@@ -148,7 +151,8 @@ def _request(message: pb.PushRequest) -> Request:
             news = news_of(opened.news) if opened.HasField("news") else None
             stream = stream_of(opened.stream)
             agent, how = text_of(opened.agent), (opened.moves, opened.several, opened.news_only)
-            return Open(stream, opened.producer, opened.epoch, MAJOR, agent, news, *how)
+            started = Started(text_of(opened.boot_id)[:_BOOT_ID], opened.started_ns) if opened.boot_id else None
+            return Open(stream, opened.producer, opened.epoch, MAJOR, agent, news, *how, started)
         case "news":
             return news_of(message.news)
         case "chunk":
