@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
@@ -174,6 +176,99 @@ def test_the_note_of_a_log_that_ended_long_ago_stands_behind_its_last_line(brows
         *above, note, below = held(page)[:22]
         assert [number(text) for text in (*above, below)] == [*(f"a {n}" for n in range(20)), "b 100"]
         assert "ended at" in note, note
+        tab.is_clean()
+
+
+class TwoSites:
+    """Two logs that a sidecar each sends, with lines in turn, and rests of one that come late."""
+
+    def __init__(self, place: Place) -> None:
+        self.receiver = place.serve()
+        self.roots = {name: place.directory / f"site-{name}" for name in "ab"}
+        self.count = 0
+        for root in self.roots.values():
+            root.mkdir()
+        self.write(300)
+        self.sidecars = {
+            name: place.sidecar(self.receiver, root=root, site=f"site-{name}") for name, root in self.roots.items()
+        }
+        self.arrived("ab")
+
+    def file(self, name: str) -> Path:
+        return self.roots[name] / "app.log"
+
+    def write(self, count: int) -> None:
+        """Append *count* steps to both logs; each has a line without a time behind it."""
+        for n in range(self.count, self.count + count):
+            for at, name in enumerate("ab"):
+                time = BEGIN + timedelta(milliseconds=100 * n + 40 * at)
+                append(self.file(name), f"{time:%Y-%m-%d %H:%M:%S.%f} INFO {name} {n}\n  of {name} {n}\n".encode())
+        self.count += count
+
+    def arrived(self, names: str) -> None:
+        for name in names:
+            self.receiver.gets(self.file(name).read_bytes(), site=f"site-{name}")
+
+
+def test_lines_of_a_site_that_come_late_stand_where_a_reload_shows_them(browser: Browser, place: Place) -> None:
+    sites = TwoSites(place)
+    with tab_of(browser, Web(place, "--receiver", sites.receiver.address)) as tab:
+        page = tab.show(BY_TIME)
+        comes_true(page, "document.querySelector('log-page').live")
+        expect(row(page, "INFO b 299")).to_be_in_viewport()
+        sites.sidecars["b"].tell(signal.SIGSTOP)
+        sites.write(100)
+        sites.arrived("a")
+        expect(row(page, "INFO a 399")).to_be_in_viewport()
+        page.keyboard.press("f")
+        page.mouse.move(400, 400)
+        page.mouse.wheel(0, -600)
+        expect(page.get_by_role("button", name="Follow", exact=True)).to_be_visible()
+        comes_true(page, "!document.querySelector('log-list').drawing")
+        page.wait_for_timeout(300)
+        first = """() => {
+            const list = document.querySelector("log-list");
+            return [list.seen().first.row[3], Math.round(list.scrollTop % list.height)].join();
+        }"""
+        before = page.evaluate(first)
+        sites.sidecars["b"].tell(signal.SIGCONT)
+        sites.arrived("b")
+        comes_true(page, "document.querySelector('log-list').lines.rows.some((row) => row[3] === '  of b 399')")
+        assert page.evaluate(first) == before
+        page.keyboard.press("G")
+        expect(row(page, "of b 399")).to_be_in_viewport()
+        comes_true(page, "history.state?.place === null")
+        late = held(page)[-400:]
+        page.reload()
+        expect(row(page, "of b 399")).to_be_in_viewport()
+        assert late == held(page)[-400:]
+        tab.is_clean()
+
+
+def test_lines_that_come_so_late_that_the_page_is_behind_them_are_there_when_it_scrolls_up(
+    browser: Browser, place: Place
+) -> None:
+    sites = TwoSites(place)
+    with tab_of(browser, Web(place, "--receiver", sites.receiver.address)) as tab:
+        page = tab.show(BY_TIME)
+        comes_true(page, "document.querySelector('log-page').live")
+        sites.sidecars["b"].tell(signal.SIGSTOP)
+        sites.write(3000)
+        sites.arrived("a")
+        expect(row(page, "of a 3299")).to_be_in_viewport()
+        sites.sidecars["b"].tell(signal.SIGCONT)
+        sites.arrived("b")
+        expect(row(page, "of b 3299")).to_be_in_viewport()
+        page.mouse.move(400, 400)
+        for _ in range(4):
+            page.mouse.wheel(0, -100_000)
+            comes_true(page, "(({ source, stay }) => !stay.loading)(document.querySelector('log-page'))")
+            page.wait_for_timeout(200)
+        times = [text[:26] for text in held(page) if text.startswith("2026")]
+        assert times == sorted(times)
+        for name in "ab":
+            its = [int(text.rpartition(" ")[2]) for text in held(page) if f"INFO {name} " in text]
+            assert its == list(range(its[0], 3300)), name
         tab.is_clean()
 
 

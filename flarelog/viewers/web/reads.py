@@ -32,7 +32,7 @@ from flarelog.viewers.web.rows import Encoder, bar, numbered
 from flarelog.viewers.web.timelines import Timelines, arrivals
 from flarelog.viewers.web.trouble import stamps_here
 from flarelog.viewers.web.when import arrived_by, written_by
-from flarelog.viewers.web.windows import ANSWER, MOST_ROWS, Place, Windows, offset_at
+from flarelog.viewers.web.windows import ANSWER, MOST_ROWS, Place, Windows, info_of, offset_at
 
 LOOKING = 0.5  # seconds after which a merged page answers with the rows of a level found so far
 
@@ -116,6 +116,14 @@ class Reads:
                 self._lists.forget(rights, run)  # the client may have named it from a stale list
                 raise
             back = asked.get("before") is not None or bool(asked.get("end"))
+            cursor = asked.get("before") or asked.get("after")
+            if isinstance(cursor, list) and len(cursor) == len(infos):
+                infos = [  # the list may be older than the cursor
+                    same(await info_of(rights.origin, info.stream), info.begun)
+                    if isinstance(at, int) and at > 2 * info.committed + 1
+                    else info
+                    for info, at in zip(infos, cursor, strict=True)
+                ]
             places = await self._places(rights.origin, infos, asked)
             grown = arrivals(await self._timelines.of(rights, run)) if text(asked, "order") == "arrival" else None
             count, level = min(MOST_ROWS, whole(asked, "rows") or 200), level_of(asked)
@@ -133,6 +141,7 @@ class Reads:
             head = {
                 "streams": [told(info) for info in infos],
                 "clocks": [note for info in infos for note in clocks.notes(info.stream, (), ordered=ordered)],
+                "ahead": [clocks.ahead(info.stream) // 1_000_000 for info in infos],  # milliseconds
                 "before": found.before,
                 "after": found.after,
                 "over": found.over,

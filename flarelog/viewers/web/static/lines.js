@@ -3,6 +3,9 @@
  *
  * A row is `[k, offset, end, text, flags, time, spans, key, line]`, and its offset is its only identity: a row that comes
  * again replaces the earlier one, so that a resumed stream doubles no row, and a bar moves in its place.
+ *
+ * Live rows of logs that are merged by time go to their place by time, as `by_times` of the server orders rows: at equal
+ * times by log, and never before an earlier row of their log.
  */
 
 export const BAR = 1;
@@ -16,6 +19,8 @@ export const REST = 128; // the row's line begins above the row
 
 const LIVE = 3000; // rows that are kept while new ones come at the end
 const MOST = 20000; // rows that are kept while the user reads older ones, or selects text
+const HOLD = 2000; // ms for which rows without a time belong to their log's last time; later ones go to the end, to be seen
+const LEAP = 3600_000; // ms: a time so far in the future is not that of its row
 const FOLDED = 4; // rows: a shorter traceback is not folded
 
 /** The sort key of a row within its log: a note comes before the line at its offset. */
@@ -37,6 +42,8 @@ export class Lines {
     this.opened = new Set(); // keys of the first rows of tracebacks that are unfolded
     this.level = 0; // flags of which a row must have one; 0: all rows
     this.merged = false;
+    this.timed = false; // whether the logs are merged by time
+    this.ahead = []; // by k: ms by which the clock of the log's times is ahead
     this.clear();
   }
 
@@ -48,6 +55,7 @@ export class Lines {
     this.about = false; // whether `number` is an estimate
     this.rest = 0; // lines behind the last row that the level leaves out; `left` of a row counts those before it
     this.last = []; // by k: the order of the last row
+    this.times = []; // by k: the latest time, and when it came
     this.open = []; // by k: the rows at its end that may still change, such as bars
     this.changed();
   }
@@ -57,8 +65,9 @@ export class Lines {
   }
 
   /** Replaces all rows with those of an answer, because the page is at another place. */
-  replace(rows, { from = 0, to = 0, line = null, about = false, open = [], left } = {}) {
+  replace(rows, { from = 0, to = 0, line = null, about = false, open = [], left, ahead = [] } = {}) {
     this.clear();
+    this.ahead = ahead;
     this.from = from;
     this.whole = open.length > 0;
     this.number = line ?? null;
@@ -72,6 +81,7 @@ export class Lines {
   prepend(rows, { from = this.from, line = null, about = false, left = [] } = {}) {
     const known = new Set(this.rows.slice(0, 200).map(key));
     for (const [at, row] of rows.entries()) row.left = left[at] ?? 0;
+    if (this.timed) this.ordered(rows, -Infinity, Date.now());
     const fresh = rows.filter((row) => !known.has(key(row)) && (!this.level || row[4] & (this.level | NOTE)));
     const rest = left.at(-1) ?? 0;
     if (this.rows.length) this.rows[0].left += rest;
@@ -93,13 +103,18 @@ export class Lines {
 
   /**
    * Appends *rows*; a row that is held already is replaced. Returns how many are new. *left*: lines that are left out before
-   * each, and behind the last; the stream leaves out none, and gives no *left*.
+   * each, and behind the last; the stream leaves out none, and gives no *left*. *live*: the rows are not in order yet; *late*
+   * takes those whose place is above all rows, and which are not held; without it they are the first.
    */
-  append(rows, left = []) {
+  append(rows, left = [], { live = false, late = null, now = Date.now() } = {}) {
     let fresh = 0;
+    let near = -1; // where the last row was put
+    const sorts = live && this.timed;
+    if (this.timed && !live) this.ordered(rows, this.rows.at(-1)?.time, now);
     for (const [at, row] of rows.entries()) {
       row.left = 0;
       const place = order(row);
+      if (sorts) this.time(row, now);
       if (this.open[row[0]]?.length && !(row[4] & (BAR | NOTE))) this.open[row[0]] = this.open[row[0]].filter((open) => open[1] >= row[2]);
       if (!(place <= this.last[row[0]])) {
         this.last[row[0]] = place;
@@ -113,13 +128,53 @@ export class Lines {
         }
         row.left = told ?? (behind ? 0 : this.rest);
         this.rest = behind ? Math.max(0, this.rest - 1) : 0;
-        this.rows.push(row);
+        near = sorts ? this.placed(row, near) : this.rows.length;
+        if (late && !near && this.rows.length) {
+          late.push(row);
+          near = -1;
+          continue;
+        }
+        if (near === this.rows.length) this.rows.push(row);
+        else this.rows.splice(near, 0, row);
         fresh += 1;
-      } else if (this.settle(row, place)) fresh += 1;
+      } else {
+        near = -1;
+        if (this.settle(row, place)) fresh += 1;
+      }
     }
     this.rest += left.at(-1) ?? 0;
     this.changed();
     return fresh;
+  }
+
+  /** Sets the times of *rows* of an answer, which are in order; *time* is that of the row before them. */
+  ordered(rows, time = -Infinity, now) {
+    let latest = time;
+    for (const row of rows) {
+      this.time(row, now, 0);
+      if (row.time < Infinity) latest = Math.max(latest, row.time);
+      row.time = latest;
+    }
+  }
+
+  /** Sets the time that decides on the place of *row*; Infinity: none is known. It came at *now*; rows without a time have it for *hold* ms. */
+  time(row, now, hold = HOLD) {
+    const [k, , , , , own] = row;
+    const time = own - (this.ahead[k] ?? 0);
+    const { latest = -Infinity, until = 0 } = this.times[k] ?? {};
+    if (own && time < now + LEAP) this.times[k] = { latest: Math.max(time, latest), until: Math.max(now + hold, until) };
+    row.time = own || now <= until ? (this.times[k]?.latest ?? Infinity) : Infinity;
+  }
+
+  /** The index for the live *row*; *near*: that of the row put before it, or -1. */
+  placed(row, near) {
+    const { rows } = this;
+    const later = (other) => other[0] !== row[0] && (other.time > row.time || (other.time === row.time && other[0] > row[0]));
+    let at = rows.length;
+    if (row.time === Infinity) row.time = rows.at(-1)?.time ?? -Infinity;
+    else if (rows[near]?.[0] === row[0]) for (at = near + 1; at < rows.length && !later(rows[at]); ) at += 1;
+    else while (at > 0 && later(rows[at - 1])) at -= 1;
+    return at;
   }
 
   /** Inserts a row that is not the last of its log, or replaces the row at its place. Returns whether it was inserted. */
@@ -130,10 +185,12 @@ export class Lines {
       const its = order(other);
       if (its === place && (!(row[4] & NOTE) || other[3] === row[3])) {
         row.left = other.left;
+        row.time = other.time;
         this.rows[at] = row;
         return false;
       }
       if (its < place || (its === place && row[4] & NOTE)) {
+        row.time = other.time;
         this.rows.splice(at + 1, 0, row);
         const next = this.rows.slice(at + 2).find((one) => one.left);
         if (next && !(row[4] & NOTE)) next.left -= 1; // the row is one of those lines

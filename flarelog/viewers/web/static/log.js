@@ -36,6 +36,7 @@ export class LogPage extends Choosing {
     this.build();
     this.unkey = listen(this.keys());
     this.list.lines.merged = !this.stream;
+    this.list.lines.timed = !this.stream && this.source.wanted.order !== "arrival";
     const marked = /^#bytes=(\d+)-(\d+)$/.exec(this.wanted.hash ?? "");
     if (marked && this.stream) this.mark(0, Number(marked[1]), Number(marked[2]));
     const { place } = history.state ?? {};

@@ -263,10 +263,18 @@ export class Moving extends HTMLElement {
 
   came(rows) {
     const { list } = this;
-    const fresh = list.lines.append(rows);
+    const seen = list.lines.timed && !list.follow ? list.seen() : null;
+    const late = this.source.begins(list.lines) ? null : [];
+    let fresh = list.lines.append(rows, [], { live: true, late });
+    if (late?.length) this.source.forgot(late, []); // scrolling up requests them, at their place
     if (list.follow) this.source.forgot(list.lines.trimHead(), []);
     else {
-      this.fresh += fresh;
+      const above = seen ? list.indexOf(key(seen.first.row)) - seen.before : 0;
+      if (above > 0) {
+        list.moved(above);
+        fresh -= above;
+      }
+      this.fresh += Math.max(0, fresh);
       if (list.lines.full) this.behind();
     }
     list.soon();

@@ -160,7 +160,9 @@ export class Merged {
 
   async earlier(lines, signal) {
     if (this.first) return null;
-    const answer = await this.merged({ ...this.same, before: this.before, rows: PAGE }, signal);
+    const before = [...this.before];
+    const answer = await this.merged({ ...this.same, before, rows: PAGE }, signal);
+    if (before.some((place, k) => place !== this.before[k])) return this.earlier(lines, signal); // rows were forgotten meanwhile
     this.before = answer.before;
     this.first = answer.over;
     return answer;
