@@ -278,6 +278,30 @@ def test_a_log_says_that_its_receiver_stands_still_and_goes_on_where_it_was(
         assert tab.violations() == []
 
 
+@pytest.mark.parametrize("address", [LIVE, "/run/run-1?merged=time", "/run/run-1"], ids=["log", "merged", "run"])
+def test_a_page_says_that_its_server_stands_still_and_goes_on_where_it_was(
+    browser: Browser, growing: tuple[Place, Receiver, Web], address: str
+) -> None:
+    place, _, web = growing
+    with tab_of(browser, web) as tab:
+        page = tab.open(address)
+        follows = address != "/run/run-1"
+        comes_true(page, f"document.querySelector('log-page, run-page')?.{'live' if follows else 'record'}")
+        web.program.tell(signal.SIGSTOP)
+        trouble = page.locator(".trouble")
+        try:
+            expect(trouble).to_have_text("flarelog web does not answer; trying again.", timeout=30_000)
+        finally:
+            web.program.tell(signal.SIGCONT)
+        expect(trouble).to_be_hidden()
+        if follows:
+            append(place.log, numbered(40, 500))
+            expect(row(page, "000539 step")).to_be_in_viewport()
+            places = offsets(page)
+            assert places == list(range(places[0], 12 * 540, 12))
+        assert tab.violations() == []
+
+
 def test_a_page_that_was_left_and_that_the_browser_keeps_holds_no_stream(
     browser: Browser, growing: tuple[Place, Receiver, Web]
 ) -> None:

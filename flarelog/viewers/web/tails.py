@@ -36,7 +36,7 @@ BEGINNING = 8  # streams of a tail that are begun concurrently
 AGAIN = 2.0  # seconds for which a permission is cached
 ANSWERS = 2.0  # seconds for an answer; a receiver that takes longer stands still
 KEPT = 10_000  # sites whose permission is cached
-ALIVE = 15.0  # seconds without a message after which an empty line shows that the connection is alive
+ALIVE = 2.0  # seconds without a message after which an empty line shows that this server answers; tail.js waits for it
 
 
 @dataclass(slots=True)

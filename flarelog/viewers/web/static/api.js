@@ -6,6 +6,7 @@
 import { frame } from "./dom.js";
 
 const SLICE = 10; // ms of work between two frames
+const PATIENCE = 1000; // ms
 
 export class Refused extends Error {
   /** @param {number} status 0: no answer */
@@ -45,10 +46,21 @@ async function sent(where, body, signal, headers) {
   }
 }
 
-/** The response to a request; after a 401 it waits for a login and asks again. */
-export async function answered(where, body, { signal, headers, login = true } = {}) {
+/** Whether flarelog web answers within PATIENCE a request for which it asks no receiver. */
+export async function answers() {
+  try {
+    await sent("/static/icon.svg", undefined, AbortSignal.timeout(PATIENCE));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The response to a request; after a 401 it waits for a login and asks again. *came* is called at each response. */
+export async function answered(where, body, { signal, headers, login = true, came } = {}) {
   for (;;) {
     const response = await sent(where, body, signal, headers);
+    came?.(response.ok);
     if (response.ok || response.status === 304) return response;
     if (response.status === 401 && login) {
       await session.ask();
@@ -80,7 +92,8 @@ export async function ask(where, body, options) {
 
 /**
  * The objects of an answer in NDJSON, as they come. An answer that is not read holds up the server. After SLICE of work,
- * the caller's included, a frame is drawn; waiting is no work.
+ * the caller's included, a frame is drawn; waiting is no work. *came* is called at each piece, also at one
+ * without an object.
  */
 export async function* objects(where, body, options) {
   const response = await answered(where, body, options);
@@ -92,6 +105,7 @@ export async function* objects(where, body, options) {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) break;
+      options.came?.(true);
       const begun = performance.now();
       const parts = (rest + decoder.decode(value, { stream: true })).split("\n");
       rest = parts.pop();

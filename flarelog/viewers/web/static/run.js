@@ -71,7 +71,7 @@ export class RunPage extends HTMLElement {
         h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body)),
       this.empty, this.more, (this.below = document.createComment("machines")),
     );
-    this.stop = [again(this, () => this.look(), undefined, () => this.late())];
+    this.stop = [again(this, () => this.look(), undefined, (who) => this.late(who))];
     this.unkey = listen({ E: () => !this.first.hidden && this.first.querySelector("a").click() });
   }
 
@@ -105,8 +105,8 @@ export class RunPage extends HTMLElement {
     }
   }
 
-  late() {
-    silence(this.trouble, this.record?.receiver ?? "The receiver");
+  late(who) {
+    silence(this.trouble, who === "web" ? "flarelog web" : (this.record?.receiver ?? "The receiver"));
     this.leave(true);
   }
 

@@ -1,21 +1,29 @@
 /** All runs: their states, sites, sizes, and missing parts. Asked for every two seconds while the tab is visible. */
 
-import { Refused, ask, path } from "./api.js";
+import { Refused, answers, ask, path } from "./api.js";
 import { arrange, h, icon, say } from "./dom.js";
 import { bytes, lasting, moment, several } from "./words.js";
 
 const EVERY = 2000;
 const LATE = 2500; // ms without an answer after which the page says so
 
-/** Calls *look* again and again while the tab is visible, and *late* while one takes long. Returns the function that ends it. */
-export function again(element, look, every = EVERY, late = () => {}) {
+/**
+ * Calls *look* again and again while the tab is visible, and *late* while one takes long, with who does not answer: `web`,
+ * or `receiver`, for which flarelog web waits. Returns the function that ends it.
+ */
+export function again(element, look, every = EVERY, late = null) {
   let timer;
   let over = false;
   const next = async () => {
     clearTimeout(timer);
     if (over || document.visibilityState === "hidden") return;
-    const waiting = setTimeout(late, LATE);
+    let waits = true;
+    const waiting = late && setTimeout(async () => {
+      const who = (await answers()) ? "receiver" : "web";
+      if (waits && !over) late(who);
+    }, LATE);
     await look();
+    waits = false;
     clearTimeout(waiting);
     clearTimeout(timer);
     if (!over) timer = setTimeout(next, every);
@@ -68,7 +76,7 @@ export class RunsPage extends HTMLElement {
         h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body),
       this.empty,
     );
-    this.stop = again(this, () => this.look(), EVERY, () => this.late());
+    this.stop = again(this, () => this.look(), EVERY, (who) => this.late(who));
   }
 
   disconnectedCallback() {
@@ -86,8 +94,8 @@ export class RunsPage extends HTMLElement {
     }
   }
 
-  late() {
-    silence(this.trouble, "The receiver");
+  late(who) {
+    silence(this.trouble, who === "web" ? "flarelog web" : "The receiver");
     this.draw(true);
   }
 

@@ -1,11 +1,15 @@
 /**
  * The live end of logs: one stream a tab, from the offsets that the page holds. A broken stream resumes at the bytes that
- * the page has; a tab that is hidden for half a minute closes its stream, and resumes it when it is visible.
+ * the page has; a tab that is hidden for half a minute closes its stream, and resumes it when it is visible. The server
+ * sends an empty line every 2 s if it has nothing else to send: without it the server stands still.
  */
 
 import { Refused, objects } from "./api.js";
 
 const HIDDEN = 30_000; // ms that a hidden tab keeps its stream
+const SILENT = 6000; // ms without a byte after which the page says so
+const UNASKED = 15_000; // ms for the first byte: the server asks the receiver, whose own timeout is shorter
+const LATE = 1000; // ms by which a timer is late if the page was busy, or the machine asleep
 const WAITS = [200, 400, 800, 1500]; // ms before each retry
 
 export class Tail {
@@ -18,6 +22,9 @@ export class Tail {
     this.order = order;
     this.listener = listener;
     this.hidden = hidden;
+    this.why = null; // why no rows come
+    this.silence = 0; // the timer of `expect`
+    this.silent = false; // whether the server is said not to answer
     this.over = new AbortController();
     this.seen = () => this.looked();
     this.left = () => this.rest();
@@ -30,6 +37,7 @@ export class Tail {
   stop() {
     this.stopped = true;
     clearTimeout(this.timer);
+    clearTimeout(this.silence);
     this.over.abort();
     this.waking?.();
     document.removeEventListener("visibilitychange", this.seen);
@@ -40,6 +48,7 @@ export class Tail {
   /** Closes the stream until the tab is visible again. */
   rest() {
     this.resting = true;
+    clearTimeout(this.silence);
     this.over.abort();
   }
 
@@ -50,7 +59,36 @@ export class Tail {
     } else if (this.resting) {
       this.resting = false;
       this.waking?.();
-    }
+    } else if (this.silence) this.expect(); // the timers of a hidden tab are late
+  }
+
+  /** Shows *sentence*, why no rows come; null: they come. */
+  tell(sentence) {
+    this.why = sentence;
+    this.listener.lost(sentence);
+  }
+
+  /** Something came. *well*: and more is to come; without that the answer was a refusal. */
+  came(well) {
+    clearTimeout(this.silence);
+    this.silence = 0;
+    if (this.stopped) return;
+    if (this.silent) this.listener.lost(this.why);
+    this.silent = false;
+    if (well) this.expect();
+  }
+
+  /** Says that the server does not answer if nothing comes for *ms* while the tab is visible. */
+  expect(ms = SILENT) {
+    clearTimeout(this.silence);
+    if (this.stopped || this.resting) return;
+    const due = performance.now() + ms;
+    this.silence = setTimeout(() => {
+      if (performance.now() - due > LATE) return this.expect(); // what came meanwhile may still wait to be read
+      if (document.visibilityState === "hidden" || this.silent) return;
+      this.silent = true;
+      this.listener.lost("flarelog web does not answer; trying again");
+    }, ms);
   }
 
   async run() {
@@ -70,12 +108,16 @@ export class Tail {
         if (this.stopped || this.resting) continue;
         if (error instanceof Refused && error.status >= 400 && error.status < 500 && error.status !== 429) {
           this.refused = true;
-          this.listener.lost(`${error.message}. Reload the page to try again.`);
+          this.tell(`${error.message}. Reload the page to try again.`);
           return;
         }
         misses += 1;
         // A stream that was closed a moment ago still counts: the first few refusals are not shown.
-        if (error.status !== 429 || misses > 3) this.listener.lost(`${error.message}; trying again`);
+        if (error.status !== 429 || misses > 3) this.tell(`${error.message}; trying again`);
+      } finally {
+        clearTimeout(this.silence);
+        this.silence = 0;
+        this.silent = false;
       }
       await this.pause(WAITS[Math.min(misses, WAITS.length) - 1] ?? WAITS[0]);
     }
@@ -86,23 +128,24 @@ export class Tail {
     const body = { streams: this.streams, order: this.order };
     let over = false;
     const open = new Set(this.streams.keys());
-    for await (const said of objects("/api/tail", body, { signal: this.over.signal })) {
+    this.expect(UNASKED);
+    for await (const said of objects("/api/tail", body, { signal: this.over.signal, came: (well) => this.came(well) })) {
       if (this.stopped) return false;
       if (said.streams) {
         heard();
-        this.listener.lost(null);
+        this.tell(null);
         this.listener.streams(said.streams);
         for (const stream of said.streams.slice(this.streams.length)) open.add(this.streams.push({ ...stream, from: stream.from ?? 0 }) - 1);
       }
       if (said.rows) this.listener.rows(said.rows);
       if (said.bars) this.listener.bars(said.k ?? said.bars[0]?.[0], said.bars);
-      if (said.error) this.listener.lost(said.error);
+      if (said.error) this.tell(said.error);
       if (said.at) {
         for (const [k, offset] of said.at) this.streams[k].from = offset;
         this.listener.at(said.at);
       }
-      if (said.lost) this.listener.lost(said.lost);
-      if (said.back) this.listener.lost(null);
+      if (said.lost) this.tell(said.lost);
+      if (said.back) this.tell(null);
       for (const k of said.done ?? []) open.delete(k);
       over = Boolean(said.done) && !open.size;
     }
