@@ -302,6 +302,28 @@ def test_a_page_says_that_its_server_stands_still_and_goes_on_where_it_was(
         assert tab.violations() == []
 
 
+def test_a_reload_right_behind_follow_or_among_new_rows_shows_the_same_place(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    place, _, web = growing
+    with tab_of(browser, web) as tab:
+        page = tab.show(LIVE)
+        comes_true(page, "document.querySelector('log-page').live")
+        page.keyboard.press("g")
+        expect(row(page, "000000 step")).to_be_in_viewport()
+        for n in range(500, 530):
+            append(place.log, numbered(1, n))
+            page.wait_for_timeout(80)
+        assert page.evaluate("history.state?.place")  # though each new row was drawn
+        page.reload()
+        expect(row(page, "000000 step")).to_be_in_viewport()
+        page.keyboard.press("f")
+        page.reload()
+        expect(row(page, "000529 step")).to_be_in_viewport()
+        expect(page.get_by_role("button", name="Following")).to_be_visible()
+        tab.is_clean()
+
+
 def test_a_page_that_was_left_and_that_the_browser_keeps_holds_no_stream(
     browser: Browser, growing: tuple[Place, Receiver, Web]
 ) -> None:

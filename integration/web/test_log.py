@@ -95,6 +95,27 @@ def test_the_map_leads_to_any_share_of_the_log(tab: Tab) -> None:
     expect(page.locator(".status .where")).to_have_text(re.compile("(49|50|51) %"))
 
 
+def test_the_level_is_the_same_at_a_reload_and_back(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    level, error = page.get_by_label("Level"), row(page, "cannot write the checkpoint")
+    level.select_option("error")
+    expect(error).to_be_in_viewport()
+    expect(row(page, "003199 step")).to_have_count(0)
+    page.reload()
+    expect(error).to_be_in_viewport()
+    expect(level).to_have_value("error")
+    page.get_by_role("link", name="run-1", exact=True).click()
+    expect(page.get_by_role("heading", name="run-1")).to_be_visible()
+    page.go_back()
+    expect(error).to_be_in_viewport()
+    expect(level).to_have_value("error")
+    expect(row(page, "003199 step")).to_have_count(0)
+    level.select_option("")
+    page.reload()
+    expect(row(page, "step").first).to_be_attached()
+    expect(level).to_have_value("")
+
+
 def test_a_traceback_is_folded_and_opens(tab: Tab) -> None:
     page = tab.open(f"{BERLIN}#bytes={FIRST_OF_TRACEBACK - 30}-{FIRST_OF_TRACEBACK - 29}")
     head = row(page, "Traceback (most recent call last)")

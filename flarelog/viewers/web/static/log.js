@@ -17,7 +17,7 @@ import { nextError, searchOf } from "./search.js";
 import { Merged, OneLog } from "./source.js";
 import { bytes, clock, count, several } from "./words.js";
 
-const KEEP = 300; // ms without a move after which the place is kept
+const KEEP = 500; // ms after a move until the place is kept: browsers allow few changes of the history
 const LEVELS = { "": 0, warning: WARNING | ERROR | TRACE, error: ERROR | TRACE };
 
 export class LogPage extends Choosing {
@@ -39,7 +39,8 @@ export class LogPage extends Choosing {
     this.list.lines.timed = !this.stream && this.source.wanted.order !== "arrival";
     const marked = /^#bytes=(\d+)-(\d+)$/.exec(this.wanted.hash ?? "");
     if (marked && this.stream) this.mark(0, Number(marked[1]), Number(marked[2]));
-    const { place } = history.state ?? {};
+    const { place, level } = history.state ?? {};
+    if (level && level in LEVELS) this.leveled(level);
     if (place) this.go(place, 0);
     else this.go(marked ? { at: Number(marked[1]) } : this.wanted.time !== undefined ? { time: this.wanted.time } : { end: true });
   }
@@ -58,7 +59,14 @@ export class LogPage extends Choosing {
     if (!this.stay.settled || !this.isConnected) return;
     const seen = this.list.seen();
     const place = this.list.follow || !seen || !this.trouble.hidden ? null : this.source.placed(this.list.lines, seen.first.row);
-    history.replaceState({ place }, "");
+    if (place || history.state?.place) history.replaceState({ ...history.state, place }, "");
+  }
+
+  keepsSoon() {
+    this.stay.later("keep", () => {
+      this.stay.timers.keep = 0;
+      this.keep();
+    }, KEEP);
   }
 
   // The parts of the page.
@@ -166,7 +174,7 @@ export class LogPage extends Choosing {
     say(this.where, parts.join(" \u00b7 "));
     const width = number === null ? 1 : count(Math.max(number, 999)).length + (list.lines.about ? 1 : 0);
     if (this.width !== width) this.style.setProperty("--digits", `${(this.width = width)}ch`);
-    this.stay.later("keep", () => this.keep(), KEEP);
+    if (!this.stay.timers.keep) this.keepsSoon(); // live rows must not put it off for ever
     this.tellNews();
     this.light();
     this.more();
@@ -251,12 +259,19 @@ export class LogPage extends Choosing {
     return (this.looking = new AbortController()).signal;
   }
 
+  /** Chooses rows of *level*. */
+  leveled(level) {
+    this.level.value = level;
+    this.source.level = level || null;
+    this.list.lines.level = LEVELS[level];
+    this.search.leveled(level);
+  }
+
   filter() {
     const at = this.cursor()?.row[1] ?? this.list.seen()?.first.row[1];
     const end = this.list.follow;
-    this.source.level = this.level.value || null;
-    this.list.lines.level = LEVELS[this.level.value];
-    this.search.leveled(this.level.value);
+    this.leveled(this.level.value);
+    history.replaceState({ ...history.state, level: this.level.value }, "");
     this.go(end || at === undefined || !this.stream ? { end: true } : { at });
     this.list.focus({ preventScroll: true });
   }

@@ -161,6 +161,7 @@ export class Moving extends HTMLElement {
 
   end() {
     this.list.current = null;
+    history.replaceState({ ...history.state, place: null }, ""); // a reload before the end is there shows it as well
     if (this.live && this.source.ends(this.list.lines)) this.resumed();
     else this.go({ end: true });
   }
@@ -310,6 +311,7 @@ export class Moving extends HTMLElement {
   }
 
   stopped() {
+    this.keep();
     this.pressed();
     this.list.draw();
   }
@@ -360,7 +362,7 @@ export class Moving extends HTMLElement {
     if (error) this.troubles.set(what, error);
     const shown = [...this.troubles.values()].pop();
     this.trouble.hidden = !shown;
-    if (error) history.replaceState({ place: null }, ""); // the place may be in a log that is gone
+    if (error) history.replaceState({ ...history.state, place: null }, ""); // the place may be in a log that is gone
     say(this.trouble, shown ? (/[.!]$/.test(shown.message) ? shown.message : `${shown.message}.`) : "");
     if (error && again && AGAIN[error.status]) this.stay.later("again", again, AGAIN[error.status]);
   }
