@@ -14,7 +14,11 @@ const trusted = globalThis.trustedTypes?.createPolicy("flarelog", {
 export function pattern(text, { regex, ignore }) {
   const source = regex ? text : text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
   const flags = ignore ? "gui" : "gu";
-  new RegExp(source, flags);
+  try {
+    new RegExp(source, flags);
+  } catch (error) {
+    throw new SyntaxError(error.message.replace(/: \/[^]*\/[a-z]*: /, ": ")); // Chromium names flags that nobody typed
+  }
   return { source, flags };
 }
 

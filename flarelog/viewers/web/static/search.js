@@ -156,9 +156,8 @@ export class SearchBar extends HTMLElement {
     } else {
       const from = this.place.head ?? this.place.at; // a traceback's lines have its level only if reading begins at its first line
       this.span = [from, from];
-      do await this.reach(1); // none of the server's candidates may be a hit
-      while (!this.hits.length && this.span[1] < Infinity);
-      if (this.span[1] === Infinity) await this.reach(-1);
+      await this.seek(1);
+      if (this.span[1] === Infinity) await (this.hits.length ? this.reach(-1) : this.seek(-1));
     }
     if (this.shown || !this.goes) return;
     if (this.hits.some((hit) => this.here(hit))) this.presses += 1;
@@ -176,6 +175,13 @@ export class SearchBar extends HTMLElement {
       this.span[0] = edge ? edge.offset : 0;
     }
     this.tell("");
+  }
+
+  /** Searches on until there is one more hit, or the log is over: none of the server's candidates may be a hit. */
+  async seek(direction) {
+    const known = this.hits.length;
+    do await this.reach(direction);
+    while (this.hits.length === known && (direction > 0 ? this.span[1] < Infinity : this.span[0] > 0));
   }
 
   /** Takes the hits in *part* of the logs. Returns the outermost one, if there are more. */
@@ -307,7 +313,7 @@ export class SearchBar extends HTMLElement {
     }
     if (!hit && (direction > 0 ? this.span[0] > 0 : this.span[1] < Infinity)) {
       this.anew(direction > 0 ? 0 : Infinity);
-      await this.reach(direction);
+      await this.seek(direction);
     }
     if (hit) return hit;
     const all = this.hits;
