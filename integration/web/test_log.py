@@ -116,6 +116,19 @@ def test_the_level_is_the_same_at_a_reload_and_back(tab: Tab) -> None:
     expect(level).to_have_value("")
 
 
+def test_an_order_that_does_not_exist_is_said(tab: Tab) -> None:
+    page = tab.show("/run/run-1?merged=size")
+    expect(page.locator(".status .told")).to_have_text("There is no such order: the logs are merged by time.")
+
+
+@pytest.mark.parametrize("link", ["abc", "100", "5-1", "0-0", "73-90&x=1"])
+def test_a_link_that_names_no_bytes_says_so(tab: Tab, link: str) -> None:
+    page = tab.show(f"{BERLIN}#bytes={link}")
+    told = "The link names no bytes: it should end like #bytes=100-200."
+    expect(page.locator(".status .told")).to_have_text(told)
+    expect(page.locator(".row.marked")).to_have_count(0)
+
+
 def test_a_traceback_is_folded_and_opens(tab: Tab) -> None:
     page = tab.open(f"{BERLIN}#bytes={FIRST_OF_TRACEBACK - 30}-{FIRST_OF_TRACEBACK - 29}")
     head = row(page, "Traceback (most recent call last)")
@@ -496,7 +509,20 @@ def test_a_line_that_was_guessed_is_gone_to_when_rows_around_it_tell_that_lines_
 
 def test_what_is_no_place_is_said(tab: Tab) -> None:
     page = tab.show(BERLIN)
-    for place in ("-5", "-5%", "@-5", "line", "25:00:00", "08:60", "2026-11-20 25:00:00"):
+    for place in (
+        "1.5",
+        "+5",
+        "#5",
+        "0",
+        "2026-02-30T00:00:00Z",
+        "-5",
+        "-5%",
+        "@-5",
+        "line",
+        "25:00:00",
+        "08:60",
+        "2026-11-20 25:00:00",
+    ):
         page.keyboard.press(":")
         expect(page.locator("dialog output")).to_be_empty()
         page.keyboard.type(place)

@@ -87,15 +87,17 @@ export function percent(text) {
 export function place(text, now) {
   const wanted = text.trim();
   let found;
-  if (/^@?\s*-/.test(wanted)) return null; // a browser takes it for a month
   if ((found = /^(\d+(?:\.\d+)?)\s*%$/.exec(wanted))) return { share: Number(found[1]) / 100 };
   if ((found = /^@\s*([\d,_]+)$/.exec(wanted))) return { at: Number(found[1].replace(/[,_]/g, "")) };
-  if ((found = /^[\d,_]+$/.exec(wanted))) return { line: Number(wanted.replace(/[,_]/g, "")) };
+  if ((found = /^[\d,_]+$/.exec(wanted))) return Number(wanted.replace(/[,_]/g, "")) ? { line: Number(wanted.replace(/[,_]/g, "")) } : null;
   if ((found = /^(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?$/.exec(wanted))) {
     const day = new Date(now).toISOString().slice(0, 11);
     const time = Date.parse(`${day}${found[1].padStart(2, "0")}:${found[2]}:${found[3] ?? "00"}Z`);
     return Number.isNaN(time) ? null : { time };
   }
+  const day = /^(\d{4}-\d\d-\d\d)(?:[T ]\d\d:\d\d|$)/.exec(wanted); // a browser takes nearly any text for a time
+  const noon = day && Date.parse(`${day[1]}T12:00Z`);
+  if (!noon || new Date(noon).toISOString().slice(0, 10) !== day[1]) return null; // it takes 30 February for 2 March
   const time = Date.parse(/Z|[+-]\d\d:?\d\d$/.test(wanted) ? wanted : `${wanted.replace(" ", "T")}Z`);
-  return wanted && !Number.isNaN(time) ? { time } : null;
+  return Number.isNaN(time) ? null : { time };
 }
