@@ -62,7 +62,7 @@ export class LogPage extends Choosing {
   keep() {
     if (!this.stay.settled || !this.isConnected) return;
     const seen = this.list.seen();
-    const place = this.list.follow || !seen || !this.trouble.hidden ? null : this.source.placed(this.list.lines, seen.first.row);
+    const place = this.list.follow || !seen || this.troubles.size ? null : this.source.placed(this.list.lines, seen.first.row);
     if (place || history.state?.place) history.replaceState({ ...history.state, place }, "");
   }
 

@@ -14,6 +14,7 @@ const AGAIN = { 0: 1000, 503: 1000, 404: 5000 }; // ms before a retry, by status
 const TAG = [28, 12]; // characters of a log's name before its rows: on a wide screen, and on a phone
 const LOOK = 1500; // ms between two requests for the log's length, while no stream tells it
 const HELD = 1000; // ms that keys wait for a line to be counted; then they act at its estimated place
+const CALM = 250; // ms without a trouble before its line goes: a list that grows for a moment would scroll, and stop following
 const NEAR = 150; // rows beyond the screen: with fewer, more are requested
 
 /**
@@ -361,9 +362,12 @@ export class Moving extends HTMLElement {
     this.troubles.delete(what);
     if (error) this.troubles.set(what, error);
     const shown = [...this.troubles.values()].pop();
-    this.trouble.hidden = !shown;
+    clearTimeout(this.hiding);
+    if (shown) {
+      this.trouble.hidden = false;
+      say(this.trouble, /[.!]$/.test(shown.message) ? shown.message : `${shown.message}.`);
+    } else this.hiding = setTimeout(() => (this.trouble.hidden = true), CALM);
     if (error) history.replaceState({ ...history.state, place: null }, ""); // the place may be in a log that is gone
-    say(this.trouble, shown ? (/[.!]$/.test(shown.message) ? shown.message : `${shown.message}.`) : "");
     if (error && again && AGAIN[error.status]) this.stay.later("again", again, AGAIN[error.status]);
   }
 }
