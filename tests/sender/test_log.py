@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, cast
+
+from pytest_mock import MockerFixture
 
 from flarelog.delivery.fair import SMALL
 from flarelog.delivery.sending import Again
@@ -83,7 +85,8 @@ class Run:
 
     async def connected(self) -> asyncio.Task[Again | None]:
         connection = asyncio.create_task(self.log.connect())
-        await asyncio.sleep(0.0)
+        while self.log._stream is None:
+            await asyncio.sleep(0)
         return connection
 
     def said(self) -> list[Request]:
@@ -114,9 +117,18 @@ def test_a_log_that_is_asked_again_before_its_large_chunk_is_compressed_sends_no
     assert b"".join(bytes_of(chunk) for chunk in chunks) == TEXT[: 3 * SMALL]
 
 
-def test_a_chunk_that_is_compressed_over_a_reconnect_does_not_hold_up_the_new_connection() -> None:
+def test_a_chunk_that_is_compressed_over_a_reconnect_does_not_hold_up_the_new_connection(
+    mocker: MockerFixture,
+) -> None:
     async def go() -> list[Request]:
         run = Run()
+        held = asyncio.Event()
+
+        async def slowly(size: int, work: Callable[[], bytes]) -> bytes:
+            await held.wait()
+            return work()
+
+        mocker.patch.object(run.compressing.crew, "do", slowly)
         first = await run.connected()
         run.said()  # begins to compress
         run.log.delivery.heard(Reply(Code.OK, incarnation=b"A", epoch=1), 0.0)
@@ -126,6 +138,7 @@ def test_a_chunk_that_is_compressed_over_a_reconnect_does_not_hold_up_the_new_co
         stream = run.link.latest
         stream.wanted = False
         assert not run.said()  # it is asked before the compressed chunk of the former connection is dropped
+        held.set()
         await run.compressed()
         assert stream.wanted
         said = run.said()

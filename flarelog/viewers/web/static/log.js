@@ -39,7 +39,7 @@ export class LogPage extends Choosing {
     this.list.lines.timed = !this.stream && this.source.wanted.order !== "arrival";
     const found = /^#bytes=(\d+)-(\d+)$/.exec(this.wanted.hash ?? "");
     const marked = found && Number(found[1]) < Number(found[2]) ? found : null;
-    if (this.wanted.hash && !marked) say(this.told, "The link names no bytes: it should end like #bytes=100-200.");
+    if (/^#(?!main$)./.test(this.wanted.hash ?? "") && !marked) say(this.told, "The link names no bytes: it should end like #bytes=100-200.");
     const order = new URLSearchParams(location.search).get("merged");
     if (!this.stream && order !== "time" && order !== "arrival") say(this.told, "There is no such order: the logs are merged by time.");
     if (marked && this.stream) this.mark(0, Number(marked[1]), Number(marked[2]));
