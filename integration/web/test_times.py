@@ -55,6 +55,7 @@ def test_a_time_behind_all_lines_is_the_end(tab: Tab, order: str) -> None:
     page = tab.show(f"/run/run-1?merged={order}")
     go_to(page, "2031-01-01 00:00")
     expect(page.locator(".row", has_text=f"kyoto is at {LINES - 1}")).to_be_in_viewport()
+    expect(page.locator(".told")).to_have_text("No line is of 2031-01-01 00:00:00 UTC or later.")
 
 
 def test_a_time_of_merged_logs_is_gone_to(tab: Tab) -> None:

@@ -77,7 +77,7 @@ class Troubles:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def of(self, key: bytes, origin: Origin, run: str, infos: Sequence[StreamInfo]) -> tuple[_Look, bool]:
-        """The last search of *run* for the rights with *key*, and whether one is under way."""
+        """The last search of *run* for the rights with *key*, and whether a later one is under way or to come."""
         begun = min((info.begun for info in infos), default=0)  # a run that was removed and made again is another one
         look = self._looks.pop((key, run, begun), None) or _Look()
         self._looks[key, run, begun] = look
@@ -88,7 +88,7 @@ class Troubles:
             oldest = next(iter(self._looks))
             if self._looks[oldest].task is None:
                 del self._looks[oldest]
-        return look, look.task is not None
+        return look, look.task is not None or grown != look.grown
 
     async def _seen(self, look: _Look, origin: Origin, run: str, grown: int) -> None:
         began = time.monotonic()

@@ -527,6 +527,8 @@ def test_a_run_is_looked_at_once_until_it_has_grown_or_is_another_and_apart_for_
             assert looking
             assert look.task is not None
             await look.task
+            _, looking = troubles.of(b"mine", origin, "run-1", [replace(info, committed=info.committed + 1)])
+            assert looking  # the next search is not due yet, and will see more
             look.due = 0.0
             same, looking = troubles.of(b"mine", origin, "run-1", [info])
             assert (same is look, looking, same.first, same.findings) == (True, False, None, [])

@@ -7,7 +7,7 @@ import { Refused } from "./api.js";
 import { say } from "./dom.js";
 import { NOTE, key } from "./lines.js";
 import { Tail } from "./tail.js";
-import { apart, count, several, short } from "./words.js";
+import { apart, count, moment, several, short } from "./words.js";
 
 const COUNTED = 300; // ms between two requests for a line number, until the lines are counted
 const AGAIN = { 0: 1000, 503: 1000, 404: 5000 }; // ms before a retry, by status: no answer, or no such log
@@ -133,8 +133,11 @@ export class Moving extends HTMLElement {
     this.pressed();
     const beyond = where.line !== undefined ? !answer.about && answer.at >= answer.committed : where.at > answer.committed || where.share > 1;
     const asked = where.line !== undefined ? `line ${count(where.line)}` : where.share > 1 ? `${count(Number((100 * where.share).toFixed(2)))} %` : `byte ${count(where.at)}`;
-    if (beyond) say(this.told, `The log ends before ${asked}.`);
     const aim = lines.view()[found]; // undefined if no line is at that time or behind it
+    if (beyond) say(this.told, `The log ends before ${asked}.`);
+    else if (where.time !== undefined && lines.view().slice(found < 0 ? lines.view().length : found).every(({ row }) => row[4] & NOTE)) {
+      say(this.told, `No line${source.level ? " of this level" : ""} is of ${moment(where.time)} UTC or later.`);
+    }
     this.stay.guess = where.line !== undefined && answer.about ? { where, first: list.seen()?.first.row[1] } : null;
     if (aims && aim && this.stream && where.share === undefined && !beyond && !this.stay.guess) this.choose(aim);
     this.count();
@@ -250,7 +253,10 @@ export class Moving extends HTMLElement {
         list.soon();
       },
       at: (places) => source.at(list.lines, places),
-      lost: (sentence) => this.lost("tail", sentence && new Refused(0, sentence)),
+      lost: (sentence) => {
+        this.lost("tail", sentence && new Refused(0, sentence));
+        this.pressed();
+      },
       done: () => {
         stay.live = null;
         if (this.stream) source.state.sealed = true;
@@ -328,7 +334,8 @@ export class Moving extends HTMLElement {
     const over = this.source.sealed;
     this.following.setAttribute("aria-pressed", String(this.list.follow));
     this.following.disabled = over;
-    say(this.following, over ? "Ended" : this.list.follow ? "Following" : "Follow");
+    this.following.classList.toggle("waits", this.troubles.has("tail"));
+    say(this.following, over ? "Ended" : !this.list.follow ? "Follow" : this.troubles.has("tail") ? "Waiting" : "Following");
   }
 
   known(streams) {

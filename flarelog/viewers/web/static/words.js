@@ -37,14 +37,14 @@ function common([first, ...others]) {
   return first.slice(0, at);
 }
 
-/** *size* in bytes: "12.3 MB". */
+/** *size* in bytes, on one line: "12.3 MB". */
 export function bytes(size) {
   let unit = 0;
   while (size >= 1000 && unit < UNITS.length - 1) {
     size /= 1000;
     unit += 1;
   }
-  return `${unit && size < 99.95 ? size.toFixed(1) : Math.round(size)} ${UNITS[unit]}`;
+  return `${unit && size < 99.95 ? size.toFixed(1) : Math.round(size)}\u00a0${UNITS[unit]}`;
 }
 
 /** A duration in milliseconds: "12 s", "3 min", "2 h 05". */
