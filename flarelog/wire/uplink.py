@@ -220,22 +220,21 @@ class Uplink:
         try:
             await self._may_write.wait()
             await self._begin()
-            made = False
+            await self._gathered()
             while not self.over:
-                if not made:  # otherwise the batch is the rest of the last one
-                    await self._gathered()
                 made = not self._parting and self._made()
                 batch, self._batch = self._batch, Batch()
                 for raw in batch.messages(several=self._window is not None):
                     self._heartbeat.said()
                     await self._call.write(raw)
-                if made:
+                if made:  # the next batch is the rest of this one
                     await asyncio.sleep(0)
                 elif self._parting:
                     await self._call.done_writing()  # cancelling the call could lose the last write
                     return
                 else:
                     await self._may_write.wait()
+                    await self._gathered()
         except (grpc.RpcError, asyncio.CancelledError, *ENDED):
             pass  # the reply that ended the call may still be in flight; the reading task gets it and ends the call
 

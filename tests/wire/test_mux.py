@@ -457,7 +457,8 @@ def test_a_call_that_ends_while_lines_are_gathered_asks_no_log_any_more(tmp_path
         for _ in range(5):
             await asyncio.sleep(0)
         ends.uplink.close()
-        await ends.uplink._writing
+        _, left = await asyncio.wait((ends.uplink._writing,), timeout=5)
+        assert not left
 
     mocker.patch.object(mux, "Gathering", Long)
     between(tmp_path, play)
