@@ -256,6 +256,27 @@ def test_after_an_outage_of_the_receiver_an_older_sidecar_sends_what_only_it_has
     receiver.holds(HEAD + TAIL + NEXT)
 
 
+def test_an_older_sidecar_sends_what_only_it_has_open_also_to_a_receiver_that_knows_nothing_of_the_site(
+    place: Place,
+) -> None:
+    address = free_address()
+    append(place.log, HEAD)
+    older = place.sidecar(address)
+    older.says("retrying")
+    place.log.unlink()
+    append(place.log, NEXT)
+    newer = place.sidecar(address)
+    newer.says("retrying")
+    older.tell(signal.SIGSTOP)
+    receiver = place.serve(listen=address)
+    time.sleep(2.0)  # the newer one is connected first
+    older.tell(signal.SIGCONT)
+    receiver.gets(HEAD + NEXT)
+    fenced(older)
+    assert newer.stop() == 0, newer.talk()
+    receiver.holds(HEAD + NEXT)
+
+
 def test_of_two_sidecars_that_start_while_the_receiver_is_away_the_one_that_started_later_stays(place: Place) -> None:
     address, names = free_address(), [f"{n}.log" for n in range(3)]
     for name in names:

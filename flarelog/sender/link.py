@@ -24,6 +24,7 @@ from flarelog.delivery.sending import Lost, Miss
 from flarelog.errors import CannotConnect, InvalidOption
 from flarelog.model import Started, StreamId, StreamInfo
 from flarelog.security.tls import why
+from flarelog.sender.older import Older
 from flarelog.sender.options import SidecarOptions
 from flarelog.sources.process.environment import machine
 from flarelog.talk import each
@@ -131,6 +132,7 @@ class Link:
         self._asking = asyncio.Lock()
         self._asked: asyncio.Task[dict[StreamId, StreamInfo]] | None = None  # a request for the record, not yet made
         self._asks: set[asyncio.Task[dict[StreamId, StreamInfo]]] = set()
+        self._older: Older | None = None  # from the first request on
         self._little, self._much = asyncio.Semaphore(BEGINNING), asyncio.Semaphore(BEGINNING)
 
     def uplink(self) -> Uplink:
@@ -197,9 +199,9 @@ class Link:
 
         If no receiver answered at first, an older sidecar of the site may be retrying as well. It may have files open
         that are gone by now, and can no longer send them once its logs are taken over. So this waits for it to open its
-        logs and to send their bytes.
+        logs and to send their bytes. A receiver that has no open log of the site may still get one from it.
         """
-        was_late = False
+        was_late, self._older = False, Older(self._options)
 
         def fails() -> None:
             nonlocal was_late
@@ -208,7 +210,9 @@ class Link:
 
         found, before = await self.record(fails), 0
         until = time.monotonic() + OLDER_WITHIN
-        while was_late and not all(info.sealed for info in found) and time.monotonic() < until:
+        while was_late and time.monotonic() < until:
+            if all(info.sealed for info in found) and not self._older.is_there():
+                break
             known = [(info, info.state) for info in found if info.stream.log in logs and info.state is not None]
             behind = [info.committed < state.end for info, state in known if state.linked]
             # The second look is for marks, which ``end`` does not count, and for logs that open a moment later.
@@ -298,5 +302,7 @@ class Link:
         if self._uplink is not None:
             self._uplink[1].close()
             self._uplink = None  # a reference to the call would keep the connection open
+        if self._older is not None:
+            self._older.close()
         if not self.shared:
             await self.channels.close()

@@ -239,3 +239,19 @@ def test_after_an_outage_an_older_sidecar_is_awaited_for_a_short_time(
 ) -> None:
     mocker.patch("flarelog.sender.link.OLDER_WITHIN", 0.05)
     assert looks_before_it_opens(tmp_path, mocker, chain([AWAY], repeat(answer))) > 3
+
+
+@pytest.mark.parametrize(
+    ("there", "answers", "looks"),
+    [
+        pytest.param([True], [AWAY, [], [], BEHIND, LEVEL], 5, id="it-opens-the-first-log"),
+        pytest.param([True], [AWAY, held(sealed=True), LEVEL, LEVEL], 4, id="it-opens-a-sealed-log"),
+        pytest.param([True, True, False], [AWAY, [], []], 3, id="it-ends"),
+        pytest.param([True], [[]], 1, id="the-receiver-was-there"),
+    ],
+)
+def test_after_an_outage_an_older_sidecar_of_which_the_receiver_knows_nothing_is_awaited(
+    tmp_path: Path, mocker: MockerFixture, there: list[bool], answers: list[object], looks: int
+) -> None:
+    mocker.patch("flarelog.sender.link.Older.is_there", side_effect=chain(there, repeat(there[-1])))
+    assert looks_before_it_opens(tmp_path, mocker, answers) == looks
