@@ -121,7 +121,7 @@ def test_an_order_that_does_not_exist_is_said(tab: Tab) -> None:
     expect(page.locator(".status .told")).to_have_text("There is no such order: the logs are merged by time.")
 
 
-@pytest.mark.parametrize("link", ["abc", "100", "5-1", "0-0", "73-90&x=1"])
+@pytest.mark.parametrize("link", ["abc", "100", "5-1", "0-0", "73-90&x=1", f"{30 * '9'}-{31 * '9'}"])
 def test_a_link_that_names_no_bytes_says_so(tab: Tab, link: str) -> None:
     page = tab.show(f"{BERLIN}#bytes={link}")
     told = "The link names no bytes: it should end like #bytes=100-200."
@@ -215,6 +215,71 @@ def test_a_long_line_is_opened_and_wraps_alone(tab: Tab) -> None:
     assert below
     assert after["height"] > 3 * before["height"]
     assert below["y"] >= after["y"] + after["height"] - 1
+
+
+IN_SIGHT = """() => {
+    const text = document.querySelector(".row.open .text").firstChild, range = document.createRange();
+    const list = document.querySelector("log-list").getBoundingClientRect();
+    const row = document.querySelector(".row.open").getBoundingClientRect();
+    const words = [...text.data.matchAll(/\\S+/g)].filter(word => {
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        const {top, bottom} = range.getBoundingClientRect();
+        return top >= list.top - 1 && bottom <= Math.min(list.bottom, row.bottom) + 1;
+    });
+    return words.map(([word]) => word);
+}"""
+
+
+def test_every_row_of_a_line_that_wraps_to_many_screens_is_scrolled_to(browser: Browser, place: Place) -> None:
+    words = [f"w{n:05d}" for n in range(3000)]
+    receiver = filled(place, {"site-1/app.log": numbered(200) + " ".join(words).encode() + b"\n" + numbered(200)})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show("/run/run-1/site-1/app.log")
+        page.keyboard.press(":")
+        page.keyboard.type("201")
+        page.keyboard.press("Enter")
+        expect(page.locator(".row.open")).to_be_visible()
+        seen = set(page.evaluate(IN_SIGHT))
+        for _ in range(60):
+            page.keyboard.press("Space")
+            page.wait_for_timeout(100)
+            if page.locator(".row.open").count():
+                seen |= set(page.evaluate(IN_SIGHT))
+            if words[-1] in seen:
+                break
+        assert sorted(seen) == words
+        tab.is_clean()
+
+
+def test_a_hit_far_inside_a_line_that_wraps_is_on_the_screen(browser: Browser, place: Place) -> None:
+    words = b" ".join(b"w%05d" % n for n in range(3000))
+    receiver = filled(place, {"site-1/app.log": numbered(200) + words + b"\n" + numbered(200)})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show("/run/run-1/site-1/app.log")
+        page.keyboard.press("g")
+        page.keyboard.press("/")
+        page.get_by_label("Search", exact=True).fill("w02000")
+        page.keyboard.press("Enter")
+        expect(page.locator(".row.open")).to_be_visible()
+        comes_true(page, f"({IN_SIGHT})().includes('w02000')")
+        tab.is_clean()
+
+
+def test_a_line_that_a_key_goes_to_is_on_the_screen_as_far_as_it_fits(browser: Browser, place: Place) -> None:
+    long = b"BEGIN " + b"word " * 300 + b"END\n"
+    receiver = filled(place, {"site-1/app.log": (b"one\n" + long) * 300})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show("/run/run-1/site-1/app.log")
+        page.keyboard.press("g")
+        expect(page.locator("log-list .row").first).to_be_visible()
+        for _ in range(80):
+            page.keyboard.press("j")
+        for _ in range(2):
+            page.keyboard.press("j")
+            if page.locator(".row.open", has_text="END").count():
+                comes_true(page, f"(words => words.includes('BEGIN') && words.includes('END'))(({IN_SIGHT})())")
+        tab.is_clean()
 
 
 def test_colours_are_classes_and_what_is_wide_or_runs_from_the_right_keeps_its_row(tab: Tab) -> None:
@@ -480,6 +545,13 @@ def test_a_place_behind_the_end_leads_to_the_end_and_is_said(tab: Tab) -> None:
         expect(page.locator(".told")).to_have_text(said)
 
 
+def test_a_link_to_bytes_behind_the_end_says_where_the_log_ends(tab: Tab) -> None:
+    end = len(LOGS["berlin/train.log"])
+    page = tab.show(f"{BERLIN}#bytes={end}-{end + 9}")
+    expect(row(page, "003199 step")).to_be_in_viewport()
+    expect(page.locator(".told")).to_have_text(f"The log ends before byte {end:,}.")
+
+
 @pytest.mark.soak
 def test_a_line_that_was_guessed_is_gone_to_when_rows_around_it_tell_that_lines_are_counted(tab: Tab) -> None:
     asked: list[str] = []
@@ -522,6 +594,8 @@ def test_what_is_no_place_is_said(tab: Tab) -> None:
         "25:00:00",
         "08:60",
         "2026-11-20 25:00:00",
+        40 * "9",
+        "@" + 40 * "9",
     ):
         page.keyboard.press(":")
         expect(page.locator("dialog output")).to_be_empty()

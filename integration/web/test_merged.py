@@ -273,6 +273,36 @@ def test_lines_that_come_so_late_that_the_page_is_behind_them_are_there_when_it_
 
 
 @pytest.mark.soak
+def test_a_time_to_the_millisecond_is_gone_to(browser: Browser, two: Web) -> None:
+    with tab_of(browser, two) as tab:
+        page = tab.show("/run/run-1/site-a/app.log")
+        page.keyboard.press(":")
+        page.keyboard.type(f"{BEGIN + timedelta(seconds=1234.5):%H:%M:%S}.500")
+        page.keyboard.press("Enter")
+        expect(page.locator('[aria-current="true"] .text')).to_have_text(re.compile(" a 12345$"))
+        tab.is_clean()
+
+
+def test_a_search_in_merged_logs_goes_on_from_the_screen(browser: Browser, two: Web) -> None:
+    with tab_of(browser, two) as tab:
+        page = tab.show("/run/run-1?merged=time")
+        page.keyboard.press(":")
+        page.keyboard.type(f"{BEGIN + timedelta(seconds=1234.5):%H:%M:%S}.500")
+        page.keyboard.press("Enter")
+        expect(row(page, " a 12345")).to_be_in_viewport()
+        first = page.evaluate('document.querySelector("log-list").seen().first.row[3]')
+        name, at = first.split()[-2:]
+        page.keyboard.press("/")
+        page.get_by_label("Search", exact=True).fill("ERROR")
+        page.keyboard.press("Enter")
+        expect(page.locator(".found")).to_have_text(re.compile("^30 lines"))
+        page.keyboard.press("n")
+        _, _, every = LINES[name]
+        wanted = next(number for number in range(int(at), LINES[name][0]) if (number + 1) % every == 0)
+        expect(page.locator('[aria-current="true"] .text')).to_have_text(re.compile(f" ERROR {name} {wanted}$"))
+        tab.is_clean()
+
+
 def test_a_mark_goes_on_over_the_lines_of_other_logs(browser: Browser, two: Web) -> None:
     with tab_of(browser, two) as tab:
         page = tab.show(BY_TIME)

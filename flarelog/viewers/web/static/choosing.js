@@ -73,6 +73,7 @@ export class Choosing extends Moving {
       return this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run, site, log)}#bytes=${offset}-${end}` }));
     }
     const { list } = this;
+    list.seeks = true;
     this.mark(0, offset, Math.max(end, offset + 1), true);
     list.lines.unfold(offset);
     const held = this.stay.settled && offset >= list.lines.from && offset < list.lines.to;

@@ -22,6 +22,8 @@ export class LogList extends HTMLElement {
     this.colours = [0];
     this.follow = false;
     this.current = null; // key of the row that is opened
+    this.aim = null; // key of the row that was gone to, until it is opened
+    this.seeks = false; // whether the first hit in the opened row is to be shown, as soon as it is highlighted
     this.marked = null; // [k, from, to]: bytes of a permalink
     this.nodes = new Map(); // by key
     this.extra = 0; // height of the opened row beyond one
@@ -180,14 +182,21 @@ export class LogList extends HTMLElement {
     else node.removeAttribute("aria-current");
   }
 
-  /** The opened row wraps: its extra height moves the rows below it. */
+  /** The opened row wraps: its extra height moves the rows below it. A row that was gone to is shown as far as it fits. */
   measure() {
     const node = this.opened >= 0 ? this.nodes.get(this.current) : null;
     if (!node) return;
     const extra = Math.max(0, node.offsetHeight - this.height);
-    if (Math.abs(extra - this.extra) < 0.5) return;
-    this.extra = extra;
-    this.draw();
+    const grown = Math.abs(extra - this.extra) >= 0.5;
+    if (grown) this.extra = extra;
+    if (this.aim === this.current) {
+      this.aim = null;
+      const top = this.top(this.opened);
+      const below = top + this.height + extra - this.scrollTop - this.clientHeight;
+      this.box.style.blockSize = `${this.whole}px`;
+      if (below > 0) this.scroll(Math.min(top, this.scrollTop + below));
+    }
+    if (grown) this.draw();
   }
 
   indexOf(name) {
@@ -205,6 +214,8 @@ export class LogList extends HTMLElement {
     if (moved < 0 && this.follow && !bottom) this.turn(false);
     else if (moved > 0 && !this.follow && bottom) this.dispatchEvent(new CustomEvent("bottom"));
     this.expected = this.scrollTop;
+    this.aim = null;
+    this.seeks = false;
     this.draw();
   }
 
@@ -250,6 +261,8 @@ export class LogList extends HTMLElement {
   reveal(index, share = 0.35) {
     this.opened = this.current === null ? -1 : this.indexOf(this.current);
     this.box.style.blockSize = `${this.whole}px`;
+    const aim = this.lines.view()[index];
+    this.aim = aim ? key(aim.row) : null;
     const y = this.top(index);
     const [high, low] = [this.scrollTop, this.scrollTop + this.clientHeight - 2 * this.height];
     if (share === null && y >= high && y <= low) return this.draw();
@@ -300,9 +313,19 @@ export class LogList extends HTMLElement {
       for (const [begin, end] of places) {
         const range = within(node, begin, end);
         if (range) found.add(range);
+        if (range && this.seeks && node.open && name === this.current) this.bring(range);
       }
     }
     CSS.highlights.set("hit", found);
+  }
+
+  /** Scrolls to *range*, of a row that is higher than the screen. */
+  bring(range) {
+    this.seeks = false;
+    const [hit, list] = [range, this].map((one) => one.getBoundingClientRect());
+    if (hit.top >= list.top && hit.bottom <= list.bottom) return;
+    this.scroll(this.scrollTop + hit.top - list.top - 0.35 * this.clientHeight);
+    this.draw();
   }
 
   /** The texts of the rows in the document, by key. */

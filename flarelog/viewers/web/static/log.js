@@ -38,7 +38,7 @@ export class LogPage extends Choosing {
     this.list.lines.merged = !this.stream;
     this.list.lines.timed = !this.stream && this.source.wanted.order !== "arrival";
     const found = /^#bytes=(\d+)-(\d+)$/.exec(this.wanted.hash ?? "");
-    const marked = found && Number(found[1]) < Number(found[2]) ? found : null;
+    const marked = found && Number(found[1]) < Number(found[2]) && Number.isSafeInteger(Number(found[2])) ? found : null;
     if (/^#(?!main$)./.test(this.wanted.hash ?? "") && !marked) say(this.told, "The link names no bytes: it should end like #bytes=100-200.");
     const order = new URLSearchParams(location.search).get("merged");
     if (!this.stream && order !== "time" && order !== "arrival") say(this.told, "There is no such order: the logs are merged by time.");
@@ -165,7 +165,7 @@ export class LogPage extends Choosing {
     if (share !== null && !this.map.held) this.map.show(source.share(first[1]), Math.max(share, list.follow ? 1 : 0));
     const marked = this.cursor();
     const place = marked?.row ?? first;
-    if (this.stay.settled) this.search.reached({ at: place[1], on: marked !== null, ...(source.level && { head: list.lines.head(place)[1] }) });
+    if (this.stay.settled) this.search.reached({ of: source.streams[place[0]], at: place[1], on: marked !== null, ...(source.level && { head: list.lines.head(place)[1] }) });
     const number = seen.last.number === null ? null : seen.last.number - (last[4] & NOTE ? 1 : 0); // a note precedes its line
     const at = !seen.behind && source.ends(list.lines) ? source.state?.committed : last[2];
     const parts = [];

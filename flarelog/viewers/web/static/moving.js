@@ -131,7 +131,7 @@ export class Moving extends HTMLElement {
     if (live && !this.map.held) this.listen();
     else this.watch();
     this.pressed();
-    const beyond = where.line !== undefined ? !answer.about && answer.at >= answer.committed : where.at > answer.committed || where.share > 1;
+    const beyond = where.line !== undefined ? !answer.about && answer.at >= answer.committed : where.at > answer.committed - Boolean(list.marked) || where.share > 1;
     const asked = where.line !== undefined ? `line ${count(where.line)}` : where.share > 1 ? `${count(Number((100 * where.share).toFixed(2)))} %` : `byte ${count(where.at)}`;
     const aim = lines.view()[found]; // undefined if no line is at that time or behind it
     if (beyond) say(this.told, `The log ends before ${asked}.`);

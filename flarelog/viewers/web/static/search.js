@@ -28,7 +28,7 @@ export class SearchBar extends HTMLElement {
     super();
     this.hits = []; // {site, log, offset, end, text}
     this.matcher = null;
-    this.place = { at: 0, on: false }; // of the user: the line that is marked, or the first on the screen
+    this.place = { of: null, at: 0, on: false }; // of the user: the line that is marked, or the first on the screen
     this.presses = 0; // hits to go forward, or back if below 0: steps that were pressed while earlier ones are under way
   }
 
@@ -288,7 +288,7 @@ export class SearchBar extends HTMLElement {
         this.presses = found ? this.presses - direction : 0;
         if (!found) break;
         hit = found;
-        this.place = { at: hit.offset, on: true };
+        this.place = { ...this.place, at: hit.offset, on: true };
         if (this.presses && this.here(hit)) continue;
         await this.shows(hit);
         hit = null;
@@ -317,7 +317,11 @@ export class SearchBar extends HTMLElement {
     }
     if (hit) return hit;
     const all = this.hits;
-    const mine = this.mine();
+    const { of, at: from } = this.place;
+    const its = this.stream ? [] : all.filter((one) => of && one.site === of.site && one.log === of.log); // on a merged page
+    const near = direction > 0 ? its.find((one) => one.offset >= from) : its.findLast((one) => one.offset < from);
+    if (near) return near;
+    const mine = this.stream ? this.mine() : its;
     const at = mine.length ? all.indexOf(direction > 0 ? mine.at(-1) : mine[0]) : direction > 0 ? -1 : 0;
     return all.at((at + direction) % (all.length || 1)); // of the next log, or of this one if there is no other
   }
@@ -345,7 +349,7 @@ export class SearchBar extends HTMLElement {
 
   show(hit) {
     this.shown = hit;
-    this.place = { at: hit.offset, on: true };
+    this.place = { ...this.place, at: hit.offset, on: true };
     this.tell("");
     this.dispatchEvent(new CustomEvent("go", { detail: hit }));
   }

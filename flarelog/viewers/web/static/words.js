@@ -88,9 +88,12 @@ export function place(text, now) {
   const wanted = text.trim();
   let found;
   if ((found = /^(\d+(?:\.\d+)?)\s*%$/.exec(wanted))) return { share: Number(found[1]) / 100 };
-  if ((found = /^@\s*([\d,_]+)$/.exec(wanted))) return { at: Number(found[1].replace(/[,_]/g, "")) };
-  if ((found = /^[\d,_]+$/.exec(wanted))) return Number(wanted.replace(/[,_]/g, "")) ? { line: Number(wanted.replace(/[,_]/g, "")) } : null;
-  if ((found = /^(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?$/.exec(wanted))) {
+  if ((found = /^(@?)\s*([\d,_]+)$/.exec(wanted))) {
+    const number = Number(found[2].replace(/[,_]/g, ""));
+    if (!Number.isSafeInteger(number)) return null;
+    return found[1] ? { at: number } : number ? { line: number } : null;
+  }
+  if ((found = /^(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?$/.exec(wanted))) {
     const day = new Date(now).toISOString().slice(0, 11);
     const time = Date.parse(`${day}${found[1].padStart(2, "0")}:${found[2]}:${found[3] ?? "00"}Z`);
     return Number.isNaN(time) ? null : { time };
