@@ -240,10 +240,12 @@ def test_findings_that_are_alike_are_told_once_with_all_their_places(browser: Br
     oom = b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
     begun = b"2026-11-20 08:00:0%d INFO begins\n"  # the lines give the order
     logs = {f"kyoto/rank-{rank}/stderr.log": begun % rank + oom for rank in range(3)}
+    logs["kyoto/rank-0/stderr.log"] += begun % 9 + oom
     with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
         page = tab.open("/run/run-1")
         others = page.get_by_role("region", name="Findings")
         expect(others.get_by_role("heading")).to_have_text("2 more findings")
+        expect(page.get_by_role("region", name="First error")).to_contain_text("byte 32 (2 times)")
         expect(others.get_by_role("listitem")).to_have_count(1)
         expect(others.get_by_role("link")).to_have_text(["kyoto/rank-1/stderr.log", "kyoto/rank-2/stderr.log"])
         expect(page.get_by_text("The GPU has no memory left")).to_have_count(1)

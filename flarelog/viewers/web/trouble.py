@@ -176,5 +176,6 @@ def _of_root(root: Finding, ahead: Callable[[StreamId], int]) -> dict[str, Any]:
         "id": identity(root),
         "signature": root.signature,
         "rank": root.rank,
+        "count": root.count,
         "role": root.role,
     }

@@ -155,15 +155,16 @@ export class RunPage extends HTMLElement {
 
   tellFirst(found) {
     this.first.hidden = !found;
-    if (!found || this.first.dataset.is === found.id + found.offset) return;
-    this.first.dataset.is = found.id + found.offset;
+    const is = found && `${found.id} ${found.offset} ${found.count}`;
+    if (!found || this.first.dataset.is === is) return;
+    this.first.dataset.is = is;
     this.first.dataset.id = found.id;
     this.first.dataset.told = `${found.meaning ?? ""} ${found.action ?? ""}`.trim();
     const { site, log } = found.stream;
     const jump = h("a", { class: "button main", href: `${path(this.run, site, log)}#bytes=${found.offset}-${found.end ?? found.offset + 1}` }, "Show it (E)");
     this.first.replaceChildren(
       h("div", { class: "title" }, h("h2", {}, icon("failed"), "First error of all sites"), jump),
-      h("p", { class: "where" }, h("bdi", {}, `${site}/${log}`), found.time ? ` at ${moment(found.time)} UTC` : "", `, byte ${count(found.offset)}`),
+      h("p", { class: "where" }, h("bdi", {}, `${site}/${log}`), found.time ? ` at ${moment(found.time)} UTC` : "", `, byte ${count(found.offset)}`, found.count > 1 ? ` (${count(found.count)} times)` : ""),
       h("p", { class: "what" }, found.text),
       found.meaning && h("p", { class: "meaning" }, found.meaning, found.action && ` ${found.action}`),
     );
