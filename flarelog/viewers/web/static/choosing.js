@@ -21,6 +21,7 @@ export class Choosing extends Moving {
     if (more && this.anchor && this.anchor[0] !== k) return say(this.told, "A mark stays within one log.");
     if (list.follow) list.turn(false);
     list.current = key(item.row);
+    list.seeks = false;
     list.extra = 0;
     if (!(flags & NOTE)) {
       if (more && this.anchor && this.anchor[0] === k) this.mark(k, Math.min(offset, this.anchor[1]), Math.max(end, this.anchor[2], offset + 1));
@@ -39,6 +40,7 @@ export class Choosing extends Moving {
   clear() {
     this.stay.held.length = 0;
     this.list.current = this.list.marked = this.anchor = null;
+    this.list.seeks = false;
     if (location.hash) history.replaceState(history.state, "", `${location.pathname}${location.search}`);
     say(this.told, "");
     if (!this.search.hidden) this.search.close();

@@ -214,8 +214,6 @@ export class LogList extends HTMLElement {
     if (moved < 0 && this.follow && !bottom) this.turn(false);
     else if (moved > 0 && !this.follow && bottom) this.dispatchEvent(new CustomEvent("bottom"));
     this.expected = this.scrollTop;
-    this.aim = null;
-    this.seeks = false;
     this.draw();
   }
 

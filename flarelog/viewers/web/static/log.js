@@ -208,7 +208,9 @@ export class LogPage extends Choosing {
   /** Highlights the search's hits on the screen. */
   async light() {
     const matcher = this.search.matcher;
-    if (!matcher || matcher.ended || this.matching) return;
+    if (!matcher || matcher.ended) return;
+    this.unlit = Boolean(this.matching); // the rows that are being matched may be others by now
+    if (this.unlit) return;
     const texts = this.list.texts();
     const signature = texts.map(([name, text]) => `${name}${text.length}`).join();
     if (signature === this.lit?.signature && matcher === this.lit.matcher) return;
@@ -221,6 +223,7 @@ export class LogPage extends Choosing {
     } finally {
       this.matching = false;
     }
+    if (this.unlit) this.light();
   }
 
   ticks() {
