@@ -96,6 +96,10 @@ class NotAReceiver(CannotConnect):
     retry_safe = False
 
 
+class NoAnswer(CannotConnect):
+    """The receiver has stopped answering, although its connection is open."""
+
+
 class ConnectionAged(CannotConnect):
     """The receiver closed a connection that reached its maximum age, as it does with each: a new one resumes."""
 

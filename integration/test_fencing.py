@@ -10,6 +10,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 
 import pytest
 
@@ -47,8 +48,8 @@ def frozen() -> Iterator[tuple[Receiver, Program, float]]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def black_hole() -> Iterator[tuple[Receiver, Program, Proxy]]:
-    """A network that silently drops everything in both directions, since before the first test."""
+def black_hole() -> Iterator[tuple[Receiver, Program, Proxy, float]]:
+    """A network that silently drops everything in both directions, since before the first test; and since when."""
     with new_place() as place:
         receiver = place.serve()
         with Proxy(receiver.address) as network:
@@ -57,7 +58,7 @@ def black_hole() -> Iterator[tuple[Receiver, Program, Proxy]]:
             receiver.gets(HEAD)
             network.hold()
             append(place.log, TAIL)
-            yield receiver, sidecar, network
+            yield receiver, sidecar, network, time.time()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -363,10 +364,12 @@ def test_a_receiver_that_stands_still_for_a_while_is_waited_for(frozen: tuple[Re
 
 @pytest.mark.soak
 def test_a_network_that_swallows_everything_for_longer_than_the_timeouts_costs_nothing(
-    black_hole: tuple[Receiver, Program, Proxy],
+    black_hole: tuple[Receiver, Program, Proxy, float],
 ) -> None:
-    receiver, sidecar, network = black_hole
+    receiver, sidecar, network, since = black_hole
     until(lambda: "retrying" in sidecar.said, "it has noticed", 60.0)
+    line = next(line for line in sidecar.said.splitlines() if "retrying" in line)
+    assert datetime.fromisoformat(line.split()[0]).timestamp() - since < 36.0, "it says so after 30 s"
     data = HEAD + TAIL + append(receiver.place.log, NEXT)
     assert receiver.stored() == HEAD
     network.release()

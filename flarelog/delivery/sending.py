@@ -1,9 +1,9 @@
 """One log's delivery to one receiver: when to open, send, gather, beat, finish, and reconnect.
 
 Laws that hold here: no data is sent before the receiver has answered the Open. After a connection that made progress,
-or lasted, the next one follows at once; otherwise a backoff comes first. Lines wait for more lines as long as the
-receiver asks, unless there is a reason to hurry. The time is told, in seconds of a monotonic clock; wall times are
-seconds since 1970.
+or lasted, the next one follows at once, unless it ended in silence; otherwise a backoff comes first. Lines wait for
+more lines as long as the receiver asks, unless there is a reason to hurry. The time is told, in seconds of a monotonic
+clock; wall times are seconds since 1970.
 
 The shell calls ``open``, then ``heard`` with every reply; once ``answered``, ``next`` as there is room; ``ended`` when
 the connection has ended, and ``open`` again after ``wait`` seconds.
@@ -63,6 +63,10 @@ class Again(Exception):
 
 class Lost(Again):
     """The connection was lost, or there was none."""
+
+
+class Silent(Lost):
+    """The receiver stopped answering, although the connection was there."""
 
 
 class Elsewhere(Again):
@@ -161,7 +165,8 @@ class Delivery:
         # A connection without data to send counts as good if it lasted.
         if brought_on or now - self._answered_at >= self.producer.options.max_delay:
             self._failures = 0
-            return None
+            if not isinstance(why, Silent):
+                return None
         self._failures += 1
         return self._failures - 1
 

@@ -20,8 +20,8 @@ from collections.abc import Callable, Container
 import grpc
 
 from flarelog.delivery.fair import SMALL
-from flarelog.delivery.sending import Lost, Miss
-from flarelog.errors import CannotConnect, InvalidOption
+from flarelog.delivery.sending import Lost, Miss, Silent
+from flarelog.errors import CannotConnect, InvalidOption, NoAnswer
 from flarelog.model import Started, StreamId, StreamInfo
 from flarelog.security.tls import why
 from flarelog.sender.older import Older
@@ -51,7 +51,7 @@ class Channels:
 
     def __init__(self, options: SidecarOptions) -> None:
         self._options = options
-        self.said: dict[str, float] = {}  # sentences about the connection, and when each was last logged
+        self.said: dict[str, float] = {}  # when each trouble was last logged; empty: the connection's
         self._files: tuple[bytes, ...] | None = None  # the certificates of the channel
         self._old: list[grpc.aio.Channel] = []  # replaced channels, whose calls go on
         self._closing: set[asyncio.Task[None]] = set()  # tasks that close old channels
@@ -184,7 +184,7 @@ class Link:
                 if not trouble.retry_safe:
                     raise trouble from error
             except TimeoutError:
-                trouble = CannotConnect(f"{options.receiver} did not answer for {REPLY_TIMEOUT:g} s")
+                trouble = NoAnswer(f"{options.receiver} did not answer for {REPLY_TIMEOUT:g} s")
             except ENDED:
                 trouble = CannotConnect(f"{options.receiver} ended the call")
             else:
@@ -267,20 +267,23 @@ class Link:
         self._answered = asyncio.Event()
 
     async def _say(self, trouble: Exception, stream: StreamId | None) -> None:
-        """Log *trouble*, the same one at most every SAY_EVERY seconds; a miss only at DEBUG."""
+        """Log *trouble*, the same one at most every SAY_EVERY seconds; a miss only at DEBUG. All troubles of the
+        connection count as one, because a connection that fails may fail in many ways in turn.
+        """
         if isinstance(trouble, Miss):
             log.debug("%s", trouble)
             return
         sentence, now = str(trouble), time.monotonic()
-        said = self.channels.said
-        if now - said.get(sentence, -math.inf) < SAY_EVERY:
+        of_connection = isinstance(trouble, Lost | CannotConnect)
+        kind, said = "" if of_connection else sentence, self.channels.said
+        if now - said.get(kind, -math.inf) < SAY_EVERY:
             return
         while said and now - next(iter(said.values())) >= SAY_EVERY:  # the oldest comes first
             del said[next(iter(said))]
-        said[sentence] = now
-        of_each = each("are being retried", stream, self.whose) if stream is not None else {}
-        if isinstance(trouble, Lost | CannotConnect):
-            of_each, receiver, reason = {}, self._options.receiver, ""
+        said[kind] = now
+        of_each = each("are being retried", stream, self.whose) if stream is not None and not of_connection else {}
+        if of_connection and not isinstance(trouble, Silent | NoAnswer):  # a handshake would wait as well
+            receiver, reason = self._options.receiver, ""
             with contextlib.suppress(RuntimeError):  # the interpreter is shutting down and starts no threads
                 reason = await asyncio.to_thread(why, receiver, self._options.tls)
             sentence = f"no connection to {receiver}: {reason}" if reason else sentence

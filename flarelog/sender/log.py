@@ -16,8 +16,8 @@ import grpc
 
 from flarelog.delivery.fair import TURN
 from flarelog.delivery.producer import State
-from flarelog.delivery.sending import Again, Delivery, Elsewhere, Lost
-from flarelog.errors import FlarelogError, StreamRefused
+from flarelog.delivery.sending import Again, Delivery, Elsewhere, Lost, Silent
+from flarelog.errors import FlarelogError, NoAnswer, StreamRefused
 from flarelog.model import (
     Chunk,
     Code,
@@ -42,7 +42,7 @@ from flarelog.values import changed
 from flarelog.wire import statuses
 from flarelog.wire.codec.push import Request
 from flarelog.wire.packing import Compressing, Packing
-from flarelog.wire.uplink import Gone, Stream
+from flarelog.wire.uplink import Gone, Stream, Unanswered
 
 log = logging.getLogger(__name__)
 
@@ -199,7 +199,9 @@ class Log:
             trouble = statuses.error_of(error, receiver)
             if not trouble.retry_safe:
                 raise trouble from error
-            return Lost(str(trouble))
+            return (Silent if isinstance(trouble, NoAnswer) else Lost)(str(trouble))
+        except Unanswered as silence:
+            return Silent(f"{receiver} {silence}")
         except Gone as gone:
             return Lost(f"{receiver} {gone}")
         except OSError as error:

@@ -37,9 +37,10 @@ class Heartbeat:
         self._over = True
         self._wake.set()  # lets the task return: a cancelled task would keep the connection
 
-    async def run(self, beat: Callable[[], None], miss: Callable[[float], None]) -> None:
+    async def run(self, beat: Callable[[], None], miss: Callable[[float], float]) -> None:
         """Until the call ends, send heartbeats with *beat*, and check for missing answers with *miss*, which gets the
-        loop's time. Both are bound to the call, which keeps its connection while they are referenced.
+        loop's time, and returns when the next check is due. Both are bound to the call, which keeps its connection
+        while they are referenced.
         """
         while not self._over:
             self._wake.clear()
@@ -47,7 +48,7 @@ class Heartbeat:
             if now >= self._said_at + self.seconds:
                 self._said_at = now
                 beat()
-            miss(now)
+            due = miss(now)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(min(self._said_at + self.seconds, now + REPLY_TIMEOUT / 4)):
+                async with asyncio.timeout_at(min(due, self._said_at + self.seconds, now + REPLY_TIMEOUT / 4)):
                     await self._wake.wait()

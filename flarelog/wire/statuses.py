@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import grpc
 
 from flarelog.errors import (
@@ -11,6 +13,7 @@ from flarelog.errors import (
     Full,
     InUse,
     InvalidName,
+    NoAnswer,
     NotAllowed,
     NotAuthenticated,
     NotFound,
@@ -69,7 +72,8 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
     cause = _cause(details)
     if cause in _SILENT:
         return CannotConnect(f"{address} accepts connections, but does not answer: {CHECK}")
-    return (ConnectionAged if cause == _AGED else CannotConnect)(f"no connection to {address}: {cause}")
+    kind = {_AGED: ConnectionAged, _STOPPED: NoAnswer}.get(cause, CannotConnect)
+    return kind(f"no connection to {address}: {cause}")
 
 
 CHECK = "check the port, and that the receiver there is neither stopped nor overloaded"
@@ -83,7 +87,7 @@ _SILENT = (  # gRPC's words for a port that accepts a connection and says nothin
     "connection attempt timed out before receiving SETTINGS frame",
     "Handshake read failed (Endpoint closing)",
 )
-_AGED = "max connection age"  # gRPC's words
+_AGED, _STOPPED = "max connection age", "it no longer answers"  # the first is in gRPC's words
 # The prefixes that gRPC puts before the cause of a lost connection; the cause may hold colons of its own.
 _WRAPPING = late(
     r"failed to connect to all addresses; last error: |(?:[A-Z_]+: )?(?:ipv4|ipv6|unix|unix-abstract|vsock):\S+: "
@@ -94,7 +98,7 @@ _RESOLVING = late(r"errors resolving \S+: \[field:hostname lookup error:(.*)\]")
 NO_PROTOCOL = "does not speak flarelog's protocol"
 NO_GRPC = "the program at this port does not speak gRPC: check the port"
 # gRPC's words for a closed connection, of several versions and peers; the first, empty one is a GOAWAY without a text.
-# The words of errno stay as they are.
+# The words of errno stay as they are, without its number.
 _CLOSED = late(
     r"|Socket closed|Stream removed|Cancelling all calls|Server [Ss]hutdown|Server closed|FD [Ss]hutdown|RST_STREAM"
     r"|Received RST_STREAM with error code \d+|GOAWAY received|Last stream closed after sending GOAWAY"
@@ -102,6 +106,7 @@ _CLOSED = late(
     r"|Delayed close due to in-progress write|(?:TSI h|H)andshaker? shutdown|Secure read failed"
 )
 _UNANSWERED = ("ping timeout", "keepalive timeout", "keepalive watchdog timeout")
+_NUMBERED = late(r"(.+) \((\d{1,3})\)")
 _HTTP = late(r"Received http2 header with status: (\d+)")
 _CLOSING = late(
     r"(?:Stream removed|Socket closed|RST_STREAM|Delayed close due to in-progress write|Endpoint read failed"
@@ -124,6 +129,8 @@ def _cause(details: str) -> str:
     if _CLOSED.fullmatch(cause):
         return "the connection was closed"
     if cause in _UNANSWERED:
-        return "it no longer answers"
+        return _STOPPED
+    if (numbered := _NUMBERED.fullmatch(cause)) and os.strerror(int(numbered[2])) == numbered[1]:
+        return numbered[1]
     answer = _HTTP.fullmatch(cause)
     return cause if answer is None else f"the answer is HTTP status {answer[1]}: check the port, and proxies before it"

@@ -38,6 +38,10 @@ class Gone(Exception):
     """The call has ended. The text continues a sentence whose subject is the receiver."""
 
 
+class Unanswered(Gone):
+    """The receiver has stopped answering."""
+
+
 class Speaker(Protocol):
     """A log, as its stream calls it."""
 
@@ -349,12 +353,15 @@ class Uplink:
             except Exception as error:  # ends only this stream
                 stream.lost(error)
 
-    def _miss(self, now: float) -> None:
-        """End the streams that wait too long for an answer; end the whole call if no stream was answered either."""
+    def _miss(self, now: float) -> float:
+        """End the streams that wait too long for an answer; end the whole call if no stream was answered either.
+        Returns when the call will have been silent for too long.
+        """
         late = [one for one in self._streams.values() if one.owed is not None and now - one.owed > REPLY_TIMEOUT]
-        gone = Gone(f"did not answer for {REPLY_TIMEOUT:g} s")
         if late and now - self._heard_at > REPLY_TIMEOUT:
-            self._end(gone)
-            return
-        for stream in late:
-            stream.lost(gone)
+            self._end(Unanswered(f"did not answer for {REPLY_TIMEOUT:g} s"))
+        else:
+            for stream in late:
+                stream.lost(Gone(f"did not answer one log for {REPLY_TIMEOUT:g} s"))
+        since = min((one.owed for one in self._streams.values() if one.owed is not None), default=math.inf)
+        return max(since, self._heard_at) + REPLY_TIMEOUT

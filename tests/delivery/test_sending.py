@@ -17,6 +17,7 @@ from flarelog.delivery.sending import (
     Elsewhere,
     Lost,
     Miss,
+    Silent,
 )
 from flarelog.model import Activity, Chunk, Code, Gap, Generation, Mark, News, Receipt, Reply, StreamId
 from tests.joined.link import Memory
@@ -87,6 +88,16 @@ def test_after_a_connection(brings: bytes, lasts: float, failures: list[int | No
         now += lasts
         found.append(delivery.ended(Lost("gone"), 0, now))
     assert found == failures
+
+
+def test_the_first_silence_of_a_receiver_is_a_failure_whatever_the_connection_brought_before() -> None:
+    delivery = Delivery(STREAM, Memory(b"abc"), OPTIONS)
+    found = []
+    for begun, brings in ((0.0, b"a"), (100.0, b"ab"), (200.0, b"ab"), (200.0, b"ab")):
+        delivery.open(ME, 0, 0, begun, 0.0)
+        delivery.heard(held(brings), begun)
+        found.append(delivery.ended(Silent("it did not answer"), 0, begun + OPTIONS.max_delay / 2))
+    assert found == [0, 0, 1, 2]
 
 
 def test_a_receiver_that_takes_a_little_at_each_open_is_not_called_without_a_pause() -> None:

@@ -6,8 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import grpc
+import pytest
 from pytest_mock import MockerFixture
 
+from flarelog.delivery.producer import DeliveryOptions
+from flarelog.delivery.sending import Again, Lost
 from flarelog.model import StreamId, StreamInfo
 from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
@@ -70,3 +74,32 @@ def test_logs_that_ask_for_their_record_at_the_same_time_share_an_answer_that_is
         assert left.cancelled(), "no request goes on without a link"
 
     asyncio.run(go())
+
+
+def test_a_connection_that_fails_in_turns_is_told_of_once(
+    tmp_path: Path, mocker: MockerFixture, caplog: pytest.LogCaptureFixture
+) -> None:
+    causes = ["Connection reset by peer", "Socket closed", "ping timeout", "Connection refused"]
+
+    async def streams(*_: Any, **__: Any) -> list[StreamInfo]:
+        if not causes:
+            return []
+        raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), causes.pop(0))
+
+    mocker.patch("flarelog.wire.listing.streams", streams)
+    mocker.patch("flarelog.sender.link.why", return_value="")
+
+    async def go() -> None:
+        delivery = DeliveryOptions(first_delay=0.0001, max_delay=0.0001)
+        files = SourceOptions(str(tmp_path))
+        link = Link(SidecarOptions("127.0.0.1:1", "run-1", "site-1", files, delivery=delivery))
+        assert await link.record() == []
+        await link.pause(Lost("127.0.0.1:1 closed the connection"), 0)
+        await link.pause(Again("r/s/a.log: its source cannot be read: Permission denied"), 0)
+        await link.close()
+
+    asyncio.run(go())
+    assert [record.getMessage() for record in caplog.records] == [
+        "no connection to 127.0.0.1:1: Connection reset by peer; retrying",
+        "r/s/a.log: its source cannot be read: Permission denied; retrying",
+    ]

@@ -28,7 +28,7 @@ from flarelog.wire import heartbeat, several
 from flarelog.wire import uplink as mux
 from flarelog.wire.codec.push import Request, Said, decode_said
 from flarelog.wire.codec.replies import encode_reply
-from flarelog.wire.uplink import FULL, Gone, Stream, Uplink
+from flarelog.wire.uplink import FULL, Gone, Stream, Unanswered, Uplink
 from tests.contexts import Bare
 
 RUN, SITE, ME = "run-1", "site-1", b"the-producer"
@@ -599,7 +599,7 @@ def test_an_answer_that_does_not_come_ends_the_call_if_nothing_else_comes_and_el
     mocker.patch("flarelog.wire.uplink.REPLY_TIMEOUT", 0.01)
     mocker.patch("flarelog.wire.heartbeat.REPLY_TIMEOUT", 0.01)
 
-    async def go() -> tuple[Uplink, Log, Log]:
+    async def go() -> tuple[Uplink, Log]:
         async with asyncio.timeout(10):
             line = Line()
             uplink = Uplink(line, heartbeat=60.0)
@@ -611,13 +611,27 @@ def test_an_answer_that_does_not_come_ends_the_call_if_nothing_else_comes_and_el
                 await asyncio.sleep(0)
             assert not uplink.over
             second.stream.put(second.producer.chunk(DATA))
-            with pytest.raises(Gone, match="did not answer"):
+            with pytest.raises(Unanswered, match="did not answer for"):
                 await second.until(bool)
-            return uplink, first, second
+            return uplink, first
 
-    uplink, first, second = asyncio.run(go())
+    uplink, first = asyncio.run(go())
     assert uplink.over
-    assert all("did not answer for" in str(log.stream.error) for log in (first, second))
+    assert str(first.stream.error) == "did not answer one log for 0.01 s"
+    assert not isinstance(first.stream.error, Unanswered)
+
+
+def test_a_receiver_that_falls_silent_is_noticed_as_soon_as_the_answer_is_late(mocker: MockerFixture) -> None:
+    mocker.patch("flarelog.wire.uplink.REPLY_TIMEOUT", 0.05)  # the regular check comes after seconds
+
+    async def go() -> None:
+        async with asyncio.timeout(2):
+            log = Log(Uplink(Line(), heartbeat=60.0), "1.log")
+            log.stream.put(Open(log.id, ME))
+            with pytest.raises(Unanswered, match="did not answer for"):
+                await log.until(bool)
+
+    asyncio.run(go())
 
 
 def test_news_are_not_answered_and_nobody_waits_for_that() -> None:
