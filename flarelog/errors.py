@@ -178,6 +178,9 @@ class Fenced(StoreError):
     """A newer appender has the stream."""
 
 
+TAKEN_OVER = "a newer sidecar has this log"  # the sentence of Fenced where a user reads it
+
+
 class Full(StoreError):
     """No space, inode, descriptor or quota is left; the committed bytes stay."""
 

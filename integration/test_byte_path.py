@@ -520,7 +520,7 @@ def test_of_two_sidecars_the_older_ends_with_one_sentence(place: Place) -> None:
     receiver.gets(HEAD)
     newer = place.sidecar(receiver)
     assert older.ends() == 5
-    assert "newer producer" in older.sentence()
+    assert "newer sidecar" in older.sentence()
     data = HEAD + append(place.log, NEXT)
     receiver.gets(data)
     stop(newer)

@@ -75,7 +75,7 @@ def fenced(program: Program) -> None:
     """Assert that the sidecar ends with the sentence and the exit code for a taken-over stream."""
     assert program.ends() == FENCED, program.talk()
     sentence = program.sentence()
-    assert "a newer producer has this stream" in sentence
+    assert "a newer sidecar has this log" in sentence
     assert "do not start it again" in sentence
 
 

@@ -244,7 +244,7 @@ def test_of_two_producers_the_newer_one_fences_the_older_wherever_they_are(place
         before, stays = stays, place.sidecar(receiver)
         if before is not None:
             assert before.ends() == 5
-            assert "a newer producer has this stream" in before.sentence()
+            assert "a newer sidecar has this log" in before.sentence()
         receiver.gets(DATA)
         stays.says("sending from")
     more = append(place.log, lines(50, 3000))

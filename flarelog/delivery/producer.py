@@ -19,7 +19,7 @@ from operator import itemgetter
 
 from flarelog.backoff import delay
 from flarelog.checksum import EMPTY_DIGEST, extend
-from flarelog.errors import InvalidOption, ReceiverNotReady, StreamFenced, StreamRefused, StreamRejected
+from flarelog.errors import TAKEN_OVER, InvalidOption, ReceiverNotReady, StreamFenced, StreamRefused, StreamRejected
 from flarelog.model import MAX_CHUNK, MAX_OFFSET, Buffer, Chunk, Code, Receipt, Reply
 from flarelog.values import frozen
 
@@ -221,8 +221,8 @@ class Producer:
         self._window = min(self.options.window, reply.window or self.options.window)
         if reply.code is Code.FENCED:
             raise StreamFenced(
-                f"a newer producer has this stream: this one stops at offset {self.acked}; do"
-                " not start it again, or give each producer its own site name",
+                f"{TAKEN_OVER}: this one stops at offset {self.acked}; do not start it again, or give each sidecar"
+                " its own site name",
                 offset=self.acked,
             )
         if reply.code is Code.REJECTED:

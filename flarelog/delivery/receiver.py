@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Sequence
 
 from flarelog.checksum import EMPTY_DIGEST, extend
-from flarelog.errors import Fenced, FlarelogError
+from flarelog.errors import TAKEN_OVER, Fenced, FlarelogError
 from flarelog.exit_marks import Exit
 from flarelog.model import MAX_CHUNK, Attributes, Buffer, Chunk, Code, Ended, Gap, Generation, Mark, Receipt, Started
 from flarelog.values import frozen
@@ -114,7 +114,7 @@ class Epochs:
         holder = held.producers[-1][1] if held.producers else b""
         its = self._started.get(holder)
         if its is not None and its.is_after(started):
-            raise Fenced("a newer producer has this stream")
+            raise Fenced(TAKEN_OVER)
         if holder == producer:
             self._learn_start(producer, started)
             return held
@@ -122,7 +122,7 @@ class Epochs:
         own = max(self._of.get(producer, 0), before, min(epoch, MAX_EPOCH))
         later = started is not None and started.is_after(its)  # although the holder opened its first stream later
         if 0 < own < held.epoch and not later:
-            raise Fenced("a newer producer has this stream")
+            raise Fenced(TAKEN_OVER)
         if own <= held.epoch:
             own = max(self._newest, held.epoch) + 1
         self._note(own, producer)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flarelog.client import Client
-from flarelog.errors import NOT_ALLOWED, CannotListen, TimedOut
+from flarelog.errors import NOT_ALLOWED, TAKEN_OVER, CannotListen, TimedOut
 from flarelog.poc.options import PocOptions
 from flarelog.poc.proxy import Proxy
 from flarelog.poc.talk import RUN
@@ -102,7 +102,7 @@ class Machine:
     async def fenced(self, name: str, process: asyncio.subprocess.Process) -> None:
         """Wait until a newer sidecar has fenced the older one of site *name*, which ends. Raises TimedOut."""
         await self.until(lambda: process.returncode is not None, f"the older sidecar of {name} learns of it")
-        if process.returncode != NOT_ALLOWED or "a newer producer has this stream" not in self.talk_of(name):
+        if process.returncode != NOT_ALLOWED or TAKEN_OVER not in self.talk_of(name):
             raise TimedOut(f"the older sidecar of {name} ended with {process.returncode}; look at {self.work}")
 
     async def spawn(self, log: Path, *arguments: object, pipes: bool = False) -> asyncio.subprocess.Process:

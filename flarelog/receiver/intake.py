@@ -14,6 +14,7 @@ from dataclasses import replace
 from flarelog.bus import Bus
 from flarelog.delivery.quota import Quota
 from flarelog.delivery.receiver import Refused, size_of
+from flarelog.errors import TAKEN_OVER
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Action, Code, Gap, Mark, News, Open, StreamId
 from flarelog.names import DOCTORS_LOG
@@ -111,7 +112,7 @@ class Intake:
         if before is not None and before.producer == session.producer:
             before.refuse(Refused(Code.GOING_AWAY, "its producer opened it again"))
         elif before is not None:
-            before.refuse(Refused(Code.FENCED, "a newer producer opened it"))
+            before.refuse(Refused(Code.FENCED, TAKEN_OVER))
         self.states.opened(stream, session.producer)
         if stream not in self.happenings.paused:  # a paused stream reopens again and again
             self.happenings.note(stream, OPENED)

@@ -18,7 +18,7 @@ from typing import Self
 from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.delivery.receiver import Epochs, Holder
 from flarelog.delivery.shares import Footprint
-from flarelog.errors import Fenced, Full, Hole, InUse, NotFound, StoreLocked, Unavailable
+from flarelog.errors import TAKEN_OVER, Fenced, Full, Hole, InUse, NotFound, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import MAX_CHUNK, Buffer, Mark, Receipt, Removed, Started, StreamId, StreamInfo, is_unread
 from flarelog.names import run_name, site_name
@@ -131,7 +131,7 @@ class MemoryAppender:
 
     def _check(self) -> None:
         if self._log.appender is not self:
-            raise Fenced(f"{self.stream} is sent by a newer producer now", committed=self.committed)
+            raise Fenced(TAKEN_OVER, committed=self.committed)
 
     def _at(self, offset: int, *, exactly: bool) -> None:
         self._check()

@@ -101,7 +101,7 @@ def test_every_other_reply_ends_the_stream_and_names_the_offset(state: State, co
     assert raised.value.offset == producer.acked
     if code is C.FENCED:
         assert isinstance(raised.value, StreamFenced)
-        assert "newer producer" in str(raised.value)
+        assert "a newer sidecar has this log" in str(raised.value)
     else:
         assert "no such run" in str(raised.value)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -17,13 +18,14 @@ from pytest_mock import MockerFixture
 from flarelog.checksum import extend
 from flarelog.delivery.fair import SMALL, TURN, Gathering
 from flarelog.delivery.producer import DeliveryOptions, Producer
-from flarelog.errors import StreamRejected
+from flarelog.errors import StreamFenced, StreamRejected
 from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId
 from flarelog.receiver.answers import MANY
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.memory import MemoryStore
+from flarelog.talk import MOST, Gathered
 from flarelog.wire import heartbeat, several
 from flarelog.wire import uplink as mux
 from flarelog.wire.codec.push import Request, Said, decode_said
@@ -238,6 +240,39 @@ def test_a_number_is_used_once(tmp_path: Path) -> None:
 
     with pytest.raises(StreamRejected, match="stream numbers must grow"):
         between(tmp_path, play)
+
+
+def test_a_newer_sidecar_that_takes_all_logs_over_is_a_few_lines_at_the_receiver(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    names = [f"{number}.log" for number in range(MOST + 5)]
+
+    async def go() -> None:
+        async with asyncio.timeout(20), MemoryStore() as store:
+            server = Server(store, ServerOptions())
+            older, newer = Ends(server), Ends(server)
+            mine = [older.log(name) for name in names]
+            for log in mine:
+                await log.opened()
+            for log in (newer.log(name) for name in names):
+                log.stream.put(Open(log.id, b"another-producer"))
+            for log in mine:
+                with pytest.raises(StreamFenced, match="a newer sidecar has this log: this one stops at offset 0"):
+                    await log.until(bool)
+            for ends in (older, newer):
+                ends.uplink.close()
+                ends.call.cancel()
+            await asyncio.gather(older.call, newer.call, return_exceptions=True)
+
+    with caplog.at_level(logging.INFO, "flarelog"):
+        asyncio.run(go())
+    said = [record for record in caplog.records if "refused at" in record.getMessage()]
+    sentence = "refused at offset 0: a newer sidecar has this log"
+    assert {record.getMessage() for record in said} == {f"{RUN}/{SITE}/{name}: {sentence}" for name in names}
+    assert {record.levelname for record in said} == {"INFO"}
+    gathered = Gathered()
+    assert sum(gathered.says(record.each_log, 0.0) for record in said) == MOST  # type: ignore[attr-defined]
+    assert [text for _, text in gathered.rest()] == ["5 more logs are taken over by a newer sidecar"]
 
 
 def test_what_is_said_of_the_whole_call_is_heard_by_those_who_wait_for_their_open(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from flarelog.checksum import EMPTY_DIGEST, extend, suffix_digest
 from flarelog.exit_marks import Exit
 from flarelog.extents import spooled
-from flarelog.model import SPOOL, Attributes, Ended, Gap, Generation, StreamInfo
+from flarelog.model import SPOOL, Attributes, Ended, Gap, Generation, StreamId, StreamInfo
 from flarelog.sources.files.file import MARKER, SourceFile
 from flarelog.sources.files.identity import inode
 from flarelog.sources.redaction.mask import Rules
+from flarelog.talk import each
 from flarelog.text import legible
 from flarelog.values import changed, frozen
 
@@ -49,6 +50,7 @@ class Held:
 class Piece:
     """The last stretch of one generation that the receiver holds."""
 
+    stream: StreamId
     begin: Generation
     end: int
     digest: int  # of the stream, at end
@@ -80,7 +82,7 @@ def shipped(info: StreamInfo) -> dict[str, Piece]:
             end, digest = (mark.offset, mark.digest) if mark is not None else (info.committed, info.digest)
             found.pop(current.identity, None)  # the latest stretch of a generation counts, in its place
             ended = (mark.reason, mark.clock) if isinstance(mark, Ended) else (None, 0)
-            found[current.identity] = Piece(current, end, digest, *ended)
+            found[current.identity] = Piece(info.stream, current, end, digest, *ended)
         current = mark if isinstance(mark, Generation) else None
     return found
 
@@ -105,7 +107,8 @@ def settled_on(file: SourceFile, piece: Piece) -> Settled | None:
         return None
     rules = file.rules.once(piece.begin.notes)
     if rules is None:
-        _tell(file, "was sent with a redaction that cannot be repeated; it is sent again from its beginning, %s")
+        again = f"it is sent again from its beginning, {_way(file.rules)}"
+        _tell(file, piece, f"{legible(file.path)} was sent with a redaction that cannot be repeated; {again}")
         return None
     found = None
     # A drain masks an unfinished line as if it ended there.
@@ -122,17 +125,21 @@ def settled_on(file: SourceFile, piece: Piece) -> Settled | None:
         found = _settled_on(file, piece, rules, size, stays=True)
         found = changed(found, goes_on=False) if found is not None else None
     if found is not None and rules != file.rules:
-        _tell(file, f"was sent with another redaction up to offset {end}, and keeps it; its rest is sent %s")
+        bytes_of = f"the bytes of {legible(file.path)} from offset {piece.begin.offset} to {piece.end}"
+        was = "with another redaction" if rules and file.rules else _way(rules)
+        _tell(file, piece, f"{bytes_of} were sent {was}, and stay so; its rest is sent {_way(file.rules)}")
         return changed(found, goes_on=False, matches=0, bytes=0)
     return found
 
 
-def _tell(file: SourceFile, what: str) -> None:
+def _way(rules: Rules) -> str:
+    return "with redaction" if rules else "without redaction"
+
+
+def _tell(file: SourceFile, piece: Piece, what: str) -> None:
     if not file.told:
         file.told = True
-        log.warning(
-            "%s %s", legible(file.path), what % ("with the present redaction" if file.rules else "without redaction")
-        )
+        log.warning("%s: %s", piece.stream, what, extra=each("have bytes with another redaction", piece.stream))
 
 
 def _settled_on(

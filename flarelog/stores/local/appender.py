@@ -20,7 +20,7 @@ from typing import NoReturn, Protocol
 from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.delivery.receiver import Epochs, Holder, size_of
 from flarelog.delivery.shares import Footprint
-from flarelog.errors import Fenced, Hole, InvalidName, StoreError, Unavailable
+from flarelog.errors import TAKEN_OVER, Fenced, Hole, InvalidName, StoreError, Unavailable
 from flarelog.model import MAX_CHUNK, Buffer, Mark, Receipt, Started, StreamId, StreamInfo
 from flarelog.stores.directory import Directory, read_all
 from flarelog.stores.full import meaning
@@ -325,7 +325,7 @@ class LocalAppender:
             if self._gone is None:
                 await self.sync()
         finally:
-            self._gone = self._gone or Fenced(f"{self.stream} is sent by a newer producer now")
+            self._gone = self._gone or Fenced(TAKEN_OVER)
             while self._committing is not None:
                 with contextlib.suppress(StoreError):
                     await asyncio.shield(self._committing)

@@ -258,12 +258,21 @@ def restarted(site: Site, **options: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
-    [((), ("all",)), (("tokens",), ("all",)), (("all",), ("email",)), (("all",), ())],
-    ids=["on", "more", "less", "off"],
+    ("before", "after", "was", "now"),
+    [
+        pytest.param((), ("all",), "without redaction", "with redaction", id="on"),
+        pytest.param(("tokens",), ("all",), "with another redaction", "with redaction", id="more"),
+        pytest.param(("all",), ("email",), "with another redaction", "with redaction", id="less"),
+        pytest.param(("all",), (), "with redaction", "without redaction", id="off"),
+    ],
 )
 def test_with_another_redaction_a_file_goes_on_where_it_was_and_that_is_said(
-    make_site: Callable[..., Site], caplog: pytest.LogCaptureFixture, before: tuple[str, ...], after: tuple[str, ...]
+    make_site: Callable[..., Site],
+    caplog: pytest.LogCaptureFixture,
+    before: tuple[str, ...],
+    after: tuple[str, ...],
+    was: str,
+    now: str,
 ) -> None:
     data = LINE + b"me@example.org\n"
     site = make_site(redact=before)
@@ -275,12 +284,32 @@ def test_with_another_redaction_a_file_goes_on_where_it_was_and_that_is_said(
     site.settle()
     wanted = reference(data, Rules(before)) + reference(data, Rules(after))
     assert site.content("a.log") == wanted
-    assert sum("with another redaction" in record.getMessage() for record in caplog.records) == 1
+    (said,) = [record.getMessage() for record in caplog.records if "redaction" in record.getMessage()]
+    what = f"the bytes of a.log from offset 0 to {len(data)} were sent {was}, and stay so; its rest is sent {now}"
+    assert said == f"run/site/a.log: {what}"
     site.restart()
     site.append("a.log", b"more\n")
     site.settle()
     assert site.content("a.log") == wanted + b"more\n"
     assert [mark.source_offset for mark in site.stored["a.log"].marks if isinstance(mark, Generation)] == [0, len(data)]
+
+
+def test_what_was_sent_with_another_redaction_is_told_by_the_log_s_offsets(
+    make_site: Callable[..., Site], caplog: pytest.LogCaptureFixture
+) -> None:
+    site = make_site()
+    site.append("a.log", b"first\n")
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"second\n")
+    site.settle()
+    restarted(site, redact=("all",))
+    site.settle()
+    way = "were sent without redaction, and stay so; its rest is sent with redaction"
+    assert {record.getMessage() for record in caplog.records} == {
+        f"run/site/a.log: the bytes of a.log.1 from offset 0 to 6 {way}",
+        f"run/site/a.log: the bytes of a.log from offset 6 to 13 {way}",
+    }
 
 
 def test_a_file_whose_redaction_cannot_be_repeated_is_sent_anew_and_that_is_said(
