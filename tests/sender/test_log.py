@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
+import grpc
+import pytest
 from pytest_mock import MockerFixture
 
 from flarelog.delivery.fair import SMALL
-from flarelog.delivery.sending import Again
+from flarelog.delivery.sending import Again, Lost, Silent
 from flarelog.model import Chunk, Code, Codec, Packed, Reply
 from flarelog.sender.consents import Consents
 from flarelog.sender.log import Log, Site
@@ -17,10 +19,15 @@ from flarelog.sender.options import SidecarOptions
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.wire.codec.push import Request
 from flarelog.wire.packing import Compressing, decompress
+from flarelog.wire.uplink import Gone, Unanswered
 from tests.sources.memory import MemorySource, Origin
 
 TEXT = b"".join(b"step=%d loss=%d\n" % (step, step * 7919 % 1000) for step in range(20_000))
 TAKEN = Reply(Code.OK, incarnation=b"A", epoch=1, codecs=(Codec.ZSTD,))
+
+
+def failed(details: str) -> grpc.RpcError:
+    return grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), details)
 
 
 class Link:
@@ -149,6 +156,30 @@ def test_a_chunk_that_is_compressed_over_a_reconnect_does_not_hold_up_the_new_co
     (chunk,) = [one for one in asyncio.run(go()) if isinstance(one, Chunk | Packed)]
     assert chunk.offset == 0
     assert bytes_of(chunk) == TEXT[:SMALL]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "sentence"),
+    [
+        pytest.param(Unanswered("did not answer for 30 s"), Silent, "did not answer for 30 s", id="an-answer-is-late"),
+        pytest.param(failed("Stream removed (ping timeout)"), Silent, "it no longer answers", id="a-ping-is-late"),
+        pytest.param(Gone("closed the connection"), Lost, "closed the connection", id="the-receiver-ends-it"),
+        pytest.param(failed("Socket closed"), Lost, "the connection was closed", id="the-connection-ends"),
+    ],
+)
+def test_a_receiver_that_stands_still_is_told_from_a_connection_that_is_lost(
+    error: Exception, kind: type[Again], sentence: str
+) -> None:
+    async def go() -> Again | None:
+        run = Run()
+        connection = await run.connected()
+        run.link.latest.lost(error)
+        run.compressing.close()
+        return await connection
+
+    trouble = asyncio.run(go())
+    assert type(trouble) is kind
+    assert str(trouble).endswith(sentence)
 
 
 def bytes_of(chunk: Chunk | Packed) -> bytes:
