@@ -92,17 +92,15 @@ class Epochs:
         for epoch, producer in holder.producers:
             self._note(epoch, producer)
 
-    def _note(self, epoch: int, producer: bytes) -> None:
+    def _note(self, epoch: int, producer: bytes, started: Started | None = None) -> None:
         self._of[producer] = max(epoch, self._of.get(producer, 0))
         self._newest = max(self._newest, epoch)
+        if started is not None:
+            self._started[producer] = started
         if len(self._of) > KNOWN:
             oldest = min(self._of, key=self._of.__getitem__)
             del self._of[oldest]
             self._started.pop(oldest, None)
-
-    def _learn_start(self, producer: bytes, started: Started | None) -> None:
-        if started is not None and producer in self._of:
-            self._started[producer] = started
 
     def claim(self, held: Holder, producer: bytes, epoch: int, started: Started | None = None) -> Holder:
         """The holder after *producer*, which *started* then, opens a stream held by *held*; *epoch*: granted to it
@@ -116,17 +114,16 @@ class Epochs:
         if its is not None and its.is_after(started):
             raise Fenced(TAKEN_OVER)
         if holder == producer:
-            self._learn_start(producer, started)
+            self._note(held.epoch, producer, started)
             return held
-        before = next((its for its, other in held.producers if other == producer), 0)
+        before = next((one for one, other in held.producers if other == producer), 0)
         own = max(self._of.get(producer, 0), before, min(epoch, MAX_EPOCH))
         later = started is not None and started.is_after(its)  # although the holder opened its first stream later
         if 0 < own < held.epoch and not later:
             raise Fenced(TAKEN_OVER)
         if own <= held.epoch:
             own = max(self._newest, held.epoch) + 1
-        self._note(own, producer)
-        self._learn_start(producer, started)
+        self._note(own, producer, started)
         return held.followed_by(own, producer)
 
 
