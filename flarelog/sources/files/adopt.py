@@ -15,11 +15,12 @@ from flarelog.model import Generation, StreamInfo
 from flarelog.sources.files.copies import COPY_NAMES, Copies, Rest
 from flarelog.sources.files.descriptors import Descriptors
 from flarelog.sources.files.file import SourceFile
-from flarelog.sources.files.identity import inode, same
+from flarelog.sources.files.identity import Sight, inode, same
 from flarelog.sources.files.ledger import Ledger
 from flarelog.sources.files.lineage import born_of, compare, is_rotation, originals
 from flarelog.sources.files.owner import Owner, is_part
 from flarelog.sources.files.record import Held, Piece, in_order, may_have_grown, settled_on, shipped, wholes
+from flarelog.sources.files.stored import Stored
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look, Walk, directory_of
 from flarelog.values import changed
@@ -36,6 +37,7 @@ class Adoption:
     ledger: Ledger
     owner: Owner
     copies: Copies
+    stored: Stored
     descriptors: Descriptors
 
     def adopt(self, streams: Iterable[StreamInfo]) -> None:
@@ -255,6 +257,9 @@ class Adoption:
         for path, found, _ in self.walk.entries(None, set(), set(), lambda _: True, {}) if wanted else ():
             likely = [(key, log) for key, log in wanted.get(found.is_of[1], ()) if self.owner.may_be(path, log, key)]
             if not likely:
+                holder = self.stored.holder(found) if isinstance(found, Sight) else None
+                if holder is not None:
+                    ledger.stray(holder, path)  # unknown files beside it are judged later
                 continue
             try:
                 file = self.descriptors.open(path, now)

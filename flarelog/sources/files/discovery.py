@@ -77,7 +77,7 @@ class Discovery:
         self._strangers = Strangers(
             self.options, self._ledger, self._owner, self._copies, self._descriptors, self.troubles, self._unread
         )
-        self._adoption = Adoption(self._walk, self._ledger, self._owner, self._copies, self._descriptors)
+        self._adoption = Adoption(self._walk, self._ledger, self._owner, self._copies, self._stored, self._descriptors)
 
     @property
     def tails(self) -> dict[str, Tail]:
@@ -278,11 +278,16 @@ class Discovery:
             else:
                 known = ledger.recognised(path, found)
                 if known is None:
-                    if not wanted or not self._stored.holds(found):
+                    holder = self._stored.holder(found) if wanted else None
+                    if holder is None:
                         (look.strangers if wanted else left)[path] = found
                         look.links |= {path} if wanted and is_link else set()
+                    elif os.path.dirname(path) != os.path.dirname(holder):
+                        ledger.stray(holder, path)
                     continue
                 file = known[1]
+                if path != file.path and found.names == 1 and not is_link:  # renamed
+                    ledger.stray(known[0].log, path)  # before the unknown files beside it are judged
                 if file.fd < 0 and file.rest != (found.size, found.modified):
                     grown.append((*known, path))
             if wanted:
@@ -318,7 +323,10 @@ class Discovery:
                 file.linked = False
             elif file.linked and (everywhere or directory_of(file.path) in look.scanned):
                 touched.add(tail.log)
+                left = directory_of(file.path)
                 ledger.move(file, self._whereabouts(file))
+                if not outside(file.path):
+                    self._unread |= {directory_of(file.path)} - {left}  # others may have been rotated there after it
                 file.linked = False
         return touched
 

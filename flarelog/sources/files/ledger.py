@@ -58,6 +58,7 @@ class Ledger:
         self.known[file.identity] = tail, file
         self._inodes[file.is_of] = file.identity
         self._logs[file.identity] = tail.log
+        self.stray(tail.log, file.path)
 
     def forget(self, file: SourceFile) -> None:
         self.known.pop(file.identity, None)
@@ -102,9 +103,14 @@ class Ledger:
         self.paths[path] = file
         file.closed = file.closed or path in self.renames.closed
         known = self.known.get(file.identity)
+        if known is not None:
+            self.stray(known[0].log, path)
+
+    def stray(self, log: str, path: str) -> None:
+        """Record that a generation of *log* is at *path*: in another directory than the log others may follow it."""
         directory = os.path.dirname(path)
-        if known is not None and directory != os.path.dirname(known[0].log) and not path.startswith("../"):
-            self._strayed.setdefault(directory, set()).add(known[0].log)
+        if directory != os.path.dirname(log) and not path.startswith("../"):
+            self._strayed.setdefault(directory, set()).add(log)
 
     def renamed(self, file: SourceFile, path: str) -> None:
         """Record the sequence number of the rename of *file* to *path*."""
@@ -113,8 +119,14 @@ class Ledger:
             file.renamed = place
 
     def rotated_to(self, path: str) -> Iterable[str]:
-        """The logs of other directories that the name *path* may be a generation of."""
-        return (log for log in self._strayed.get(os.path.dirname(path), ()) if names_of(log, path))
+        """The logs of other directories that the name *path* may be a generation of, the longest first. A reported
+        rename tells the directory that the file came from.
+        """
+        directory = os.path.dirname(path)
+        for log in sorted(self._strayed.get(directory, ()), key=len, reverse=True):
+            came_from = os.path.dirname(self.renames.origins.get(path, (path, 0))[0])
+            if came_from in (directory, os.path.dirname(log)) and names_of(log, path):
+                yield log
 
     # --- what the receiver, and an earlier process, said of files that were not found
 

@@ -21,7 +21,7 @@ from flarelog.sources.files.lineage import Age, compare, is_numbered, is_rotatio
 from flarelog.sources.files.links import outside
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.tail import Tail
-from flarelog.sources.files.walk import Look
+from flarelog.sources.files.walk import Look, directory_of
 from flarelog.sources.spool import segment_of
 from flarelog.text import legible
 from flarelog.values import changed
@@ -196,12 +196,13 @@ class Owner:
 
     def by_name(self, path: str, found: Sight, look: Look) -> str | None:
         """The log of which the unknown file at *path* is a generation rotated before it was seen: its name says so, and
-        it was born after the known part of the log, and before the file that has the log's name now.
+        it was born after the known part of the log, and before the file that has the log's name now. If its directory
+        has generations of several such logs of other directories, it stays a log of its own.
         """
         if path in self.ledger.opened and self.names_log(path):
             return path  # an earlier sidecar took the file for a log of its own
         place = self.ledger.renames.place(path)
-        matches, judged = self.matches(path), False
+        matches, judged, strays = self.matches(path), False, list[str]()
         tails = self.ledger.tails
         for name, called in self._originals(path, look if matches else None):
             if not is_surely_rotation(name, called):
@@ -215,13 +216,15 @@ class Owner:
                 continue
             since = self.since(tails[name]) if name in tails else None
             judged |= since is not None
-            if since is not None and compare(name, age, since) > 0:
-                return name
+            follows = since is not None and compare(name, age, since) > 0
             begun = name in tails and tails[name].newest is not None
-            if not matches or begun:
-                continue
-            if name in self.ledger.opened if now is None else self._came_before(name, path, found, look):
+            if not follows and matches and not begun:
+                follows = name in self.ledger.opened if now is None else self._came_before(name, path, found, look)
+            if follows and (not matches or directory_of(name) == directory_of(called)):
                 return name
+            strays += [name] if follows else []
+        if len(strays) == 1:
+            return strays[0]
         if judged and found.born is not None:
             self.passed.add((*found.is_of, found.born))
         return None

@@ -60,15 +60,15 @@ class Stored:
         self.over -= lost
         return bool(lost)
 
-    def holds(self, found: Sight) -> bool:
-        """Whether the file *found* need not be opened."""
+    def holder(self, found: Sight) -> str | None:
+        """The log that holds all of the file *found*, which need not be opened; None if it must be."""
         if found.born is None:
-            return False
+            return None
         whole = self._wholes.get((found.is_of[1], found.born))
         if whole is None or whole.size != found.size or whole.until < found.modified:
-            return False
+            return None
         self.over.add((found.is_of[1], found.born))
-        return True
+        return whole.log
 
     def awaited(self, crowd: int, now: float) -> bool:
         """Whether *crowd* new files should wait for the record, which may save opening most of them."""

@@ -171,6 +171,169 @@ def test_a_file_that_left_the_patterns_while_nobody_watched_is_looked_for(
     assert list(site.stored) == ["a.log"]
 
 
+@pytest.mark.parametrize("looks", [True, False], ids=["seen-before-the-record", "seen-after-it"])
+@pytest.mark.parametrize("include", [(), ("a*",), ("*.log",)], ids=["by-default", "in-the-patterns", "out-of-them"])
+@pytest.mark.parametrize("rotated", ["a.log-202611{}", "a.log.{}", "a.log.17642530{}", "a.log.2026-11-{}_00-00-00"])
+@pytest.mark.parametrize(
+    ("whole", "removed"),
+    [
+        pytest.param(0, False, id="none-came-before"),
+        pytest.param(2, False, id="two-came-before"),
+        pytest.param(2, True, id="the-unfinished-one-is-gone"),
+    ],
+)
+def test_generations_rotated_into_another_directory_while_no_sidecar_ran_belong_to_their_log(
+    make_site: Callable[..., Site], whole: int, removed: bool, rotated: str, include: tuple[str, ...], looks: bool
+) -> None:
+    site = make_site(include=include)
+    site.clock = 60_000  # ms: a generation that is stored whole is not opened again
+    (site.root / "old").mkdir()
+    numbers = iter(range(10, 31) if rotated != "a.log.{}" else range(30, 9, -1))
+    written: list[bytes] = []
+
+    def write(text: bytes) -> None:
+        written.append(text)
+        site.append("a.log", text)
+
+    def rotate() -> str:
+        path = f"old/{rotated.format(next(numbers))}"
+        site.rename("a.log", path)
+        write(b"begun after %s\n" % path.encode())
+        return path
+
+    write(b"the first\n")
+    site.settle()
+    for _ in range(whole):
+        rotate()
+        site.settle()
+    write(b"unsent\n")
+    unfinished = rotate()
+    rotate()
+    rotate()
+    if removed:
+        (site.root / unfinished).unlink()
+        written.remove(b"unsent\n")
+    site.restart(look=looks)
+    site.settle()
+    rotate()
+    site.settle()
+    assert {name: site.content(name) for name in site.stored} == {"a.log": b"".join(written)}
+
+
+@pytest.mark.parametrize("include", [(), ("*.log",)], ids=["in-the-patterns", "out-of-them"])
+def test_generations_rotated_into_another_directory_between_two_looks_belong_to_their_log(
+    make_site: Callable[..., Site], include: tuple[str, ...]
+) -> None:
+    site = make_site(include=include)
+    (site.root / "old").mkdir()
+    written = [b"generation %d\n" % number for number in range(10, 15)]
+    site.append("a.log", written[0])
+    site.settle()
+    for number, text in enumerate(written[1:]):
+        site.rename("a.log", f"old/a.log.176425300{number}")
+        site.append("a.log", text)
+    site.settle()
+    assert {name: site.content(name) for name in site.stored} == {"a.log": b"".join(written)}
+
+
+class TwoLogs:
+    """Two logs of one name, whose generations are rotated into one directory."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.changes: list[Change] = []
+        self.written = {"a/c.log": b"", "b/c.log": b""}
+        self.rotated = 10
+        (site.root / "old").mkdir()
+        for log in self.written:
+            self.write(log)
+        site.settle()
+        self.rotate("a", "b")  # one of each log is there
+        site.settle()
+        self.changes.clear()
+
+    def write(self, log: str) -> None:
+        text = b"%b %d\n" % (log.encode(), self.rotated)
+        self.site.append(log, text)
+        self.written[log] += text
+
+    def rotate(self, *directories: str) -> None:
+        root = str(self.site.root)
+        for directory in directories:
+            self.rotated += 1
+            name = f"c.log.17642530{self.rotated}"
+            self.site.rename(f"{directory}/c.log", f"old/{name}")
+            self.changes.append(Change(What.MOVED_FROM, f"{root}/{directory}", "c.log", self.rotated))
+            self.changes.append(Change(What.MOVED_TO, f"{root}/old", name, self.rotated))
+            self.write(f"{directory}/c.log")
+            self.changes.append(Change(What.CREATED, f"{root}/{directory}", "c.log"))
+
+    @property
+    def stored(self) -> dict[str, bytes]:
+        return {log: self.site.content(log) for log in self.site.stored}
+
+
+@pytest.mark.parametrize("include", [(), ("*.log",)], ids=["in-the-patterns", "out-of-them"])
+@pytest.mark.parametrize("order", ["aabb", "abab", "baba", "bbaa"])
+def test_a_reported_rename_tells_which_of_two_logs_of_one_name_a_file_belongs_to(
+    make_site: Callable[..., Site], order: str, include: tuple[str, ...]
+) -> None:
+    logs = TwoLogs(make_site(include=include))
+    logs.rotate(*order)
+    logs.site.discovery.apply(logs.changes, logs.site.now)
+    logs.site.settle()
+    assert logs.stored == logs.written
+
+
+@pytest.mark.parametrize("order", ["aabb", "abab", "baba", "bbaa"])
+def test_a_file_that_may_belong_to_either_of_two_logs_of_one_name_is_a_log_of_its_own(
+    make_site: Callable[..., Site], order: str
+) -> None:
+    logs = TwoLogs(make_site())
+    logs.rotate(*order)
+    logs.site.restart()
+    logs.site.settle()
+    for log in logs.written:
+        assert set(logs.stored[log].splitlines()) <= set(logs.written[log].splitlines())
+    assert sorted(b"".join(logs.stored.values()).splitlines()) == sorted(b"".join(logs.written.values()).splitlines())
+
+
+def test_a_file_that_only_one_of_two_logs_of_one_name_can_have_begun_belongs_to_it(
+    make_site: Callable[..., Site],
+) -> None:
+    logs = TwoLogs(make_site())
+    logs.rotate("a", "a", "a")
+    logs.site.restart()
+    logs.site.settle()
+    assert logs.stored == logs.written
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        pytest.param("a.log.1", False, id="a-rotation"),
+        pytest.param("b.log.1", True, id="of-an-unknown-log"),
+        pytest.param("a-1.log", True, id="a-number-that-another-log-may-have"),
+        pytest.param("a.log2", True, id="a-longer-name"),
+        pytest.param("a.log.err", True, id="an-added-word"),
+    ],
+)
+def test_a_file_beside_rotated_generations_is_a_log_of_its_own_unless_its_name_is_a_rotation(
+    make_site: Callable[..., Site], name: str, own: bool
+) -> None:
+    site = make_site()
+    (site.root / "old").mkdir()
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.rename("a.log", "old/a.log.2")
+    site.append(f"old/{name}", b"two\n")
+    site.append("a.log", b"three\n")
+    site.restart()
+    site.settle()
+    rest = {"a.log": b"one\nthree\n", f"old/{name}": b"two\n"}
+    assert {log: site.content(log) for log in site.stored} == (rest if own else {"a.log": b"one\ntwo\nthree\n"})
+
+
 @pytest.mark.parametrize(
     "secret",
     ["secret", "payroll.key", "deep/er/secret.log", "a.log.secret", ".a.log.1", "a.log~", "b.log", "b.log.1"],

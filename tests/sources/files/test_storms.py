@@ -20,7 +20,8 @@ KINDS = {
     "dates": ("dates", f"{LOG}*"),
     "dates-within-the-name-out-of-the-patterns": ("inner-dates", LOG),
     "dates-within-the-name": ("inner-dates", "log*.txt"),
-    "another-directory": ("olddir", LOG),
+    "another-directory-out-of-the-patterns": ("olddir", LOG),
+    "another-directory": ("olddir", f"{LOG}*"),
     "copies-out-of-the-patterns": ("copytruncate", LOG),
     "copies": ("copytruncate", f"{LOG}*"),
 }
