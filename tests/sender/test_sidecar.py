@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain, repeat
@@ -246,7 +247,7 @@ def test_after_an_outage_an_older_sidecar_is_awaited_for_a_short_time(
     [
         pytest.param([True], [AWAY, [], [], BEHIND, LEVEL], 5, id="it-opens-the-first-log"),
         pytest.param([True], [AWAY, held(sealed=True), LEVEL, LEVEL], 4, id="it-opens-a-sealed-log"),
-        pytest.param([True, True, False], [AWAY, [], []], 3, id="it-ends"),
+        pytest.param([True, True, True, False], [AWAY, [], []], 3, id="it-ends"),
         pytest.param([True], [[]], 1, id="the-receiver-was-there"),
     ],
 )
@@ -255,3 +256,13 @@ def test_after_an_outage_an_older_sidecar_of_which_the_receiver_knows_nothing_is
 ) -> None:
     mocker.patch("flarelog.sender.link.Older.is_there", side_effect=chain(there, repeat(there[-1])))
     assert looks_before_it_opens(tmp_path, mocker, answers) == looks
+
+
+def test_an_older_sidecar_of_this_machine_is_awaited_for_longer_because_it_may_wait_for_a_still_older_one(
+    tmp_path: Path, mocker: MockerFixture
+) -> None:
+    mocker.patch("flarelog.sender.link.OLDER_WITHIN", 0.25)
+    mocker.patch("flarelog.sender.link.Older.is_there", return_value=True)
+    began = time.monotonic()
+    looks_before_it_opens(tmp_path, mocker, chain([AWAY], repeat(held())))
+    assert time.monotonic() - began >= 0.5
