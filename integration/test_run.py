@@ -1398,6 +1398,16 @@ def set_up(terminal: int) -> list[Any]:
     return termios.tcgetattr(terminal)
 
 
+def as_new() -> list[Any]:
+    """The settings of a new terminal; a command may have changed those of its own by the time they are asked for."""
+    master, slave = os.openpty()
+    try:
+        return set_up(master)
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
 def is_given_on(terminal: int) -> bool:
     """Whether keys go to the command, so that the terminal neither echoes them nor makes signals of them."""
     return not set_up(terminal)[3] & (termios.ECHO | termios.ISIG | termios.ICANON)
@@ -1415,7 +1425,7 @@ def read_until(fd: int, said: bytes) -> bytes:
 def test_what_is_typed_reaches_the_commands_terminal_and_a_password_is_not_shown(tmp_path: Path) -> None:
     text = "import getpass; word = getpass.getpass('word: '); print(f'<{word}>'); print(f'<{input()}>')"
     with on_a_terminal(tmp_path, "--pty", "--", *python(text)) as (ran, terminal):
-        before = set_up(terminal)
+        before = as_new()
         assert ran.stdout is not None
         out = read_until(ran.stdout.fileno(), b"word: ")
         until(lambda: is_given_on(terminal), "the terminal leaves keys to the command's")
@@ -1458,7 +1468,7 @@ def test_keys_that_are_signals_are_those_of_the_job_in_front(tmp_path: Path) -> 
 def test_a_terminal_is_as_it_was_when_flarelog_is_told_to_end(tmp_path: Path, number: signal.Signals) -> None:
     shell = ("sh", "-c", '"$@"; read word', "sh")  # without this shell the terminal would be gone
     with on_a_terminal(tmp_path, "--pty", "--", "sleep", "20", before=shell) as (ran, terminal):
-        before = set_up(terminal)
+        before = as_new()
         until(lambda: is_given_on(terminal), "the terminal leaves keys to the command's")
         [guard] = children(ran.pid)
         os.kill(guard, number)
@@ -1468,7 +1478,7 @@ def test_a_terminal_is_as_it_was_when_flarelog_is_told_to_end(tmp_path: Path, nu
 def test_keys_are_given_on_again_after_a_stop(tmp_path: Path) -> None:
     text = "print('up', flush=True); print(f'<{input()}>')"
     with on_a_terminal(tmp_path, "--pty", "--", *python(text)) as (ran, terminal):
-        before = set_up(terminal)
+        before = as_new()
         assert ran.stdout is not None
         read_until(ran.stdout.fileno(), b"up\n")
         until(lambda: is_given_on(terminal), "the terminal leaves keys to the command's")
@@ -1504,7 +1514,7 @@ def test_in_the_background_no_key_is_taken_until_it_comes_to_the_front(tmp_path:
         start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     ) as shell:  # fmt: skip
         assert shell.stdout is not None
-        before = set_up(master)
+        before = as_new()
         pid = int(read_until(shell.stdout.fileno(), b"\n"))
         read_until(shell.stdout.fileno(), b"up\n")
         time.sleep(0.6)  # longer than the interval between looks

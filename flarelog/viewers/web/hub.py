@@ -210,6 +210,16 @@ class Feed:
         if self._numbering.first is None:
             self._numbering.first = await self._line_of(origin, self.info, self._from)
 
+    async def _number_soon(self, origin: Origin) -> None:
+        """As ``_number``; where that takes longer than TICK, viewers are woken meanwhile, and it is asked again."""
+        with contextlib.suppress(FlarelogError):  # the reader raises it as well
+            try:
+                async with asyncio.timeout(TICK):
+                    await self._number(origin)
+            except TimeoutError:
+                self._fed.set()
+                self._tell()
+
     def _back(self) -> None:
         if self.lost:
             self.lost = ""
@@ -227,8 +237,7 @@ class Feed:
             await asyncio.sleep(QUIET)
             if (flow := self._flow) is not None and not self.done:
                 if self._reader is not None:
-                    with contextlib.suppress(FlarelogError):  # the reader raises it as well
-                        await self._number(self._reader.origin)
+                    await self._number_soon(self._reader.origin)
                 if flow.unsettled:
                     self._give(flow, flow.settle(time.monotonic()))
                     if flow.unsettled:

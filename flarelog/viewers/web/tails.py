@@ -180,7 +180,11 @@ class Tail:
                     caught = False
                 else:
                     async with self._beginning:
-                        caught = await self._alone(part)
+                        watching = asyncio.create_task(self._watch(part))
+                        try:
+                            caught = await self._alone(part)
+                        finally:
+                            watching.cancel()
                     failures = 0
             except FlarelogError as error:
                 if not error.retry_safe:
@@ -189,6 +193,14 @@ class Tail:
                 self._lose(part, str(error))
                 await asyncio.sleep(delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
                 failures += 1
+
+    async def _watch(self, part: _Part) -> None:
+        """Report, for ever, while the receiver does not answer: a read waits as long as the connection is open."""
+        while True:
+            await asyncio.sleep(ANSWERS)
+            with contextlib.suppress(FlarelogError):  # the read raises it as well
+                if silent := await self._permits.demand(self._origin, part.info.stream):
+                    self._lose(part, silent)
 
     async def _alone(self, part: _Part) -> bool:
         """Read to the present end; False where the browser took nothing for STALLED seconds before that."""

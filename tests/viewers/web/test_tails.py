@@ -294,6 +294,61 @@ def test_that_nobody_answers_is_said_and_that_somebody_does_again_too(store: Pat
     played(play)
 
 
+class Still(Turns):
+    """A store that answers no read while *answers* is cleared."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    async def find(self, *args: Any, **how: Any) -> AsyncGenerator[Found, None]:
+        await self.answers.wait()
+        async with aclosing(super().find(*args, **how)) as found:
+            async for one in found:
+                yield one
+
+
+@pytest.mark.parametrize("reads", ["with-others", "alone"])
+def test_a_receiver_that_stands_still_while_a_tail_begins_is_told(
+    store: Path, monkeypatch: pytest.MonkeyPatch, reads: str
+) -> None:
+    for where, name in ((tails, "ANSWERS"), (tails, "AGAIN"), (hub, "TICK")):
+        monkeypatch.setattr(where, name, 0.02)
+    monkeypatch.setattr(tails, "NEAR", 0 if reads == "alone" else len(DATA))
+
+    async def play() -> None:
+        origin, numbers, said = Still(store), list[int](), list[dict[str, Any]]()
+
+        async def line_of(_: object, __: object, offset: int) -> int | None:
+            numbers.append(offset)
+            if len(numbers) > 1:  # the lines are not counted yet when a feed begins
+                await origin.answers.wait()
+            return 1 if len(numbers) > 1 else None
+
+        async def until_told(what: str) -> None:
+            while not any(what in one for one in said):
+                await asyncio.sleep(0.001)
+
+        async with opened(origin, line_of=line_of) as (hub_, info):
+            origin.gate.clear()
+            if reads == "alone":
+                origin.answers.clear()
+            tail = asyncio.create_task(
+                rows(Tail(hub_, Permits(), origin, [info], [DATA.index(LINES[9].encode())]), said)
+            )
+            while reads != "alone" and not numbers:
+                await asyncio.sleep(0)
+            origin.answers.clear()
+            await until_told("lost")
+            origin.answers.set()
+            origin.gate.set()
+            assert await tail == LINES[9:]
+            await until_told("back")
+
+    played(play)
+
+
 @pytest.mark.parametrize("reads", ["with-others", "alone"])
 def test_a_tail_does_not_go_on_with_another_log_that_took_the_name_while_nobody_answered(
     store: Path, monkeypatch: pytest.MonkeyPatch, reads: str
