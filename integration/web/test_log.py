@@ -231,6 +231,21 @@ IN_SIGHT = """() => {
 }"""
 
 
+AT_THE_TOP = """Math.abs(document.querySelector(".row.open").getBoundingClientRect().top
+    - document.querySelector("log-list").getBoundingClientRect().top) < 2"""
+
+
+def a_screen_down(page: Page) -> None:
+    """Press the space bar, and wait until the list has scrolled and stands still."""
+    top = 'document.querySelector("log-list").scrollTop'
+    before = last = page.evaluate(top)
+    page.keyboard.press("Space")
+    comes_true(page, f"{top} > {before}")
+    while (now := page.evaluate(top)) != last:
+        last = now
+        page.wait_for_timeout(100)
+
+
 def test_every_row_of_a_line_that_wraps_to_many_screens_is_scrolled_to(browser: Browser, place: Place) -> None:
     words = [f"w{n:05d}" for n in range(3000)]
     receiver = filled(place, {"site-1/app.log": numbered(200) + " ".join(words).encode() + b"\n" + numbered(200)})
@@ -240,14 +255,11 @@ def test_every_row_of_a_line_that_wraps_to_many_screens_is_scrolled_to(browser: 
         page.keyboard.type("201")
         page.keyboard.press("Enter")
         expect(page.locator(".row.open")).to_be_visible()
+        comes_true(page, AT_THE_TOP)
         seen = set(page.evaluate(IN_SIGHT))
-        for _ in range(60):
-            page.keyboard.press("Space")
-            page.wait_for_timeout(100)
-            if page.locator(".row.open").count():
-                seen |= set(page.evaluate(IN_SIGHT))
-            if words[-1] in seen:
-                break
+        while words[-1] not in seen:
+            a_screen_down(page)
+            seen |= set(page.evaluate(IN_SIGHT))
         assert sorted(seen) == words
         tab.is_clean()
 
@@ -273,12 +285,10 @@ def test_a_line_that_a_key_goes_to_is_on_the_screen_as_far_as_it_fits(browser: B
         page = tab.show("/run/run-1/site-1/app.log")
         page.keyboard.press("g")
         expect(page.locator("log-list .row").first).to_be_visible()
-        for _ in range(80):
+        for _ in range(82):
             page.keyboard.press("j")
-        for _ in range(2):
-            page.keyboard.press("j")
-            if page.locator(".row.open", has_text="END").count():
-                comes_true(page, f"(words => words.includes('BEGIN') && words.includes('END'))(({IN_SIGHT})())")
+        expect(page.locator(".told")).to_have_text(re.compile("^Line 82: BEGIN"))
+        comes_true(page, f"(words => words.includes('BEGIN') && words.includes('END'))(({IN_SIGHT})())")
         tab.is_clean()
 
 
