@@ -128,8 +128,17 @@ def each(kind: str, log: object, whose: str = "", *, ends: str = "") -> dict[str
     return {"each_log": Each(kind, str(log), whose, ends)}
 
 
-def info_each(log: logging.Logger, kind: str, of: object, sentence: str, *values: object, whose: str = "") -> None:
-    """Log *sentence* at INFO, as a record that repeats for each log; see ``each``.
+def info_each(
+    log: logging.Logger,
+    kind: str,
+    of: object,
+    sentence: str,
+    *values: object,
+    whose: str = "",
+    answer: object = None,
+) -> None:
+    """Log *sentence* at INFO, as a record that repeats for each log; see ``each``. *answer*: what the receiver answered
+    to the log, for a handler that counts answers.
 
     A process with thousands of logs holds nearly all of these records back, and making one costs more than counting it:
     where a Talk alone writes flarelog's records, it is asked first.
@@ -139,7 +148,7 @@ def info_each(log: logging.Logger, kind: str, of: object, sentence: str, *values
     one, handlers = Each(kind, str(of), whose), _ALL.handlers
     alone = len(handlers) == 1 and not _ALL.propagate
     if not (alone and isinstance(handlers[0], Talk) and handlers[0].holds_back(one)):
-        log.info(sentence, *values, extra={"each_log": one}, stacklevel=2)
+        log.info(sentence, *values, extra={"each_log": one, "answer": answer}, stacklevel=2)
 
 
 def _of_one(kind: str) -> str:

@@ -15,11 +15,11 @@ from flarelog.cli.options import asks, option
 from flarelog.cli.report import form_of, gathered, utc, written
 from flarelog.cli.running import aligned, checked, run
 from flarelog.errors import FAILED
+from flarelog.poc.answers import RUN
 from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, chosen
 from flarelog.poc.judge import IntruderVerdict, SiteVerdict, judge, record, word
 from flarelog.poc.options import PocOptions
 from flarelog.poc.simulation import Simulation, workplace
-from flarelog.poc.talk import RUN
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.report.facts import Report
 

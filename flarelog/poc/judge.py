@@ -13,10 +13,10 @@ from dataclasses import asdict
 from typing import Any
 
 from flarelog.errors import GAPS, OK
-from flarelog.model import Gap, Generation, StreamInfo
+from flarelog.model import Code, Gap, Generation, StreamInfo
+from flarelog.poc.answers import RUN, answers
 from flarelog.poc.intruders import Intruder
 from flarelog.poc.simulation import Evidence
-from flarelog.poc.talk import MISSED, OPENED, RUN, told
 from flarelog.stores import choose
 from flarelog.stores.base import Reader
 from flarelog.values import frozen
@@ -98,7 +98,7 @@ def _intruder(intruder: Intruder, held: _Held) -> IntruderVerdict:
 
 
 async def _sites(evidence: Evidence, store: Reader, held: _Held) -> list[SiteVerdict]:
-    misses, opened = told(evidence.work, MISSED), told(evidence.work, OPENED)
+    misses, opened = answers(evidence.work, Code.EXECUTION_EXCEPTION), answers(evidence.work, Code.OK)
     verdicts = []
     for name in evidence.options.names:
         truth: dict[str, Any] = json.loads((evidence.work / "sites" / name / "truth.json").read_text())

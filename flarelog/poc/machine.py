@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 
 from flarelog.client import Client
 from flarelog.errors import NOT_ALLOWED, TAKEN_OVER, CannotListen, TimedOut
+from flarelog.poc.answers import ANSWERS, RUN
 from flarelog.poc.options import PocOptions
 from flarelog.poc.proxy import Proxy
-from flarelog.poc.talk import RUN
 
 if TYPE_CHECKING:
     from flarelog.poc.certificates import Certificates
@@ -125,7 +125,9 @@ class Machine:
         policy = () if self.certificates is None else ("--policy", self.certificates.policy)
         self.receiver = await self.spawn(
             self.work / "receiver.log",
-            *f"flarelog --log-level debug serve --announced-runs-only --listen {self.address} --store".split(),
+            "flarelog.poc.answers",
+            self.work / ANSWERS,
+            *f"--log-level debug serve --announced-runs-only --listen {self.address} --store".split(),
             self.store,
             "--ready-file",
             ready,

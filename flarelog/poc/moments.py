@@ -12,12 +12,14 @@ import os
 import re
 import signal
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from flarelog.errors import TimedOut
+from flarelog.model import Code
+from flarelog.poc.answers import answers
 from flarelog.poc.disk import BALLAST
 from flarelog.poc.intruders import FORGED, Intruder
 from flarelog.poc.machine import Machine
-from flarelog.poc.talk import OPENED, PAUSED, told
 from flarelog.poc.writer import LOSS
 
 FROZEN = 1.5  # seconds that a process is frozen or a connection hangs
@@ -78,7 +80,7 @@ async def _another_sidecar(machine: Machine, name: str) -> None:
     """Start a sidecar, and wait until it has all logs of site *name*: the older one is fenced only then."""
 
     def opened() -> dict[str, int]:
-        return {log: times for (site, log), times in told(machine.work, OPENED).items() if site == name}
+        return {log: times for (site, log), times in answers(machine.work, Code.OK).items() if site == name}
 
     before = opened()
     await machine.start_sidecar(name)
@@ -128,17 +130,25 @@ async def _remove(machine: Machine, name: str) -> None:
 
 async def full_disk(machine: Machine, _: list[str]) -> None:
     path = machine.store / BALLAST
-    before = told(machine.work, PAUSED).total()
+    before = answers(machine.work, Code.PAUSE).total()
     try:
         with open(path, "wb", buffering=0) as file:
             for size in (1 << 20, 4096, 1):
                 with contextlib.suppress(OSError):  # no space is left, as intended
                     while file.write(bytes(size)) == size:
                         pass
-        with contextlib.suppress(TimedOut):  # no sidecar had anything to send
-            await machine.until(lambda: told(machine.work, PAUSED).total() > before, "somebody is told", UNNOTICED)
+        try:
+            paused = partial(_more, machine, Code.PAUSE, before)
+            await machine.until(paused, "the receiver makes a site wait for room on its disk", UNNOTICED)
+        except TimedOut:
+            if all(writer.returncode is None for writer in machine.writers.values()):
+                raise  # there was something to send
     finally:
         os.unlink(path)
+
+
+def _more(machine: Machine, code: Code, before: int) -> bool:
+    return answers(machine.work, code).total() > before
 
 
 async def renew_certificates(machine: Machine, _: list[str]) -> None:

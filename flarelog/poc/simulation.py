@@ -15,17 +15,18 @@ from functools import partial
 from pathlib import Path
 
 from flarelog.errors import InvalidOption, TimedOut
+from flarelog.model import Code
 from flarelog.poc import disk
+from flarelog.poc.answers import RUN, answers
 from flarelog.poc.faults import FAULTS, PROOF, PROXIED
 from flarelog.poc.intruders import Intruder
 from flarelog.poc.machine import END_TIMEOUT, PATIENCE, Machine
 from flarelog.poc.moments import MOMENTS, ORDERED
 from flarelog.poc.options import PocOptions
 from flarelog.poc.proxy import Proxy
-from flarelog.poc.talk import MISSED, RUN, told
 
 LATE = 0.8  # seconds before a late receiver starts
-PROVOKE = 15.0  # seconds before the run is announced, at most; each site asks at least every five seconds
+PROVOKE = 25.0  # seconds in which each site must have asked for the run; it asks at least every five seconds
 LAST = 3.0  # seconds before the end in which no fault begins
 
 
@@ -127,10 +128,11 @@ class Simulation:
     async def _everyone_missed(self) -> None:
         """Wait until each site has met a receiver that does not know the run, so that the race surely happens."""
         everyone = set(self.options.names)
-        with contextlib.suppress(TimedOut):
-            await self.machine.until(
-                lambda: {site for site, _ in told(self.work, MISSED)} == everyone, "all asked", PROVOKE
-            )
+
+        def missed() -> set[str]:
+            return {site for site, _ in answers(self.work, Code.EXECUTION_EXCEPTION)}
+
+        await self.machine.until(lambda: missed() == everyone, "the receiver has refused each site once", PROVOKE)
 
     async def _break_things(self, begun: float) -> None:
         names, moments = self.options.names, self._moments

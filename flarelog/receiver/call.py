@@ -316,8 +316,8 @@ class Call:
         quiet = reply.code in (Code.EXECUTION_EXCEPTION, Code.GOING_AWAY)
         # A paused stream asks again and again, and a thousand streams may be refused for one reason.
         quiet = quiet or (reply.code in (Code.PAUSE, Code.REJECTED) and self._intake.lately.said(str(error)))
-        level, extra = logging.DEBUG if quiet else logging.WARNING, {}
+        level, extra = logging.DEBUG if quiet else logging.WARNING, dict[str, object](answer=reply.code)
         if reply.code is Code.FENCED:  # no fault, and each log of a site has it at once
-            level, extra = logging.INFO, each("are taken over by a newer sidecar", where)
+            level, extra = logging.INFO, extra | each("are taken over by a newer sidecar", where)
         told = "told to wait" if reply.code is Code.PAUSE else "refused"
         log.log(level, "%s: %s at offset %d: %s", where, told, reply.committed, error, extra=extra)

@@ -116,7 +116,7 @@ class Intake:
         self.states.opened(stream, session.producer)
         if stream not in self.happenings.paused:  # a paused stream reopens again and again
             self.happenings.note(stream, OPENED)
-            info_each(log, "are open", stream, "%s: opened at offset %d", stream, committed)
+            info_each(log, "are open", stream, "%s: opened at offset %d", stream, committed, answer=Code.OK)
         self._bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
 
     def left(self, session: Session, sealed: bool) -> None:
