@@ -54,6 +54,7 @@ ATTACKS = (
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</pre><h1>", "<!--", "]]>", "&lt;b&gt;", "</style>",
     "' onmouseover='x", "javascript:alert(1)", "\x1b[31mred\x1b[0m", "\u202egpj.exe", "\ud800", "\x00", "a\nb", HOSTILE,
     "| a | b |", "```\n# x", "![x](http://x)", "[x](http://x)",
+    "www.evil.example", "evil.example",
 )  # fmt: skip
 hostile = st.one_of(st.sampled_from(ATTACKS), st.text(max_size=60), st.text("<>\"'&/=! \n-x`|", max_size=40)).filter(
     str.strip
@@ -283,6 +284,7 @@ def test_a_text_of_others_is_text_in_markdown(said: str) -> None:
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", made, flags=re.DOTALL)
     assert not re.search(r"(?<!\\)<[a-z!/]", outside)
     assert not re.search(r"(?<!\\)!?\[[^\]]*(?<!\\)\]\(", outside)
+    assert "evil.example" not in outside, "some readers make a link of a host's name"
     assert sum(line.startswith("# ") for line in outside.splitlines()) == 1
     assert {line.count(" | ") for line in outside.splitlines() if line.startswith("| paused")} <= {9}
 

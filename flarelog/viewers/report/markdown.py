@@ -25,7 +25,7 @@ from flarelog.viewers.report.page import (
     worst_first,
 )
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~&@$:-])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~&@$:-]|\.(?=[^\W\d_]))")  # a dot before a letter may make a host's name
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 WIDE = 60  # characters of a lane
 
