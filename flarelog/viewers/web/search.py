@@ -36,7 +36,8 @@ MOST = 10_000
 SHOWN, JUDGED = 1000, 64 << 10  # characters of a line that are sent: of a hit, of a line that the browser must match
 TELL_EVERY = 0.2  # seconds between two messages on progress
 SIDE_BY_SIDE = 4  # streams
-WAITING = 64  # pieces of the answer in the queue
+WAITING = 8  # pieces of the answer in the queue
+HELD = 4 << 20  # characters of the last hits, which wait for the end of the search
 LONGEST = 200  # characters of a pattern or a text
 
 Matches = Callable[[str], bool]
@@ -106,6 +107,24 @@ def _sieve(texts: Sequence[str], *, ignore: bool) -> Sieve | None:
     return Sieve(tuple(sorted(set(encoded))), ignore)
 
 
+class Latest:
+    """The latest hits: at most *most* of them, with *held* characters in all, but at least one."""
+
+    def __init__(self, most: int, held: int) -> None:
+        self.hits = deque[str]()
+        self._most, self._held, self._size = most, held, 0
+
+    def add(self, hit: str) -> bool:
+        """Add *hit*; returns whether earlier hits made room for it."""
+        self.hits.append(hit)
+        self._size += len(hit)
+        full = False
+        while len(self.hits) > 1 and (len(self.hits) > self._most or self._size > self._held):
+            self._size -= len(self.hits.popleft())
+            full = True
+        return full
+
+
 class Search:
     """Searches the streams of *infos* for *query*, each from offset *start* to *stop*, with the rights of *origin*: for
     the first *limit* hits, or for the *last*, which are sent at the end.
@@ -125,7 +144,7 @@ class Search:
     ) -> None:
         self._origin, self._infos, self._query = origin, infos, query
         self._plain, self._start, self._stop, self._limit = plain_of, start, stop, limit
-        self._last: deque[str] | None = deque(maxlen=limit) if last else None
+        self._last: Latest | None = Latest(limit, HELD) if last else None
         self._capped = False  # there are more hits than the limit
         self._cut = 0  # lines without a match that were read only in part
         self._queue: asyncio.Queue[str | None] = asyncio.Queue(WAITING)
@@ -141,8 +160,8 @@ class Search:
         try:
             while (line := await self._queue.get()) is not None:
                 yield line.encode("utf-8", "replace")
-            if self._last:
-                yield self._line_of(self._last).encode("utf-8", "replace")
+            if self._last is not None and self._last.hits:
+                yield self._line_of(self._last.hits).encode("utf-8", "replace")
             yield json.dumps({"done": True, "capped": self._capped, "cut": self._cut}).encode() + b"\n"
         finally:
             for task in (*workers, ending):
@@ -195,7 +214,8 @@ class Search:
 
     async def _give(self, hits: list[str]) -> None:
         if self._last is not None:
-            self._last += hits
+            for hit in hits:
+                self._capped |= self._last.add(hit)
         elif hits:
             await self._queue.put(self._line_of(hits))
 

@@ -9,7 +9,7 @@ import pytest
 
 from flarelog.errors import InvalidOption
 from flarelog.render.levels import Level
-from flarelog.viewers.web.search import LONGEST, Query
+from flarelog.viewers.web.search import LONGEST, Latest, Query
 from tests.rows import together
 
 
@@ -80,3 +80,18 @@ def test_a_receiver_leaves_out_what_cannot_match(asked: Query, kept: tuple[bytes
 def test_what_is_no_search_is_a_sentence(regex: str) -> None:
     with pytest.raises(InvalidOption):
         query(regex=regex)
+
+
+@together(
+    ("most", "held", "kept", "full"),
+    [
+        (3, 100, ["b", "c", "d" * 9], True),
+        (4, 100, ["a", "b", "c", "d" * 9], False),
+        (4, 11, ["b", "c", "d" * 9], True),
+        (4, 5, ["d" * 9], True),
+    ],
+)
+def test_the_latest_hits_are_bounded_by_number_and_size(most: int, held: int, kept: list[str], full: bool) -> None:
+    latest = Latest(most, held)
+    made_room = [latest.add(hit) for hit in ("a", "b", "c", "d" * 9)]
+    assert (list(latest.hits), any(made_room)) == (kept, full)
