@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -12,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from flarelog.viewers.web.serving import CONNECTIONS
 from integration.harness.pages import STREAM, Page, closing, tailing
 from integration.harness.places import RUN, SITE, Place, Receiver, append, free_address, lines, until
 from tests.certificates import Authority
@@ -168,6 +171,21 @@ def test_two_pages_do_not_share_an_address(place: Place) -> None:
     other = place.call("web", "--receiver", receiver.address, "--listen", page.address)
     assert (other.process.returncode, "cannot listen" in other.sentence()) == (1, True)
     page.browser()
+
+
+def test_connections_without_a_login_take_no_place_that_somebody_needs(place: Place) -> None:
+    page = Page(place, "--receiver", place.serve().address)
+    client = page.browser()
+    host, port = page.address.rsplit(":", 1)
+    begun = f"GET / HTTP/1.1\r\nHost: {page.address}\r\n".encode()
+    body = b"POST /api/login HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 90\r\n"
+    with contextlib.ExitStack() as stack:
+        for number in range(CONNECTIONS + 100):
+            slow = stack.enter_context(socket.create_connection((host, int(port))))
+            slow.sendall((b"", begun, body + begun[16:] + b"\r\n")[number % 3])
+        assert page.stranger().get("/").status_code == 200
+        assert client.get("/api/me").status_code == 200
+        page.browser()  # a person can log in
 
 
 @pytest.mark.soak
