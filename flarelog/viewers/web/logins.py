@@ -93,6 +93,8 @@ class Logins:
             rights, who = await self._by_token(token), "token"
         else:
             raise await self._wrong_login(f"this login has expired or was used: {self._command} prints a new one")
+        for one in self._sessions.surplus(rights, self._clock()):
+            await self._end(one)
         value, session = self._sessions.open(who, rights, self._clock())
         return answer(self._about(session), {"set-cookie": self._set(value, int(self._lasting))})
 
@@ -110,18 +112,13 @@ class Logins:
         return rights
 
     async def _by_token(self, token: str) -> Rights:
-        rights = await self._origins.of_token(token)
         try:
-            await rights.origin.infos()
-        except FlarelogError as error:
-            await self._origins.leave(rights)
-            if isinstance(error, NotAllowed):
-                known = "the receiver does not know this token, or it has expired"
-                if not isinstance(error, NotAuthenticated):
-                    known = f"{self.name} takes no token: open the address that {self._command} prints"
-                raise await self._wrong_login(known) from error
-            raise
-        return rights
+            return await self._origins.checked(token)
+        except NotAllowed as error:
+            known = "the receiver does not know this token, or it has expired"
+            if not isinstance(error, NotAuthenticated):
+                known = f"{self.name} takes no token: open the address that {self._command} prints"
+            raise await self._wrong_login(known) from error
 
     async def _wrong_login(self, sentence: str) -> Refused:
         if self._wrong >= WRONG_AT_ONCE:

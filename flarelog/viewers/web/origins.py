@@ -49,12 +49,18 @@ class Origins:
         """An origin with the rights of this process."""
         return await self._entered(b"", self.sources.own)
 
-    async def of_token(self, token: str) -> Rights:
-        """An origin with the rights of *token*. Raises NotAllowed, CannotConnect."""
+    async def checked(self, token: str) -> Rights:
+        """An origin with the rights of *token*, which the receiver knows. Raises FlarelogError."""
         make = self.sources.of_token
         if make is None:
             raise NotAllowed("this page takes no token: open the address that flarelog web login prints")
-        return await self._entered(hashlib.sha256(token.encode("utf-8", "replace")).digest(), lambda: make(token))
+        rights = await self._entered(hashlib.sha256(token.encode("utf-8", "replace")).digest(), lambda: make(token))
+        try:
+            await rights.origin.infos()
+        except BaseException:
+            await self.leave(rights)
+            raise
+        return rights
 
     async def _entered(self, key: bytes, make: Callable[[], RunsOrigin]) -> Rights:
         found = self._open.get(key)

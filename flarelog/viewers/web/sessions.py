@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 SECRET_FOR = 60.0  # seconds
 KEY_SIZE = 32  # bytes
-MOST = 1000  # sessions at once; beyond that, the one that would end first is ended
+MOST, MOST_OF_ONE = 1000, 20  # sessions at once: of all users, of one user (one token, or the page's own rights)
 AHEAD = 5.0  # seconds by which the clock of a process on the same machine may seem ahead
 
 T = TypeVar("T")
@@ -58,7 +59,7 @@ class Secrets:
 
 @dataclass(slots=True, eq=False)
 class Session(Generic[T]):
-    """A login. *of*: the rights with which it reads."""
+    """A login. *of*: the rights with which it reads, which identify its user."""
 
     who: str
     of: T
@@ -81,10 +82,7 @@ class Sessions(Generic[T]):
         return len(self._open)
 
     def open(self, who: str, of: T, now: float) -> tuple[str, Session[T]]:
-        """Open a session; return its cookie and the session."""
-        self.expire(now)
-        if len(self._open) >= MOST:
-            self.end(min(self._open.values(), key=lambda one: one.until))
+        """Open a session; return its cookie and the session. The caller first ends the ``surplus``."""
         cookie = secrets.token_urlsafe(KEY_SIZE)
         session = self._open[_digest(cookie)] = Session(who, of, now + self._lasting)
         return cookie, session
@@ -92,18 +90,22 @@ class Sessions(Generic[T]):
     def of(self, cookie: str, now: float) -> Session[T] | None:
         """The session of *cookie*, if there is one and it has not ended."""
         session = self._open.get(_digest(cookie)) if cookie else None
-        if session is not None and session.until <= now:
-            self.end(session)
-        return None if session is None or session.over else session
+        return session if session is not None and now < session.until else None
 
     def end(self, session: Session[T]) -> None:
         session.over = True
         self._open = {digest: one for digest, one in self._open.items() if one is not session}
 
-    def expire(self, now: float) -> None:
-        for session in self:
-            if session.until <= now:
-                self.end(session)
+    def surplus(self, of: T, now: float) -> list[Session[T]]:
+        """The sessions to end before *of* gets another one: the expired ones, and one if there is no room. A user's
+        login never ends a session of a user who has fewer.
+        """
+        found = [one for one in self if one.until <= now]
+        counts = Counter(one.of for one in self if now < one.until)
+        full = of if counts[of] >= MOST_OF_ONE else max(counts, key=counts.__getitem__, default=of)
+        if counts[of] >= MOST_OF_ONE or counts.total() >= MOST:
+            found.append(min((one for one in self if one.of == full), key=lambda one: one.until))
+        return found
 
 
 def _digest(cookie: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flarelog.viewers.web.sessions import MOST, SECRET_FOR, Secrets, Sessions, new_key, signed
+from flarelog.viewers.web.sessions import MOST, MOST_OF_ONE, SECRET_FOR, Secrets, Sessions, new_key, signed
 from tests.rows import together
 
 KEY, NOW = new_key(), 1_000_000.0
@@ -52,7 +52,7 @@ def test_a_session_is_its_cookies_until_its_time_is_over() -> None:
     assert sessions.of(cookie, NOW + 99) is session
     assert sessions.of(cookie + "x", NOW) is sessions.of("", NOW) is None
     assert sessions.of(cookie, NOW + 100) is None
-    assert (session.over, len(sessions)) == (True, 0)
+    assert sessions.surplus("rights", NOW + 100) == [session]
 
 
 def test_a_session_that_was_ended_is_nobodys() -> None:
@@ -63,10 +63,28 @@ def test_a_session_that_was_ended_is_nobodys() -> None:
     assert sessions.of(other, NOW) is not None
 
 
-def test_there_are_not_more_sessions_than_a_page_can_hold() -> None:
-    sessions: Sessions[str] = Sessions(100.0)
-    first = sessions.open("ada", "rights", NOW)[0]
+def log_in(sessions: Sessions[str], rights: str, now: float) -> str:
+    for one in sessions.surplus(rights, now):
+        sessions.end(one)
+    return sessions.open("token", rights, now)[0]
+
+
+def test_a_user_who_logs_in_again_and_again_ends_only_sessions_of_his_own() -> None:
+    sessions: Sessions[str] = Sessions(5000.0)
+    ada, first = log_in(sessions, "ada", NOW), log_in(sessions, "guest", NOW)
     for n in range(MOST):
-        last = sessions.open("ada", "rights", NOW + 1 + n / MOST)[0]
-    assert (len(sessions), sessions.of(first, NOW + 2)) == (MOST, None)
-    assert sessions.of(last, NOW + 2) is not None
+        last = log_in(sessions, "guest", NOW + 1 + n)
+    assert len(sessions) == 1 + MOST_OF_ONE
+    assert sessions.of(ada, NOW + MOST) is not None
+    assert (sessions.of(first, NOW + MOST), sessions.of(last, NOW + MOST) is None) == (None, False)
+
+
+def test_a_full_page_ends_the_oldest_session_of_who_has_the_most() -> None:
+    sessions: Sessions[str] = Sessions(5000.0)
+    ada = log_in(sessions, "ada", NOW)
+    many = [log_in(sessions, "many", NOW + 1 + n) for n in range(3)]
+    for n in range(MOST - 4):
+        log_in(sessions, f"user-{n // 2}", NOW + 10)
+    log_in(sessions, "bob", NOW + 20)
+    assert len(sessions) == MOST
+    assert [sessions.of(one, NOW + 20) is not None for one in (ada, *many)] == [True, False, True, True]
