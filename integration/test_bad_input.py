@@ -702,7 +702,7 @@ def test_a_receiver_that_is_not_there_cannot_be_asked(patient: tuple[list[Progra
 
 def test_a_producer_that_says_nothing_is_not_kept_for_ever(patient: tuple[object, list[list[pb.Reply]]]) -> None:
     (replies,) = until(lambda: patient[1], "it is answered")
-    assert [reply.code for reply in replies] == [pb.REJECTED]
+    assert [reply.code for reply in replies] == [pb.GOING_AWAY]
 
 
 # --- a command's manners

@@ -93,7 +93,8 @@ def code_of(error: FlarelogError) -> Code:
     """The reply's code for *error*."""
     if isinstance(error, Refused):
         return error.code
-    return next((code for kind, code in _CODES if isinstance(error, kind)), Code.REJECTED)
+    other = Code.PAUSE if error.retry_safe else Code.REJECTED
+    return next((code for kind, code in _CODES if isinstance(error, kind)), other)
 
 
 class Reception:

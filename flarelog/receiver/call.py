@@ -95,7 +95,7 @@ class Call:
         try:
             await self._take()
             if self._last < 0 and not self._over and self._elsewhere is None:
-                raise Refused(Code.REJECTED, "the call ended before its Open")
+                raise Refused(Code.GOING_AWAY, "the call ended before its Open")
         except asyncio.CancelledError:
             if self._cancelled:
                 self._answers.deaf = self.gone = self.lost = True
@@ -242,7 +242,8 @@ class Call:
     def _unopened(self) -> None:
         self._alone = None
         if self._last < 0:
-            self._refuse(0, Refused(Code.REJECTED, f"no Open came within {OPEN_TIMEOUT:g} s"))
+            # The network may have held the message back, so nothing is decided about its stream.
+            self._refuse(0, Refused(Code.GOING_AWAY, f"no Open came within {OPEN_TIMEOUT:g} s"))
         elif not self._sessions:
             self._stop_taking()
 

@@ -17,15 +17,16 @@ from collections.abc import Callable, Iterable, Mapping
 import grpc
 
 from flarelog.errors import (
-    CANNOT_CONNECT,
     FAILED,
     GAPS,
     NOT_ALLOWED,
     OK,
     TIMEOUT,
+    CannotConnect,
     FlarelogError,
     InvalidOption,
     NotFound,
+    TimedOut,
 )
 from flarelog.options import option
 from flarelog.sender.ending import Sending
@@ -223,7 +224,8 @@ class Agent:
         if code != OK:
             self._outcomes[run] = outcome
         self._any = True
-        self._unanswered = self._unanswered or (code in (CANNOT_CONNECT, TIMEOUT) and (self._once or self._finishing))
+        unanswered = isinstance(outcome.error, CannotConnect | TimedOut)  # not for one log of the run alone
+        self._unanswered = self._unanswered or (unanswered and (self._once or self._finishing))
         fenced = outcome.fenced is not None
         final = code == NOT_ALLOWED and not fenced
         self._runs.ended(run, time.monotonic(), well=code in (OK, GAPS), final=final, fenced=fenced)

@@ -30,6 +30,7 @@ from flarelog.sources.process.environment import machine
 from flarelog.talk import each
 from flarelog.watched import Watched
 from flarelog.wire import calls, listing, statuses
+from flarelog.wire.codec.base import Malformed
 from flarelog.wire.heartbeat import REPLY_TIMEOUT
 from flarelog.wire.uplink import ENDED, Uplink
 
@@ -181,11 +182,16 @@ class Link:
                 found = await listing.streams(channel, options.run, options.site, silence=REPLY_TIMEOUT)
             except grpc.RpcError as error:
                 trouble = statuses.error_of(error, options.receiver)
-                if not trouble.retry_safe:
+                if statuses.refuses(trouble):
                     raise trouble from error
             except TimeoutError:
                 trouble = NoAnswer(f"{options.receiver} did not answer for {REPLY_TIMEOUT:g} s")
-            except ENDED:
+            except Malformed as error:
+                trouble = CannotConnect(f"{options.receiver} answered with an invalid list: {error}")
+            except (asyncio.CancelledError, *ENDED):  # gRPC cancels a task that reads from a closed channel
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
                 trouble = CannotConnect(f"{options.receiver} ended the call")
             else:
                 self.connected, self.trouble = True, ""

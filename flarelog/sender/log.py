@@ -197,7 +197,7 @@ class Log:
             await self._sent(stream)
         except grpc.RpcError as error:
             trouble = statuses.error_of(error, receiver)
-            if not trouble.retry_safe:
+            if statuses.refuses(trouble):
                 raise trouble from error
             return (Silent if isinstance(trouble, NoAnswer) else Lost)(str(trouble))
         except Unanswered as silence:

@@ -15,6 +15,7 @@ from flarelog.errors import (
     InvalidName,
     NoAnswer,
     NotAllowed,
+    NotAReceiver,
     NotAuthenticated,
     NotFound,
     StreamRejected,
@@ -50,6 +51,9 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
     status = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else grpc.StatusCode.UNKNOWN
     said = error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)
     details = legible(said or status.name, 2 * MAX_TEXT)
+    cause = _cause(details)
+    if _HTTP.fullmatch(details) or _RESET.fullmatch(details):  # gRPC derived the status: the receiver has set none
+        return CannotConnect(f"no connection to {address}: {cause}")
     match status:
         case grpc.StatusCode.NOT_FOUND:
             return NotFound(details)
@@ -66,14 +70,18 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return late_answer(address)
         case grpc.StatusCode.UNIMPLEMENTED:
-            return NotAllowed(f"{address} answers, but {NO_PROTOCOL}, version {MAJOR}")
+            return NotAReceiver(f"{address} answers, but {NO_PROTOCOL}, version {MAJOR}")
         case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in details:  # gRPC's words, at either end
             return StreamRejected(f"{address} refuses a message: {details}", offset=0)
-    cause = _cause(details)
     if cause in _SILENT:
         return CannotConnect(f"{address} accepts connections, but does not answer: {CHECK}")
     kind = {_AGED: ConnectionAged, _STOPPED: NoAnswer}.get(cause, CannotConnect)
     return kind(f"no connection to {address}: {cause}")
+
+
+def refuses(trouble: FlarelogError) -> bool:
+    """Whether *trouble* is a decision of the receiver about its caller. A producer repeats all other failed calls."""
+    return isinstance(trouble, NotAllowed | InvalidName)
 
 
 CHECK = "check the port, and that the receiver there is neither stopped nor overloaded"
@@ -108,6 +116,7 @@ _CLOSED = late(
 _UNANSWERED = ("ping timeout", "keepalive timeout", "keepalive watchdog timeout")
 _NUMBERED = late(r"(.+) \((\d{1,3})\)")
 _HTTP = late(r"Received http2 header with status: (\d+)")
+_RESET = late(r"(?:RST_STREAM|Received RST_STREAM with error code \d+)")
 _CLOSING = late(
     r"(?:Stream removed|Socket closed|RST_STREAM|Delayed close due to in-progress write|Endpoint read failed"
     r"|Secure read failed|Handshake (?:read|write) failed) \((?!Endpoint closing\))(.*)\)"

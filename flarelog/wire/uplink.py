@@ -340,7 +340,10 @@ class Uplink:
             self._count(stream)
         elif not reply.number and (reply.code is not Code.OK or not reply.call_window):  # the whole call is refused
             for stream in [one for one in self._streams.values() if not one.answered]:
-                stream.heard(reply, self._heard_at)
+                if reply.code in (Code.REJECTED, Code.FENCED):  # no decision about any of its streams
+                    stream.lost(Gone(f"refuses the call: {reply.reason}"))
+                else:
+                    stream.heard(reply, self._heard_at)
 
     def _beat(self) -> None:
         """Send a heartbeat for the first log that can send one."""

@@ -21,7 +21,7 @@ from flarelog.delivery.sending import Delivery as Sending
 from flarelog.delivery.windows import Window
 from flarelog.errors import FlarelogError, StreamFenced
 from flarelog.lifecycle import Event
-from flarelog.model import Code, Open, Reply, StreamId, StreamInfo
+from flarelog.model import Code, Open, Reply, Started, StreamId, StreamInfo
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
 from flarelog.receiver.session import Session
@@ -227,7 +227,8 @@ class Delivery:
 
     def open(self, now: float) -> Call:
         self.call = Call()
-        self._write(self.sending.open(self._end.producer_id, 0, 0, now, WALL + now))
+        end = self._end
+        self._write(self.sending.open(end.producer_id, 0, 0, now, WALL + now, started=end.started))
         return self.call
 
     def _write(self, request: Request) -> None:
@@ -277,7 +278,7 @@ class SendingEnd:
     def __init__(
         self, number: int, source: SourceOptions, delivery: DeliveryOptions, inotify: bool, state: str, now: float
     ) -> None:
-        self.producer_id = b"producer %7d" % number
+        self.producer_id, self.started = b"producer %7d" % number, Started("boot", number)
         self.delivery = delivery
         watch: Watch = InotifyWatch() if inotify else NoWatch()
         self.discovery = Discovery(source, watch)

@@ -33,6 +33,9 @@ class Kind(enum.Enum):
     PAUSE = "pause"  # the disk is full, and still is at the next *n* opens
     FORGET = "forget"  # the receiver no longer knows the run: it misses the next *n* opens
     RESTART = "restart"  # the receiver is killed; the new one misses *n* opens and keeps the store
+    STALL = (
+        "stall"  # the network holds it for longer than any timeout: the receiver's, which answers; n > 0: the sender's
+    )
     RESTORE = "restore"  # a RESTART without a miss, whose store is a copy that is *n* commits old
 
 
@@ -111,6 +114,7 @@ class Link:
         self._reception: Reception | None = None
         self._bytes, self._marks = bytearray(), list[Mark]()  # taken, and not durable yet
         self._requests, self._replies = deque[Message](), deque[Reply]()
+        self._held: tuple[Message, ...] = ()  # by the network, after the sender gave up their call
 
     @property
     def agrees(self) -> bool:
@@ -172,6 +176,16 @@ class Link:
                 self._refuse(Full("the disk is full"))
             case Kind.SWAP if len(self._requests) > 1 and not self._parts_mark_from_bytes():
                 self._requests[0], self._requests[1] = self._requests[1], self._requests[0]
+            case Kind.STALL if fault.n:
+                self._held = tuple(self._requests)
+                self._commit()
+                return False
+            case Kind.STALL if self._reception is None and self._requests:
+                self._replies.append(Reply(Code.GOING_AWAY, reason="no Open came"))
+                self._requests.clear()
+            case Kind.STALL:
+                self._requests.clear()
+                self._refuse(Refused(Code.GOING_AWAY, "no message came"))
             case Kind.MUTE if self._replies:
                 self._replies.popleft()
                 self.unanswered += 1
@@ -241,6 +255,14 @@ class Link:
             self._marks.clear()
             self._greeted = True
             self._reply(Code.OK)
+            self._thaw()
+
+    def _thaw(self) -> None:
+        """Deliver the held messages of the call before. Its Open is that of a new call, and ends the present one."""
+        held, self._held = self._held, ()
+        if held and isinstance(held[0], Open):
+            self.holder = self._epochs.claim(self.holder, held[0].producer, held[0].epoch)
+            self._refuse(Refused(Code.GOING_AWAY, "its producer opened it again"))
 
     def _refuse(self, error: FlarelogError) -> None:
         if self._reception is not None:

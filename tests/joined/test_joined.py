@@ -64,6 +64,8 @@ def test_a_cut_at_any_message_loses_and_repeats_nothing(arrive: int) -> None:
         pytest.param(Fault(Kind.MUTE), {1, 2}, id="a-lost-reply-is-made-good-by-the-next"),
         pytest.param(Fault(Kind.PAUSE), {1, 2}, id="a-pause-holds-the-position"),
         pytest.param(Fault(Kind.PAUSE, 40), {1, 42}, id="a-pause-may-last-longer-than-any-bootstrap"),
+        pytest.param(Fault(Kind.STALL), {1, 2}, id="a-stall-that-the-receiver-ends-decides-nothing"),
+        pytest.param(Fault(Kind.STALL, 1), {2, 3}, id="a-stall-that-the-sender-ends-decides-nothing"),
     ],
 )
 def test_whatever_befalls_one_message_every_byte_is_stored_once(fault: Fault, connections: set[int]) -> None:

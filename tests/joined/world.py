@@ -12,6 +12,7 @@ import os
 import random
 import shutil
 import tempfile
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, Literal, ParamSpec
@@ -23,7 +24,7 @@ from flarelog.sources.files.identity import identity
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.tail import ROTATION_GRACE
 from flarelog.stores.local import appender as appending
-from tests.joined.ends import RUN, SITE, Delivery, Disk, ReceivingEnd, SendingEnd
+from tests.joined.ends import RUN, SITE, Call, Delivery, Disk, ReceivingEnd, SendingEnd
 from tests.joined.oracle import Incarnation, Oracle
 from tests.sources.files.storms import Calls
 
@@ -93,6 +94,7 @@ class World:
         self.sidecar: SendingEnd | None = None
         self.fenced: SendingEnd | None = None  # the former sidecar, which does not know that another took over
         self.receiver: ReceivingEnd | None = None
+        self._late = deque[Call]()  # calls that the sidecar gave up, whose messages the network still holds
 
     def close(self) -> None:
         self._fall()
@@ -539,6 +541,27 @@ class World:
         return True
 
     @step
+    def stall(self, index: int) -> bool:
+        """The network holds a call's messages for longer than any timeout, so that the sidecar gives the call up."""
+        delivery = self._log(index)
+        if delivery is None or delivery.call is None:
+            return False
+        self._late.append(delivery.call)
+        delivery.call = None
+        return True
+
+    @step
+    def go_on(self) -> bool:
+        """The messages that were held for longest reach the receiver, and then the end of their call."""
+        if not self._late or self.receiver is None:
+            return False
+        call = self._late.popleft()
+        while call.requests:
+            self.receiver.take(call)
+        self.receiver.hang_up(call)
+        return True
+
+    @step
     def pump(self, rounds: int) -> bool:
         """Let all logs go on without faults for so many rounds."""
         learned = self._learn()
@@ -585,6 +608,7 @@ class World:
         """End the receiver and all its connections; return its promises."""
         assert self.receiver is not None
         receiver, self.receiver = self.receiver, None
+        self._late.clear()
         stop(receiver)
         for end in (self.sidecar, self.fenced):
             if end is not None:

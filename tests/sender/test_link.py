@@ -12,12 +12,18 @@ from pytest_mock import MockerFixture
 
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.delivery.sending import Again, Lost
+from flarelog.errors import NotAllowed
 from flarelog.model import StreamId, StreamInfo
 from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.wire.codec.base import Malformed
 
 LOGS = [StreamId("run-1", "site-1", f"{number}.log") for number in range(100)]
+
+
+def failed(status: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
+    return grpc.aio.AioRpcError(status, grpc.aio.Metadata(), grpc.aio.Metadata(), details)
 
 
 class Record:
@@ -76,6 +82,49 @@ def test_logs_that_ask_for_their_record_at_the_same_time_share_an_answer_that_is
     asyncio.run(go())
 
 
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Malformed("nonsense"),
+        asyncio.CancelledError(),
+        TimeoutError(),
+        grpc.aio.UsageError(),
+        failed(grpc.StatusCode.INTERNAL, "nonsense"),
+        failed(grpc.StatusCode.NOT_FOUND, "nonsense"),
+        failed(grpc.StatusCode.DATA_LOSS, "nonsense"),
+        failed(grpc.StatusCode.UNIMPLEMENTED, "Method not found!"),
+        failed(grpc.StatusCode.PERMISSION_DENIED, "Received http2 header with status: 403"),
+    ],
+    ids=repr,
+)
+def test_a_request_for_the_record_that_fails_is_repeated(
+    tmp_path: Path, mocker: MockerFixture, trouble: BaseException
+) -> None:
+    mocker.patch("flarelog.wire.listing.streams", side_effect=[trouble, []])
+    mocker.patch("flarelog.sender.link.why", return_value="")
+
+    async def go() -> None:
+        delivery = DeliveryOptions(first_delay=0.0001, max_delay=0.0001)
+        files = SourceOptions(str(tmp_path))
+        link = Link(SidecarOptions("127.0.0.1:1", "run-1", "site-1", files, delivery=delivery))
+        assert await link.record() == []
+        await link.close()
+
+    asyncio.run(go())
+
+
+def test_a_receiver_that_refuses_the_record_is_not_asked_again(tmp_path: Path, mocker: MockerFixture) -> None:
+    mocker.patch("flarelog.wire.listing.streams", side_effect=failed(grpc.StatusCode.PERMISSION_DENIED, "revoked"))
+
+    async def go() -> None:
+        link = Link(SidecarOptions("127.0.0.1:1", "run-1", "site-1", SourceOptions(str(tmp_path))))
+        with pytest.raises(NotAllowed, match="refuses: revoked"):
+            await link.record()
+        await link.close()
+
+    asyncio.run(go())
+
+
 def test_a_connection_that_fails_in_turns_is_told_of_once(
     tmp_path: Path, mocker: MockerFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -84,7 +133,7 @@ def test_a_connection_that_fails_in_turns_is_told_of_once(
     async def streams(*_: Any, **__: Any) -> list[StreamInfo]:
         if not causes:
             return []
-        raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), causes.pop(0))
+        raise failed(grpc.StatusCode.UNAVAILABLE, causes.pop(0))
 
     mocker.patch("flarelog.wire.listing.streams", streams)
     mocker.patch("flarelog.sender.link.why", return_value="")

@@ -727,17 +727,45 @@ def test_a_receiver_that_says_it_is_going_away_gets_no_new_log() -> None:
     asyncio.run(go())
 
 
-def test_a_call_without_an_open_is_refused(tmp_path: Path, mocker: MockerFixture) -> None:
+def test_a_call_whose_open_is_late_is_tried_again(tmp_path: Path, mocker: MockerFixture) -> None:
     mocker.patch("flarelog.receiver.call.OPEN_TIMEOUT", 0.0)
 
     async def play(ends: Ends) -> None:
         log = ends.log("1.log")
         await log.until(lambda: bool(log.replies))
-        assert (log.replies[0].code, log.replies[0].number) == (Code.REJECTED, 0)
+        assert (log.replies[0].code, log.replies[0].number) == (Code.GOING_AWAY, 0)
         assert "no Open came" in log.replies[0].reason
         await ends.call
 
     between(tmp_path, play)
+
+
+def test_a_call_that_ends_before_its_open_is_tried_again(tmp_path: Path) -> None:
+    async def play(ends: Ends) -> None:
+        log = ends.log("1.log")
+        await ends.line.up.put(grpc.aio.EOF)
+        await log.until(lambda: bool(log.replies))
+        assert (log.replies[0].code, log.replies[0].number) == (Code.GOING_AWAY, 0)
+        await ends.call
+
+    between(tmp_path, play)
+
+
+@pytest.mark.parametrize("code", [Code.REJECTED, Code.FENCED])
+def test_a_refused_call_refuses_none_of_its_streams(code: Code) -> None:
+    async def go() -> None:
+        async with asyncio.timeout(10):
+            line = Line()
+            uplink = Uplink(line)
+            logs = [Log(uplink, f"{number}.log") for number in range(2)]
+            await line.down.put(encode_reply(Reply(Code.OK, number=logs[0].stream.number)))
+            await line.down.put(encode_reply(Reply(code, reason="no Open came within 10 s")))
+            with pytest.raises(Gone, match="refuses the call: no Open came within 10 s"):
+                await logs[1].until(bool)
+            assert logs[0].stream.error is None
+            uplink.close()
+
+    asyncio.run(go())
 
 
 def test_a_call_of_which_nothing_is_heard_ends_with_all_its_streams(tmp_path: Path) -> None:
