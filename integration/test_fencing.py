@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -109,6 +110,20 @@ def test_of_two_sidecars_that_start_together_one_stays_and_one_ends(place: Place
     streams = receiver.streams()
     assert all(streams[f"{SITE}/{name}"]["sealed"] for name in names)
     assert all(receiver.stored(name) == data for name, data in held.items())
+
+
+def test_a_sidecar_whose_imports_are_done_late_is_still_the_older_one(place: Place) -> None:
+    receiver, go = place.serve(), place.directory / "go"
+    append(place.log, HEAD)
+    wait = (
+        f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\nimport flarelog.cli as f; f.main()"
+    )
+    older = place.sidecar(receiver, plain=(sys.executable, "-c", wait))
+    newer = place.sidecar(receiver)
+    receiver.gets(HEAD)
+    go.touch()
+    fenced(older)
+    goes_on(receiver, newer, HEAD)
 
 
 def test_sidecars_that_a_supervisor_restarts_do_not_fence_each_other_for_ever(place: Place) -> None:

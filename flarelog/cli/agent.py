@@ -13,6 +13,7 @@ from flarelog.cli.sending import exit_code, receivers_option, site_option, site_
 from flarelog.cli.tuning import more_descriptors, tune_memory
 from flarelog.sender.agent import Agent, AgentOptions
 from flarelog.sender.options import SidecarOptions
+from flarelog.sender.starts import of_process
 from flarelog.sources.base import Wanted
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
@@ -76,8 +77,10 @@ def command(
     options = checked(agent)
     tls = checked(access.tls)
 
+    started = of_process()
+
     def wanted(address: str, run_id: str, of_run: Wanted) -> SidecarOptions:
-        return sidecar(address, run_id, site, of_run, tls=tls, others=len(receivers) > 1)
+        return sidecar(address, run_id, site, of_run, tls=tls, others=len(receivers) > 1, started=started)
 
     logs = checked(lambda: source(root, sites=consents))
     agents = checked(lambda: [Agent(logs, options, partial(wanted, address)) for address in receivers])

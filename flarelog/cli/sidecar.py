@@ -25,6 +25,7 @@ from flarelog.sender import unmatched
 from flarelog.sender.ending import Sending
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome, StreamOutcome
+from flarelog.sender.starts import of_process
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import HIDDEN, SourceOptions
 from flarelog.sources.files.unmatched import left_out
@@ -122,7 +123,10 @@ def command(
     logs = checked(lambda: source(root, sites=consents))
     tls = checked(access.tls)
     targets = checked(
-        lambda: [sidecar(address, run_id, site, logs, tls=tls, others=len(receivers) > 1) for address in receivers]
+        lambda: [
+            sidecar(address, run_id, site, logs, tls=tls, others=len(receivers) > 1, started=of_process())
+            for address in receivers
+        ]
     )
     if only_check:
         if tls is not None:

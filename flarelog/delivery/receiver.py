@@ -102,16 +102,18 @@ class Epochs:
             del self._of[oldest]
             self._started.pop(oldest, None)
 
-    def claim(self, held: Holder, producer: bytes, epoch: int, started: Started | None = None) -> Holder:
+    def claim(
+        self, held: Holder, producer: bytes, epoch: int, started: Started | None = None, *, sealed: bool = False
+    ) -> Holder:
         """The holder after *producer*, which *started* then, opens a stream held by *held*; *epoch*: granted to it
-        earlier (0: none).
+        earlier (0: none). *sealed*: the holder has ended, with a receipt.
 
         Raises:
-            Fenced: the stream is held by a producer that came after this one.
+            Fenced: a producer that came after this one holds the stream, or held it.
         """
         holder = held.producers[-1][1] if held.producers else b""
         its = self._started.get(holder)
-        if its is not None and its.is_after(started):
+        if holder != producer and not sealed and self._is_older(started, held):
             raise Fenced(TAKEN_OVER)
         if holder == producer:
             self._note(held.epoch, producer, started)
@@ -125,6 +127,14 @@ class Epochs:
             own = max(self._newest, held.epoch) + 1
         self._note(own, producer, started)
         return held.followed_by(own, producer)
+
+    def _is_older(self, started: Started | None, held: Holder) -> bool:
+        """Whether any producer that has or had the stream is known to have started later than *started*.
+
+        Not only its holder: one of another machine, whose start cannot be compared, may have followed such a producer.
+        """
+        its = (self._started.get(producer) for _, producer in held.producers)
+        return started is not None and any(one is not None and one.is_after(started) for one in its)
 
 
 class Receiver:

@@ -29,6 +29,7 @@ from flarelog.integrations.embedded import (
 from flarelog.lifecycle import Event
 from flarelog.placeholders import Placeholder
 from flarelog.security.tls import Tls
+from flarelog.sender import starts
 from flarelog.sender.ending import Sending, reach
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome
@@ -181,7 +182,7 @@ class Producer(Embedded):
         return changed(self._source, sites=in_force(*self._site_policy))
 
     def _options(self, run: str) -> list[SidecarOptions]:
-        source = self._source_now()
+        source, started = self._source_now(), starts.now()  # of this run: the process may be much older
         return [
             SidecarOptions(
                 address,
@@ -194,6 +195,7 @@ class Producer(Embedded):
                 compression=self._compression,
                 heed=self._heed,
                 others=len(self._receivers) > 1,
+                started=started,
             )
             for address in self._receivers
         ]

@@ -28,7 +28,9 @@ from flarelog.errors import (
     NotFound,
     TimedOut,
 )
+from flarelog.model import Started
 from flarelog.options import option
+from flarelog.sender import starts
 from flarelog.sender.ending import Sending
 from flarelog.sender.link import Channels
 from flarelog.sender.options import SidecarOptions
@@ -80,6 +82,9 @@ class Agent:
         self._outcomes: dict[str, Outcome] = {}  # of runs whose latest sending failed or had gaps
         self._any = False  # whether any run was sent
         self._said: set[str] = set()
+        self._taken_back: dict[
+            str, Started | None
+        ] = {}  # runs that a newer process had and has released, and since when
         self._finishing = self._unanswered = False
         self._draining, self._ended = asyncio.Event(), asyncio.Event()
 
@@ -171,11 +176,14 @@ class Agent:
 
     def _step(self, found: Mapping[str, tuple[Wanted, Contents]]) -> None:
         steps = self._runs.look({run: seen for run, (_, seen) in found.items()}, time.monotonic(), time.time())
+        for gone in self._taken_back.keys() - found.keys():
+            del self._taken_back[gone]
         for run in (*steps.live, *steps.past):
             options = self._sidecar(run, found[run][0])
             past = run in steps.past
             # A log that the receiver's record shows as sealed is not reopened, unless its files hold more.
-            options = changed(options, once=past, again=True, heed=not past)
+            started = self._taken_back.get(run, options.started)
+            options = changed(options, once=past, again=True, heed=not past, started=started)
             channels, runs = self._connection(options)
             runs.add(run)
             try:
@@ -199,6 +207,8 @@ class Agent:
             free = all(info.sealed for info in streams)
         del self._tasks[f"? {run}"]
         self._runs.free(run, time.monotonic(), free=free)
+        if free:
+            self._taken_back[run] = starts.now()
 
     def _connection(self, options: SidecarOptions) -> tuple[Channels, set[str]]:
         for channels, runs in self._connections:

@@ -22,11 +22,11 @@ import grpc
 from flarelog.delivery.fair import SMALL
 from flarelog.delivery.sending import Lost, Miss, Silent
 from flarelog.errors import CannotConnect, InvalidOption, NoAnswer
-from flarelog.model import Started, StreamId, StreamInfo
+from flarelog.model import StreamId, StreamInfo
 from flarelog.security.tls import why
+from flarelog.sender import starts
 from flarelog.sender.older import Older
 from flarelog.sender.options import SidecarOptions
-from flarelog.sources.process.environment import machine
 from flarelog.talk import each
 from flarelog.watched import Watched
 from flarelog.wire import calls, listing, statuses
@@ -40,11 +40,6 @@ SAY_EVERY = 30.0  # seconds between two log lines about the same error
 MOVES_FORGOTTEN = 60.0  # seconds
 OLDER_WITHIN, OLDER_LOOK = 7.0, 1.0  # seconds that an older sidecar has to come back and send, and between two looks
 BEGINNING = 500  # logs that may start at the same time; without a limit, thousands would be open at once
-
-
-def _started() -> Started | None:
-    boot = machine()
-    return Started(boot, time.clock_gettime_ns(time.CLOCK_BOOTTIME)) if boot else None
 
 
 class Channels:
@@ -119,7 +114,7 @@ class Link:
     """
 
     def __init__(self, options: SidecarOptions, channels: Channels | None = None) -> None:
-        self.producer_id, self.started = os.urandom(16), _started()
+        self.producer_id, self.started = os.urandom(16), options.started or starts.now()
         self.epoch = 0  # the latest epoch that the receiver has granted
         self.connected = False  # whether the receiver has ever returned its record
         self.trouble = ""  # why the last attempt failed; empty: it did not

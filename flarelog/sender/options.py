@@ -6,6 +6,7 @@ from dataclasses import field
 
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import InvalidOption
+from flarelog.model import Started
 from flarelog.names import receiver_address, run_name, site_name
 from flarelog.options import option
 from flarelog.security.tls import Tls
@@ -36,6 +37,7 @@ class SidecarOptions:
     others: bool = False  # whether there are other receivers: log lines then name this one
     heed: bool = True  # drain when the receiver reports that the run is ending
     again: bool = False  # skip sealed streams whose files hold nothing more
+    started: Started | None = None  # when the sidecar was asked for; None: when it connects
     ranks: bool = option(
         True,
         "Read ranks (RANK, LOCAL_RANK, ...) from the environment of the processes that write the logs.",

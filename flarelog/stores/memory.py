@@ -330,7 +330,8 @@ class MemoryStore:
         log = self._logs.get(stream) or _Log(StreamInfo(stream, 0, 0, EMPTY_DIGEST, False, begun=_now()))
         footprint = (await self.footprint(stream))[0]
         try:
-            log.holder = self._epochs.setdefault(site, Epochs()).claim(log.holder, producer, epoch, started)
+            epochs = self._epochs.setdefault(site, Epochs())
+            log.holder = epochs.claim(log.holder, producer, epoch, started, sealed=log.info.sealed)
         except Fenced as error:
             raise Fenced(str(error), committed=log.info.committed) from error
         if stream not in self._logs:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+
 import pytest
 
 from flarelog.checksum import extend
@@ -240,6 +243,30 @@ def test_of_two_whose_starts_cannot_be_compared_the_one_that_came_later_is_the_n
     epochs = Epochs()
     first = epochs.claim(Holder(), b"new", 0, Started("boot", 2))
     assert epochs.claim(first, b"old", 0, old).producers[-1] == (2, b"old")
+
+
+def test_a_producer_that_started_later_is_newer_also_after_one_of_another_machine_has_followed_it() -> None:
+    epochs, old, new = Epochs(), Started("boot", 1), Started("boot", 2)
+    holder = epochs.claim(Holder(), b"new", 0, new)
+    holder = epochs.claim(holder, b"elsewhere", 0, Started("another-boot", 1))
+    with pytest.raises(Fenced):
+        epochs.claim(holder, b"old", 0, old)
+    assert epochs.claim(holder, b"unknown", 0).producers[-1][1] == b"unknown"
+
+
+def test_of_a_chain_the_latest_has_the_stream_in_whatever_order_they_come() -> None:
+    for order in itertools.permutations(range(4)):
+        epochs, holder = Epochs(), Holder()
+        for number in order:
+            with contextlib.suppress(Fenced):
+                holder = epochs.claim(holder, b"producer-%d" % number, 0, Started("boot", number))
+        assert holder.producers[-1][1] == b"producer-3", order
+
+
+def test_a_stream_whose_newer_holder_has_ended_may_be_continued_by_an_older_one() -> None:
+    epochs = Epochs()
+    held = epochs.claim(Holder(), b"new", 0, Started("boot", 2))
+    assert epochs.claim(held, b"old", 0, Started("boot", 1), sealed=True).producers[-1][1] == b"old"
 
 
 def test_after_a_lost_store_the_older_of_two_is_still_the_older() -> None:

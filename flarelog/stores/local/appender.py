@@ -222,7 +222,8 @@ class LocalAppender:
     def claimed_by(self, producer: bytes, epoch: int, started: Started | None) -> Holder:
         """The holder once *producer* has the stream. Raises Fenced."""
         try:
-            return self._home.epochs(self.stream).claim(self.journal.holder, producer, epoch, started)
+            epochs, journal = self._home.epochs(self.stream), self.journal
+            return epochs.claim(journal.holder, producer, epoch, started, sealed=journal.sealed)
         except Fenced as error:
             raise Fenced(str(error), committed=self.committed) from error
 
