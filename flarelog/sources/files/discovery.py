@@ -146,9 +146,9 @@ class Discovery:
         }
         if files:
             began = time.thread_time()
-            names = {key: os.path.basename(file.path) for key, file in files.items()}
-            for key in files.keys() - self.openers(names):
-                files[key].closed = True
+            names = {key: name for key, file in files.items() if (name := file.name())}
+            for key in names.keys() - self.openers(names):
+                files[key].closed = files[key].name() == names[key]  # under a new name its writer was not found
             self._ask_after = now + (time.thread_time() - began) / ASK_SHARE
 
     def _look_everywhere(self, now: float) -> set[str]:
@@ -190,31 +190,34 @@ class Discovery:
         """The logs that *changes* report as written, and the directories in which names came or went."""
         touched: set[str] = set()
         dirty: set[str] = set()
-        ledger, renames, links = self._ledger, self._ledger.renames, self._ledger.links
+        ledger, links = self._ledger, self._ledger.links
         passing = self._strangers.passing
         for change in changes:
             directory = self._walk.relative[change.directory]
             if change.what is What.SHIFTED:
-                renames.shifted("" if directory == "." else f"{directory}/")
+                ledger.unsure("" if directory == "." else f"{directory}/", numbered=True)
                 dirty.add(directory)
                 continue
             path = change.name if directory == "." else f"{directory}/{change.name}"
             path = links.log_at(path) if links.ends else path
-            if outside(path) and not links.called(path):
+            if outside(path) and path not in ledger.paths and not links.called(path):
                 continue
-            renames.note(change, path)
+            files = ledger.note(change, path)
             passing.note(change, path)
             if change.what in (What.MODIFIED, What.CLOSED):
-                file = ledger.paths.get(path)
-                known = ledger.known.get(file.identity) if file is not None else None
-                if file is not None and known is not None and file.fd >= 0:
-                    file.closed = change.what is What.CLOSED
-                    if change.what is What.MODIFIED or len(known[0].files) > 1:
-                        touched.add(known[0].log)
-                elif known is not None or (self._owner.matches(path) and not passing.has(path)):
+                known, opened = None, False
+                for file in files:
+                    known = ledger.known.get(file.identity) or known
+                    if known is not None and file.fd >= 0:
+                        opened = True
+                        if change.what is What.MODIFIED or len(known[0].files) > 1:
+                            touched.add(known[0].log)
+                if not opened and (known is not None or (self._owner.matches(path) and not passing.has(path))):
                     dirty.add(directory)
                 continue
             if change.what in (What.DELETED, What.MOVED_FROM):
+                if path in self._walk.directories:
+                    ledger.unsure(f"{path}/")
                 self._walk.lost(path)
                 if path not in ledger.tails:
                     links.drop(path)  # later reports about the link's old target belong to another link
@@ -223,6 +226,7 @@ class Discovery:
 
     def _scan(self, now: float, only: set[str] | None, look: Look) -> set[str]:
         """List the directories of *only*, or all, and apply the files that came and went."""
+        self._ledger.moved.clear()
         left, grown = self._list(only, look)
         # Every rename that the listing shows is reported by now, and later renames bring another look.
         touched = self._hear()
@@ -308,32 +312,43 @@ class Discovery:
         """Record the path of each known file in *look*; returns the logs of files that have gone."""
         touched: set[str] = set()
         ledger = self._ledger
+        moved = set[SourceFile]() if look.last else ledger.moved  # the reports are younger than this listing
         for tail, file in ledger.known.values():
             paths = look.seen.get(file)
-            if paths is not None:
+            if moved and file in moved:
+                self._unread.add(directory_of(file.path))
+            elif paths is not None:
                 # An unchanged file costs nothing more: there may be very many files.
                 if not file.linked or file.path not in paths or ledger.paths.get(file.path) is not file:
                     ledger.move(file, file.path if file.path in paths else paths[0])
                     file.linked = True
+                    touched.add(tail.log)  # while it was unknown where the file is, its writes were not heard
                 elif file.path in ledger.renames.closed:
                     file.closed = True
             elif file in look.aside:
-                touched |= {tail.log} if file.linked else set()
-                ledger.move(file, look.aside[file])
+                path = look.aside[file]
+                touched |= {tail.log} if file.linked or ledger.paths.get(path) is not file else set()
+                ledger.move(file, path)
                 file.linked = False
             elif file.linked and (everywhere or directory_of(file.path) in look.scanned):
                 touched.add(tail.log)
                 left = directory_of(file.path)
-                ledger.move(file, self._whereabouts(file))
+                at = self._whereabouts(file)
+                if at is None:
+                    ledger.removed(file)
+                else:
+                    ledger.move(file, at)
                 if not outside(file.path):
                     self._unread |= {directory_of(file.path)} - {left}  # others may have been rotated there after it
                 file.linked = False
         return touched
 
-    def _whereabouts(self, file: SourceFile) -> str:
-        """The present path of *file*, as far as its descriptor tells; its last path if it has no name any more."""
+    def _whereabouts(self, file: SourceFile) -> str | None:
+        """The present path of *file*, as far as its descriptor tells; None if it has no name any more."""
         with contextlib.suppress(OSError):
-            if file.fd >= 0 and os.fstat(file.fd).st_nlink:
+            if file.fd >= 0 and not os.fstat(file.fd).st_nlink:
+                return None
+            if file.fd >= 0:
                 at = os.readlink(f"/proc/self/fd/{file.fd}")
                 return os.path.relpath(at, os.path.realpath(self.options.root))
         return file.path

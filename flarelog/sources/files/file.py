@@ -109,6 +109,13 @@ class SourceFile:
         part = spooled(self.spool)
         return part.token if part is not None else ""
 
+    def name(self) -> str:
+        """The last part of the open file's present or last path, as the kernel knows it; empty if it does not tell."""
+        try:
+            return os.path.basename(os.readlink(f"/proc/self/fd/{self.fd}").removesuffix(" (deleted)"))
+        except OSError:
+            return ""
+
     def sight(self) -> Sight:
         """The sight that a look at the path would find."""
         found = os.fstat(self.fd) if self.fd >= 0 else None

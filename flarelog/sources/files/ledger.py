@@ -15,8 +15,9 @@ from flarelog.sources.files.identity import Sight, inode
 from flarelog.sources.files.lineage import born_of, names_of
 from flarelog.sources.files.links import Links
 from flarelog.sources.files.record import Piece
-from flarelog.sources.files.renames import Renames
+from flarelog.sources.files.renames import MOVING, Renames
 from flarelog.sources.files.tail import Tail
+from flarelog.sources.files.watch import Change, What
 from flarelog.sources.spool import Segment
 
 Known = tuple[Tail, SourceFile]
@@ -30,7 +31,8 @@ class Ledger:
     renames: Renames = field(default_factory=Renames)
     tails: dict[str, Tail] = field(default_factory=dict)  # by log
     known: dict[str, Known] = field(default_factory=dict)  # by identity
-    paths: dict[str, SourceFile] = field(default_factory=dict)
+    paths: dict[str, SourceFile] = field(default_factory=dict)  # by the latest listing and the reports after it
+    moved: set[SourceFile] = field(default_factory=set)  # by reports since the latest listing began
     # By identity: the file's log, and the offset where its reading began; an earlier process's files too.
     remembered: dict[str, tuple[str, int]] = field(default_factory=dict)
     # By identity: the log of a generation that the receiver holds and that was not found, and its last piece.
@@ -44,6 +46,9 @@ class Ledger:
     # By inode number: identities of absent generations, and how many bytes of the file the receiver holds.
     _absent_inodes: dict[int, tuple[str, int]] = field(default_factory=dict)
     _met_inodes: dict[int, str] | None = None  # by inode number: remembered identities
+    _moving: dict[int, SourceFile] = field(default_factory=dict)  # by cookie: moves without a destination yet
+    # By path: an open file that lost that name, and whether another one has it now.
+    _removed: dict[str, tuple[SourceFile, bool]] = field(default_factory=dict)
     # By directory: logs of other directories, of which a generation was rotated into it.
     _strayed: dict[str, set[str]] = field(default_factory=dict)
 
@@ -105,6 +110,64 @@ class Ledger:
         known = self.known.get(file.identity)
         if known is not None:
             self.stray(known[0].log, path)
+
+    def note(self, change: Change, path: str) -> list[SourceFile]:
+        """Apply a reported change of *path*; returns the known files that it reports as written or closed.
+
+        Names are followed report by report, because a listing is older or younger than a report: in a rotation the
+        close of the new, empty file comes before the listing that shows the rename of the old one.
+        """
+        what = change.what
+        if what is What.MODIFIED or what is What.CLOSED:
+            file = self.paths.get(path)
+            files, sure = [file] if file is not None else [], True
+            if path in self._removed:  # a removed file is reported under its last name as long as it is open
+                gone, replaced = self._removed[path]
+                if gone.fd >= 0:
+                    files, sure = [*files, gone], not replaced
+                else:
+                    del self._removed[path]
+            if what is What.MODIFIED or sure:
+                self.renames.note(change, path)
+                for file in files:
+                    file.closed = what is What.CLOSED
+            return files
+        self.renames.note(change, path)
+        file = self.paths.pop(path, None)
+        if file is not None:
+            self.moved.add(file)
+        if what is What.MOVED_FROM:
+            if path in self._removed:
+                self._removed[path] = self._removed[path][0], False
+            if file is not None:
+                self._moving[change.cookie] = file
+                if len(self._moving) > MOVING:
+                    del self._moving[next(iter(self._moving))]
+            return []
+        if file is not None and file.fd >= 0:
+            self._removed[path] = file, what is not What.DELETED
+            if len(self._removed) > MOVING:
+                del self._removed[next(iter(self._removed))]
+        elif path in self._removed:
+            self._removed[path] = self._removed[path][0], True
+        if what is What.MOVED_TO and change.cookie in self._moving:
+            self.move(self._moving.pop(change.cookie), path)
+        return []
+
+    def removed(self, file: SourceFile) -> None:
+        """Record that the open *file* has no name any more."""
+        if self.paths.get(file.path) is file:
+            del self.paths[file.path]
+        self._removed[file.path] = file, file.path in self.paths
+
+    def unsure(self, directory: str, *, numbered: bool = False) -> None:
+        """Forget which files have the names below *directory*, with a slash at its end: it was moved, or, *numbered*,
+        some of its files with numbered names were renamed. The next listing tells.
+        """
+        self.renames.forget(directory, numbered=numbered)
+        for path in [path for path in self.paths if path.startswith(directory)]:
+            if not numbered or (path[-1:].isdigit() and "/" not in path[len(directory) :]):
+                self.moved.add(self.paths.pop(path))
 
     def stray(self, log: str, path: str) -> None:
         """Record that a generation of *log* is at *path*: in another directory than the log others may follow it."""

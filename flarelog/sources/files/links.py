@@ -25,8 +25,9 @@ class Links:
     """The links under *root* that name logs. All paths are relative to it."""
 
     root: str
-    # By link: the inode of the target, and the names on the way there, as (directory, name).
-    _ways: dict[str, tuple[tuple[int, int], list[tuple[str, str]]]] = field(default_factory=dict)
+    # By link: the inode of the target; the names on the way there, then those on former ways, as (directory, name); the
+    # number of names on the present way.
+    _ways: dict[str, tuple[tuple[int, int], list[tuple[str, str]], int]] = field(default_factory=dict)
     # By directory and name: the links that lead there.
     ends: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     _fresh: set[str] = field(default_factory=set)  # target directories that were not listed yet
@@ -39,9 +40,10 @@ class Links:
     def follow(self, link: str, is_of: tuple[int, int], *, names: bool) -> None:
         """Record that *link* leads to the file *is_of*; *names*: the link names the file's log."""
         way = self._way(link) if names else []
+        present = len(way)
         # Unseen rotations may have happened at the link's former target.
         way += [place for place in self.drop(link) if names and place not in way][:_BEFORE]
-        self._ways[link] = is_of, way
+        self._ways[link] = is_of, way, present
         for directory, name in way:
             self.ends.setdefault(directory, {}).setdefault(name, set()).add(link)
             self._fresh.add(directory)
@@ -61,7 +63,7 @@ class Links:
 
     def drop(self, link: str) -> list[tuple[str, str]]:
         """Forget *link*; returns the names on its way."""
-        _, way = self._ways.pop(link, ((0, 0), []))
+        _, way, _ = self._ways.pop(link, ((0, 0), [], 0))
         for directory, name in way:
             links = self.ends.get(directory, {}).get(name, set())
             links.discard(link)
@@ -88,9 +90,14 @@ class Links:
         return {os.path.dirname(link) or "." for links in ends.values() for link in links}
 
     def log_at(self, path: str) -> str:
-        """The link that leads to *path*; *path* itself where none does."""
-        ends = self.ends.get(os.path.dirname(path) or ".")
-        return min(ends.get(os.path.basename(path), ()), default=path) if ends else path
+        """The link that leads to *path* now; *path* itself where none does."""
+        place = os.path.dirname(path) or ".", os.path.basename(path)
+        links = self.ends.get(place[0], {}).get(place[1], ())
+        return min((link for link in links if self._leads_by(link, place)), default=path)
+
+    def _leads_by(self, link: str, place: tuple[str, str]) -> bool:
+        _, way, present = self._ways[link]
+        return place in way[:present]
 
     def called(self, path: str) -> dict[str, str]:
         """By each link whose log the file at *path* may be a generation of: the file's path as if beside the link."""

@@ -46,11 +46,14 @@ class Renames:
             if was_closed:
                 self.closed.add(path)
 
-    def shifted(self, directory: str) -> None:
-        """Forget the renames of numbered names in *directory*: some were renamed, and it is unknown which."""
-        for path in [path for path in self.origins if path.startswith(directory) and path[-1:].isdigit()]:
-            if "/" not in path[len(directory) :]:
-                del self.origins[path]
+    def forget(self, directory: str, *, numbered: bool) -> None:
+        """Forget what was reported of the files below *directory*, with a slash at its end; *numbered*: only of the
+        numbered names in it, some of which were renamed.
+        """
+        for path in [path for path in (*self.origins, *self.closed) if path.startswith(directory)]:
+            if not numbered or (path[-1:].isdigit() and "/" not in path[len(directory) :]):
+                self.origins.pop(path, None)
+                self.closed.discard(path)
 
     def place(self, path: str) -> float | None:
         """The sequence number of the rename of the file at *path*; None if no rename was seen."""

@@ -219,9 +219,19 @@ class InotifyWatch:
             directory = directories.get(number)
             what = _WHAT.get(mask & _ALL)
             if directory is not None and what is not None:
-                name = raw[begin : raw.find(b"\0", begin, at)] if size else b""
-                found.append(Change(what, directory, name.decode(_NAMES, "surrogateescape"), cookie))
+                name = (raw[begin : raw.find(b"\0", begin, at)] if size else b"").decode(_NAMES, "surrogateescape")
+                found.append(Change(what, directory, name, cookie))
+                if what is What.MOVED_FROM and mask & _IS_DIRECTORY:
+                    self._lose(f"{directory}/{name}")
         return found
+
+    def _lose(self, moved: str) -> None:
+        """Forget the names of the directory *moved*, and of those below: until they are added again under their new
+        names, their reports would be taken for reports of whatever has the old names.
+        """
+        for number, directory in list(self._directories.items()):
+            if directory == moved or directory.startswith(f"{moved}/"):
+                del self._directories[number]
 
     def close(self) -> None:
         self._hear_nothing()
