@@ -17,7 +17,20 @@ from tests.trees import parsed
 PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
     {"values"},
-    {"backoff", "checksum", "exit_marks", "late", "lifecycle", "locks", "options", "replace", "text", "version", "v1"},
+    {
+        "backoff",
+        "checksum",
+        "exit_marks",
+        "late",
+        "lifecycle",
+        "locks",
+        "options",
+        "replace",
+        "started",
+        "text",
+        "version",
+        "v1",
+    },
     {"errors"},
     {"names"},
     {"model"},

@@ -16,7 +16,8 @@ from flarelog.checksum import extend
 from flarelog.errors import NOT_ALLOWED, InvalidOption, NoConsent
 from flarelog.model import Generation, StreamId, StreamInfo
 from flarelog.sources.consent import VARIABLE, Consent, in_force, load, parse
-from flarelog.sources.files.identity import identity
+from flarelog.sources.files.identity import identity, opened
+from flarelog.sources.files.lineage import birth_note
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.watch import Change, What
 from flarelog.sources.redaction.mask import Rules
@@ -228,6 +229,31 @@ def test_a_receiver_that_says_which_file_was_a_log_cannot_make_the_site_send_ano
     assert (b"secret" in b"".join(site.content(log) for log in site.stored)) is sent
     assert site.options.continues(path, "a.log", met=True) is sent, "though it was met under another name"
     assert SourceOptions(str(site.root)).continues(path, "a.log", met=True), "without a site's word nothing changes"
+
+
+@pytest.mark.parametrize(
+    ("lie", "sent"),
+    [("", True), ("digest", False), ("length", False), ("birth", False), ("handle", False)],
+    ids=lambda lie: str(lie),
+)
+def test_a_file_with_any_name_is_sent_only_if_the_record_has_its_identity_and_its_bytes(
+    tmp_path: Path, lie: str, sent: bool
+) -> None:
+    site = Site(tmp_path, include=("a.log",))
+    site.append("a.log", b"known\nunread\n")
+    site.rename("a.log", "secret.key")
+    with site.open("secret.key") as file:
+        claimed, born = identity(file.fileno()), opened(file.fileno()).born
+    device, number, _ = claimed.split(":", 2)
+    claimed = f"{device}:{number}:" if lie == "handle" else claimed
+    notes = birth_note(1 if lie == "birth" else born or 0)
+    stored = site.stored["a.log"] = Stored()
+    stored.sent = [Generation(0, 0, "a.log", 0, claimed, notes=notes), b"guess\n" if lie == "digest" else b"known\n"]
+    stored.arrive(1 if lie == "length" else 2)
+    site.restart()
+    site.settle()
+    assert (b"unread" in site.content("a.log")) is sent
+    site.close()
 
 
 def test_a_name_that_the_site_does_not_let_go_is_not_that_of_a_rotation_because_a_receiver_says_so() -> None:

@@ -15,9 +15,10 @@ from flarelog.model import Generation, StreamInfo
 from flarelog.sources.files.copies import COPY_NAMES, Copies, Rest
 from flarelog.sources.files.descriptors import Descriptors
 from flarelog.sources.files.file import SourceFile
-from flarelog.sources.files.identity import Sight, inode, same
+from flarelog.sources.files.identity import Sight, inode, same, witness
 from flarelog.sources.files.ledger import Ledger
 from flarelog.sources.files.lineage import born_of, compare, is_rotation, originals
+from flarelog.sources.files.links import outside
 from flarelog.sources.files.owner import Owner, is_part
 from flarelog.sources.files.record import Held, Piece, in_order, may_have_grown, settled_on, shipped, wholes
 from flarelog.sources.files.stored import Stored
@@ -166,7 +167,7 @@ class Adoption:
         """Give files that were rotated while no sidecar ran to their logs, now that the record says what is sent of
         those logs: files taken for logs of their own, files outside the patterns, and files queued too early.
         """
-        owner, tails = self.owner, self.ledger.tails
+        owner, tails, early = self.owner, self.ledger.tails, self.owner.early
         owner.passed.clear()
         look = Look(born={file.path: file.born for _, file in self.ledger.known.values() if file.linked})
         for tail in list(tails.values()):
@@ -184,6 +185,9 @@ class Adoption:
                         self._drop(tail, file)
                         continue
                     name = file.path if none else name
+                elif file.path != name and file.identity in early and compare(name, file.age, since) < 0:
+                    self._drop(tail, file)  # written to since the start, and rotated before the sent bytes
+                    continue
                 if name != tail.log:
                     self._pass_on(file, tail, name)
             if not tail.files and not tail.marks and tail.log in tails:
@@ -248,14 +252,16 @@ class Adoption:
     def _find_moved(self, infos: Iterable[StreamInfo], now: float) -> bool:
         """Find the files that left the patterns and may have grown; returns whether there are any."""
         ledger = self.ledger
-        wanted: dict[int, list[tuple[str, str]]] = {}
+        wanted: dict[int, list[tuple[str, str, Piece]]] = {}
         for info in infos:
-            for key in may_have_grown(info):
-                if key not in ledger.known:
-                    wanted.setdefault(inode(key)[1], []).append((key, info.stream.log))
+            missed = [key for key in may_have_grown(info) if key not in ledger.known]
+            pieces = shipped(info) if missed else {}
+            for key in missed:
+                wanted.setdefault(inode(key)[1], []).append((key, info.stream.log, pieces[key]))
         found_any = False
         for path, found, _ in self.walk.entries(None, set(), set(), lambda _: True, {}) if wanted else ():
-            likely = [(key, log) for key, log in wanted.get(found.is_of[1], ()) if self.owner.may_be(path, log, key)]
+            likely = wanted.get(found.is_of[1], [])
+            likely = likely and [claim for claim in likely if self.owner.may_prove(path, claim[1])]
             if not likely:
                 holder = self.stored.holder(found) if isinstance(found, Sight) else None
                 if holder is not None:
@@ -265,7 +271,11 @@ class Adoption:
                 file = self.descriptors.open(path, now)
             except OSError:
                 continue
-            name = next((log for key, log in likely if same(key, file.identity)), None)
+            alike = [claim for claim in likely if same(claim[0], file.identity)]
+            proved = (
+                log for key, log, piece in alike if self.owner.may_be(path, log, key) or self._proves(file, path, piece)
+            )
+            name = next(proved, None)
             if name is None or file.identity in ledger.known:
                 file.close()
                 continue
@@ -280,3 +290,15 @@ class Adoption:
             ledger.remembered.setdefault(file.identity, (name, 0))
             found_any = True
         return found_any
+
+    def _proves(self, file: SourceFile, path: str, piece: Piece) -> bool:
+        """Whether *file*, whose name *path* is no rotation's, is the generation of *piece*: it has the record's bytes,
+        and the handle or birth time, which a receiver learns only from who sent the file.
+        """
+        begin = piece.begin
+        known = witness(begin.identity) and born_of(begin.notes) in (None, file.born) and piece.end > begin.offset
+        if not known or outside(path) or not self.owner.options.permits(path):
+            return False
+        with contextlib.suppress(OSError):
+            return settled_on(file, piece) is not None
+        return False

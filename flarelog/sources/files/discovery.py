@@ -23,6 +23,7 @@ from flarelog.sources.files.descriptors import SPARE, Descriptors
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.ledger import Known, Ledger
+from flarelog.sources.files.lineage import pattern_of
 from flarelog.sources.files.links import Links, outside
 from flarelog.sources.files.openers import Inode
 from flarelog.sources.files.owner import Owner
@@ -34,7 +35,8 @@ from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look, Troubles, Walk, directory_of
 from flarelog.sources.files.watch import Change, Watch, What
 from flarelog.sources.redaction.file import RedactedFile
-from flarelog.text import legible
+from flarelog.talk import each
+from flarelog.text import legible, several
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,7 @@ class Discovery:
     # Takes files with their names, and returns those open for writing; None: this process cannot tell.
     openers: Callable[[dict[Inode, str]], set[Inode]] | None = None
     troubles: Troubles = field(default_factory=Troubles)
+    began: int | None = None  # when this process began to look for logs, in ns since the epoch; None: unknown
     held_up: bool = False  # very many files wait for the receiver's record
     _stored: Stored = field(default_factory=Stored)
     _copies: Copies = field(default_factory=Copies)
@@ -66,13 +69,14 @@ class Discovery:
     _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were listed
     _masked: dict[str, tuple[Tail, tuple[int, int]]] = field(default_factory=dict)  # the counts of files that are gone
     _refused: set[str] = field(default_factory=set)  # logs whose names the receiver refuses
+    _named: set[str] = field(default_factory=set)  # logs with rotated files that a warning named
     _ask_after: float = -math.inf
     _resumed: bool = False
 
     def __post_init__(self) -> None:
         self._ledger = Ledger(Links(self.options.root), zone=self.options.zone)
         self._walk = Walk(self.options.root, self.watch, self._ledger.links, self.troubles, self.options.goes)
-        self._owner = Owner(self.options, self._ledger, self.troubles.tell)
+        self._owner = Owner(self.options, self._ledger, self.troubles.tell, self.began)
         self._descriptors = Descriptors(self._walk, self._ledger, self.options.rules())
         self._strangers = Strangers(
             self.options, self._ledger, self._owner, self._copies, self._descriptors, self.troubles, self._unread
@@ -155,8 +159,25 @@ class Discovery:
         look = Look()
         self._stored.over.clear()
         self._ledger.links.forget_gone()
+        self._owner.left_out.clear()
         touched = self._scan(now, None, look) | self._settle(set(), now)
+        if self._resumed:
+            self._name_left_out()
         return touched | self._revisit(look)
+
+    def _name_left_out(self) -> None:
+        """Warn once of each log's rotated files that are not sent because no pattern matches them."""
+        for log_path, paths in self._owner.left_out.items():
+            if log_path not in self._named:
+                self._named.add(log_path)
+                more = f" and {several(len(paths) - 1, 'more rotated file')} of {legible(log_path)}"
+                one = len(paths) == 1
+                log.warning(
+                    "%s%s %s not sent: %s older than this process, and no --include matches; --include '%s' sends %s",
+                    *(legible(paths[0]), "" if one else more, "is" if one else "are", "it is" if one else "they are"),
+                    *(legible(pattern_of(log_path, paths[0])), "it" if one else "them"),
+                    extra=each("have older rotated files that are not sent", log_path),
+                )
 
     def _settle(self, dirty: set[str], now: float) -> set[str]:
         """List the *dirty* directories, and those whose names move during that, until they are at rest.

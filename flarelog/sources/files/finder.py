@@ -25,11 +25,13 @@ from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.unmatched import unmatched
 from flarelog.sources.files.watch import Change, Watch, best_watch
 from flarelog.sources.files.writers import Writers, have_writers
+from flarelog.started import process_started_ns
 from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
 ROOT_POLL = 0.05  # seconds, while there is no root: its first log may be rotated before the next look
+EARLIER = 60_000_000_000  # ns before the finder's birth: a process may be much older than the run that it sends
 LOOK_SHARE = 0.01  # of one core for looks at all files; changes are reported without them
 
 
@@ -44,7 +46,9 @@ class Files:
         ranks: bool = False,
         watch: Watch | None = None,
     ) -> None:
-        self.discovery = Discovery(wanted, watch or best_watch(), openers=written if sees_all() else None)
+        began = max(process_started_ns(), time.time_ns() - EARLIER)
+        openers = written if sees_all() else None
+        self.discovery = Discovery(wanted, watch or best_watch(), openers=openers, began=began)
         self.discovery.await_record(True)
         self._wanted, self._checkpoint, self._ranks = wanted, checkpoint, ranks
         self._exit: Exit | None = None

@@ -23,7 +23,7 @@ _MAX_HANDLE = 128
 _AT_FDCWD = -100
 _STATX_BTIME = 0x800
 _STATX = 0x7FF | _STATX_BTIME
-_STATX_FIELDS = struct.Struct("=I12xI8xH2xQQ32xqI4x16xqI4x8xII")  # the requested fields, as in statx(2)
+_STATX_FIELDS = struct.Struct("=I12xI8xH2xQQ32xqI4xqI4xqI4x8xII")  # the requested fields, as in statx(2)
 _StatxBuffer = ctypes.c_char * 256
 _BORN = "born-"
 # statfs(2)'s numbers of NFS, SMB, SMB2, CIFS, 9P, FUSE, Ceph, Lustre, GPFS and AFS
@@ -100,6 +100,7 @@ class Sight(NamedTuple):
     modified: int  # ns since the epoch
     born: int | None  # ns since the epoch; None: unknown
     names: int = 1  # hard links
+    changed: int = 0  # ns since the epoch: the last change of its bytes, its name or its mode
 
 
 def sight(path: str) -> Sight:
@@ -115,7 +116,8 @@ def opened(fd: int) -> Sight:
 def _stat(of: str | int) -> Sight:
     found = os.stat(of)
     regular = stat.S_ISREG(found.st_mode)
-    return Sight((found.st_dev, found.st_ino), regular, found.st_size, found.st_mtime_ns, None, found.st_nlink)
+    inode = found.st_dev, found.st_ino
+    return Sight(inode, regular, found.st_size, found.st_mtime_ns, None, found.st_nlink, found.st_ctime_ns)
 
 
 def _statx(directory: int, path: bytes, flags: int) -> Sight | None:
@@ -126,9 +128,8 @@ def _statx(directory: int, path: bytes, flags: int) -> Sight | None:
     buffer = _StatxBuffer()
     if call(directory, path, flags, _STATX, buffer) != 0:
         return None
-    mask, names, mode, inode, size, born, born_ns, modified, modified_ns, major, minor = _STATX_FIELDS.unpack_from(
-        buffer
-    )
+    mask, names, mode, inode, size, *times, major, minor = _STATX_FIELDS.unpack_from(buffer)
+    born, born_ns, changed, changed_ns, modified, modified_ns = times
     return Sight(
         (os.makedev(major, minor), inode),
         stat.S_ISREG(mode),
@@ -136,6 +137,7 @@ def _statx(directory: int, path: bytes, flags: int) -> Sight | None:
         modified * 1_000_000_000 + modified_ns,
         born * 1_000_000_000 + born_ns if mask & _STATX_BTIME else None,
         names,
+        changed * 1_000_000_000 + changed_ns,
     )
 
 

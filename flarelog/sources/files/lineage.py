@@ -100,6 +100,14 @@ def added_to(name: str, rotated: str) -> str | None:
     return next((added for added in found if _ADDED.fullmatch(added)), None)
 
 
+def pattern_of(log: str, path: str) -> str:
+    """The pattern that matches the log's name and the names of its rotations like *path*: ``log.txt*``."""
+    name, rotated = os.path.basename(log), os.path.basename(path)
+    at = next((at for at, (one, other) in enumerate(zip(name, rotated, strict=False)) if one != other), len(name))
+    literal = re.sub(r"[*?\[\]]", "?", name)
+    return f"{literal[:at]}*{literal[at:]}"
+
+
 def is_rotation(log: str, path: str) -> bool:
     """Whether *path* is a rotated name of *log*: in the same directory, with a rotation's addition only."""
     return os.path.dirname(log) == os.path.dirname(path) and names_of(log, path)

@@ -11,7 +11,7 @@ import bisect
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from flarelog.sources.files.file import SourceFile
@@ -20,6 +20,7 @@ from flarelog.sources.files.ledger import Ledger
 from flarelog.sources.files.lineage import Age, compare, is_numbered, is_rotation, is_surely_rotation, originals
 from flarelog.sources.files.links import outside
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.stored import GRAIN
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look, directory_of
 from flarelog.sources.spool import segment_of
@@ -28,6 +29,11 @@ from flarelog.values import changed
 
 OVERLAP = 1_000_000_000  # ns for which a file may plausibly be written to after its successor's birth
 ASKED = 1 << 14  # paths whose match is cached, at most
+
+
+def _is_younger(one: Sight, other: Sight) -> bool:
+    """Whether *one* was born after *other*, or is that file: a copy of a log that stays in place is no generation."""
+    return one.born is not None and other.born is not None and one.born >= other.born
 
 
 def is_part(file: SourceFile, path: str) -> bool:
@@ -44,6 +50,9 @@ class Owner:
     options: SourceOptions
     ledger: Ledger
     trouble: Callable[[str, str], None]  # takes a path and a sentence
+    began: int | None = None  # when this process began to look for logs, in ns since the epoch; None: unknown
+    early: set[str] = field(default_factory=set)  # identities of files that were taken for first generations
+    left_out: dict[str, list[str]] = field(default_factory=dict)  # by log: rotated files that no pattern matches
     # (device, inode, birth) of files with a rotated name that are no generation of its log.
     passed: set[tuple[int, int, int]] = field(default_factory=set)
     _asked: dict[str, bool] = field(default_factory=dict)  # by path: whether it matches the patterns
@@ -74,7 +83,7 @@ class Owner:
         """Whether the file at *path* may be a log, or a generation of one."""
         if self.matches(path) or path in self.ledger.renames.origins:
             return True
-        return next(iter(self._originals(path)), None) is not None
+        return next(iter(self._originals(path)), None) is not None or next(self._unbegun(path), None) is not None
 
     def target(self, link: str) -> str:
         """The path of the file that *link* leads to, if it is sent under its own name; otherwise the link's."""
@@ -115,7 +124,9 @@ class Owner:
         elif is_part(file, path):
             name, start = segment_of(path), -1
         else:
-            name, start = self.by_name(path, found, look) or "", -1
+            name, start = look.early.get(path) or self.by_name(path, found, look) or "", -1
+            if path in look.early:
+                self.early.add(file.identity)
             if name in ledger.tails and self.is_twin(file, ledger.tails[name]):
                 name = path
             name = name or self._created_as(path, look) or path
@@ -133,19 +144,82 @@ class Owner:
     def rotated_out(self, left: dict[str, Sight], look: Look) -> dict[str, Sight]:
         """The files among *left*, which have no log's name, that belong to a log all the same."""
         found: dict[str, Sight] = {}
+        look.early.update(self._rotated_early(left, look))
         for path, seen in left.items():
             passed = seen.born is not None and (*seen.is_of, seen.born) in self.passed
             if passed and not self.ledger.missed(seen) and path not in self.ledger.renames.origins:
                 continue
             origin = self._created_as(path, look)
             created = origin is not None and self.options.follows(path, origin)
-            if created or self._has_grown_since(path, seen) or self._was_met(path, seen):
+            if created or path in look.early or self._has_grown_since(path, seen) or self._was_met(path, seen):
                 found[path] = seen
             elif not passed:
                 name = self.by_name(path, seen, look)
                 if name is not None and self._continues(path, name, met=False):
                     found[path] = seen
+                else:
+                    self._leave_out(path, seen, look)
         return found
+
+    def _unbegun(self, path: str) -> Iterator[tuple[str, str]]:
+        """The logs, none of whose bytes were sent, of which the file at *path* may be a generation by its name, and its
+        name beside each.
+        """
+        if self.began is None:
+            return
+        directory, slash, name = path.rpartition("/")
+        for original in () if outside(path) else originals(name):
+            yield from self._if_unbegun(f"{directory}{slash}{original}", path)
+        for log, called in self.ledger.links.called(path).items():
+            yield from self._if_unbegun(log, called)
+
+    def _if_unbegun(self, log: str, called: str) -> Iterator[tuple[str, str]]:
+        tail = self.ledger.tails.get(log)
+        if (tail is None or tail.newest is None) and self.names_log(log):
+            yield log, called
+
+    def _rotated_early(self, left: dict[str, Sight], look: Look) -> dict[str, str]:
+        """By path: the logs of the files among *left* that had the log's name when this process began, or later, and
+        were rotated before it first looked. Without birth times only a later write tells.
+        """
+        logs: dict[str, str] = {}
+        for path, seen in left.items():
+            if seen.born is None or (*seen.is_of, seen.born) not in self.passed:
+                log = next((log for log, called in self._unbegun(path) if is_surely_rotation(log, called)), None)
+                logs.update({path: log} if log is not None else {})
+        existing: dict[str, list[str]] = {}
+        for log in look.born.keys() | self.ledger.tails.keys() if logs else ():
+            existing.setdefault(os.path.basename(log), []).append(log)
+        found: dict[str, str] = {}
+        beside: dict[str, dict[str, Sight]] = {}
+        for path, log in logs.items():
+            alike = existing.get(os.path.basename(log), [log])
+            if log in alike or len(alike) == 1:  # it is there, or the only log of that name elsewhere
+                beside.setdefault(log if log in alike else alike[0], {})[path] = left[path]
+        since = (self.began or 0) - GRAIN
+        for log, files in beside.items():
+            now = self._now(log, look)
+            files = {path: seen for path, seen in files.items() if now is None or not _is_younger(seen, now)}
+            fresh = {path for path, seen in files.items() if max(seen.born or 0, seen.modified) >= since}
+            older = {path: seen.born for path, seen in files.items() if path not in fresh and seen.born is not None}
+            tail = self.ledger.tails.get(log)
+            known = any((file.born or since) < since for file in tail.files) if tail is not None else False
+            if older and not known and (now is None or (now.born or 0) >= since):
+                # The youngest of the older files was the log until its successor was born.
+                youngest = max(older, key=lambda path: older[path])
+                fresh |= {youngest} if files[youngest].changed >= since else set()
+            found.update({path: log for path in fresh if self._continues(path, log, met=False)})
+        return found
+
+    def _leave_out(self, path: str, found: Sight, look: Look) -> None:
+        """Note that the rotated file *found* at *path* is not sent because no pattern matches it."""
+        for log, called in self._originals(path, look):
+            now = self._now(log, look)
+            copy = now is not None and _is_younger(found, now)
+            if is_surely_rotation(log, called) and not copy and not self.options.excludes(path):
+                if self.options.permits(path) and not self.ledger.missed(found):  # what the receiver holds
+                    self.left_out.setdefault(log, []).append(path)
+                return
 
     def _has_grown_since(self, path: str, seen: Sight) -> bool:
         """Whether the file at *path* is a recorded one of which the receiver holds less than its present size."""
@@ -156,6 +230,12 @@ class Owner:
         """Whether an earlier process met the file at *path* as a log, and nothing of it was sent."""
         key = self.ledger.met_before(seen)
         return key is not None and self.may_be(path, self.ledger.remembered[key][0], key)
+
+    def may_prove(self, path: str, log: str) -> bool:
+        """Whether the file at *path*, whatever its name, may be sent as *log* if it proves to be a generation of it."""
+        if outside(path):
+            return log in self.ledger.links.called(path)
+        return self.options.matches(log) and not self.options.excludes(path)
 
     def may_be(self, path: str, log: str, key: str) -> bool:
         """Whether the file at *path* may be taken for *key*, a generation of *log*, on the receiver's word."""

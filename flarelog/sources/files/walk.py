@@ -89,6 +89,7 @@ class Look:
     links: set[str] = field(default_factory=set)  # those of them that are links
     seen: dict[SourceFile, list[str]] = field(default_factory=dict)  # known files, and their paths
     aside: dict[SourceFile, str] = field(default_factory=dict)  # known files under names that are no log's
+    early: dict[str, str] = field(default_factory=dict)  # by path: the logs of files rotated before any look
     now: dict[str, Sight | None] = field(default_factory=dict)  # by name: the file there after all of the look
     _births: dict[str, list[int]] = field(default_factory=dict)
 

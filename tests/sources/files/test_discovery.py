@@ -149,8 +149,9 @@ def test_files_rotated_while_nobody_watched_and_remembered_by_a_checkpoint_keep_
         pytest.param("archive/a.log.1", True, True, id="into-another-directory-and-the-checkpoint-knows-it"),
         pytest.param("archive-1", True, True, id="whatever-it-is-called-if-the-checkpoint-knows-it"),
         pytest.param("archive/a.log.1", False, True, id="or-in-another-directory"),
-        pytest.param("archive-1", False, False, id="its-name-says-nothing-and-nobody-here-knows-it"),
-        pytest.param("a.log.key", False, False, id="what-was-added-is-no-number"),
+        pytest.param("archive-1", False, True, id="or-under-any-name-if-it-is-the-file-of-the-record"),
+        pytest.param("a.log.key", False, True, id="what-was-added-need-not-be-a-number"),
+        pytest.param("a.log.skip", False, False, id="its-name-is-excluded"),
         pytest.param("a.log.1.skip", True, False, id="what-is-excluded-is-excluded"),
     ],
 )
