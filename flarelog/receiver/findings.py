@@ -1,8 +1,9 @@
 """The search for findings in the logs that a receiver stores, while they grow; findings are kept beside the logs.
 
 Laws that hold here: the search reads committed bytes, and nothing waits for it or fails because of it. It may use
-little of a core if the process has other work; then it lags behind. A log with many new bytes holds up no other log.
-The offset of the search in each log is kept with its findings, so that it resumes there after a restart or a kill.
+little of a core if the process has other work; then it lags behind. A log with many new bytes holds up no other log,
+and the logs of a site hold up no other site. The offset of the search in each log is kept with its findings, so that it
+resumes there after a restart or a kill.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from functools import partial
+from weakref import WeakValueDictionary
 
+from flarelog.delivery.fairness import FairQueue, site_of
 from flarelog.detect.looking import BLOCK, examine, glance, version
 from flarelog.detect.progress import Progress
 from flarelog.errors import FlarelogError, InvalidName
@@ -41,6 +44,7 @@ SLICE = 0.05  # seconds of work on one log before the next log has its turn
 LITTLE = 16 << 10  # bytes that one quick look may search
 MOST = 1000  # findings that are kept for a site
 SITES, FINDINGS = 20_000, 50_000  # limits on the sites and findings in memory; evicted sites are read again
+LOGS = 100_000  # limit on the logs of these sites
 KEEP_EVERY, KEEP_SHARE = 1.0, 20  # seconds between writes; and at least so many times the duration of the last write
 KEEP_AFTER = 8 << 20  # bytes searched without a finding, after which the offset is written
 CLOSING = 3.0  # seconds for the last writes at shutdown
@@ -110,13 +114,13 @@ class Findings:
         self.zone = system_zone()
         self._own = zone_of(self.zone) or UTC
         self._store, self._mine = store, mine
-        self._grown: dict[StreamId, None] = {}
-        self._behind: dict[StreamId, None] = {}  # streams with many new bytes, or that are not open
+        self._grown = FairQueue(site_of)
+        self._behind = FairQueue(site_of)  # streams with many new bytes, or that are not open
         self._every = EVERY  # seconds, depending on the number of growing logs
         self._wake = asyncio.Event()
         self._looking: set[StreamId] = set()
         self._sites: OrderedDict[tuple[str, str], _Site] = OrderedDict()
-        self._reading = asyncio.Lock()
+        self._reading: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._load = _Load()
         self._near, self._far = _Pace(self._load), _Pace(self._load)
 
@@ -124,19 +128,19 @@ class Findings:
 
     def grew(self, stream: StreamId) -> None:
         """Queue *stream*, which has grown or ended, for a look."""
-        self._grown[stream] = None
+        self._grown.add(stream)
 
     def ends(self, stream: StreamId) -> None:
         """Search the rest of *stream*, which is sealed and about to be closed. The rest is mostly small, and a lane
         would have to open the files again, which takes ten times as long.
         """
         began = time.thread_time()
-        self._grown[stream] = None
+        self._grown.add(stream)
         with suppress(Exception):  # the lanes repeat the look and log the error
             hand = self._store.at_hand(stream)
             if hand is not None and self._passes(stream, hand):
-                del self._grown[stream]
-                self._behind.pop(stream, None)
+                self._grown.discard(stream)
+                self._behind.discard(stream)
         self._load.own += time.thread_time() - began
 
     def forget(self, run: str, site: str = "") -> None:
@@ -176,22 +180,24 @@ class Findings:
     async def _look_near(self) -> None:
         """Search the logs with few new bytes."""
         await asyncio.sleep(self._every)
-        waiting, self._grown = self._grown, {}
-        self._every = every(len(waiting))
+        waiting, self._grown = self._grown, FairQueue(site_of)
+        self._every, until = every(len(waiting)), time.monotonic() + SELDOM
         try:
             while waiting:
-                stream = next(iter(waiting))
-                del waiting[stream]
-                await self._glance(stream)
+                await self._glance(waiting.pop())
+                if time.monotonic() > until:  # a site that has grown since then does not wait for all the others
+                    self._grown.move_to(waiting)
+                    until = time.monotonic() + SELDOM
         finally:  # an error in one log does not lose the others
-            self._grown = waiting | self._grown
+            self._grown.move_to(waiting)
+            self._grown = waiting
 
     async def _glance(self, stream: StreamId) -> None:
         """Search *stream*, or leave many new bytes to the other lane. Raises FlarelogError, after queueing a retry."""
         began = time.thread_time()
         hand = self._store.at_hand(stream)
         if hand is not None and hand.more:
-            self._grown[stream] = None  # the rest is committed soon
+            self._grown.add(stream)  # the rest is committed soon
         if hand is not None and self._passes(stream, hand):
             await self._near.worked(began)
             return
@@ -199,14 +205,14 @@ class Findings:
         progress = known.logs.get(stream.log) if known is not None else None
         at = progress.at if progress is not None else 0
         if hand is None or hand.info.committed - at > BLOCK:
-            self._behind[stream] = None
+            self._behind.add(stream)
             self._wake.set()
             return
         await self._near.worked(began)
         try:
             await self._look(stream, hand.info, hand.read, self._near)
         except FlarelogError:
-            self._grown[stream] = None
+            self._grown.add(stream)
             raise
 
     def _passes(self, stream: StreamId, hand: AtHand) -> bool:
@@ -233,15 +239,13 @@ class Findings:
             more = True
             while True:
                 if self._behind:
-                    stream = next(iter(self._behind))
-                    del self._behind[stream]
                     with suppress(FlarelogError):  # it was removed, or is temporarily unreadable
-                        await self._look_in_store(stream)
+                        await self._look_in_store(self._behind.pop())
                 elif more:
                     info = await anext(held, None)
                     more = info is not None
                     if info is not None and await self._is_new(info):
-                        self._behind[info.stream] = None
+                        self._behind.add(info.stream)
                     await self._far.listed()
                 else:
                     self._wake.clear()
@@ -263,7 +267,7 @@ class Findings:
 
     async def _look(self, stream: StreamId, info: StreamInfo, read: Bytes, pace: _Pace) -> None:
         if stream in self._looking:
-            self._grown[stream] = None  # the other lane is searching it
+            self._grown.add(stream)  # the other lane is searching it
             return
         self._looking.add(stream)
         try:
@@ -288,7 +292,7 @@ class Findings:
             await pace.worked(began)
             began = time.thread_time()
             if work >= SLICE and progress.at > start:
-                self._behind[stream] = None
+                self._behind.add(stream)
                 self._wake.set()
                 break
         if progress.size or size:
@@ -308,7 +312,7 @@ class Findings:
     async def _site(self, run: str, site: str) -> _Site:
         known = self._sites.get((run, site))
         if known is None:
-            async with self._reading:
+            async with self._reading.setdefault((run, site), asyncio.Lock()):
                 known = self._sites.get((run, site))
                 if known is None:
                     raw = await self._store.findings(run, site)
@@ -326,11 +330,12 @@ class Findings:
             if now >= site.due and (site.changed or site.passed >= KEEP_AFTER):
                 await self._write(*key, site)
         findings = sum(site.size for site in self._sites.values())
+        logs = sum(len(site.logs) for site in self._sites.values())
         for key, site in list(self._sites.items()):
-            if len(self._sites) <= SITES and findings <= FINDINGS:
+            if len(self._sites) <= SITES and findings <= FINDINGS and logs <= LOGS:
                 break
             if not site.changed and not any((one.run, one.site) == key for one in self._looking):
-                findings -= site.size
+                findings, logs = findings - site.size, logs - len(site.logs)
                 if site.passed:
                     await self._write(*key, site)
                 if self._sites.get(key) is site and not site.changed:

@@ -139,9 +139,39 @@ def test_the_little_that_is_left_of_a_log_is_looked_at_before_it_is_closed() -> 
         known = found._sites["run-1", "site-1"].logs
         assert (known["other.log"].at, known["other.log"].sealed) == (len(STEP) * 20, True)
         await until(lambda: counts(found, bad))
-        assert list(found._grown) == []
+        assert not found._grown
 
     within(work)
+
+
+def test_the_logs_of_one_site_hold_up_those_of_no_other_site() -> None:
+    loud = [StreamId("run-1", "loud", f"{number}.log") for number in range(50)]
+    quiet = StreamId("run-2", "quiet", "train.log")
+
+    async def work(store: Kept, found: Findings) -> None:
+        for stream in (*loud, quiet):
+            await log(store, STEP * 5000, stream)  # more than a near look reads
+            found.grew(stream)
+        await until(lambda: _seen(found, quiet))
+        assert sum([bool(await _seen(found, stream)) for stream in loud]) < 10
+
+    within(work)
+
+
+def test_a_site_whose_record_is_being_read_holds_up_no_other_site() -> None:
+    class Slow(Kept):
+        async def findings(self, run: str, site: str) -> bytes:
+            if site == "slow":
+                await asyncio.Event().wait()
+            return await super().findings(run, site)
+
+    async def work(store: Kept, found: Findings) -> None:
+        slow = asyncio.create_task(found.of("run-1", "slow"))
+        await asyncio.sleep(0)
+        assert await found.of("run-1", "site-1") == []
+        slow.cancel()
+
+    within(work, Slow())
 
 
 def test_what_cannot_be_read_for_a_while_is_looked_at_later_and_is_nobody_s_bug(
