@@ -7,6 +7,7 @@ for the disk in a thread, and one peer never has all of these threads.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from weakref import WeakValueDictionary
 
@@ -15,7 +16,7 @@ from flarelog.delivery.rates import Names
 from flarelog.delivery.receiver import Refused
 from flarelog.delivery.receiving import code_of
 from flarelog.delivery.shares import Holdings
-from flarelog.errors import FlarelogError
+from flarelog.errors import FlarelogError, Full
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Code, Open, StreamId
 from flarelog.receiver.options import ServerOptions
@@ -89,8 +90,18 @@ class Admission:
             return self._home.is_admitted(stream)
         return self._runs.state(stream.run) is not RunState.UNKNOWN and self._sites.known(stream.run)
 
+    def lets_in(self, stream: StreamId) -> bool:
+        """Whether the site of *stream* is in its run, or has room there; it is then in the run."""
+        if self._home is not None or not self._is_admitted(stream):
+            return self._is_admitted(stream)
+        with contextlib.suppress(Full):
+            self._sites.admit(stream.run, stream.site)
+        return self._sites.has(stream.run, stream.site)
+
     async def has(self, run: str, site: str) -> bool:
         """Whether *site* is, or was, in *run*."""
+        if self._runs.state(run) is RunState.UNKNOWN:
+            return False
         await self._learn(run)
         return self._sites.has(run, site)
 

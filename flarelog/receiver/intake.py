@@ -14,13 +14,14 @@ from dataclasses import replace
 from flarelog.bus import Bus
 from flarelog.delivery.quota import Quota
 from flarelog.delivery.receiver import Refused, size_of
-from flarelog.errors import TAKEN_OVER
+from flarelog.errors import TAKEN_OVER, FlarelogError
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Action, Code, Gap, Mark, News, Open, StreamId
 from flarelog.names import DOCTORS_LOG
 from flarelog.receiver.admission import Admission
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.happenings import Happenings
+from flarelog.receiver.missing import MissingLogs
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.peers import Turns
 from flarelog.receiver.runs import Runs
@@ -55,6 +56,7 @@ class Intake:
         sessions: Sessions,
         states: States,
         happenings: Happenings,
+        missing: MissingLogs,
         quota: Quota,
         pressure: Pressure,
         lately: Lately,
@@ -67,7 +69,8 @@ class Intake:
         self.ending = Turns(ENDING)
         self.unpacked = Turns(UNPACKED)  # by site as well
         self.writing = Turns()  # by site: a site has one place in the queue, however many streams it sends
-        self.states, self.happenings, self._grew, self._ends = states, happenings, grew, ends
+        self.states, self.happenings, self.missing = states, happenings, missing
+        self._grew, self._ends = grew, ends
         self._bus, self._admission, self._runs, self._quota = bus, admission, runs, quota
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
         self._lost = set[StreamId]()  # silent streams whose producers are expected to come back
@@ -77,10 +80,10 @@ class Intake:
     async def admit(self, session: Session, opened: Open) -> Appender:
         stream, line, admission = opened.stream, session.line, self._admission
         await self._let_in(session)
+        await self._admit(session, opened)
         self.told(stream, opened.producer, opened.news or News(0, 0))
         self._quota.opens(stream)
         session.counted = True
-        await admission.admit(opened)
         await admission.count(stream)
         if stream.log == DOCTORS_LOG:  # without room for its bytes, not even an empty log is created
             self._quota.take(stream, 0)
@@ -95,11 +98,27 @@ class Intake:
 
     async def hear(self, session: Session, opened: Open) -> None:
         await self._let_in(session)
-        if opened.news is not None:
-            health = opened.news.health
-            if health is not None and told(opened.news, health)[1]:  # otherwise the run would be empty
-                await self._admission.admit(opened)
-            self._told_missing(opened.stream, opened.news)
+        stream, news = opened.stream, opened.news
+        if news is None:
+            return
+        if news.health is not None and told(news, news.health)[1]:
+            await self._admit(session, opened)
+        elif not await self._admission.has(stream.run, stream.site):
+            return  # the run would be empty
+        self._told_missing(stream, news)
+
+    async def _admit(self, session: Session, opened: Open) -> None:
+        """Admit the run and the site of *opened*: before that, nothing that its producer says is kept. Raises Refused,
+        Full.
+        """
+        try:
+            await self._admission.admit(opened)
+        except FlarelogError:
+            stream, news = opened.stream, opened.news
+            if news is not None and news.refused is not None:
+                self.missing.gone(stream.run, stream.site, news.place, news.refused)
+            raise
+        session.admitted = True
 
     def entered(self, session: Session) -> None:
         stream, committed = session.stream, session.appender.committed
@@ -114,6 +133,7 @@ class Intake:
         elif before is not None:
             before.refuse(Refused(Code.FENCED, TAKEN_OVER))
         self.states.opened(stream, session.producer)
+        self.missing.outside.pop(stream, None)
         if stream not in self.happenings.paused:  # a paused stream reopens again and again
             self.happenings.note(stream, OPENED)
             info_each(log, "are open", stream, "%s: opened at offset %d", stream, committed, answer=Code.OK)
@@ -163,6 +183,7 @@ class Intake:
         """Drop the state of *run*, or of *site* in it, which the store no longer has."""
         self.states.forget(run, site)
         self.happenings.forget(run, site)
+        self.missing.forget(run, site)
         self._quota.forget(run, site)
         for stream in [one for one in self._silent if one.run == run and site in ("", one.site)]:
             self._silent.pop(stream).cancel()
@@ -204,9 +225,10 @@ class Intake:
     def _told_missing(self, stream: StreamId, news: News) -> None:
         if news.health is not None:
             found = told(news, news.health)[1]
-            self.happenings.unread(stream.run, stream.site, found, news.place, whole=news.whole)
+            self.missing.unread(stream.run, stream.site, found, news.place, whole=news.whole)
         if news.refused is not None:
-            self.happenings.refused(stream.run, stream.site, news.place, frozenset(news.refused))
+            for gone in self.missing.refused(stream.run, stream.site, news.place, frozenset(news.refused)):
+                self.happenings.paused.pop(gone, None)  # the next pause is recorded again
 
     def note(self, session: Session, mark: Mark) -> None:
         self._quota.note(session.stream, size_of(mark))
@@ -226,15 +248,22 @@ class Intake:
     def is_ending(self, run: str) -> bool:
         return self._runs.state(run) in (RunState.ENDING, RunState.ENDED)
 
-    async def written(self) -> None:
-        await self.happenings.written()
+    async def written(self, stream: StreamId) -> None:
+        await self.missing.written(stream.run, stream.site)
 
     def held(self, session: Session, why: str) -> None:
-        self.states.held(session.stream, session.producer, why)
-        self.happenings.hold(session.stream, why, session.place, opened=session.reception.receiver is not None)
+        stream, opened = session.stream, session.reception.receiver is not None
+        if stream.log == DOCTORS_LOG and not opened:
+            return  # it is not a log of the run, and its producer does not retry
+        if not session.admitted:
+            self.missing.turn_away(stream, why, session.place)
+        elif self.happenings.hold(stream, why) and not opened:
+            self.missing.hold(stream, why, session.place)
+        self.states.held(stream, session.producer, why)
 
     def refused(self, session: Session, why: str) -> None:
-        self.happenings.refuse(session.stream, why, session.place)
+        if session.admitted:
+            self.missing.refuse(session.stream, why, session.place)
 
     def wrong(self, where: object, bug: Exception) -> Refused:
         """Log that the receiver failed at *where*; returns the refusal that makes the producer retry."""

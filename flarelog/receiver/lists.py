@@ -20,7 +20,7 @@ from flarelog.names import run_name, site_name
 from flarelog.policy import Identity
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.findings import Findings
-from flarelog.receiver.happenings import Happenings
+from flarelog.receiver.missing import MissingLogs
 from flarelog.receiver.peers import Turns
 from flarelog.receiver.runs import Runs
 from flarelog.receiver.sessions import Sessions
@@ -50,11 +50,11 @@ class Lists:
         sessions: Sessions,
         states: States,
         found: Findings | None,
-        happenings: Happenings,
+        missing: MissingLogs,
     ) -> None:
         self._store, self._callers, self._runs = store, callers, runs
         self._sessions, self._states, self._found = sessions, states, found
-        self._happenings = happenings
+        self._missing = missing
         self._turns = Turns()
 
     async def _answered(
@@ -111,7 +111,7 @@ class Lists:
         else:
             held = self._store.list(prefix, one_a_site=asked.one_a_site, after=asked.after, wanted=wanted)
         if asked.unstored and not (asked.within or asked.one_a_site):
-            others = await self._happenings.unstored(asked.run, wanted)
+            others = await self._missing.unstored(asked.run, wanted)
             held = among(held, [one for one in others if names_of(one) > asked.after])
         async with contextlib.aclosing(held) as found:
             while True:
@@ -184,7 +184,7 @@ class Lists:
                 return self._callers.may_see(identity, run, site)
 
             held = self._store.list(f"{run}/" if run else "", wanted=wanted)
-            every = among(held, await self._happenings.unstored(run, wanted))
+            every = among(held, await self._missing.unstored(run, wanted))
             async with contextlib.aclosing(every) as found:
                 while infos := await self._some(found, peer, TURN_MOST):
                     for info in infos:

@@ -28,9 +28,11 @@ from flarelog.receiver.happenings import Happenings
 from flarelog.receiver.intake import Intake
 from flarelog.receiver.listening import Listening
 from flarelog.receiver.lists import Lists
+from flarelog.receiver.missing import MissingLogs
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.peers import Peers
 from flarelog.receiver.reads import Reads
+from flarelog.receiver.recording import Recording
 from flarelog.receiver.removals import Removals
 from flarelog.receiver.runs import Runs
 from flarelog.receiver.sessions import Sessions
@@ -82,9 +84,14 @@ class Server:
         self.findings = Findings(store, mine) if options.findings == "on" else None
         self.happenings = Happenings(store, lambda: time.time_ns() // 1_000_000)
 
+        def lets_in(stream: StreamId) -> bool:
+            return self.admission.lets_in(stream)
+
+        self.missing = MissingLogs(store, lets_in, self.states.drop)
+
         def asking(run: str, site: str = "") -> list[StreamId]:
-            paused = [one for one in self.happenings.paused if one.run == run and site in ("", one.site)]
-            return [one for one in paused if self.states.asks(one)]
+            held = (*self.happenings.paused, *self.missing.outside)
+            return [one for one in held if one.run == run and site in ("", one.site) and self.states.asks(one)]
 
         def waits(run: str) -> bool:
             return bool(asking(run))
@@ -104,7 +111,7 @@ class Server:
             self._forget,
             self.spawn,
             lately,
-            self.happenings.waits,
+            self.missing.waits,
             asking,
         )
         self.admission = Admission(store, options, runs, self.quota, workers, self.removals.check)
@@ -118,13 +125,14 @@ class Server:
             sessions,
             self.states,
             self.happenings,
+            self.missing,
             self.quota,
             self.pressure,
             lately,
             self.findings.grew if self.findings is not None else _nothing,
             self.findings.ends if self.findings is not None else _nothing,
         )
-        self.lists = Lists(store, callers, runs, sessions, self.states, self.findings, self.happenings)
+        self.lists = Lists(store, callers, runs, sessions, self.states, self.findings, self.missing)
         self.control = Control(callers, runs, self.admission, self.removals)
         self._reads, self._callers = Reads(store, callers), callers
 
@@ -144,7 +152,7 @@ class Server:
             await self._meet_workers(self.workers)
         await self.listening.start(self._handlers)
         self.spawn(self.pressure.watch())
-        self.spawn(self.happenings.run())
+        self.spawn(Recording(self.happenings, self.missing).run())
         if self.findings is not None:
             self.spawn(self.findings.run())
         port, age = parse_address(self.address)[1], self.options.max_connection_age
@@ -221,6 +229,7 @@ class Server:
         if left:
             await asyncio.wait(left, timeout=STOP_GRACE)
         await self.happenings.close()
+        await self.missing.close()
         if self.findings is not None:
             await self.findings.close()
         self.intake.close()

@@ -102,8 +102,8 @@ class House(Protocol):
     def refused(self, session: Session, why: str) -> None:
         """Record that the log's name is refused."""
 
-    async def written(self) -> None:
-        """Return when all news of unstored logs is in the store, or cannot be written."""
+    async def written(self, stream: StreamId) -> None:
+        """Return when all news about missing logs of the stream's site is in the store, or cannot be written."""
 
     def left(self, session: Session, sealed: bool) -> None: ...
     def wrong(self, where: object, bug: Exception) -> Refused: ...
@@ -120,6 +120,7 @@ class Session:
         self.place = opened.news.place if opened.news is not None else ""  # of its producer
         self._news_only = opened.news_only
         self.identity = NOBODY
+        self.admitted = False  # whether the run and the site have room for the stream's records
         self.counted = False  # whether the quota counts the stream as open
         self.window = line.window or Window()
         self.unanswered = 0  # received bytes that no reply covers yet
@@ -331,7 +332,7 @@ class Session:
                 self.house.ending.ends(self.line.peer)  # thousands may end at once, with their connection
                 await self._settle()
             self._note_refusal()
-            await self.house.written()  # a reader that sees the end of the stream must see its unstored logs
+            await self.house.written(self.stream)  # a reader that sees the end of the stream must see the missing logs
             self._say_last_word()
         except Exception as bug:
             self.house.wrong(self.stream, bug)
@@ -345,7 +346,7 @@ class Session:
         """Commit the received bytes, and seal the stream if it has a receipt."""
         try:
             if self.reception.state is State.SEALING and isinstance(self.reception.receipt, Receipt):
-                await self.house.written()  # a reader that sees the receipt must also see the missing logs
+                await self.house.written(self.stream)  # a reader that sees the receipt must also see the missing logs
                 await self.appender.seal(self.reception.receipt)
                 self.reception.sealed()
                 self.house.ends(self.stream)

@@ -1,16 +1,16 @@
 """The state of each stream's producer, as its receiver sees it; ``phases`` names these states.
 
 The caller reports events, and two clocks tell the time. The states are for people; no byte depends on them. The memory
-for closed streams is bounded, and the stream that was closed first is forgotten first.
+for closed streams is bounded: if it is full, the site with the most of them loses the one that was closed first.
 """
 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from flarelog.delivery.fairness import FairMap, site_of
 from flarelog.model import Activity, Health, News, State, StreamId
 
 REMEMBERED = 20_000  # closed streams that are remembered
@@ -52,7 +52,7 @@ class States:
         self._idle_timeout, self._clock, self._wall = idle_timeout, clock, wall
         self._start = clock()
         self._open: dict[StreamId, _Stream] = {}
-        self._left: OrderedDict[StreamId, _Stream] = OrderedDict()
+        self._left = FairMap[StreamId, _Stream](REMEMBERED, site_of, dropped=lambda stream, found: self._let_go(found))
         self._producers: dict[tuple[str, str, bytes], _Producer] = {}
 
     # --- events
@@ -108,6 +108,12 @@ class States:
         for stream in [one for one in self._left if one.run == run and site in ("", one.site)]:
             self._let_go(self._left.pop(stream))
 
+    def drop(self, stream: StreamId) -> None:
+        """Forget *stream*, if it is closed."""
+        found = self._left.pop(stream, None)
+        if found is not None:
+            self._let_go(found)
+
     def producers(self, run: str, site: str = "") -> list[tuple[str, str, bytes]]:
         """The remembered producers of *run*, or of *site* in it: (run, site, id)."""
         return [one for one in self._producers if one[0] == run and site in ("", one[1])]
@@ -131,9 +137,6 @@ class States:
 
     def _remember(self, stream: StreamId, found: _Stream) -> None:
         self._left[stream] = found
-        self._left.move_to_end(stream)
-        if len(self._left) > REMEMBERED:
-            self._let_go(self._left.popitem(last=False)[1])
 
     def _let_go(self, found: _Stream) -> None:
         producer = self._producers[found.key]

@@ -67,6 +67,19 @@ Bytes = Callable[[int, int], bytes]
 PIECE = 128 << 10  # bytes of one read at most, which a stalled reader keeps in memory
 
 
+class Missing(NamedTuple):
+    """News of one place about the logs of its site that have no stored byte. *place*: see ``News``; empty: unknown.
+
+    Unreadable files may have any name: one that is invalid for a log, the name of a directory with a "/" behind it, or
+    OTHERS for files without a name; the counts of OTHERS add up over all places.
+    """
+
+    place: str
+    found: Mapping[str, str]  # logs, each with the reason
+    unread: Collection[str] | None = None  # of its unreadable logs, the only ones that still are; None: not said
+    refused: Collection[str] | None = None  # of its other logs, the only ones that it still has to send; None: not said
+
+
 class RunRecord(NamedTuple):
     """The recorded state of a run."""
 
@@ -282,22 +295,10 @@ class Store(Reader, Protocol):
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
         """Store what happened to streams of *site*, for people; the record is bounded."""
 
-    async def never_stored(self, run: str, site: str, found: Mapping[str, str], place: str = "") -> bool:
-        """Store the logs *found* of *site* that have no stored byte, each with the reason; the record is bounded. A log
-        that is or becomes a stream is not one of them. *place*: the source of the news (see ``News``). Returns False if
-        there is no such run.
-
-        Unreadable files may have any name: one that is invalid for a log, the name of a directory with a "/" behind it,
-        or OTHERS for files without a name; the counts of OTHERS add up over all places.
+    async def missing(self, run: str, site: str, news: Sequence[Missing]) -> bool:
+        """Store the *news* about logs of *site* that have no stored byte; the record is bounded. A log that is or
+        becomes a stream is not one of them. Returns False if there is no such run.
         """
-
-    async def readable(self, run: str, site: str, place: str, but: Collection[str]) -> None:
-        """Forget the logs that *place* reported as unreadable, except *but*: they are readable now, gone, or not to be
-        sent.
-        """
-
-    async def unwanted(self, run: str, site: str, place: str, but: Collection[str]) -> None:
-        """Forget the logs that *place* reported for any other reason, except *but*: they are gone or not to be sent."""
 
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
         """Replace the stored findings of *site* by *said*; ignored if the site is gone. They are removed with the site,

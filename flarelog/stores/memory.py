@@ -28,6 +28,7 @@ from flarelog.stores.base import (
     Bytes,
     Evidence,
     Extent,
+    Missing,
     RunRecord,
     Told,
     absent,
@@ -351,24 +352,15 @@ class MemoryStore:
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
         self.happened += [(run, site, one) for one in found]
 
-    async def never_stored(self, run: str, site: str, found: Mapping[str, str], place: str = "") -> bool:
-        there = run_name(run) in self._runs or bool(self._of(run, ""))
-        if there:
-            known = self._unstored.setdefault((run, site_name(site)), {})
+    async def missing(self, run: str, site: str, news: Sequence[Missing]) -> bool:
+        known = self._unstored.setdefault((run_name(run), site_name(site)), {})
+        for place, found, unread, refused in news:
             known.update((key_of(log, place), (why, place)) for log, why in found.items())
-        return there
-
-    async def readable(self, run: str, site: str, place: str, but: Collection[str]) -> None:
-        self._forget(run, site, place, but, unread=True)
-
-    async def unwanted(self, run: str, site: str, place: str, but: Collection[str]) -> None:
-        self._forget(run, site, place, but, unread=False)
-
-    def _forget(self, run: str, site: str, place: str, but: Collection[str], *, unread: bool) -> None:
-        known = self._unstored.get((run, site), {})
-        for one, (why, whose) in list(known.items()):
-            if (whose, is_unread(why)) == (place, unread) and one[0] not in but:
-                del known[one]
+            for but, kind in ((unread, True), (refused, False)):
+                for one, (why, whose) in list(known.items()):
+                    if but is not None and (whose, is_unread(why)) == (place, kind) and one[0] not in but:
+                        del known[one]
+        return run in self._runs or bool(self._of(run, ""))
 
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
         if self._of(run_name(run), site_name(site)):

@@ -32,6 +32,7 @@ from flarelog.names import stand_in
 from flarelog.stores.base import Appender, Extent, RunRecord, Store, among, beside, pieces
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import HEALTH, Happening, in_order
+from tests.missing import never_stored, readable, unwanted
 
 Fact = Callable[[Store], Awaitable[None]]
 CONTRACT: list[Fact] = []
@@ -679,38 +680,38 @@ async def what_went_wrong_is_kept_with_its_site_and_changes_nothing_of_the_run(s
 @fact
 async def logs_that_a_place_cannot_read_are_told_until_it_says_that_it_can_read_all_others(store: Store) -> None:
     why = "cannot be read: Permission denied"
-    await store.readable("run-1", "site-1", "here", ())
+    await readable(store, "run-1", "site-1", "here", ())
     assert await store.runs() == {}  # a readable log makes no run
     await store.set_run("run-1", RunState.RUNNING)
-    assert await store.never_stored("run-1", "site-1", {"a.log": why, "b.log": why}, "here")
-    assert await store.never_stored("run-1", "site-1", {"c.log": why}, "there")
-    assert await store.never_stored("run-1", "site-1", {"d.log": "too many"}, "here")
+    assert await never_stored(store, "run-1", "site-1", {"a.log": why, "b.log": why}, "here")
+    assert await never_stored(store, "run-1", "site-1", {"c.log": why}, "there")
+    assert await never_stored(store, "run-1", "site-1", {"d.log": "too many"}, "here")
 
     async def told() -> str:
         return "".join(info.stream.log[0] for info in await store.unstored("run-1"))
 
     for place, but, left in (("elsewhere", (), "abcd"), ("here", ("b.log",), "bcd"), ("here", (), "cd")):
-        await store.readable("run-1", "site-1", place, but)
+        await readable(store, "run-1", "site-1", place, but)
         assert await told() == left
-    assert await store.never_stored("run-1", "site-1", {"a.log": why}, "there")
-    await store.readable("run-1", "site-1", "here", ())
+    assert await never_stored(store, "run-1", "site-1", {"a.log": why}, "there")
+    await readable(store, "run-1", "site-1", "here", ())
     assert await told() == "acd"
-    await store.readable("run-1", "site-1", "there", ())
+    await readable(store, "run-1", "site-1", "there", ())
     assert await told() == "d"
 
 
 @fact
 async def logs_of_a_place_that_were_refused_are_told_until_it_has_no_others(store: Store) -> None:
-    await store.unwanted("run-1", "site-1", "here", ())
+    await unwanted(store, "run-1", "site-1", "here", ())
     assert await store.runs() == {}  # an unwanted log makes no run
     await store.set_run("run-1", RunState.RUNNING)
-    assert await store.never_stored("run-1", "site-1", {"a.log": "its name", "b.log": "its name"}, "here")
-    assert await store.never_stored("run-1", "site-1", {"c.log": "its name"}, "there")
-    assert await store.never_stored("run-1", "site-1", {"d.log": "cannot be read: Permission denied"}, "here")
+    assert await never_stored(store, "run-1", "site-1", {"a.log": "its name", "b.log": "its name"}, "here")
+    assert await never_stored(store, "run-1", "site-1", {"c.log": "its name"}, "there")
+    assert await never_stored(store, "run-1", "site-1", {"d.log": "cannot be read: Permission denied"}, "here")
     for place, but, left in (("elsewhere", (), "abcd"), ("here", ("b.log",), "bcd"), ("here", (), "cd")):
-        await store.unwanted("run-1", "site-1", place, but)
+        await unwanted(store, "run-1", "site-1", place, but)
         assert "".join(info.stream.log[0] for info in await store.unstored("run-1")) == left
-    assert await store.never_stored("run-1", "site-1", {"a.log": "its name"}, "here")
+    assert await never_stored(store, "run-1", "site-1", {"a.log": "its name"}, "here")
     assert [info.stream.log for info in await store.unstored("run-1")] == ["a.log", "c.log", "d.log"]
 
 
@@ -723,11 +724,11 @@ async def of_a_log_that_is_stored_it_is_told_that_its_site_cannot_read_the_rest(
         (why, "", []),  # no place could tell later that it reads the log
         (why, "here", [(f"{STREAM.log}.unread", why)]),
     ):
-        assert await store.never_stored(STREAM.run, STREAM.site, {STREAM.log: said}, place)
+        assert await never_stored(store, STREAM.run, STREAM.site, {STREAM.log: said}, place)
         found = await store.unstored(STREAM.run)
         assert [(info.stream.log, info.unstored) for info in found] == told
         assert [info.rest_of for info in found] == [STREAM] * len(told)
-    await store.readable(STREAM.run, STREAM.site, "here", ())
+    await readable(store, STREAM.run, STREAM.site, "here", ())
     assert await store.unstored() == []
 
 
@@ -739,12 +740,12 @@ async def what_cannot_be_read_is_told_under_a_name_that_no_log_of_the_site_has(s
     for stream in (STREAM, *others):
         await (await filled(store, stream)).close()
     told = {log: why, others[0].log: why, f"{log}.unread.unread": why, "c d.log": why, "d/": why, OTHERS: why}
-    assert await store.never_stored(run, site, told, "here")
+    assert await never_stored(store, run, site, told, "here")
     found = await store.unstored(run)
     assert len({info.stream for info in found} - {STREAM, *others}) == len(found)
     assert {info.about or info.stream.log for info in found} == told.keys()
     assert {info.rest_of for info in found} == {STREAM, others[0], None}
-    await store.readable(run, site, "here", ("c d.log", OTHERS))
+    await readable(store, run, site, "here", ("c d.log", OTHERS))
     assert {info.about for info in await store.unstored(run)} == {"c d.log", OTHERS}
 
 
@@ -755,14 +756,14 @@ async def files_without_a_name_add_up_over_the_places_that_have_them(store: Stor
 
     await store.set_run("run-1", RunState.RUNNING)
     for place, count, every in (("here", 200, 200), ("there", 300, 500), ("here", 1000, 1300), ("here", 250, 550)):
-        assert await store.never_stored("run-1", "site-1", {OTHERS: unnamed(count)}, place)
+        assert await never_stored(store, "run-1", "site-1", {OTHERS: unnamed(count)}, place)
         assert await told() == [unnamed(every)]
     assert [info.count for info in await store.unstored("run-1")] == [550]
-    await store.readable("run-1", "site-1", "here", (OTHERS,))
+    await readable(store, "run-1", "site-1", "here", (OTHERS,))
     assert await told() == [unnamed(550)]
-    await store.readable("run-1", "site-1", "here", ())
+    await readable(store, "run-1", "site-1", "here", ())
     assert await told() == [unnamed(300)]
-    await store.readable("run-1", "site-1", "there", ())
+    await readable(store, "run-1", "site-1", "there", ())
     assert await told() == []
 
 
@@ -770,7 +771,7 @@ async def files_without_a_name_add_up_over_the_places_that_have_them(store: Stor
 async def of_a_log_of_no_bytes_that_cannot_be_read_nothing_is_stored(store: Store) -> None:
     why = "cannot be read: Permission denied"
     await (await store.appender(STREAM, A)).close()
-    assert await store.never_stored(STREAM.run, STREAM.site, {STREAM.log: why}, "here")
+    assert await never_stored(store, STREAM.run, STREAM.site, {STREAM.log: why}, "here")
     for found in (await store.unstored(), [info async for info in among(store.list(), await store.unstored())]):
         assert [(info.stream, info.unstored, info.rest_of) for info in found] == [(STREAM, why, None)]
     assert beside([info async for info in store.list()], await store.unstored()) == await store.unstored()
@@ -781,14 +782,14 @@ async def of_a_log_of_no_bytes_that_cannot_be_read_nothing_is_stored(store: Stor
 @fact
 async def logs_of_which_nothing_was_stored_are_told_until_something_is(store: Store) -> None:
     refused = {"c.log": "too many", "a.log": "too many", STREAM.log: "too many"}
-    assert not await store.never_stored("run-1", "site-1", refused)
+    assert not await never_stored(store, "run-1", "site-1", refused)
     assert await store.runs() == {}  # a refused log makes no run
     await (await filled(store)).close()
     await store.set_run("run-1", RunState.RUNNING)
     before = (await store.extents())["run-1"]
-    assert await store.never_stored("run-1", "site-1", refused)
-    assert await store.never_stored("run-1", "site-1", {"c.log": "the disk is full"})
-    assert await store.never_stored("run-1", "site-0", {"b.log": "too many sites"})  # nothing of the site is stored
+    assert await never_stored(store, "run-1", "site-1", refused)
+    assert await never_stored(store, "run-1", "site-1", {"c.log": "the disk is full"})
+    assert await never_stored(store, "run-1", "site-0", {"b.log": "too many sites"})  # nothing of the site is stored
 
     async def told(run: str = "", sites: str = "site") -> list[tuple[str, str]]:
         found = await store.unstored(run, lambda run, site: site.startswith(sites))
@@ -807,8 +808,8 @@ async def logs_of_which_nothing_was_stored_are_told_until_something_is(store: St
     assert (after.files, after.log_bytes) == (before.files, before.log_bytes)
     await (await filled(store, StreamId("run-1", "site-1", "a.log"))).close()
     assert await told() == [every[0], every[2]]
-    await store.readable("run-1", "site-1", "", ())
-    await store.unwanted("run-1", "site-1", "here", ())
+    await readable(store, "run-1", "site-1", "", ())
+    await unwanted(store, "run-1", "site-1", "here", ())
     assert await told() == [every[0], every[2]]  # the receiver's own refusals belong to no place, and stay
     await store.remove("run-1", "site-1")
     assert await told() == every[:1]

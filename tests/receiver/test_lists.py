@@ -45,7 +45,7 @@ def test_a_log_that_the_receiver_refuses_to_open_is_told_until_it_is_stored(tmp_
     async def refused(server: Server) -> None:
         assert await pushed(server, opening("b.log"), CHUNK, end) == [Code.OK, Code.OK, Code.SEALED]
         assert [await pushed(server, opening(log)) for log in ("c.log", "a.log", "c.log")] == [[Code.PAUSE]] * 3
-        await server.happenings.write_unstored()
+        await server.missing.write_all()
         assert await told(server) == [("a.log", "paused"), ("b.log", "ended"), ("c.log", "paused")]
         assert await told(server, unstored=False) == [("b.log", "ended")]  # an older reader would try to read them
         (run,) = await listed(server)
@@ -71,7 +71,7 @@ def test_a_log_that_its_site_cannot_read_is_told_until_it_is_stored(tmp_path: Pa
         await pushed(server, OPEN, CHUNK)
         for _ in range(2):
             server.intake.told(OPEN.stream, OPEN.producer, said)
-        await server.happenings.write_unstored()
+        await server.missing.write_all()
         (info,) = await server.store.unstored()
         assert (info.stream.log, info.unstored) == ("b.log", "cannot be read: Permission denied")
         assert info.is_unread
@@ -104,15 +104,15 @@ def test_a_run_beyond_the_limit_is_told_while_the_receiver_knows_of_it(tmp_path:
                 ("run-0", 1, 0, 2, "running")
             )
             assert (other.run, other.unstored) == ("run-1", 0)
-            await server.happenings.write_unstored()
+            await server.missing.write_all()
         assert sorted(one.name for one in tmp_path.iterdir() if not one.name.startswith(".")) == ["run-1"]
-        server.happenings.refused("run-0", "site-1", "here", frozenset(("b.log",)))
+        server.missing.gone("run-0", "site-1", "here", frozenset(("b.log",)))
         assert await told(server, "run-0") == waiting[:1]
         await server.runs.announce("run-1", Event.END_RUN)
         assert (await pushed(server, opening("run-0", "b.log"), CHUNK))[0] is Code.OK
         for _ in range(2):
             assert [name for name, _, paused in await told(server, "run-0") if not paused] == ["run-0/site-1/b.log"]
-            await server.happenings.write_unstored()
+            await server.missing.write_all()
 
     play(tmp_path, act, max_runs=1)
 
@@ -124,11 +124,11 @@ def test_of_a_run_that_begins_later_a_log_that_was_refused_before_is_told(tmp_pa
     async def act(server: Server) -> None:
         assert (await pushed(server, opening("run-1"), CHUNK))[0] is Code.OK
         assert await pushed(server, opening("run-2")) == [Code.PAUSE]
-        await server.happenings.write_unstored()
+        await server.missing.write_all()
         assert await server.store.unstored() == []
         await server.runs.announce("run-1", Event.END_RUN)
         await pushed(server, Open(StreamId("run-2", "site-2", "log.txt"), b"another-one"), CHUNK)
-        await server.happenings.write_unstored()
+        await server.missing.write_all()
         (info,) = await server.store.unstored()
         assert (str(info.stream), info.unstored.partition(":")[0]) == (
             "run-2/site-1/log.txt",
@@ -149,7 +149,7 @@ def test_files_of_any_name_and_directories_and_how_many_more_there_are_are_told(
     async def act(server: Server) -> None:
         await pushed(server, OPEN, CHUNK)
         server.intake.told(OPEN.stream, OPEN.producer, replace(said, unread=those, more=1200))
-        found = await server.happenings.unstored("run-1", lambda run, site: True)
+        found = await server.missing.unstored("run-1", lambda run, site: True)
         assert [info.about or info.stream.log for info in found if info.about != "*"] == sorted((*names, "closed/"))
         reasons = {info.about or info.stream.log: info.unstored for info in found}
         assert (reasons["a b.log"], reasons["000.log"]) == ("cannot be sent: Permission denied", WHY)  # it has no name
@@ -164,7 +164,7 @@ def test_files_of_any_name_and_directories_and_how_many_more_there_are_are_told(
         (run,) = await listed(server)
         assert (run.streams, run.unstored) == (1, len(names) + 1 + 1200)
         server.intake.told(OPEN.stream, OPEN.producer, replace(said, health=Health(), whole=True))
-        assert await server.happenings.unstored("run-1", lambda run, site: True) == []
+        assert await server.missing.unstored("run-1", lambda run, site: True) == []
 
     play(tmp_path, act)
 
@@ -185,7 +185,7 @@ def test_files_without_a_name_of_two_sidecars_of_a_site_add_up_over_a_restart_of
         async def act(server: Server, news: News = news, count: int = count) -> None:
             await pushed(server, OPEN, CHUNK)
             server.intake.told(OPEN.stream, OPEN.producer, news)
-            found = await server.happenings.unstored("run-1", lambda run, site: True)
+            found = await server.missing.unstored("run-1", lambda run, site: True)
             assert sum(info.count for info in found if info.about == "*") == count
 
         play(tmp_path, act)
@@ -232,10 +232,10 @@ def test_a_log_is_told_to_be_unreadable_until_its_site_says_otherwise(
             await pushed(server, OPEN, CHUNK)
         for one in says if not restarts else [says[at]]:
             server.intake.told(OPEN.stream, OPEN.producer, one)
-        await server.happenings.write_unstored()
+        await server.missing.write_all()
 
     async def left_over(server: Server) -> None:
-        found = await server.happenings.unstored("run-1", lambda run, site: True)
+        found = await server.missing.unstored("run-1", lambda run, site: True)
         assert "".join(info.stream.log[0] for info in found) == left
 
     for at in range(len(says)):
@@ -276,13 +276,13 @@ def test_a_log_that_was_refused_for_its_name_is_told_until_its_place_has_it_no_m
             for log in "ab":
                 stream = StreamId("run-1", "site-1", f"{OPEN.stream.log}/{log}")
                 assert await pushed(server, Open(stream, b"a-producer", news=News(0, 0, place=one))) == [Code.REJECTED]
-        await server.happenings.write_unstored()
+        await server.missing.write_all()
 
     async def begin(server: Server) -> None:
         await pushed(server, OPEN, CHUNK)
 
     async def left_over(server: Server) -> None:
-        found = await server.happenings.unstored("run-1", lambda run, site: True)
+        found = await server.missing.unstored("run-1", lambda run, site: True)
         assert [info.stream.log.rpartition("/")[2] for info in found] == left
 
     play(tmp_path, begin)
@@ -302,12 +302,12 @@ def test_a_log_that_was_held_is_told_until_its_place_has_it_no_more_and_again_wh
         await pushed(server, OPEN, CHUNK)
         for _ in range(2):
             assert await pushed(server, opening) == [Code.PAUSE]
-            (info,) = await server.happenings.unstored("run-1", lambda run, site: True)
+            (info,) = await server.missing.unstored("run-1", lambda run, site: True)
             assert info.stream == opening.stream
             server.intake.told(OPEN.stream, OPEN.producer, has(place="there"))
-            assert await server.happenings.unstored("run-1", lambda run, site: True)
+            assert await server.missing.unstored("run-1", lambda run, site: True)
             server.intake.told(OPEN.stream, OPEN.producer, has())
-            assert not await server.happenings.unstored("run-1", lambda run, site: True)
+            assert not await server.missing.unstored("run-1", lambda run, site: True)
 
     play(tmp_path, act, max_site_logs=1)
 

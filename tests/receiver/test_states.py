@@ -284,10 +284,9 @@ def test_a_rate_is_of_the_last_seconds(receiver: Receiver) -> None:
     assert receiver.states.of(STREAM).rate == 0
 
 
-def test_what_is_remembered_of_streams_that_nobody_has_is_bounded(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_remembered_of_streams_that_nobody_has_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "REMEMBERED", 3)
+    receiver = Receiver()
     for n in range(10):
         stream = StreamId("run-1", f"site-{n}", "a.log")
         receiver.states.opened(stream, PRODUCER)

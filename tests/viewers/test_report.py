@@ -44,6 +44,7 @@ from flarelog.viewers.report.page import LARGE, SMALL, page, ranks_said
 from flarelog.viewers.report.picture import picture
 from flarelog.viewers.rounds import Round
 from tests.hostile_text import HOSTILE
+from tests.missing import never_stored
 from tests.often import often
 from tests.rows import together
 
@@ -474,10 +475,12 @@ def test_a_site_of_whose_log_nothing_was_stored_is_not_complete(tmp_path: Path) 
 
     async def refuse() -> None:
         async with LocalStore(tmp_path, "memory") as store:
-            await store.never_stored("run-1", "server", {"a.log": "too many", "b.log": "too many"})
-            await store.never_stored("run-1", "tokyo", {"log.txt": "too many sites"})
-            await store.never_stored("run-1", "oslo", {"a.log": "cannot be read: Permission denied"})
-            await store.never_stored("run-1", "osaka", {"*": unnamed(30), "b.log": "cannot be read: Permission denied"})
+            await never_stored(store, "run-1", "server", {"a.log": "too many", "b.log": "too many"})
+            await never_stored(store, "run-1", "tokyo", {"log.txt": "too many sites"})
+            await never_stored(store, "run-1", "oslo", {"a.log": "cannot be read: Permission denied"})
+            await never_stored(
+                store, "run-1", "osaka", {"*": unnamed(30), "b.log": "cannot be read: Permission denied"}
+            )
 
     asyncio.run(refuse())
     found = gathered(tmp_path)

@@ -74,6 +74,7 @@ def add(root: Path, run: str, name: str, lines: bytes, limit: int, shortened: Ca
             size = os.fstat(fd).st_size
             if size + len(lines) > limit:
                 lines = shortened(os.pread(fd, limit, max(0, size - limit))) + lines
+                lines = shortened(lines) if len(lines) > limit else lines
                 replace_file(name, lines, FILE_MODE, dir_fd=directory.fd)
             else:
                 torn = size and os.pread(fd, 1, size - 1) != b"\n"

@@ -13,7 +13,7 @@ import contextlib
 import logging
 import os
 import resource
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Self
@@ -30,6 +30,7 @@ from flarelog.stores.aside import aside
 from flarelog.stores.base import (
     Durability,
     Extent,
+    Missing,
     RunRecord,
     absent,
     in_use,
@@ -258,19 +259,9 @@ class LocalStore(LocalReader):
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
         await self._added(partial(chronicle.write, self.root, run, site, found), f"the event in {run}/{site}")
 
-    async def never_stored(self, run: str, site: str, found: Mapping[str, str], place: str = "") -> bool:
-        write = partial(unstored.write, self.layout, run_name(run), site_name(site), found, place)
-        return await self._added(write, f"what was not stored of {run}/{site}")
-
-    async def readable(self, run: str, site: str, place: str, but: Collection[str]) -> None:
-        await self._forget(run, site, place, but, unread=True)
-
-    async def unwanted(self, run: str, site: str, place: str, but: Collection[str]) -> None:
-        await self._forget(run, site, place, but, unread=False)
-
-    async def _forget(self, run: str, site: str, place: str, but: Collection[str], *, unread: bool) -> None:
-        write = partial(unstored.forget, self.layout, run_name(run), site_name(site), place, but, unread=unread)
-        await self._added(write, f"what is missing no more of {run}/{site}")
+    async def missing(self, run: str, site: str, news: Sequence[Missing]) -> bool:
+        write = partial(unstored.write, self.layout, run_name(run), site_name(site), news)
+        return await self._added(write, f"the missing logs of {run}/{site}")
 
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
         try:

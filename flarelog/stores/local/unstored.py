@@ -2,8 +2,8 @@
 
     ROOT/RUN/.SITE.unstored     lines in the journal's format: a reason and its logs, or logs to drop ("readable")
 
-A refused log leaves the record when its place says so (``unwanted``), and does not count once the log is stored. An
-unreadable log leaves the record when the place that reported it says so (``readable``); if the log has stored bytes,
+A refused log leaves the record when its place says so (``refused``), and does not count once the log is stored. An
+unreadable log leaves the record when the place that reported it says so (``unread``); if the log has stored bytes,
 the entry stands for its rest. A record that would exceed LIMIT names fewer logs, and says that there are others. The
 count of files without a name is kept for each place; earlier versions kept only the latest count of all places.
 """
@@ -11,14 +11,15 @@ count of files without a name is kept for each place; earlier versions kept only
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from flarelog.model import LONGEST_REASON, OTHERS, StreamId, StreamInfo, is_unread
-from flarelog.stores.base import Told, key_of, names_of, never_stored
+from flarelog.stores.base import Missing, Told, key_of, names_of, never_stored
 from flarelog.stores.full import unless_gone
 from flarelog.stores.local import chronicle, lines
 from flarelog.stores.local.layout import Layout
@@ -76,25 +77,29 @@ def recorded(raw: bytes) -> dict[Told, Reason]:
     return found
 
 
-def write(layout: Layout, run: str, site: str, found: Mapping[str, str], place: str) -> None:
-    """Append *found*, the logs of *place* with their reasons, to the record. Raises as ``chronicle.write``."""
-    known = recorded(layout.raw((run,), name_of(site)))
-    reasons = {key_of(log, place): Reason(why[:LONGEST_REASON], place) for log, why in found.items()}
-    new = {log: reason for log, reason in reasons.items() if known.get(log) != reason}
-    if new:
-        chronicle.add(layout.root, run, name_of(site), b"".join(_lines(new)), LIMIT, shortened)
-
-
-def forget(layout: Layout, run: str, site: str, place: str, but: Collection[str], *, unread: bool) -> None:
-    """Remove from the record all logs of *place* except *but*: with *unread* the unreadable ones, without it all
-    others. Raises as ``chronicle.write``.
-    """
-    known = recorded(layout.raw((run,), name_of(site)))
-    of_place = [log for (log, _), said in known.items() if said.place == place and is_unread(said.why) == unread]
-    over = [log for log in of_place if log not in but]
-    if over:
-        said = {"t": "readable", "place": place}
-        chronicle.add(layout.root, run, name_of(site), b"".join(_each(said, over)), LIMIT, shortened)
+def write(layout: Layout, run: str, site: str, news: Sequence[Missing]) -> None:
+    """Append *news* to the record, which is read once. Raises as ``chronicle.write``."""
+    known, added = recorded(layout.raw((run,), name_of(site))), list[bytes]()
+    of_place: defaultdict[str, set[Told]] = defaultdict(set)
+    for log, reason in known.items():
+        of_place[reason.place].add(log)
+    for place, found, unread, refused in news:
+        reasons = {key_of(log, place): Reason(why[:LONGEST_REASON], place) for log, why in found.items()}
+        new = {log: reason for log, reason in reasons.items() if known.get(log) != reason}
+        for log in new.keys() & known.keys():
+            of_place[known[log].place].discard(log)
+        known |= new
+        of_place[place] |= new.keys()
+        added += _lines(new)
+        for but, kind in ((unread, True), (refused, False)):
+            if but is not None:
+                over = [one for one in of_place[place] if is_unread(known[one].why) == kind and one[0] not in but]
+                for one in over:
+                    del known[one]
+                of_place[place].difference_update(over)
+                added += _each({"t": "readable", "place": place}, [log for log, _ in over]) if over else ()
+    if added:
+        chronicle.add(layout.root, run, name_of(site), b"".join(added), LIMIT, shortened)
 
 
 def shortened(raw: bytes) -> bytes:

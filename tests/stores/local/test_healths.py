@@ -89,17 +89,17 @@ def test_of_each_minute_the_worst_is_written_and_the_first_word_at_once() -> Non
         now, store = 1000, Fared()
         noted = Happenings(store, lambda: now)
         noted.fares(STREAM, Health(memory=1))
-        await noted.write_health()
+        await noted.write_all()
         assert store.taken == [(1000, 1)]
         for memory in (5, 9, 2):
             now += 10_000
             noted.fares(STREAM, Health(memory=memory))
-            await noted.write_health()
+            await noted.write_all()
         assert len(store.taken) == 1
         now = 1000 + MINUTE
-        await noted.write_health()
+        await noted.write_all()
         assert store.taken[1:] == [(now, 9)]
-        await noted.write_health()
+        await noted.write_all()
         assert len(store.taken) == 2, "who tells nothing has no points"
         noted.fares(STREAM, Health(memory=4))
         await noted.close()
@@ -114,10 +114,10 @@ def test_on_a_full_disk_the_worst_waits_for_room() -> None:
         noted = Happenings(store, lambda: now)
         store.full = True
         noted.fares(STREAM, Health(memory=7))
-        await noted.write_health()
+        await noted.write_all()
         store.full, now = False, MINUTE
         noted.fares(STREAM, Health(memory=3))
-        await noted.write_health()
+        await noted.write_all()
         assert store.taken == [(MINUTE, 7)]
 
     asyncio.run(go())
@@ -128,10 +128,10 @@ def test_a_machine_that_tells_nothing_more_is_forgotten_and_so_is_one_that_was_r
         now, store = 0, Fared()
         noted = Happenings(store, lambda: now)
         noted.fares(STREAM, Health(memory=7))
-        await noted.write_health()
+        await noted.write_all()
         assert noted._faring
         now = MINUTE + SILENT_FOR + 1
-        await noted.write_health()
+        await noted.write_all()
         assert not noted._faring
         noted.fares(STREAM, Health(memory=7))
         noted.forget(STREAM.run)

@@ -1,0 +1,19 @@
+"""The news about missing logs that tests store most: of one place, and of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from flarelog.stores.base import Missing, Store
+
+
+async def never_stored(store: Store, run: str, site: str, found: Mapping[str, str], place: str = "") -> bool:
+    return await store.missing(run, site, [Missing(place, found)])
+
+
+async def readable(store: Store, run: str, site: str, place: str, but: Collection[str]) -> None:
+    await store.missing(run, site, [Missing(place, {}, unread=but)])
+
+
+async def unwanted(store: Store, run: str, site: str, place: str, but: Collection[str]) -> None:
+    await store.missing(run, site, [Missing(place, {}, refused=but)])
