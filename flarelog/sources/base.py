@@ -20,9 +20,10 @@ record is the same file, process or container, or it has ended; a source never b
 does not hold and that cannot be read again become a Gap. ``covers(offset, marks)`` tells whether a caller can ask for
 that position without a ``resume``; ``acknowledged(offset)`` tells the source what is durable, so that it can let go.
 
-**The end.** ``drain(now)``: read the bytes that are available, and once again those added during that read. Once
-``drained(now)`` is true, nothing more comes: the sender finishes the stream with its receipt, and ``lay_down`` releases
-all resources. Bytes written later belong to another drain.
+**The end.** ``drain(now)``: read the bytes that are available, and once again those added during that read; what was
+read is then a prefix of what was written, without a hole. Once ``drained(now)`` is true, nothing more comes: the sender
+finishes the stream with its receipt, and ``lay_down`` releases all resources. Bytes written later belong to another
+drain.
 
 **Laws of every source.** A source never slows, blocks or fails the log's writer: no lock, no lease, no full pipe. It
 raises OSError for a temporary read error; any other exception ends that log alone. The caller passes the time, *now*,

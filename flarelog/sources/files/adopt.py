@@ -285,8 +285,6 @@ class Adoption:
             ledger.know(tail, file)
             ledger.move(file, path)
             tail.files.insert(0, file)
-            if ledger.draining:
-                file.limit = file.size(now)
             ledger.remembered.setdefault(file.identity, (name, 0))
             found_any = True
         return found_any

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import logging
 import math
-import os
 import resource
 from dataclasses import dataclass, field
 
@@ -86,8 +85,7 @@ class Descriptors:
             self.hold(path)
             return
         tail.files.insert(0, file)
-        if self.ledger.draining:
-            file.limit, file.graced = os.fstat(file.fd).st_size, False
+        file.limit, file.graced = None, False
 
     def make_room(self, now: float) -> None:
         """Close quiet files that may still grow, if others wait; a file that grows is opened again."""

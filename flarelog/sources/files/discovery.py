@@ -450,6 +450,7 @@ class Discovery:
         self._copies.closing = True
         touched = self._look_everywhere(now)
         self._ledger.draining = True
+        self._strangers.drain()
         for tail in self.tails.values():
             tail.drain(now)
         return touched | set(self.tails)

@@ -6,6 +6,7 @@ file affects that file alone.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
@@ -42,6 +43,8 @@ class Strangers:
     started: bool = False  # files found from now on have come since the start
     passing: Passing = field(init=False)
     _strange: dict[str, tuple[int, int]] = field(default_factory=dict)  # files that are skipped after an error
+    _awaited: dict[str, str] = field(default_factory=dict)  # by path: the logs of files that waited when a drain began
+    _later: set[tuple[tuple[int, int], int | None]] = field(default_factory=set)  # files that came after that
 
     def __post_init__(self) -> None:
         self.passing = Passing(self.options.root)
@@ -92,7 +95,7 @@ class Strangers:
         between, and the directory will be listed again.
         """
         full = os.path.join(self.options.root, path)
-        if self.copies.knows(path, found):
+        if self.copies.knows(path, found) or (found.is_of, found.born) in self._later:
             self.descriptors.waiting.discard(path)
             return None
         if self.passing.has(path, found.is_of):
@@ -158,7 +161,7 @@ class Strangers:
         self.troubles.over(path)
         if owned == (path, -1) and path in look.links and self._may_pass(path) and self.passing.add(file, path, now):
             return None
-        return self._take_in(file, *owned, now)
+        return self._take_in(file, *owned)
 
     def _may_pass(self, link: str) -> bool:
         """Whether the name of *link*, which is new, may be temporary."""
@@ -190,9 +193,14 @@ class Strangers:
         self._strange[path] = is_of
         self.troubles.tell(path, f"{legible(path)}{CANNOT_BE_SENT}{error!r}", error)
 
-    def _take_in(self, file: SourceFile, name: str, start: int, now: float) -> Known:
-        """Give the unknown *file* to the log *name*, from *start* on."""
+    def _take_in(self, file: SourceFile, name: str, start: int) -> Known | None:
+        """Give the unknown *file* to the log *name*, from *start* on; None if it is left to a later drain."""
         path, size, ledger = file.path, file.length, self.ledger
+        precedes = name in ledger.tails and ledger.tails[name].may_precede(file)
+        if ledger.draining and not precedes and path not in self._awaited:
+            self._later.add((file.is_of, file.born))
+            file.close()
+            return None
         tail = ledger.tail(name)
         if start < 0 and not self.started and self._is_old(file):
             start = size
@@ -208,8 +216,6 @@ class Strangers:
         ledger.remembered[file.identity] = name, file.start
         ledger.know(tail, file)
         ledger.move(file, path)
-        if ledger.draining:
-            file.limit = file.size(now)
         if not (file.begun and file.lay_down()):
             tail.insert(file)
         return tail, file
@@ -219,6 +225,24 @@ class Strangers:
         limit = self.options.ignore_older
         stale = limit is not None and time.time() - os.fstat(file.fd).st_mtime > limit
         return self.options.start_at == "end" or stale
+
+    def drain(self) -> None:
+        """From now on take in only files that are older than a known one, and those that wait already: their logs wait
+        for them.
+        """
+        for path in self.descriptors.waiting:
+            known = self.ledger.paths.get(path)
+            name = self.ledger.known[known.identity][0].log if known is not None else None
+            with contextlib.suppress(OSError):
+                name = name or self.owner.by_name(path, sight(os.path.join(self.options.root, path)), Look())
+            self._awaited[path] = name or path
+        self._hold_up()
+
+    def _hold_up(self) -> None:
+        for tail in map(self.ledger.tails.get, set(self._awaited.values())):
+            if tail is not None:
+                waiting = self.descriptors.waiting
+                tail.waiting = any(path in waiting and name == tail.log for path, name in self._awaited.items())
 
     def meet_waiting(self, now: float) -> set[str]:
         """While draining: open waiting files as descriptors allow; returns their logs."""
@@ -238,4 +262,5 @@ class Strangers:
                 self.ledger.move(known[1], path)
                 known[1].linked = True
                 met.add(known[0].log)
+        self._hold_up()
         return met

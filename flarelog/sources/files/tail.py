@@ -2,8 +2,9 @@
 
 The laws: bytes are read from 0, raw. A rotated file's tail goes before the new file's head, and its descriptor is kept
 until its bytes are acknowledged and it is quiet. A truncation is seen by size or, when the file has grown past the
-position, by a change of the bytes before the position. A known loss becomes a gap. A tail buffers nothing: bytes to
-send again are read again.
+position, by a change of the bytes before the position. A known loss becomes a gap. A drain reads each generation that
+it found to its end before it begins the next, and begins no later one. A tail buffers nothing: bytes to send again are
+read again.
 """
 
 from __future__ import annotations
@@ -225,6 +226,9 @@ class Tail:
                     self._end_current("removed")
             elif not following.begun and not self._gives_way(file, following, now):
                 return None
+            elif not following.begun and self.draining and file.holds_back():
+                file.finish()  # its rest would come after the bytes of its successor
+                return None
             elif not following.begun and self._finished_with(file, now):
                 self._end_current("rotated")
         if following is not None:
@@ -261,7 +265,7 @@ class Tail:
         if self._held_since is None:
             self._held_since = now
         held = now - min(self._held_since, following.appeared)
-        return self.draining or file.closed or held >= ROTATION_GRACE
+        return file.closed or held >= ROTATION_GRACE
 
     def _finished_with(self, file: SourceFile, now: float) -> bool:
         """Whether *file* probably no longer grows. Later bytes still arrive."""
@@ -481,17 +485,26 @@ class Tail:
         return bool(self._segments) and self._segments[0].offset <= offset <= self.end and marks <= len(self.marks)
 
     def drain(self, now: float) -> None:
-        """Read only the available bytes from now on."""
+        """Read only the available bytes of the last generation from now on; each earlier one is read to its end before
+        the next is begun, and is limited once the last is begun.
+        """
         self.draining = True
-        for file in self.files:
+        for file in self.files if self.files and self.files[-1].begun else self.files[-1:]:
             if file.limit is None:
                 file.limit = file.size(now)
 
     def drained(self, now: float) -> bool:
         """Whether a draining tail has nothing left to send."""
-        return (self.draining and not self.waiting and not self._owes()) and all(
-            file.begun and self._available(file, now) <= 0 and file.graced for file in self.files
-        )
+        if not self.draining or self.waiting or self._owes():
+            return False
+        self.drain(now)
+        return all(file.begun and self._available(file, now) <= 0 and file.graced for file in self.files)
+
+    def may_precede(self, file: SourceFile) -> bool:
+        """Whether a drain may read *file*, which it did not find at its beginning: nothing may follow the generation
+        that was the last then, because that one may have grown past its limit.
+        """
+        return bool(self.files) and compare(self.log, file.age, self.files[-1].age) < 0
 
     def lay_down(self) -> None:
         """Close all descriptors: everything is sent and sealed."""
@@ -569,6 +582,8 @@ class Tail:
             piece = pieces.get(file.identity)
             read = file.position
             file.begun, file.graced = False, False
+            if file is not self.files[-1]:
+                file.limit = None  # it is read to its end again
             file.start_at(file.start)
             if piece is None:
                 continue

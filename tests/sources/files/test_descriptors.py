@@ -123,3 +123,25 @@ def test_a_receiver_that_lost_bytes_of_a_quiet_log_gets_them_again(scarce: Site)
     scarce.settle()
     assert scarce.content(quiet) == b"one\n"
     assert not scarce.gaps(quiet)
+
+
+def test_a_log_is_not_drained_while_its_latest_generation_waits_for_a_descriptor(scarce: Site) -> None:
+    for name in ("a", "b", "c"):
+        append(scarce, name, b"one\n")
+    turns(scarce, 3)
+    for name in ("a", "b", "c"):
+        append(scarce, name, b"two\n")
+        scarce.rename(name, f"{name}.1")
+        append(scarce, name, b"three\n")
+    scarce.discovery.drain(scarce.now)
+    waiting = [tail for tail in scarce.discovery.tails.values() if tail.log in scarce.discovery.waiting]
+    assert waiting
+    scarce.pump()
+    assert not any(tail.drained(scarce.now) for tail in waiting)
+    for _ in range(20):
+        turns(scarce, 1)
+        for tail in scarce.discovery.tails.values():
+            if tail.drained(scarce.now):
+                tail.lay_down()
+        scarce.discovery.meet_waiting(scarce.now)
+    assert [scarce.content(name) for name in ("a", "b", "c")] == [b"one\ntwo\nthree\n"] * 3

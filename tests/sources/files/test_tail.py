@@ -789,6 +789,94 @@ def test_what_is_added_behind_a_drain_is_not_read(site: Site) -> None:
     assert site.discovery.tails["a.log"].drained(site.now)
 
 
+def read_to_the_end_of_a_drain(site: Site, log: str, step: Callable[[int], None] = lambda turn: None) -> None:
+    """Pump *log* in small pieces until its drain ends, with *step* before each piece."""
+    for turn in range(1000):
+        step(turn)
+        site.look()
+        site.pump(room=5, limit=1)
+        site.arrive(log)
+        site.now += ROTATION_GRACE / 10
+        if site.discovery.tails[log].drained(site.now):
+            return
+    raise AssertionError("the drain has no end")
+
+
+@pytest.mark.parametrize("old", ["a.log.1", "b/a.log"])
+def test_a_drain_begins_no_generation_that_came_after_its_beginning(site: Site, old: str) -> None:
+    """The one before may have grown past what the drain read of it."""
+    site.append("a.log", b"before\n")
+    site.settle()
+    handle = site.open("a.log")
+    site.write(handle, b"at the drain\n")
+    (site.root / "b").mkdir()
+    site.discovery.drain(site.now)
+
+    def rotate(turn: int) -> None:
+        if turn < 20:
+            site.write(handle, b"while it is read\n")
+        elif turn == 20:
+            site.rename("a.log", old)
+            handle.close()
+            site.append("a.log", b"the next generation\n")
+
+    read_to_the_end_of_a_drain(site, "a.log", rotate)
+    written = b"".join(bytes(part) for parts in site.truth.values() for part in parts)
+    assert written.startswith(site.content("a.log"))
+    assert b"at the drain\n" in site.content("a.log")
+    assert b"next" not in site.content("a.log")
+    site.restart()
+    site.settle()
+    assert site.content("a.log") == written
+
+
+def test_a_drain_reads_a_rotated_file_to_its_end_before_it_begins_the_next(site: Site) -> None:
+    handle = site.open("a.log")
+    site.write(handle, b"one\n")
+    site.look()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"three\n")
+    site.look()
+    site.discovery.drain(site.now)
+
+    def late(turn: int) -> None:
+        if turn in (2, 4):
+            site.write(handle, b"two, turn %d\n" % turn)
+
+    read_to_the_end_of_a_drain(site, "a.log", late)
+    assert site.content("a.log") == b"one\ntwo, turn 2\ntwo, turn 4\nthree\n"
+
+
+def test_a_drain_masks_the_last_line_of_a_rotated_file_as_it_is_before_it_begins_the_next(tmp_path: Path) -> None:
+    site = Site(tmp_path, redact=("all",))
+    handle = site.open("a.log")
+    site.write(handle, b"one\npassword=hun")
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"three\n")
+    site.look()
+    site.discovery.drain(site.now)
+    read_to_the_end_of_a_drain(site, "a.log", lambda turn: site.write(handle, b"ter2\n") if turn == 1 else None)
+    assert site.content("a.log") == b"one\npassword=*******\nthree\n"
+    site.close()
+
+
+def test_what_a_receiver_lost_during_a_drain_is_read_to_its_end_again(site: Site) -> None:
+    site.append("a.log", b"one\n")
+    site.settle()
+    early = deepcopy(site.stored["a.log"])
+    handle = site.open("a.log")
+    site.write(handle, b"two\n")
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"three\n")
+    site.settle()
+    site.discovery.drain(site.now)
+    site.pump()
+    site.stored["a.log"] = early
+    site.write(handle, b"late\n")
+    read_to_the_end_of_a_drain(site, "a.log")
+    assert site.content("a.log") == b"one\ntwo\nlate\nthree\n"
+
+
 def test_a_file_whose_name_cannot_be_a_logs_is_said_once_and_the_others_go_on(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
