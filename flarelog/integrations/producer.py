@@ -89,11 +89,11 @@ class _Sending:
 
         self._background.soon(give)
 
-    def outcome(self, deadline: float) -> Outcome:
-        """The result, at the *deadline* at the latest."""
+    def outcome(self, deadline: float | None) -> Outcome:
+        """The result, at the *deadline* at the latest; None: when the sidecar ends by itself."""
         options = self.options
         try:
-            return self.ended.result(max(0.0, deadline - time.monotonic()))
+            return self.ended.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
         except (TimeoutError, CancelledError):
             self.ended.cancel()
             sentence = (
@@ -236,17 +236,18 @@ class Producer(Embedded):
         if run in self._running:
             self._exits[run] = how
 
-    def send_rest(self, run: str) -> list[Outcome]:
+    def send_rest(self, run: str, how: Exit | None = None) -> list[Outcome]:
         """Send what is left of *run*, whose writers have ended, and wait for the receipts; sealed streams without new
-        bytes stay as they are. Blocks, with the bound of END_RUN. Returns the result for each receiver; empty if this
-        producer is not started.
+        bytes stay as they are. Blocks until no receiver has acknowledged anything for *join_timeout* seconds. *how*: as
+        for ``exited``. Returns the result for each receiver; empty if this producer is not started.
         """
         if (background := self._background) is None:
             return []
-        options = [changed(one, once=True, again=True) for one in self._options(run)]
+        options = [changed(one, once=True, again=True, drain_limit=None) for one in self._options(run)]
         sendings = [_Sending(one, self._inner, background) for one in options]
-        deadline = time.monotonic() + self._join_timeout + MARGIN
-        return [sending.outcome(deadline) for sending in sendings]
+        for sending in sendings:
+            sending.drain(how)
+        return [sending.outcome(None) for sending in sendings]
 
     def placeholder(self, run: str, log: str = "log.txt") -> Placeholder:
         """The placeholder for *log* of *run*: why no receiver can show it (empty: one can), and how to look at it.

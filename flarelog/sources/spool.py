@@ -174,12 +174,12 @@ def command(path: str, note: str) -> tuple[int, int] | None:
     return None
 
 
-def ending(path: str, token: str) -> Exit | None:
-    """How the command *token* ended, from the record at *path*; None while the record does not tell."""
+def ending(path: str, token: str = "") -> Exit | None:
+    """How the command *token* ended, or whichever command the record at *path* is about; None while it does not say."""
     for said in _lines(path, b'"exit"'):
-        if isinstance(said, dict) and said.get("exit") == token:
+        if isinstance(said, dict) and token in ("", said.get("exit")):
             try:
-                return Exit(**{**said["how"], "offset": 0, "digest": 0, "process": token})
+                return Exit(**{**said["how"], "offset": 0, "digest": 0, "process": str(said["exit"])})
             except (TypeError, KeyError):
                 continue
     return None

@@ -14,6 +14,7 @@ from nvflare.apis.fl_context import FLContext
 from flarelog.integrations.jobs import JobReceiver
 from flarelog.integrations.nvflare.sending import DRAIN_TIMEOUT, JOB_PORT, Job, Sending
 from flarelog.integrations.nvflare.told import (
+    calm,
     harmless,
     log_directory,
     server_tls,
@@ -73,6 +74,7 @@ class FlarelogReceiver(FLComponent):
 
     @harmless
     def _starting(self, event: str, fl_ctx: FLContext) -> None:
+        calm()
         job = fl_ctx.get_job_id()
         if self._receiver is None:
             workspace, local = fl_ctx.get_workspace(), simulated(fl_ctx)

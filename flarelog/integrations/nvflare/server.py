@@ -18,12 +18,15 @@ from nvflare.apis.workspace import Workspace
 from flarelog.bus import Bus
 from flarelog.delivery.quota import Limits
 from flarelog.errors import FlarelogError
+from flarelog.exit_marks import Exit
 from flarelog.integrations.jobs import SERVER, JobReceiver
 from flarelog.integrations.nvflare.cell import Passage
 from flarelog.integrations.nvflare.filing import file_logs
+from flarelog.integrations.nvflare.held import Held
 from flarelog.integrations.nvflare.launcher import Launcher
 from flarelog.integrations.nvflare.sending import DRAIN_TIMEOUT, FILES, PORT, Job, served
 from flarelog.integrations.nvflare.told import (
+    calm,
     harmless,
     job_of,
     server_tls,
@@ -47,6 +50,7 @@ KEEP_DAYS = 30.0  # days without new bytes before a job leaves the server's stor
 _STORE = "flarelog"  # directory of the server's store, in its workspace
 _NOT_OWN = ("*/**",)  # in a job's directory at the server: copies of the sites' logs
 _OWN = "flarelog-own"  # directory in the server's workspace that lists its own job processes with unsent logs
+_HELD = "flarelog-held"  # directory beside the jobs' directories with the unsent logs themselves
 
 
 class FlarelogServer(FLComponent):
@@ -88,6 +92,7 @@ class FlarelogServer(FLComponent):
         self._engine: Any = None
         self._jobs: dict[str, Job] = {}  # jobs whose own logs are sent
         self._unsent: Unsent | None = None
+        self._held: Held | None = None
         self._here: tuple[str, Tls | None] = "", None  # address and TLS of this receiver
         for event in (EventType.SYSTEM_BOOTSTRAP, EventType.SYSTEM_START):
             self.register_event_handler(event, self._starting)
@@ -101,6 +106,7 @@ class FlarelogServer(FLComponent):
     def _starting(self, event: str, fl_ctx: FLContext) -> None:
         if self._receiver is not None or fl_ctx.get_process_type() != ProcessType.SERVER_PARENT:
             return
+        calm()
         self._engine = fl_ctx.get_engine()
         workspace, tls = workspace_of(fl_ctx), server_tls(workspace_of(fl_ctx))
         own, host_name = "", ""
@@ -141,17 +147,21 @@ class FlarelogServer(FLComponent):
             self._unsent.start()
 
     def _own_unsent(self, workspace: Workspace) -> Unsent:
-        """The server's own logs of jobs that were running when an earlier parent process was killed."""
+        """The server's own logs of jobs that ended without a receipt, or whose parent process was killed."""
+        held = self._held = Held(os.path.join(os.path.dirname(workspace.get_log_root("job")), _HELD))
+
+        def place(job: str) -> str:
+            return held.place(job) or str(workspace.get_log_root(job))
 
         def look(job: str) -> Sizes | None:
-            root = workspace.get_log_root(job)  # NVFlare removes it when a job ends normally
+            root = place(job)
             return sizes(SourceOptions(root, FILES, _NOT_OWN)) if os.path.isdir(root) else None
 
-        def send(job: str) -> bool:
-            with self._own_producer(workspace.get_log_root(job)) as producer:
-                return served(producer.send_rest(job))
+        def send(job: str, how: Exit | None) -> bool:
+            with self._own_producer(place(job)) as producer:
+                return served(producer.send_rest(job, how))
 
-        return Unsent(os.path.join(workspace.get_root_dir(), _OWN), look, send)
+        return Unsent(os.path.join(workspace.get_root_dir(), _OWN), look, send, held.release)
 
     @harmless
     def _announce(self, event: str, fl_ctx: FLContext) -> None:
@@ -165,13 +175,22 @@ class FlarelogServer(FLComponent):
 
     def _send_own(self, job: str, fl_ctx: FLContext) -> None:
         """Send the logs of the server's own process of *job*, so that readers see them beside the sites'."""
-        producer = self._own_producer(workspace_of(fl_ctx).get_log_root(job))
-        own = self._jobs[job] = Job(job, producer)
-        if self._unsent is not None:
-            self._unsent.begins(job)
+        root = workspace_of(fl_ctx).get_log_root(job)
+        own = self._jobs[job] = Job(job, self._own_producer(root))
+        unsent, held = self._unsent, self._held
+        if unsent is None or held is None:
+            return
+        unsent.begins(job)
+        held.begin(job)
+
+        def exited(how: Exit | None) -> None:
+            unsent.exited(job, how)
+            held.hold(job, root, FILES)
+            own.end(how)
+
         launchers = fl_ctx.get_prop(FLContextKey.JOB_LAUNCHER)
         if isinstance(launchers, list) and len(launchers) == 1:
-            launchers[0] = Launcher(launchers[0], own.end)  # before NVFlare removes the job's directory
+            launchers[0] = Launcher(launchers[0], exited)  # before NVFlare removes the job's directory
 
     def _own_producer(self, root: str) -> Producer:
         return Producer(

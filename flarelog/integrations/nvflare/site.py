@@ -13,6 +13,7 @@ from nvflare.apis.fl_constant import FLContextKey, ProcessType
 from nvflare.apis.fl_context import FLContext
 
 from flarelog.errors import InvalidName
+from flarelog.exit_marks import Exit
 from flarelog.integrations.nvflare import version as release
 from flarelog.integrations.nvflare.cell import Passage, tell_server
 from flarelog.integrations.nvflare.launcher import Launcher
@@ -77,9 +78,9 @@ class FlarelogSite(Sending):
             root = workspace.get_log_root(job)
             return sizes(SourceOptions(root, self._source())) if os.path.isdir(root) else None
 
-        def send(job: str) -> bool:
+        def send(job: str, how: Exit | None) -> bool:
             with make(workspace.get_log_root(job)) as producer:
-                return served(producer.send_rest(job))
+                return served(producer.send_rest(job, how))
 
         self._unsent = Unsent(os.path.join(workspace.get_root_dir(), _STATE), look, send)
         self._unsent.start()
@@ -122,7 +123,7 @@ class FlarelogSite(Sending):
             self._unsent.begins(job)
         launchers = fl_ctx.get_prop(FLContextKey.JOB_LAUNCHER)
         if isinstance(launchers, list) and len(launchers) == 1:
-            launchers[0] = Launcher(launchers[0], begun.end)
+            launchers[0] = Launcher(launchers[0], partial(self._exited, job, begun))
         elif not self._unwrapped:
             self._unwrapped = True
             log.warning(
@@ -131,14 +132,20 @@ class FlarelogSite(Sending):
                 " in local/ so that it sorts last"
             )
 
+    def _exited(self, name: str, job: Job, how: Exit | None) -> None:
+        """Send the rest of *job*, whose process has ended."""
+        if self._unsent is not None:
+            self._unsent.exited(name, how)
+        job.end(how)
+
     @harmless
     def _completed(self, event: str, fl_ctx: FLContext) -> None:
         name = job_of(fl_ctx)
         if job := self._jobs.pop(name, None):
             whole = job.end()
-            tell_server(fl_ctx.get_engine().get_cell(), name, job.troubles)
             if self._unsent is not None:
                 self._unsent.ends(name, whole=whole)
+            tell_server(fl_ctx.get_engine().get_cell(), name, job.troubles)
 
     @harmless
     def _leaving(self, event: str, fl_ctx: FLContext) -> None:

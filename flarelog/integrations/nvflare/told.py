@@ -42,7 +42,7 @@ def harmless(work: Callable[..., None]) -> Callable[..., None]:
 
 
 class _Calm(logging.Handler):
-    """Logs flarelog's errors as warnings, because the site's job is not affected."""
+    """Logs flarelog's errors as warnings, because the job is not affected."""
 
     def emit(self, record: logging.LogRecord) -> None:
         record = one_line(record)

@@ -1,9 +1,10 @@
 """Jobs of a site whose logs may be incomplete at the server: their logs are sent again until they are complete.
 
-A job is recorded before its launch, and removed once its process has ended and its logs have their receipts. Logs left
-by a killed parent process or a failed drain are sent when the next parent process starts, and retried now and then.
-Such a log may still grow, because a job's process outlives its parent by seconds: a job is removed only when its logs
-have not changed for a while. Jobs without a record are never sent.
+A job is recorded before its launch, and removed once its process has ended and its logs have their receipts. The record
+is a file that says how the process has ended, if that is known. Logs left by a killed parent process or a failed drain
+are sent when the next parent process starts, and retried now and then. Such a log may still grow, because a job's
+process outlives its parent by seconds: a job is removed only when its logs have not changed for a while. Jobs without a
+record are never sent.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flarelog.backoff import delay
+from flarelog.exit_marks import Exit
 from flarelog.replace import make_directory
+from flarelog.sources.spool import ending, ending_line
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +43,20 @@ class _Left:
 
 class Unsent:
     """The jobs recorded in *directory*. *look*: the sizes of a job's files, None if they are gone. *send*: sends the
-    job's logs, and returns whether all have their receipts; it blocks.
+    job's logs, and how its process has ended if known, and returns whether all have their receipts; it blocks.
+    *forget*: called when a job is removed.
     """
 
-    def __init__(self, directory: str, look: Callable[[str], Sizes | None], send: Callable[[str], bool]) -> None:
-        self._directory, self._look, self._send = directory, look, send
+    def __init__(
+        self,
+        directory: str,
+        look: Callable[[str], Sizes | None],
+        send: Callable[[str, Exit | None], bool],
+        forget: Callable[[str], object] = lambda job: None,
+    ) -> None:
+        self._directory, self._look, self._send, self._forget = directory, look, send, forget
         self._running: set[str] = set()
+        self._exits: dict[str, Exit] = {}  # by job: the end of its process that could not be recorded yet
         self._left: dict[str, _Left] = {}
         self._over = threading.Event()
         self._wake = threading.Event()
@@ -64,10 +75,27 @@ class Unsent:
         self._running.add(job)
         try:
             make_directory(self._directory)
-            with open(os.path.join(self._directory, job), "a"):
+            with open(self._record(job), "a"):
                 pass
         except OSError as error:
             log.warning("job %s: its logs are sent, but not after a crash: %s", job, error)
+
+    def exited(self, job: str, how: Exit | None) -> None:
+        """Record *how* the process of *job* has ended, for logs that are sent later; None: nobody knows."""
+        if how is not None:
+            self._exits[job] = how
+            self._note(job)
+
+    def _note(self, job: str) -> None:
+        """Write down how the process of *job* has ended; a full disk delays that."""
+        if (how := self._exits.get(job)) is not None:
+            with contextlib.suppress(OSError):
+                with open(self._record(job), "wb") as file:
+                    file.write(ending_line(how))
+                del self._exits[job]
+
+    def _record(self, job: str) -> str:
+        return os.path.join(self._directory, job)
 
     def ends(self, job: str, *, whole: bool) -> None:
         """The process of *job* has ended; *whole*: all of its logs have their receipts."""
@@ -79,8 +107,10 @@ class Unsent:
 
     def _strike(self, job: str) -> None:
         self._left.pop(job, None)
+        self._exits.pop(job, None)
         with contextlib.suppress(OSError):
-            os.unlink(os.path.join(self._directory, job))
+            os.unlink(self._record(job))
+        self._forget(job)
 
     # --- recorded jobs
 
@@ -101,6 +131,7 @@ class Unsent:
             if now < left.due:
                 continue
             whole = False
+            self._note(job)
             try:
                 whole = self._attended(job, left, now)
             except Exception as error:  # also exceptions of the framework's own objects
@@ -123,13 +154,14 @@ class Unsent:
         """Whether all of *job* is sent, or its files are gone."""
         found = self._look(job)
         if found is None:
+            log.warning("job %s: its directory is gone; what the server does not have of its logs is lost", job)
             self._strike(job)
             return True
         if found == left.sent:
             if now - left.still >= STILL:
                 self._strike(job)
             return True
-        if not self._send(job):
+        if not self._send(job, self._exits.get(job) or ending(self._record(job))):
             return False
         log.info("job %s: the rest of its logs, left by an earlier attempt, is sent", job)
         left.sent, left.still = found, now
@@ -137,6 +169,6 @@ class Unsent:
 
     def _age(self, job: str) -> float:
         try:
-            return time.time() - os.stat(os.path.join(self._directory, job)).st_mtime
+            return time.time() - os.stat(self._record(job)).st_mtime
         except OSError:
             return 0.0

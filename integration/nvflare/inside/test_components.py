@@ -31,6 +31,7 @@ from nvflare.fuel.f3.cellnet.utils import new_cell_message
 import flarelog.integrations.nvflare.version as release
 from flarelog import Bus, Event, Receiver
 from flarelog.checksum import EMPTY_DIGEST, extend
+from flarelog.delivery.quota import Limits
 from flarelog.integrations.jobs import JobReceiver
 from flarelog.integrations.nvflare import FlarelogProducer, FlarelogReceiver, FlarelogServer, FlarelogSite
 from flarelog.integrations.nvflare.cell import _told, tell_server
@@ -289,6 +290,43 @@ def test_a_process_that_is_killed_is_told_behind_its_logs(site: Path, tmp_path: 
     )
     (record,) = map(json.loads, told.stdout.splitlines())
     assert [one["signal"] for one in record["exits"]] == [9]
+
+
+def test_a_log_that_waited_at_a_limit_still_gets_its_exit_record(site: Path, tmp_path: Path) -> None:
+    """The job ends, and its site's parent process too, before the limit is raised."""
+    store, listen, bus = tmp_path / "store", free_address(), Bus()
+    (site / "job-1").mkdir()
+    with Receiver(str(store), listen=listen, bus=bus, limits=Limits(max_run_bytes=2)):
+        bus.publish(Event.START_RUN, "job-1")
+        component = FlarelogSite(receiver=listen, drain_timeout=1.0)
+        told = {FLContextKey.SIMULATE_MODE: True}
+        fire(component, EventType.SYSTEM_START, context(site, told, ProcessType.CLIENT_PARENT))
+        process = subprocess.Popen(["sh", "-c", "seq 300000 > job-1/log.txt; kill -9 $$"], cwd=site)
+        handle = Handle()
+        handle.wait, handle.process = process.wait, process  # type: ignore[attr-defined,method-assign,assignment]
+        (launcher,) = launch(component, site, Launcher(handle))
+        launched = launcher.launch_job({}, context(site))
+        assert launched is not None
+        launched.wait()
+        fire(component, EventType.SYSTEM_END, context(site, process=ProcessType.CLIENT_PARENT))
+
+    def record() -> dict[str, Any]:
+        said = subprocess.run(
+            [sys.executable, "-m", "flarelog", "streams", "--json", "--store", str(store)],
+            capture_output=True, check=True,
+        )  # fmt: skip
+        found: list[dict[str, Any]] = [json.loads(line) for line in said.stdout.splitlines()]
+        return found[0] if found else {}
+
+    assert not record().get("sealed")
+    with Receiver(str(store), listen=listen, bus=bus):
+        bus.publish(Event.START_RUN, "job-1")
+        component = FlarelogSite(receiver=listen)
+        fire(component, EventType.SYSTEM_START, context(site, told, ProcessType.CLIENT_PARENT))
+        until(lambda: record().get("sealed"), "it is sent")
+        fire(component, EventType.SYSTEM_END, context(site, process=ProcessType.CLIENT_PARENT))
+    assert [one["signal"] for one in record()["exits"]] == [9]
+    assert " ERROR " not in (site / "log.txt").read_text()
 
 
 def test_at_the_server_nothing_is_sent(site: Path) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from flarelog.errors import TimedOut
+from flarelog.exit_marks import Exit
+from flarelog.integrations.nvflare.held import Held
 from flarelog.integrations.nvflare.unsent import FIRST, KEPT, LONGEST, STILL, Sizes, Unsent
 
 JOB = "job-1"
+KILLED = Exit(0, 0, "f0", signal=9, oom="none")
 
 
 class Site:
@@ -22,6 +26,7 @@ class Site:
         self.answers: list[bool | Exception] = []  # of the server, one an attempt; True when the list is empty
         self.trouble: Exception | None = None  # raised by the look at the job
         self.sent: list[int | None] = []
+        self.exits: list[Exit | None] = []  # how the job's process ended, one an attempt
         self.unsent = Unsent(str(directory), self.look, self.send)
 
     def look(self, job: str) -> Sizes | None:
@@ -29,7 +34,8 @@ class Site:
             raise self.trouble
         return None if self.size is None else {"log.txt": (1, 2, self.size)}
 
-    def send(self, job: str) -> bool:
+    def send(self, job: str, how: Exit | None) -> bool:
+        self.exits.append(how)
         answer = self.answers.pop(0) if self.answers else True
         if isinstance(answer, Exception):
             raise answer
@@ -113,3 +119,59 @@ def test_a_job_whose_directory_is_gone_and_one_that_nobody_takes_for_days_are_gi
     site.size = None
     site.unsent.attend(100.0 + FIRST)
     assert site.left() == []
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_how_the_process_ended_is_sent_with_what_is_left(site: Site, restarted: bool) -> None:
+    site.unsent.exited(JOB, KILLED)
+    site.unsent.ends(JOB, whole=False)
+    unsent = Unsent(str(site.directory), site.look, site.send) if restarted else site.unsent
+    unsent.attend(100.0)
+    assert site.exits == [KILLED]
+
+
+def test_how_the_process_ended_is_written_down_once_the_disk_has_room(site: Site) -> None:
+    record = site.directory / JOB
+    record.unlink()
+    record.mkdir()  # no file can be written here, for root neither
+    site.unsent.exited(JOB, KILLED)
+    record.rmdir()
+    record.touch()
+    site.answers = [False]
+    site.unsent.attend(100.0)
+    Unsent(str(site.directory), site.look, site.send).attend(100.0)
+    assert site.exits == [KILLED, KILLED]
+
+
+# --- held files
+
+
+def test_files_of_a_removed_directory_are_held_until_they_are_sent(tmp_path: Path) -> None:
+    root, held = tmp_path / "job", Held(str(tmp_path / "held"))
+    root.mkdir()
+    for name in ("log.txt", "log.txt.1", "model.pt"):
+        (root / name).write_text(name)
+    held.begin(JOB)
+    assert held.place(JOB) == ""
+    held.hold(JOB, str(root), ("log.txt", "log.json"))
+    held.hold(JOB, str(root), ("log.txt", "log.json"))
+    shutil.rmtree(root)
+    assert {path.name: path.read_text() for path in Path(held.place(JOB)).iterdir()} == {
+        name: name for name in ("log.txt", "log.txt.1")
+    }
+    held.release(JOB)
+    assert held.place(JOB) == ""
+    assert os.listdir(tmp_path / "held") == []
+
+
+def test_the_files_of_an_earlier_attempt_at_the_job_are_held_as_rotated_ones(tmp_path: Path) -> None:
+    root, held = tmp_path / "job", Held(str(tmp_path / "held"))
+    for attempt in ("first", "second"):
+        root.mkdir()
+        (root / "log.txt").write_text(attempt)
+        held.hold(JOB, str(root), ("log.txt",))
+        shutil.rmtree(root)
+    assert {path.name: path.read_text() for path in Path(held.place(JOB)).iterdir()} == {
+        "log.txt": "second",
+        "log.txt.1": "first",
+    }
