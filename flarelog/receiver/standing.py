@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import FlarelogError, NotAllowed
@@ -21,6 +22,9 @@ from flarelog.receiver.sessions import Sessions
 from flarelog.security.connections import among, shut
 from flarelog.security.guard import Guard
 from flarelog.security.tls import ServerCertificates
+
+if TYPE_CHECKING:
+    from flarelog.security.certificate import Trust
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +55,17 @@ class Standing:
             await asyncio.sleep(EVERY)
             certificates = self._guard.certificates
             self._guard.look(certificates.connections if certificates is not None else 0)
+            if certificates is not None:
+                await self._search(certificates.trust)
             self.look(time.monotonic(), time.time())
+
+    async def _search(self, trust: Trust) -> None:
+        """Let *trust*, if it is new, search in a thread for the chains of all certificates that are shown."""
+        if trust is self._trust:
+            return
+        for presented in list(self._guard.connections.shown()):
+            if not trust.knows(presented):
+                await asyncio.to_thread(trust.search, presented)
 
     def look(self, now: float, wall: float) -> None:
         """End the sessions and calls that are not allowed at *now*, which is *wall* in seconds since 1970."""

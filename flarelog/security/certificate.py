@@ -8,10 +8,14 @@ certificate only once a connection, at the handshake; this module checks it agai
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
+import math
 import re
+import threading
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from flarelog.errors import NotAllowed, NotInstalled, Unavailable
@@ -24,16 +28,20 @@ try:
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
     from cryptography.x509.oid import NameOID
 except ImportError as error:
     raise NotInstalled(
         "the receiver needs the cryptography package to read certificates: pip install 'flarelog[tls]'"
     ) from error
 
-MAX_PEM = 256 << 10  # bytes of a certificate with its chain; a handshake carries at most 100 kB of them
+MAX_PEM = 64 << 10  # bytes of a certificate with its chain
 MAX_CHAIN = 8  # certificates between a peer's and its CA's
-KNOWN = 4096  # certificates whose check is cached
+MAX_SIGNATURES = 32  # verified for one certificate with its chain
+MAX_RSA, MAX_EXPONENT = 8192, 64  # bits of a key and of its exponent, between a peer's certificate and its CA's
+KNOWN = 20_000  # certificates whose check is cached
 
+_CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 _PEM_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -51,8 +59,14 @@ class Presented:
         return cls(pem, chain) if pem else None
 
     def identity(self) -> Identity:
-        """The names in the certificate. Raises NotAllowed if it is unreadable, or a name has a NUL."""
-        return _read(self)[1]
+        """The names in the certificate. Raises NotAllowed if it is unreadable, or too large, or a name has a NUL."""
+        if len(self.pem) + len(self.chain) > MAX_PEM:
+            raise NotAllowed(f"the certificate and its chain have more than {MAX_PEM} bytes: request a smaller one")
+        return _named_in(self.pem)
+
+    def digest(self) -> bytes:
+        """SHA-256 of certificate and chain."""
+        return hashlib.sha256(b"%d " % len(self.pem) + self.pem + self.chain).digest()
 
     def fingerprint(self) -> str:
         """SHA-256 of the certificate, hexadecimal, even of an unreadable one: its CA can look it up."""
@@ -67,19 +81,30 @@ def identity(properties: Mapping[str, Iterable[bytes]]) -> Identity:
 
 
 @lru_cache(KNOWN)
-def _read(presented: Presented) -> tuple[tuple[x509.Certificate, ...], Identity]:
-    """The certificates, the peer's own first, and its identity. Raises NotAllowed."""
-    if len(presented.pem) + len(presented.chain) > MAX_PEM:
-        raise NotAllowed(f"the certificate and its chain have more than {MAX_PEM} bytes: request a smaller one")
+def _named_in(pem: bytes) -> Identity:
+    """The identity of the certificate *pem*. Raises NotAllowed."""
+    with _readable():
+        return _named(x509.load_pem_x509_certificate(pem))
+
+
+def _certificates(presented: Presented) -> list[x509.Certificate]:
+    """The peer's own certificate, and the first of the chain. Raises NotAllowed."""
+    with _readable():
+        own = x509.load_pem_x509_certificate(presented.pem)
+        others = x509.load_pem_x509_certificates(presented.chain) if presented.chain.strip() else []
+        return [own, *[one for one in dict.fromkeys(others) if one != own][:MAX_CHAIN]]
+
+
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    """Raises NotAllowed for whatever a hostile certificate makes the parser raise."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about a name that is too long
-            own = x509.load_pem_x509_certificate(presented.pem)
-            others = x509.load_pem_x509_certificates(presented.chain) if presented.chain.strip() else []
-            return (own, *[one for one in others if one != own][:MAX_CHAIN]), _named(own)
+            yield
     except NotAllowed:
         raise
-    except Exception as error:  # a hostile certificate may raise anything in the parser
+    except Exception as error:
         raise NotAllowed("the certificate violates RFC 5280 and cannot be read: request a new one") from error
 
 
@@ -131,39 +156,81 @@ class Outdated(Unavailable):
     """A certificate that was trusted once: its peer may have a newer one, and should reconnect."""
 
 
+@frozen
+class _Found:
+    """The result of the search for a chain: when it expires, in seconds since 1970; None if there is none."""
+
+    until: float | None
+    who: str
+    refusal: str = ""
+    revoked: str = ""
+
+
 class Trust:
-    """Trusts what the CAs in the file *ca* signed, except what the lists in the file *crl* name. Raises InvalidFile."""
+    """Trusts what the CAs in the file *ca* signed, except what the lists in the file *crl* name. Raises InvalidFile.
+
+    A search costs at most MAX_SIGNATURES verified signatures, whatever chain a peer presents. Any thread may search.
+    """
 
     def __init__(self, ca: str, crl: str = "") -> None:
         self._ca = ca
         self._crl = crl
         self._anchors = anchors_of(ca)
         self._lists = tuple(lists(crl, self._anchors)) if crl else ()
-        self._found: dict[Presented, float | None] = {}
+        self._found = OrderedDict[bytes, _Found]()  # by the digest of certificate and chain, the latest use last
+        self._lock = threading.Lock()
+
+    def knows(self, presented: Presented) -> bool:
+        """Whether ``check`` has a result and costs no verified signature."""
+        return presented.digest() in self._found
 
     def check(self, presented: Presented, now: float) -> None:
         """Return if *presented* is trusted at *now*, in seconds since 1970.
 
         Raises:
-            NotAllowed: the certificate is refused by ``Presented.identity``.
+            NotAllowed: the certificate is refused by ``Presented.identity``, or its chain is too large.
             Revoked: a list names it.
             Outdated: it has expired, or the CAs have changed.
         """
-        certificates, identity = _read(presented)
-        who = name_of(identity)
-        if presented not in self._found:
-            if len(self._found) >= KNOWN:
-                self._found.clear()
-            self._found[presented] = self._until(certificates[0], certificates[1:])
-        until = self._found[presented]
-        if until is None and any(one.names(certificates[0]) for one in self._lists):
-            raise Revoked(
-                f"{who} was revoked by its CA (serial {certificates[0].serial_number:X}): request a new certificate"
+        found = self.search(presented)
+        if found.refusal:
+            raise NotAllowed(found.refusal)
+        if found.revoked:
+            raise Revoked(found.revoked)
+        if found.until is None:
+            raise Outdated(
+                f"{found.who} was signed by no CA of this receiver: request a certificate from one of its CAs"
             )
-        if until is None:
-            raise Outdated(f"{who} was signed by no CA of this receiver: request a certificate from one of its CAs")
-        if now > until:
-            raise Outdated(f"{who} has expired: request a new certificate")
+        if now > found.until:
+            raise Outdated(f"{found.who} has expired: request a new certificate")
+
+    def search(self, presented: Presented) -> _Found:
+        """The chain of *presented*. Takes milliseconds for a hostile one; a later call returns the same result."""
+        digest = presented.digest()
+        with self._lock:
+            if (known := self._found.get(digest)) is not None:
+                self._found.move_to_end(digest)
+                return known
+        try:
+            found = self._searched(presented)
+        except NotAllowed as error:
+            found = _Found(None, "", str(error))
+        with self._lock:
+            self._found[digest] = found
+            while len(self._found) > KNOWN:
+                self._found.popitem(last=False)
+        return found
+
+    def _searched(self, presented: Presented) -> _Found:
+        who, certificates = name_of(presented.identity()), _certificates(presented)
+        until, serial = self._until(certificates), certificates[0].serial_number
+        if until is None and self._is_revoked(certificates[0]):
+            revoked = f"{who} was revoked by its CA (serial {serial:X}): request a new certificate"
+            return _Found(None, who, revoked=revoked)
+        return _Found(until, who)
+
+    def _is_revoked(self, certificate: x509.Certificate) -> bool:
+        return any(one.names(certificate) for one in self._lists)
 
     def due(self, now: float) -> str:
         """A warning if a list in force should have been replaced before *now*; otherwise empty."""
@@ -175,19 +242,46 @@ class Trust:
             else ""
         )
 
-    def _until(self, certificate: x509.Certificate, others: Sequence[x509.Certificate]) -> float | None:
-        """When the longest-lived chain from *certificate*, by *others*, to a CA expires; None without a chain."""
-        if any(one.names(certificate) for one in self._lists):
-            return None
-        own = certificate.not_valid_after_utc.timestamp()
-        if certificate in self._anchors:
-            return own
-        ways = [one.not_valid_after_utc.timestamp() for one in self._anchors if _signed(certificate, one)]
-        for n, one in enumerate(others):
-            if _is_ca(one) and _signed(certificate, one):
-                rest = self._until(one, (*others[:n], *others[n + 1 :]))
-                ways += [rest] if rest is not None else []
-        return min(own, max(ways)) if ways else None
+    def _until(self, certificates: Sequence[x509.Certificate]) -> float | None:
+        """When the longest-lived chain from the first of *certificates*, by the others, to a CA expires; None without a
+        chain. Raises NotAllowed after MAX_SIGNATURES.
+        """
+        # Dijkstra's algorithm: the longest-lived way so far goes on, so that each certificate is visited once.
+        ends = [one.not_valid_after_utc.timestamp() for one in certificates]
+        left, ways, best = set(range(len(certificates))), {0: ends[0]}, -math.inf
+        verified = 0
+
+        def signed(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
+            nonlocal verified
+            if certificate.issuer != ca.subject:
+                return False
+            verified += 1
+            if verified > MAX_SIGNATURES:
+                raise NotAllowed(
+                    f"the certificate's chain needs more than {MAX_SIGNATURES} verified signatures: present only the"
+                    " certificates between it and its CA"
+                )
+            return _signed(certificate, ca)
+
+        while ways and max(ways.values()) > best:
+            at = max(ways, key=ways.__getitem__)
+            until, certificate = ways.pop(at), certificates[at]
+            left.discard(at)
+            if self._is_revoked(certificate):
+                continue
+            if certificate in self._anchors:
+                best = max(best, until)
+                continue
+            for anchor in self._anchors:
+                end = min(until, anchor.not_valid_after_utc.timestamp())
+                if end > best and signed(certificate, anchor):
+                    best = end
+            for other in left:
+                end = min(until, ends[other])
+                longer = end > max(best, ways.get(other, -math.inf))
+                if longer and _may_sign(certificates[other]) and signed(certificate, certificates[other]):
+                    ways[other] = end
+        return best if best > -math.inf else None
 
 
 def _signed(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
@@ -198,8 +292,16 @@ def _signed(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
     return True
 
 
-def _is_ca(certificate: x509.Certificate) -> bool:
+def _may_sign(certificate: x509.Certificate) -> bool:
+    """Whether *certificate* is a CA's, with a key whose signatures take less than a millisecond to verify."""
     try:
-        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        if not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
+            return False
+        key = certificate.public_key()
     except (x509.ExtensionNotFound, *BROKEN):
         return False
+    if isinstance(key, rsa.RSAPublicKey):
+        return key.key_size <= MAX_RSA and key.public_numbers().e < 1 << MAX_EXPONENT
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        return isinstance(key.curve, _CURVES)
+    return isinstance(key, ed25519.Ed25519PublicKey)

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakValueDictionary
 
 from flarelog.errors import FlarelogError, NotAllowed, NotAuthenticated
 from flarelog.model import Action, Removed, StreamId
@@ -27,7 +28,7 @@ from flarelog.security.tokens import Token, Tokens, moment
 if TYPE_CHECKING:
     import grpc
 
-    from flarelog.security.certificate import Presented
+    from flarelog.security.certificate import Presented, Trust
     from flarelog.security.tls import ServerCertificates
 
 log = logging.getLogger(__name__)
@@ -75,6 +76,24 @@ class TokenCall:
         await self._context.write(message)
 
 
+class _Searches:
+    """Searches for the chains of certificates, in threads; those of one certificate take turns, so that no peer
+    occupies the threads, however many chains it presents.
+    """
+
+    def __init__(self) -> None:
+        self._turns = WeakValueDictionary[str, asyncio.Lock]()  # by fingerprint, while a search runs or waits
+
+    async def search(self, trust: Trust, presented: Presented) -> None:
+        """Let *trust* search for the chain of *presented*, so that ``check`` has a result."""
+        fingerprint = presented.fingerprint()
+        turn = self._turns.get(fingerprint)
+        if turn is None:
+            turn = self._turns[fingerprint] = asyncio.Lock()
+        async with turn:
+            await asyncio.to_thread(trust.search, presented)
+
+
 class Guard:
     """Asks the policy about every call, and writes the audit log. For one event loop."""
 
@@ -90,6 +109,7 @@ class Guard:
         self._allowances = Repetitions(("anybody", "", "anywhere", "ANY"), MOST_ALLOWED)
         self._arrivals = Arrivals()
         self.certificates: ServerCertificates | None = None  # decides who is trusted at the main port
+        self._searches = _Searches()
         self.connections = Connections(MAX_TOLD)
         self.unwelcome: set[str] = set()  # peers whose connections must end
 
@@ -114,8 +134,11 @@ class Guard:
 
         presented = Presented.of(properties)
         if presented is not None:
+            trust = self.certificates.trust
             try:
-                self.certificates.trust.check(presented, time.time())
+                if not trust.knows(presented):
+                    await self._searches.search(trust, presented)
+                trust.check(presented, time.time())
             except FlarelogError as error:
                 self._refused({**_what(NOBODY, action, peer), **_shown(presented)}, str(error))
                 self.unwelcome.add(peer)

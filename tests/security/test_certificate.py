@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import math
 import ssl
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+from cryptography.x509.oid import NameOID
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.model import Action
 from flarelog.policy import NOBODY, Identity, Policy, site_of
+from flarelog.security import certificate
 from flarelog.security.certificate import Outdated, Presented, Trust, identity
 from flarelog.security.revocation import Revoked, demand_current, revocations
 from flarelog.security.tls import Tls
@@ -24,6 +33,7 @@ from tests.certificates import Authority, Named, kit, nvflare_kits, pem_of
 
 NOW = time.time()
 DAY = 86400.0
+X = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "X")])
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +215,136 @@ def test_a_ca_between_is_believed_if_it_is_shown_and_is_one(ca: Authority) -> No
     forger = Authority(ca.directory, ca.name, key, x509.load_pem_x509_certificate(Path(leaf.cert).read_bytes()))  # type: ignore[arg-type]
     with pytest.raises(Outdated):
         trust.check(presented(forger.issue("site-1"), forger), NOW)
+
+
+# --- the cost of a chain
+
+
+@pytest.fixture
+def verified(monkeypatch: pytest.MonkeyPatch) -> list[tuple[x509.Certificate, x509.Certificate]]:
+    """The signatures that were verified."""
+    found: list[tuple[x509.Certificate, x509.Certificate]] = []
+    real = certificate._signed
+
+    def signed(one: x509.Certificate, ca: x509.Certificate) -> bool:
+        found.append((one, ca))
+        return real(one, ca)
+
+    monkeypatch.setattr(certificate, "_signed", signed)
+    return found
+
+
+def junk(
+    key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey,
+    subject: x509.Name = X,
+    issuer: x509.Name = X,
+    public: CertificatePublicKeyTypes | None = None,
+    days: float = 5000,
+    by: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | None = None,
+) -> x509.Certificate:
+    """A CA certificate that a peer makes itself: of *public*, or else *key*, signed with *by*, or else *key*."""
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder(issuer, subject, public or key.public_key(), x509.random_serial_number())
+    dated = builder.not_valid_before(now - timedelta(days=2)).not_valid_after(now + timedelta(days=days))
+    return dated.add_extension(x509.BasicConstraints(True, None), True).sign(by or key, hashes.SHA256())
+
+
+def shows(tls: Tls, *chain: x509.Certificate) -> Presented:
+    return Presented(
+        Path(tls.cert).read_bytes(), b"".join(one.public_bytes(serialization.Encoding.PEM) for one in chain)
+    )
+
+
+def test_certificates_that_all_sign_each_other_cost_one_signature_where_the_ca_signed_the_peers(
+    ca: Authority, verified: list[object]
+) -> None:
+    key, tls = ec.generate_private_key(ec.SECP521R1()), ca.issue("site-1")
+    known = junk(key, ca.certificate.subject, X, ca.certificate.public_key())
+    Trust(tls.ca).check(shows(tls, known, *[junk(key) for _ in range(7)]), NOW)
+    assert len(verified) == 1
+
+
+@pytest.mark.parametrize("days", [5000.0, 50.0], ids=["longer than the peer's", "shorter than the peer's"])
+def test_certificates_that_all_sign_each_other_cost_a_bounded_number_of_signatures(
+    ca: Authority, days: float, verified: list[object]
+) -> None:
+    """The peer's certificate outlives the CA, so that a better way is sought."""
+    key, tls = ec.generate_private_key(ec.SECP256R1()), ca.issue("site-1", days=(-1, 5000))
+    known = junk(key, ca.certificate.subject, X, ca.certificate.public_key(), days)
+    chain = [junk(key, days=days + n) for n in range(7)]
+    trust, shown = Trust(tls.ca), shows(tls, known, *chain)
+    with contextlib.suppress(NotAllowed):
+        trust.check(shown, NOW)
+    assert len(verified) <= certificate.MAX_SIGNATURES
+    before = len(verified)
+    with contextlib.suppress(NotAllowed):
+        trust.check(shown, NOW)
+    assert len(verified) == before
+
+
+def test_a_chain_that_needs_too_many_signatures_is_refused_with_a_sentence(
+    ca: Authority, verified: list[object]
+) -> None:
+    """All have one name, and each is signed with the key of the next."""
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(9)]
+    chain = [junk(key, by=by) for key, by in itertools.pairwise(keys)]
+    tls = replace(ca, key=keys[0], certificate=chain[0]).issue("site-1")
+    with pytest.raises(NotAllowed, match="more than 32 verified signatures: present only the") as refused:
+        Trust(tls.ca).check(shows(tls, *chain), NOW)
+    assert str(refused.value).isprintable()
+    assert len(verified) == certificate.MAX_SIGNATURES
+
+
+def _costly_key() -> rsa.RSAPrivateKey:
+    """An RSA key with an exponent as large as the key, whose signatures take as long to verify as to make."""
+    numbers = rsa.generate_private_key(65537, 2048).private_numbers()
+    p, q = numbers.p, numbers.q
+    phi, e = (p - 1) * (q - 1), (1 << 2040) + 1
+    while math.gcd(phi, e) != 1:
+        e += 2
+    d = pow(e, -1, phi)
+    public = rsa.RSAPublicNumbers(e, p * q)
+    return rsa.RSAPrivateNumbers(p, q, d, d % (p - 1), d % (q - 1), numbers.iqmp, public).private_key(
+        unsafe_skip_rsa_key_validation=True
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(_costly_key, id="rsa, a large exponent"),
+        pytest.param(lambda: ec.generate_private_key(ec.BrainpoolP512R1()), id="an unusual curve"),
+    ],
+)
+def test_a_certificate_with_a_costly_key_is_no_part_of_a_chain(
+    ca: Authority, make: Callable[[], Any], verified: list[object]
+) -> None:
+    key = make()
+    middle = junk(key, X, ca.certificate.subject, by=ca.key)
+    tls = replace(ca, key=key, certificate=middle).issue("site-1")
+    with pytest.raises(Outdated, match="signed by no CA"):
+        Trust(tls.ca).check(shows(tls, middle), NOW)
+    assert verified == []
+
+
+def test_of_several_chains_the_longest_lived_counts(ca: Authority) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    chain = [junk(key, X, ca.certificate.subject, by=ca.key, days=days) for days in (2, 50, 10)]
+    tls = replace(ca, key=key, certificate=chain[0]).issue("site-1")
+    trust = Trust(tls.ca)
+    trust.check(shows(tls, *chain), NOW + 49 * DAY)
+    with pytest.raises(Outdated, match="has expired"):
+        trust.check(shows(tls, *chain), NOW + 51 * DAY)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_chain_of_eight_is_believed_in_any_order(ca: Authority, order: int, verified: list[object]) -> None:
+    chain = [ca]
+    for n in range(8):
+        chain.append(chain[-1].between(f"between-{n}"))
+    tls = chain[-1].issue("site-1")
+    Trust(tls.ca).check(presented(tls, *chain[1:][::order]), NOW)
+    assert len(verified) == 9
 
 
 def test_who_is_revoked_is_not_believed_whatever_way_he_comes(ca: Authority) -> None:

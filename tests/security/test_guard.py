@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pytest_mock import MockerFixture
@@ -19,6 +21,7 @@ from flarelog.policy import OPEN, Identity, Policy, Role
 from flarelog.receiver.options import ServerOptions
 from flarelog.security import guard as guards
 from flarelog.security.access import PolicyFile
+from flarelog.security.certificate import Presented
 from flarelog.security.guard import UNKNOWN, Guard, bearer
 from flarelog.security.refusals import SAID_A_MINUTE
 from flarelog.security.tls import Tls
@@ -120,6 +123,50 @@ def test_at_the_main_port_a_token_is_not_looked_at(tokens: Tokens) -> None:
         guard.asks(context, Action.READ, "run-1", "site-1")
     with_certificate = asyncio.run(guard.meet(Call(shows(made(tokens)), name="site-1"), Action.READ))
     assert guard.asks(with_certificate, Action.PUSH, "run-1", "site-1").how == "certificate"
+
+
+class Searching:
+    """A trust that counts its searches."""
+
+    def __init__(self, *known: str) -> None:
+        self.known, self.running, self.most = set(known), Counter[str](), Counter[str]()
+        self.threads: set[int] = set()
+        self.trust = self  # as in a receiver's certificates
+
+    def knows(self, presented: Presented) -> bool:
+        return presented.fingerprint() in self.known
+
+    def search(self, presented: Presented) -> None:
+        who = presented.fingerprint()
+        self.running[who] += 1
+        self.most[who] = max(self.most[who], self.running[who])
+        self.threads.add(threading.get_ident())
+        time.sleep(0)  # another thread may run
+        self.running[who] -= 1
+
+    def check(self, presented: Presented, now: float) -> None: ...
+
+
+def test_a_chain_is_searched_for_beside_the_loop_and_one_at_a_time_for_a_certificate() -> None:
+    guard, trust = Guard(Policy()), Searching()
+    guard.certificates = cast(Any, trust)
+
+    async def go() -> None:
+        calls = [Call(name=name, port=port) for port in range(20) for name in ("site-1", "site-2")]
+        await asyncio.gather(*(guard.meet(call, Action.READ) for call in calls))
+
+    asyncio.run(go())
+    assert threading.get_ident() not in trust.threads
+    assert list(trust.most.values()) == [1, 1]
+
+
+def test_a_certificate_whose_chain_is_known_waits_for_no_thread() -> None:
+    presented = Presented.of(auth_context("site-1"))
+    assert presented is not None
+    guard, trust = Guard(Policy()), Searching(presented.fingerprint())
+    guard.certificates = cast(Any, trust)
+    asyncio.run(guard.meet(Call(name="site-1"), Action.READ))
+    assert not trust.threads
 
 
 def test_the_health_is_nobodys_secret(tokens: Tokens) -> None:

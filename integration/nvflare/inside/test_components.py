@@ -303,7 +303,7 @@ def test_a_log_that_waited_at_a_limit_still_gets_its_exit_record(site: Path, tmp
         fire(component, EventType.SYSTEM_START, context(site, told, ProcessType.CLIENT_PARENT))
         process = subprocess.Popen(["sh", "-c", "seq 300000 > job-1/log.txt; kill -9 $$"], cwd=site)
         handle = Handle()
-        handle.wait, handle.process = process.wait, process  # type: ignore[attr-defined,method-assign,assignment]
+        handle.wait, handle.process = process.wait, process  # type: ignore[method-assign,assignment]
         (launcher,) = launch(component, site, Launcher(handle))
         launched = launcher.launch_job({}, context(site))
         assert launched is not None
