@@ -22,9 +22,11 @@ from flarelog.values import frozen
 
 MAX_PATTERN = 256  # characters
 NVFLARE_ADMINS = ("project_admin", "org_admin", "lead", "member")
-"""The unstructuredName values that NVFlare writes into the certificates of its admin kits and no other; each of these
-roles may view what runs (NVFlare 2.9.0, lighter/impl/cert.py and the default authorization.json).
+"""The unstructuredName values that NVFlare writes into the certificates of its admin kits and no other (NVFlare 2.9.0,
+lighter/impl/cert.py).
 """
+
+ADMIN_KIT = "this NVFlare admin kit reads the jobs that its admin sees in NVFlare, at NVFlare's own server"
 
 _RUN_PATTERN = re.compile(r"[A-Za-z0-9._\-*?!\[\]]+")
 
@@ -43,6 +45,7 @@ _MAY = {
     # An operator who removes runs must see their names, sizes and ages; no log bytes come with those.
     Role.OPERATOR: {Action.START_RUN, Action.END_RUN, Action.DELETE, Action.LIST_RUNS, Action.GET_RUN},
 }
+READS = frozenset(_MAY[Role.READER])
 _NEEDED = {
     Action.PUSH: Role.SITE,
     Action.START_RUN: Role.OPERATOR,
@@ -107,7 +110,8 @@ class Policy:
     """Which identities have which roles.
 
     *defaults*: the rules without a policy file: a certificate pushes as the site of its own name and reads nothing; one
-    with OU=reader, or an NVFlare admin kit, reads all runs and pushes nothing. Tokens bring their role.
+    with OU=reader reads all runs and pushes nothing; one of an NVFlare admin kit does neither, because only NVFlare's
+    server knows the jobs that the admin may see. Tokens bring their role.
     """
 
     grants: tuple[Grant, ...] = ()
@@ -166,6 +170,11 @@ class Policy:
                 f"{identity} is of site {own}, but the call asks for site {quoted(site)}:"
                 f" name the site {own}, or give the certificate of {quoted(site)}"
             )
+        if action in READS and is_nvflare_admin(identity):
+            return (
+                f"{identity} may not {asked}: {ADMIN_KIT}; ask the receiver's administrator for"
+                f" a grant of the role {needed} in its policy"
+            )
         token = "a token with " if identity.how == "token" else ""
         return (
             f"{identity} may not {asked}: {token}the role {needed} is required; ask the"
@@ -195,12 +204,16 @@ class Policy:
             yield identity.role, identity.runs  # nobody vouches for a token's name: grants do not apply
         if identity.how == "certificate":
             yield from ((grant.role, grant.runs) for grant in self.grants if grant.matches(identity))
-            if self.defaults:
-                reads = "reader" in identity.organizational_units or identity.nvflare_role in NVFLARE_ADMINS
-                yield (Role.READER if reads else Role.SITE), ("*",)
+            if self.defaults and not is_nvflare_admin(identity):
+                yield (Role.READER if "reader" in identity.organizational_units else Role.SITE), ("*",)
 
 
 OPEN = Policy(unguarded=True)
+
+
+def is_nvflare_admin(identity: Identity) -> bool:
+    """Whether *identity* is the certificate of an NVFlare admin kit."""
+    return identity.how == "certificate" and identity.nvflare_role in NVFLARE_ADMINS
 
 
 def site_of(identity: Identity) -> str:

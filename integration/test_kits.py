@@ -1,4 +1,4 @@
-"""NVFlare's start-up kits, unchanged: the server's runs a receiver, the sites' push, the admin's reads.
+"""NVFlare's start-up kits, unchanged: the server's runs a receiver, the sites' push, the admin's read by a grant.
 
 The tests make kits of the same shape. FLARELOG_NVFLARE=PATH names an ``nvflare`` command (``pip install nvflare`` in an
 environment of its own, because it is large); its own kits are then tried as well, and compared.
@@ -19,6 +19,13 @@ from integration.harness.places import LOG, Place, append, lines, new_place
 from tests.certificates import kit, nvflare_kits
 
 NVFLARE = os.environ.get("FLARELOG_NVFLARE", "")
+POLICY = """
+defaults = true
+[[grant]]
+nvflare_role = ["project_admin", "lead"]
+role = "reader"
+runs = "granted-*"
+"""
 HOSTS, SITES, ADMIN = ("localhost", "127.0.0.1"), ("site-1", "site-2"), "admin@nvidia.com"
 SERVER = "localhost"
 PROJECT = f"""
@@ -64,7 +71,9 @@ class Federation:
 
     def __init__(self, place: Place, kits: Path) -> None:
         self.place, self.kits = place, kits
-        self.receiver = place.serve(*self.files(SERVER))
+        policy = place.directory / "policy.toml"
+        policy.write_text(POLICY)
+        self.receiver = place.serve(*self.files(SERVER), "--policy", str(policy))
         self.data = append(place.log, lines(100))
 
     def files(self, name: str) -> tuple[str, ...]:
@@ -89,12 +98,17 @@ def test_a_site_s_kit_pushes_by_every_name_that_the_server_s_kit_is_for(
     assert federation.receiver.stored(LOG, site) == federation.data
 
 
-def test_the_admin_s_kit_reads_all_and_pushes_nothing(federation: Federation) -> None:
+def test_the_admin_s_kit_reads_what_the_policy_grants_and_pushes_nothing(federation: Federation) -> None:
+    """This receiver does not know which jobs NVFlare shows the admin."""
     place, address, admin = federation.place, federation.address("localhost"), federation.files(ADMIN)
-    site = place.once(address, "--run", "run-2", *federation.files("site-1"))
-    assert site.ends() == 0, site.talk()
-    assert "site-1/app.log" in place.streams("--receiver", address, *admin, run="run-2")
-    program = place.once(address, "--site", "admin", *admin)
+    for run in ("run-2", "granted-2"):
+        site = place.once(address, "--run", run, *federation.files("site-1"))
+        assert site.ends() == 0, site.talk()
+    assert "site-1/app.log" in place.streams("--receiver", address, *admin, run="granted-2")
+    refused = place.call("streams", "run-2", "--receiver", address, *admin)
+    assert refused.ends() == 5
+    assert "its role reader covers the runs granted-*" in refused.sentence()
+    program = place.once(address, "--run", "granted-2", "--site", "admin", *admin)
     assert program.ends() != 0
     assert f"certificate '{ADMIN}' is not a site" in program.sentence()
 

@@ -40,10 +40,9 @@ DEFAULTS = [
     pytest.param(OWN_SITE, {P, L, U, G, T}, id="so-does-one-of-our-own-ca"),
     pytest.param(OTHER, set(), id="another-site-learns-nothing"),
     pytest.param(OWN_READER, {R, F, L, U, G, T}, id="a-reader-pushes-nothing-not-even-under-its-own-name"),
-    pytest.param(ADMIN, {R, F, L, U, G, T}, id="an-nvflare-admin-kit-reads"),
-    pytest.param(
-        certificate("site-1", nvflare_role="member"), {R, F, L, U, G, T}, id="an-admin-called-like-a-site-only-reads"
-    ),
+    pytest.param(ADMIN, set(), id="an-nvflare-admin-kit-reads-at-nvflares-server-alone"),
+    pytest.param(certificate("site-1", nvflare_role="member"), set(), id="nor-does-an-admin-called-like-a-site-push"),
+    pytest.param(certificate("x", ou=("reader",), nvflare_role="lead"), set(), id="nor-read-with-a-readers-unit"),
     pytest.param(certificate("site-1", nvflare_role="client"), {P, L, U, G, T}, id="another-role-of-nvflare-is-a-site"),
     pytest.param(certificate("Dr Who", ou=("Readers",)), set(), id="a-name-that-is-no-site-has-no-role"),
     pytest.param(READER, {R, F, L, U, G, T}, id="a-reader-token"),

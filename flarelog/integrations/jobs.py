@@ -18,7 +18,7 @@ from flarelog.integrations.embedded import JOIN_TIMEOUT
 from flarelog.integrations.receiver import Receiver
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Action, StreamInfo
-from flarelog.policy import Identity, Policy
+from flarelog.policy import READS, Identity, Policy, is_nvflare_admin
 from flarelog.receiver.retention import Keep as Kept
 from flarelog.receiver.retention import Retention
 from flarelog.receiver.server import Server
@@ -41,15 +41,23 @@ Keep = Callable[[str, Sequence[tuple[StreamInfo, Path]]], None]
 @dataclass(frozen=True)
 class Consent(Policy):
     """The default policy, which also refuses pushes of a site without allow_log_streaming. *own*: the common name of
-    the server's certificate, which may send the server's own logs as the site SERVER.
+    the server's certificate, which may send the server's own logs as the site SERVER. *shows*: whether the framework
+    now shows an admin, by the common name of his kit, a run; for a run that does not exist the answer is no, so that a
+    refusal does not reveal which runs there are.
     """
 
     allowed: Callable[[str], bool] = field(default=lambda site: True)
     own: str = ""
+    shows: Callable[[str, str], bool] = field(default=lambda admin, run: False)
 
     def allows(self, identity: Identity, action: Action, *, run: str | None = None, site: str | None = None) -> None:
         if site == SERVER and action in (Action.PUSH, Action.LIST) and self.own == identity.common_name != "":
             return
+        if action in READS and is_nvflare_admin(identity):
+            if not run and action in (Action.LIST, Action.LIST_RUNS):  # the list has only runs that are shown
+                return
+            if run and self.shows(identity.common_name, run):
+                return
         super().allows(identity, action, run=run, site=site)
         if action is Action.PUSH and not self.allowed(site or ""):
             raise NotAllowed(f"site {site} does not allow log streaming (allow_log_streaming): its logs are dropped")
@@ -153,9 +161,9 @@ class JobReceiver(Receiver):
     """A Receiver whose streams are copied to ``JOBS/RUN/SITE/LOG`` while ``JOBS/RUN`` exists.
 
     *jobs*: the directory of the jobs' directories. *allowed*: whether a site may stream. *own*: the common name of the
-    server's own certificate. *keep*: called when a run has ended (``finish``), and again for each of its streams that
-    ends later. *keep_days*: days without any change after which a run is removed from the store; None keeps all. Other
-    arguments: see Receiver.
+    server's own certificate. *shows*: whether an admin may read a run, as for Consent. *keep*: called when a run has
+    ended (``finish``), and again for each of its streams that ends later. *keep_days*: days without any change after
+    which a run is removed from the store; None keeps all. Other arguments: see Receiver.
     """
 
     def __init__(
@@ -167,6 +175,7 @@ class JobReceiver(Receiver):
         tls: Tls | None,
         allowed: Callable[[str], bool] = lambda site: True,
         own: str = "",
+        shows: Callable[[str, str], bool] = lambda admin, run: False,
         keep: Keep = lambda run, streams: None,
         keep_days: float | None = None,
         durability: Durability = "disk",
@@ -179,7 +188,7 @@ class JobReceiver(Receiver):
             store,
             listen=listen,
             tls=tls,
-            policy=Consent(allowed=allowed, own=own) if tls is not None else None,
+            policy=Consent(allowed=allowed, own=own, shows=shows) if tls is not None else None,
             durability=durability,
             limits=limits,
             idle_timeout=idle_timeout,

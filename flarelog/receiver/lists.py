@@ -6,9 +6,10 @@ the reception of logs goes on between two turns.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -36,6 +37,7 @@ from flarelog.wire.codec.lists import Listing, encode_info, encode_infos, parts_
 from flarelog.wire.codec.timeline import Times, moments_in_messages
 
 TURN, TURN_MOST = 0.002, 100  # seconds and streams of one turn
+SEEN_TOGETHER = 50  # runs that the policy decides on before other work has a turn
 TOLD_WITHIN, TOLD_MOST, TOLD_BYTES = 0.01, 100, 32 << 10  # seconds, streams and bytes of one message
 
 
@@ -164,17 +166,26 @@ class Lists:
             found: AsyncGenerator[RunInfo, None] = self._sums(run, peer, identity)
             if workers is not None and not passed:
                 found = workers.relay.list_runs(run, found, context, callers.who(context))
-            rest = [] if passed else sorted(known, reverse=True)  # runs without a stream are not in the store's list
+            rest = [] if passed else await self._seen(identity, known)
             async with contextlib.aclosing(found) as infos:
                 async for info in infos:
                     while rest and rest[-1] <= info.run:
-                        if (name := rest.pop()) != info.run and self._callers.may_see(identity, name):
+                        if (name := rest.pop()) != info.run:
                             yield RunInfo(name, known[name])
                     with patience:
                         yield replace(info, state=known.get(info.run, ""))
             for name in reversed(rest):
-                if self._callers.may_see(identity, name):
-                    yield RunInfo(name, known[name])
+                yield RunInfo(name, known[name])
+
+    async def _seen(self, identity: Identity, runs: Iterable[str]) -> list[str]:
+        """Those of *runs* that *identity* may see, in reverse order, even those without a stream."""
+        seen = list[str]()
+        for number, run in enumerate(sorted(runs, reverse=True), 1):
+            if self._callers.may_see(identity, run):
+                seen.append(run)
+            if number % SEEN_TOGETHER == 0:
+                await asyncio.sleep(0)  # a policy may have to look a run up
+        return seen
 
     async def _sums(self, run: str, peer: str, identity: Identity) -> AsyncGenerator[RunInfo, None]:
         """The totals of the runs in this process, as far as *identity* may see them."""

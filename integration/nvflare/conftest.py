@@ -229,9 +229,9 @@ class Project:
             path.write_text(json.dumps(said))
         return job
 
-    def submit(self, job: Path) -> str:
+    def submit(self, job: Path, *options: str) -> str:
         """Submit *job*; return its id."""
-        printed = self.call("job", "submit", "-j", str(job))
+        printed = self.call("job", "submit", "-j", str(job), *options)
         found = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", printed)
         assert found, printed
         return found[0]

@@ -25,6 +25,7 @@ from flarelog.integrations.nvflare.filing import file_logs
 from flarelog.integrations.nvflare.held import Held
 from flarelog.integrations.nvflare.launcher import Launcher
 from flarelog.integrations.nvflare.sending import DRAIN_TIMEOUT, FILES, PORT, Job, served
+from flarelog.integrations.nvflare.studies import Studies
 from flarelog.integrations.nvflare.told import (
     calm,
     harmless,
@@ -121,6 +122,7 @@ class FlarelogServer(FLComponent):
             tls=tls,
             allowed=partial(site_allows, self._engine),
             own=own,
+            shows=Studies(self._engine).shows,
             keep=partial(file_logs, self._engine),
             keep_days=self.keep_days,
             durability=self.durability,

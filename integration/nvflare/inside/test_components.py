@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -36,9 +37,15 @@ from flarelog.integrations.jobs import JobReceiver
 from flarelog.integrations.nvflare import FlarelogProducer, FlarelogReceiver, FlarelogServer, FlarelogSite
 from flarelog.integrations.nvflare.cell import _told, tell_server
 from flarelog.integrations.nvflare.filing import file_logs
+from flarelog.integrations.nvflare.studies import ASK_AGAIN, Studies
 from flarelog.integrations.nvflare.told import site_allows
 from flarelog.model import StreamId, StreamInfo
 from integration.harness.places import free_address, until
+
+try:
+    from nvflare.security.study_registry import StudyRegistry, StudyRegistryService
+except ImportError:  # NVFlare 2.7 has no studies
+    StudyRegistry = StudyRegistryService = None
 
 JOB = "simulate_job"
 LOG = "LOG" if StorageSpec.is_valid_component("LOG_log.txt") else "ERRORLOG"  # as which NVFlare's storage takes a log
@@ -437,6 +444,63 @@ def test_whether_a_site_allows_it(config: dict[str, Any] | None, allowed: bool) 
         client.set_site_config(config)
     assert site_allows(Engine(client), "site-1") is allowed
     assert site_allows(Engine(client), "unknown")
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    """A server with two jobs of two studies, one of the default study, and one without a study."""
+    store = FilesystemStorage(str(tmp_path / "jobs-storage"))
+    for job, meta in {"a": {"study": "A"}, "b": {"study": "B"}, "d": {"study": "default"}, "n": {}}.items():
+        store.create_object(f"/{job}", b"", {"job_id": job, **meta})
+    return Engine(storage=tmp_path / "jobs-storage")
+
+
+def studying(**admins: list[str]) -> None:
+    """Let NVFlare's registry have the studies *admins*."""
+    studies = {name: {"site_orgs": {}, "admins": users} for name, users in admins.items()}
+    StudyRegistryService.initialize(StudyRegistry({"format_version": "1.0", "studies": studies}))
+
+
+@pytest.fixture
+def registry() -> Iterator[None]:
+    if StudyRegistryService is None:
+        pytest.skip("NVFlare 2.7 has no studies")
+    yield
+    StudyRegistryService.initialize(None)
+
+
+def shown(studies: Studies, admin: str) -> str:
+    return "".join(job for job in ("a", "b", "d", "n", "gone") if studies.shows(admin, job))
+
+
+def test_an_admin_is_shown_the_jobs_of_his_studies_and_of_the_default_study(engine: Engine, registry: None) -> None:
+    studies = Studies(engine)
+    studying(A=["ann", "eve"], B=["bob", "eve"])
+    assert [shown(studies, admin) for admin in ("ann", "bob", "eve", "x", "")] == ["adn", "bdn", "abdn", "dn", "dn"]
+    studying(A=["bob"])  # the registry is asked at each read
+    assert [shown(studies, admin) for admin in ("ann", "bob", "eve")] == ["dn", "adn", "dn"]
+    StudyRegistryService.initialize(None)  # NVFlare without a registry lets nobody into a study
+    assert shown(studies, "ann") == "dn"
+
+
+@pytest.mark.skipif(StudyRegistryService is not None, reason="NVFlare has studies since 2.8")
+def test_before_there_were_studies_each_admin_is_shown_each_job(engine: Engine) -> None:
+    assert shown(Studies(engine), "ann") == "abdn"
+
+
+def test_a_job_that_nvflare_has_no_longer_is_shown_to_nobody(engine: Engine, tmp_path: Path) -> None:
+    now = 100.0
+    studies = Studies(engine, lambda: now)
+    assert studies.shows("ann", "d")
+    shutil.rmtree(tmp_path / "jobs-storage" / "d")
+    now += ASK_AGAIN
+    assert not studies.shows("ann", "d")
+
+
+def test_what_nvflare_cannot_say_is_no(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    engine.components.clear()
+    assert not Studies(engine).shows("ann", "d")
+    assert "job d: its study is unknown, and no admin reads it now" in caplog.text
 
 
 def stream(place: Path, log: str, data: bytes, *, sealed: bool = True) -> tuple[StreamInfo, Path]:
