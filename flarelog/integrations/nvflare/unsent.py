@@ -56,6 +56,7 @@ class Unsent:
     ) -> None:
         self._directory, self._look, self._send, self._forget = directory, look, send, forget
         self._running: set[str] = set()
+        self._begun: set[str] = set()  # jobs of this process, which a full disk may keep from being recorded
         self._exits: dict[str, Exit] = {}  # by job: the end of its process that could not be recorded yet
         self._left: dict[str, _Left] = {}
         self._over = threading.Event()
@@ -73,6 +74,7 @@ class Unsent:
     def begins(self, job: str) -> None:
         """Record *job* before its launch. Raises nothing: a full disk must not fail the job."""
         self._running.add(job)
+        self._begun.add(job)
         try:
             make_directory(self._directory)
             with open(self._record(job), "a"):
@@ -108,6 +110,7 @@ class Unsent:
     def _strike(self, job: str) -> None:
         self._left.pop(job, None)
         self._exits.pop(job, None)
+        self._begun.discard(job)
         with contextlib.suppress(OSError):
             os.unlink(self._record(job))
         self._forget(job)
@@ -124,7 +127,7 @@ class Unsent:
         """Send the jobs that are due at *now* (monotonic seconds). Raises nothing: a job whose files cannot be read is
         retried like one that the server refuses.
         """
-        for job in self._written_down():
+        for job in self._known():
             if job in self._running or self._over.is_set():
                 continue
             left = self._left.setdefault(job, _Left(now))
@@ -144,11 +147,11 @@ class Unsent:
                 )
                 self._strike(job)
 
-    def _written_down(self) -> list[str]:
-        try:
-            return sorted(os.listdir(self._directory))
-        except OSError:
-            return []
+    def _known(self) -> list[str]:
+        recorded = set[str]()
+        with contextlib.suppress(OSError):
+            recorded.update(os.listdir(self._directory))
+        return sorted(recorded | self._begun)
 
     def _attended(self, job: str, left: _Left, now: float) -> bool:
         """Whether all of *job* is sent, or its files are gone."""

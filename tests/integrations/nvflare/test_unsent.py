@@ -143,6 +143,19 @@ def test_how_the_process_ended_is_written_down_once_the_disk_has_room(site: Site
     assert site.exits == [KILLED, KILLED]
 
 
+def test_a_job_that_could_not_be_recorded_is_sent_by_the_same_process(tmp_path: Path) -> None:
+    """As on a full disk: here a file is in the directory's place."""
+    (tmp_path / "unsent").touch()
+    site = Site(tmp_path / "unsent")
+    site.unsent.begins(JOB)
+    site.unsent.exited(JOB, KILLED)
+    site.unsent.ends(JOB, whole=False)
+    for now in (100.0, 100.0 + FIRST, 100.0 + STILL + FIRST):
+        site.unsent.attend(now)
+    assert (site.sent, site.exits) == ([10], [KILLED])
+    assert site.unsent._known() == []
+
+
 # --- held files
 
 
