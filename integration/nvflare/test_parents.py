@@ -303,7 +303,7 @@ def push_as(project: Project, kit: str, name: str, job: str) -> subprocess.Compl
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("kit", "why"), [(ADMIN, "is not a site"), ("site-1", "may not")])
+@pytest.mark.parametrize(("kit", "why"), [(ADMIN, "is not a site"), ("site-1", "asks for site 'site-2'")])
 def test_nobody_else_sends_as_a_site(running: Project, kit: str, why: str) -> None:
     jobs = os.listdir(running.kit("server") / "flarelog")
     job = next(name for name in jobs if re.fullmatch("[0-9a-f-]{36}", name))
