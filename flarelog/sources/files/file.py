@@ -104,6 +104,11 @@ class SourceFile:
         return Age(self.born, self.called or self.path, self.renamed)
 
     @property
+    def removed(self) -> bool:
+        """Whether the file has no name any more; a rotated file has one, also if no pattern matches it."""
+        return not self.linked and os.fstat(self.fd).st_nlink == 0
+
+    @property
     def command(self) -> str:
         """The command whose output the file is a part of; empty where it is none."""
         part = spooled(self.spool)

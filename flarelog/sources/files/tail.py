@@ -223,7 +223,7 @@ class Tail:
                 return None
             if following is None:
                 if not file.linked and self._finished_with(file, now):
-                    self._end_current("removed")
+                    self._end_current("removed" if file.removed else "rotated")
             elif not following.begun and not self._gives_way(file, following, now):
                 return None
             elif not following.begun and self.draining and file.holds_back():
@@ -474,9 +474,8 @@ class Tail:
     def _may_go(self, file: SourceFile, now: float) -> bool:
         if file is self._current or (file.linked and file is self.files[-1]) or file.size(now) != file.position:
             return False
-        # Bytes written to an unlinked file after its descriptor is closed are lost.
-        removed = not file.linked and os.fstat(file.fd).st_nlink == 0
-        return file.closed or now - file.quiet_since >= (REMOVED_AFTER if removed else RELEASE_AFTER)
+        # Bytes written to a removed file after its descriptor is closed are lost.
+        return file.closed or now - file.quiet_since >= (REMOVED_AFTER if file.removed else RELEASE_AFTER)
 
     def covers(self, offset: int, marks: int) -> bool:
         """Whether a tail can send from *offset* and *marks* on without the receiver's record."""
