@@ -110,10 +110,15 @@ class Channels:
 
 class Link:
     """The link of one sidecar to its receiver, shared by its deliveries. *channels*: the connection, if it is shared
-    with other runs.
+    with other runs; *heard*: called for each message of the receiver's record.
     """
 
-    def __init__(self, options: SidecarOptions, channels: Channels | None = None) -> None:
+    def __init__(
+        self,
+        options: SidecarOptions,
+        channels: Channels | None = None,
+        heard: Callable[[], object] = lambda: None,
+    ) -> None:
         self.producer_id, self.started = os.urandom(16), options.started or starts.now()
         self.epoch = 0  # the latest epoch that the receiver has granted
         self.connected = False  # whether the receiver has ever returned its record
@@ -121,7 +126,7 @@ class Link:
         self.whose = f"{options.receiver}: " if options.others else ""  # prefix of log lines about one log
         self.shared = channels is not None  # whether other runs of this process use the channels
         self.channels = channels or Channels(options)
-        self._options = options
+        self._options, self._heard = options, heard
         self._uplink: tuple[grpc.aio.Channel, Uplink] | None = None
         self._moves, self._moved_at = 0, -math.inf
         self._answered = asyncio.Event()  # replaced each time that the receiver answers
@@ -174,7 +179,9 @@ class Link:
         while True:
             try:
                 channel = self.channels.current()
-                found = await listing.streams(channel, options.run, options.site, silence=REPLY_TIMEOUT)
+                found = await listing.streams(
+                    channel, options.run, options.site, silence=REPLY_TIMEOUT, heard=self._heard
+                )
             except grpc.RpcError as error:
                 trouble = statuses.error_of(error, options.receiver)
                 if statuses.refuses(trouble):

@@ -67,7 +67,7 @@ class Sidecar:
     def __init__(self, options: SidecarOptions, bus: Bus | None = None, channels: Channels | None = None) -> None:
         self.options = options
         self.bus = bus or Bus()
-        self.link = Link(options, channels)
+        self.link = Link(options, channels, heard=self.brought)
         self.finder = finder(
             options.source,
             run=options.run,

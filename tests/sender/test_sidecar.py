@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
@@ -24,6 +24,7 @@ from flarelog.errors import (
     TIMEOUT,
     FlarelogError,
     NotFound,
+    NothingToSend,
     StreamRefused,
     StreamRejected,
     TimedOut,
@@ -124,6 +125,22 @@ def test_a_log_that_stays_open_for_writing_ends_the_sidecar_after_the_drains_tim
     asyncio.run(go())
     why = "but a process has a log of it open for writing after 0.01 s; later bytes are not sent"
     assert caplog.messages == [f"run run-1 is ending, {why}"]
+
+
+def test_a_drain_goes_on_while_the_receivers_record_arrives(tmp_path: Path, mocker: MockerFixture) -> None:
+    async def streams(*_: object, heard: Callable[[], object] = lambda: None, **__: object) -> list[StreamInfo]:
+        for _page in range(10):
+            await asyncio.sleep(0.02)
+            heard()
+        return []
+
+    mocker.patch("flarelog.wire.listing.streams", streams)
+    options = SidecarOptions("127.0.0.1:1", "run-1", "site-1", SourceOptions(str(tmp_path)), once=True)
+
+    async def go() -> Outcome:
+        return await Sidecar(replace(options, drain_timeout=0.1)).run()
+
+    assert isinstance(asyncio.run(go()).error, NothingToSend)
 
 
 def test_what_no_receiver_has_answered_for_is_told_as_unsent(tmp_path: Path, mocker: MockerFixture) -> None:
