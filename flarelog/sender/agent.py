@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -82,9 +83,8 @@ class Agent:
         self._outcomes: dict[str, Outcome] = {}  # of runs whose latest sending failed or had gaps
         self._any = False  # whether any run was sent
         self._said: set[str] = set()
-        self._taken_back: dict[
-            str, Started | None
-        ] = {}  # runs that a newer process had and has released, and since when
+        # By run: the id by which the receiver knows its producer, the same for all attempts, and when it was asked for.
+        self._producers: dict[str, tuple[bytes, Started | None]] = {}
         self._finishing = self._unanswered = False
         self._draining, self._ended = asyncio.Event(), asyncio.Event()
 
@@ -176,14 +176,14 @@ class Agent:
 
     def _step(self, found: Mapping[str, tuple[Wanted, Contents]]) -> None:
         steps = self._runs.look({run: seen for run, (_, seen) in found.items()}, time.monotonic(), time.time())
-        for gone in self._taken_back.keys() - found.keys():
-            del self._taken_back[gone]
+        for gone in self._producers.keys() - found.keys():
+            del self._producers[gone]
         for run in (*steps.live, *steps.past):
             options = self._sidecar(run, found[run][0])
             past = run in steps.past
             # A log that the receiver's record shows as sealed is not reopened, unless its files hold more.
-            started = self._taken_back.get(run, options.started)
-            options = changed(options, once=past, again=True, heed=not past, started=started)
+            producer, started = self._producers.setdefault(run, (os.urandom(16), options.started))
+            options = changed(options, once=past, again=True, heed=not past, producer=producer, started=started)
             channels, runs = self._connection(options)
             runs.add(run)
             try:
@@ -208,7 +208,7 @@ class Agent:
         del self._tasks[f"? {run}"]
         self._runs.free(run, time.monotonic(), free=free)
         if free:
-            self._taken_back[run] = starts.now()
+            self._producers[run] = os.urandom(16), starts.now()  # later than the newer process
 
     def _connection(self, options: SidecarOptions) -> tuple[Channels, set[str]]:
         for channels, runs in self._connections:
@@ -237,6 +237,6 @@ class Agent:
         unanswered = isinstance(outcome.error, CannotConnect | TimedOut)  # not for one log of the run alone
         self._unanswered = self._unanswered or (unanswered and (self._once or self._finishing))
         fenced = outcome.fenced is not None
-        final = code == NOT_ALLOWED and not fenced
+        final = outcome.final and not fenced
         self._runs.ended(run, time.monotonic(), well=code in (OK, GAPS), final=final, fenced=fenced)
         self._ended.set()

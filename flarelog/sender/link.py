@@ -119,7 +119,7 @@ class Link:
         channels: Channels | None = None,
         heard: Callable[[], object] = lambda: None,
     ) -> None:
-        self.producer_id, self.started = os.urandom(16), options.started or starts.now()
+        self.producer_id, self.started = options.producer or os.urandom(16), options.started or starts.now()
         self.epoch = 0  # the latest epoch that the receiver has granted
         self.connected = False  # whether the receiver has ever returned its record
         self.trouble = ""  # why the last attempt failed; empty: it did not

@@ -37,6 +37,7 @@ class SidecarOptions:
     others: bool = False  # whether there are other receivers: log lines then name this one
     heed: bool = True  # drain when the receiver reports that the run is ending
     again: bool = False  # skip sealed streams whose files hold nothing more
+    producer: bytes = b""  # the id by which the receiver knows the sidecar; empty: a new one
     started: Started | None = None  # when the sidecar was asked for; None: when it connects
     ranks: bool = option(
         True,

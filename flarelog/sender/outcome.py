@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Iterable
 
 from flarelog import errors
-from flarelog.errors import FlarelogError, StreamFenced
+from flarelog.errors import FlarelogError, NotAllowed, StreamFenced, StreamRefused
 from flarelog.model import Receipt, StreamId
 from flarelog.text import legible, several
 from flarelog.values import frozen
@@ -45,6 +45,13 @@ class Outcome:
         """This outcome merged with that of a *later* sidecar for the same logs."""
         streams = {one.stream: one for one in (*self.streams, *later.streams)}
         return Outcome(tuple(streams.values()), self.troubles or later.troubles, later.error)
+
+    @property
+    def final(self) -> bool:
+        """Whether another attempt would change nothing: all that is not stored was refused."""
+        missing = [one.error for one in self.streams if one.receipt is None]
+        refused = bool(missing) and all(isinstance(error, StreamRefused) for error in missing)
+        return refused or isinstance(self.error, NotAllowed)
 
     @property
     def exit_code(self) -> int:

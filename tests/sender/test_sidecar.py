@@ -22,18 +22,20 @@ from flarelog.errors import (
     NOT_FOUND,
     OK,
     TIMEOUT,
+    CannotConnect,
     FlarelogError,
+    NotAllowed,
     NotFound,
-    NothingToSend,
     StreamRefused,
     StreamRejected,
     TimedOut,
 )
-from flarelog.model import State, StreamId, StreamInfo
+from flarelog.model import Receipt, State, StreamId, StreamInfo
 from flarelog.sender.ending import Sending
 from flarelog.sender.log import Log
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome, StreamOutcome
+from flarelog.sender.progress import Progress
 from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
 from tests.rows import together
@@ -41,6 +43,10 @@ from tests.rows import together
 
 def stream(gaps: int = 0, error: FlarelogError | None = None, log: str = "log.txt") -> StreamOutcome:
     return StreamOutcome(StreamId("run-1", "site-1", log), 0, None, 0, 0, 1, gaps, error)
+
+
+def sealed() -> StreamOutcome:
+    return replace(stream(), receipt=Receipt(0, 0, 1))
 
 
 REJECTED, REFUSED = StreamRejected("no", offset=0), StreamRefused("removed", offset=0)
@@ -127,20 +133,40 @@ def test_a_log_that_stays_open_for_writing_ends_the_sidecar_after_the_drains_tim
     assert caplog.messages == [f"run run-1 is ending, {why}"]
 
 
-def test_a_drain_goes_on_while_the_receivers_record_arrives(tmp_path: Path, mocker: MockerFixture) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "final"),
+    [
+        pytest.param(Outcome((stream(error=REFUSED),), ()), True, id="refused"),
+        pytest.param(Outcome((stream(error=REFUSED), sealed()), ()), True, id="the-rest-is-stored"),
+        pytest.param(Outcome((stream(error=REFUSED), stream()), (), TimedOut("late")), False, id="another-was-late"),
+        pytest.param(Outcome((stream(error=REFUSED), stream(error=REJECTED)), ()), False, id="another-broke"),
+        pytest.param(Outcome((), (), NotAllowed("revoked")), True, id="the-caller-is-refused"),
+        pytest.param(Outcome((), (), CannotConnect("no receiver")), False, id="nobody-has-decided"),
+        pytest.param(Outcome((), ()), False, id="nothing"),
+    ],
+)
+def test_an_outcome_is_final_only_if_all_that_is_missing_was_refused(outcome: Outcome, final: bool) -> None:
+    assert outcome.final is final
+
+
+def test_each_message_of_the_receivers_record_is_progress_of_a_drain(tmp_path: Path, mocker: MockerFixture) -> None:
+    made = mocker.spy(Progress, "made")
+    counts = []
+
     async def streams(*_: object, heard: Callable[[], object] = lambda: None, **__: object) -> list[StreamInfo]:
-        for _page in range(10):
-            await asyncio.sleep(0.02)
+        for _page in range(3):
+            counts.append(made.call_count)
             heard()
         return []
 
     mocker.patch("flarelog.wire.listing.streams", streams)
     options = SidecarOptions("127.0.0.1:1", "run-1", "site-1", SourceOptions(str(tmp_path)), once=True)
 
-    async def go() -> Outcome:
-        return await Sidecar(replace(options, drain_timeout=0.1)).run()
+    async def go() -> None:
+        await Sidecar(options).run()
 
-    assert isinstance(asyncio.run(go()).error, NothingToSend)
+    asyncio.run(go())
+    assert counts == [counts[0], counts[0] + 1, counts[0] + 2]
 
 
 def test_what_no_receiver_has_answered_for_is_told_as_unsent(tmp_path: Path, mocker: MockerFixture) -> None:
