@@ -15,11 +15,13 @@ import itertools
 import os
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from integration.harness.mounts import Bound
 from integration.harness.places import SITE, Place, Receiver, difference, free_address, new_place, nursery, until
 
 LOG = "log.txt"
@@ -72,8 +74,18 @@ class Writer:
             time.sleep(self.chance.choice(pauses))
 
 
-def storm(place: Place, seed: int, names: str, include: str, old: int = 0, kills: int = 6) -> int:
-    """Play one storm; return the number of generations written. Raises AssertionError with the trouble."""
+def storm(
+    place: Place,
+    seed: int,
+    names: str,
+    include: str,
+    old: int = 0,
+    kills: int = 6,
+    between: Callable[[], object] = lambda: None,
+) -> int:
+    """Play one storm; return the number of generations written. *between* is called while no sidecar runs. Raises
+    AssertionError with the trouble.
+    """
     chance = random.Random(seed)
     (place.root / "old").mkdir(exist_ok=True)
     writer = Writer(place.root, chance, names)
@@ -90,6 +102,7 @@ def storm(place: Place, seed: int, names: str, include: str, old: int = 0, kills
             receiver.program.kill()
             receiver = receiver.again("--durability", "memory")
         sidecar.kill()
+        between()
         writer.turns(chance.choice((0, 1, 2, 4)), (0, 0.001, 0.02))
         sidecar = place.sidecar(receiver, "--include", include)
         writer.turns(chance.randint(0, 12), (0.001, 0.02, 0.1, 0.3))
@@ -138,6 +151,24 @@ def trouble(stored: bytes, wanted: bytes, seed: int) -> str:
 )
 def test_names_that_move_while_a_sidecar_starts(place: Place, names: str, include: str, old: int) -> None:
     assert storm(place, 1, names, include, old) > 6
+
+
+@pytest.mark.parametrize(
+    ("names", "include"),
+    [
+        pytest.param("numbers", f"{LOG}*", id="numbers"),
+        pytest.param("numbers", LOG, id="numbers-out-of-the-patterns", marks=pytest.mark.soak),
+        pytest.param("dates", f"{LOG}*", id="dates", marks=pytest.mark.soak),
+    ],
+)
+def test_names_that_move_where_neither_births_nor_handles_tell_files_apart(
+    place: Place, names: str, include: str
+) -> None:
+    mount = Bound(place.root.with_name("under"), place.root)
+    try:
+        assert storm(place, 1, names, include, between=mount.anew) > 6
+    finally:
+        mount.close()
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,3 +27,24 @@ def mounted(path: Path, *what: str) -> Iterator[Path]:
 def tmpfs(path: Path, options: str) -> contextlib.AbstractContextManager[Path]:
     """A file system in memory, limited by mount's *options*."""
     return mounted(path, "-t", "tmpfs", "-o", options, "tmpfs")
+
+
+class Bound:
+    """A directory mounted at another *path* in user space (FUSE): it has no birth times, and each mount gives its files
+    other handles. Skips the test without bindfs, or without the right to mount.
+    """
+
+    def __init__(self, under: Path, path: Path) -> None:
+        self._command = ["bindfs", str(under), str(path)]
+        under.mkdir()
+        if shutil.which("bindfs") is None:
+            pytest.skip("install bindfs (apt-get install bindfs): it makes a file system without birth times")
+        if subprocess.run(self._command, capture_output=True).returncode:
+            pytest.skip("run this with the right to mount a file system in user space (/dev/fuse)")
+
+    def anew(self) -> None:
+        self.close()
+        subprocess.run(self._command, check=True)
+
+    def close(self) -> None:
+        subprocess.run(["umount", "--lazy", self._command[-1]], check=True)

@@ -7,6 +7,7 @@ Files that left the patterns while no sidecar ran are searched for under the who
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -17,10 +18,20 @@ from flarelog.sources.files.descriptors import Descriptors
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, inode, same, witness
 from flarelog.sources.files.ledger import Ledger
-from flarelog.sources.files.lineage import born_of, compare, is_rotation, originals
+from flarelog.sources.files.lineage import born_of, compare, is_rotation, names_of, originals
 from flarelog.sources.files.links import outside
 from flarelog.sources.files.owner import Owner, is_part
-from flarelog.sources.files.record import Held, Piece, in_order, may_have_grown, settled_on, shipped, wholes
+from flarelog.sources.files.record import (
+    Held,
+    Piece,
+    alike,
+    holds,
+    in_order,
+    may_have_grown,
+    settled_on,
+    shipped,
+    wholes,
+)
 from flarelog.sources.files.stored import Stored
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look, Walk, directory_of
@@ -223,7 +234,7 @@ class Adoption:
         return touched
 
     def _as_called_now(self, infos: Iterable[StreamInfo]) -> list[StreamInfo]:
-        """*infos* with the current identities of their files; see identity.same."""
+        """*infos* with the current identities of their files; see identity.same and record.alike."""
         infos, known = list(infos), self.ledger.known
         unknown = [in_order(info).keys() - known.keys() for info in infos]
         if not any(unknown):
@@ -231,6 +242,8 @@ class Adoption:
         by_inode: dict[int, list[str]] = {}
         for key, (_, file) in known.items():
             by_inode.setdefault(file.is_of[1], []).append(key)
+        recorded_all = {key for info in infos for key in in_order(info)}
+        unsure = [file for _, file in known.values() if file.born is None and file.identity not in recorded_all]
         called = []
         for info, keys in zip(infos, unknown, strict=True):
             names = {}
@@ -238,6 +251,10 @@ class Adoption:
                 found = next((key for key in by_inode.get(inode(recorded)[1], ()) if same(recorded, key)), None)
                 if found is not None:
                     names[recorded] = found
+            unsure = [file for file in unsure if file.identity not in names.values()]
+            left = keys - names.keys()
+            if unsure and left:
+                names.update(alike(info, left, self._may_be_of(info.stream.log, unsure)))
             if names:
                 marks = (
                     changed(mark, identity=names.get(mark.identity, mark.identity))
@@ -248,6 +265,15 @@ class Adoption:
                 info = changed(info, marks=tuple(marks))
             called.append(info)
         return called
+
+    def _may_be_of(self, log: str, files: Iterable[SourceFile]) -> list[SourceFile]:
+        """Those of *files* that are known as generations of *log*, or have its name or a rotation of it, in order."""
+        known = self.ledger.known
+        found = [
+            file for file in files if known[file.identity][0].log == log or file.path == log or names_of(log, file.path)
+        ]
+        found.sort(key=functools.cmp_to_key(lambda one, other: compare(log, one.age, other.age)))
+        return found
 
     def _find_moved(self, infos: Iterable[StreamInfo], now: float) -> bool:
         """Find the files that left the patterns and may have grown; returns whether there are any."""
@@ -271,10 +297,7 @@ class Adoption:
                 file = self.descriptors.open(path, now)
             except OSError:
                 continue
-            alike = [claim for claim in likely if same(claim[0], file.identity)]
-            proved = (
-                log for key, log, piece in alike if self.owner.may_be(path, log, key) or self._proves(file, path, piece)
-            )
+            proved = (log for key, log, piece in likely if self._is(file, path, log, key, piece))
             name = next(proved, None)
             if name is None or file.identity in ledger.known:
                 file.close()
@@ -289,14 +312,17 @@ class Adoption:
             found_any = True
         return found_any
 
+    def _is(self, file: SourceFile, path: str, log: str, key: str, piece: Piece) -> bool:
+        """Whether *file*, at *path* and with the inode of *key*, is that generation of *log*, which *piece* ends."""
+        named = self.owner.may_be(path, log, key)
+        if same(key, file.identity):
+            return named or self._proves(file, path, piece)
+        return named and file.born is None and holds(file, piece)  # its handle may have changed: see ledger.found_again
+
     def _proves(self, file: SourceFile, path: str, piece: Piece) -> bool:
         """Whether *file*, whose name *path* is no rotation's, is the generation of *piece*: it has the record's bytes,
         and the handle or birth time, which a receiver learns only from who sent the file.
         """
         begin = piece.begin
-        known = witness(begin.identity) and born_of(begin.notes) in (None, file.born) and piece.end > begin.offset
-        if not known or outside(path) or not self.owner.options.permits(path):
-            return False
-        with contextlib.suppress(OSError):
-            return settled_on(file, piece) is not None
-        return False
+        known = witness(begin.identity) and born_of(begin.notes) in (None, file.born)
+        return bool(known) and not outside(path) and self.owner.options.permits(path) and holds(file, piece)

@@ -262,6 +262,9 @@ class Discovery:
             if known is not None:
                 self._ledger.move(known[1], path)  # a file's present path decides the order of generations
                 look.aside[known[1]] = path
+                if known[1].fd < 0 and known[1].rest != (left[path].size, left[path].modified):
+                    self._descriptors.rise(*known, path)
+                    touched.add(known[0].log)
                 del left[path]
         look.strangers |= self._owner.rotated_out(left, look)
         if not look.last:
@@ -377,7 +380,7 @@ class Discovery:
     def _opened_as(self, path: str) -> Known | None:
         """The known file at *path*, identified by its descriptor."""
         with contextlib.suppress(OSError), SourceFile.open(self.options.root, path, 0.0) as file:
-            return self._ledger.known.get(file.identity)
+            return self._ledger.known.get(file.identity) or self._ledger.found_again(file, path)
         return None
 
     def _revisit(self, look: Look) -> set[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from flarelog.sources.files.file import SourceFile
-from flarelog.sources.files.identity import Sight, inode
+from flarelog.sources.files.identity import Sight, inode, sight
 from flarelog.sources.files.lineage import born_of, names_of
 from flarelog.sources.files.links import Links
 from flarelog.sources.files.record import Piece
@@ -92,6 +92,33 @@ class Ledger:
             return known if found.born == file.born else None
         unchanged = file.fd >= 0 or file.rest == (found.size, found.modified)
         return known if self.paths.get(path) is file and file.linked and unchanged else None
+
+    def found_again(self, file: SourceFile, path: str) -> Known | None:
+        """The known file at rest that *file*, found at *path* under another identity, is: a file system in user space
+        (FUSE) may give a file that nobody has open another handle. It has the same bytes and was not written to since,
+        or it has the same inode and begins with them, and it is not at its former path as well.
+        """
+        size, found = file.length, file.sight()
+        for tail, other in self.known.values() if file.born is None else ():
+            length = other.rest[0]
+            likely = other.rest == (size, found.modified) or (other.is_of == file.is_of and length < size)
+            if not likely or other.fd >= 0 or not length or (other.path != path and self._stands(other)):
+                continue
+            if other.whole() == (length, file.digest(length)):
+                self.forget(other)
+                other.identity, other.is_of = file.identity, file.is_of
+                tail.begun[file.identity] = None
+                self.know(tail, other)
+                return tail, other
+        return None
+
+    def _stands(self, file: SourceFile) -> bool:
+        """Whether the path of *file*, which is at rest, still leads to it."""
+        try:
+            found = sight(os.path.join(self.links.root, file.path))
+        except OSError:
+            return False
+        return (found.size, found.modified) == file.rest
 
     def begun(self, identity: str) -> Tail | None:
         """The log in which the generation *identity* was begun."""

@@ -20,7 +20,7 @@ from flarelog.sources.files.ledger import Ledger
 from flarelog.sources.files.lineage import Age, compare, is_numbered, is_rotation, is_surely_rotation, originals
 from flarelog.sources.files.links import outside
 from flarelog.sources.files.patterns import SourceOptions
-from flarelog.sources.files.stored import GRAIN
+from flarelog.sources.files.record import GRAIN
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look, directory_of
 from flarelog.sources.spool import segment_of

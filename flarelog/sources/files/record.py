@@ -5,8 +5,10 @@ The record is the authority: its marks and digests, and the present bytes of a f
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from flarelog.checksum import EMPTY_DIGEST, extend, suffix_digest
@@ -22,6 +24,8 @@ from flarelog.values import changed, frozen
 
 log = logging.getLogger(__name__)
 
+WHOLE = ("rotated", "removed")  # the reasons with which a generation was sent to its end
+GRAIN = 20_000_000  # ns by which a file system's mtime may lag
 _READ = 1 << 20
 
 Stretch = tuple[int, int, int]
@@ -188,6 +192,39 @@ def wholes(info: StreamInfo) -> list[Held]:
             if end > mark.offset:
                 held.pieces.append((end - mark.offset, mark.digest, digest))
                 held.length, held.lost = held.length + end - mark.offset, 0  # the generation continues where it ended
+    return found
+
+
+def holds(file: SourceFile, piece: Piece) -> bool:
+    """Whether *file* has the bytes of *piece*, and there are any."""
+    with contextlib.suppress(OSError):
+        return piece.end > piece.begin.offset and settled_on(file, piece) is not None
+    return False
+
+
+def alike(info: StreamInfo, recorded: Collection[str], files: Iterable[SourceFile]) -> dict[str, str]:
+    """By recorded identity: that of the first of *files* that has the bytes of the generation. If the generation has
+    ended, it must have no other bytes, and must not have been written to since.
+
+    Where a file system tells neither handles that last nor birth times, sending a generation again is the greater harm.
+    """
+    left, found = list(files), dict[str, str]()
+    pieces = shipped(info)
+    for held in wholes(info) if left else ():
+        piece = pieces[held.identity]
+        if held.identity not in recorded or not held.length or held.length != piece.source_end:
+            continue
+        for file in left:
+            status = os.fstat(file.fd) if file.fd >= 0 else None
+            if status is None or status.st_size < held.length:
+                continue
+            longer, later = status.st_size > held.length, status.st_mtime_ns > (piece.closed_at + 1) * 1_000_000
+            if piece.closed in WHOLE and (longer or later):
+                continue
+            if file.digest(held.length) == held.digest:
+                found[held.identity] = file.identity
+                left.remove(file)
+                break
     return found
 
 

@@ -14,12 +14,10 @@ from typing import NamedTuple
 from flarelog.model import REDACTED, StreamInfo
 from flarelog.sources.files.identity import Sight, inode
 from flarelog.sources.files.lineage import born_of
-from flarelog.sources.files.record import shipped
+from flarelog.sources.files.record import GRAIN, WHOLE, shipped
 
 CROWD = 200  # new files at the first look: more than that wait for the receiver's record
 PATIENCE = 5.0  # seconds that such files wait at most
-GRAIN = 20_000_000  # ns by which a file system's mtime may lag
-_WHOLE = ("rotated", "removed")  # the reasons with which a generation was sent to its end
 
 _Key = tuple[int, int]
 """(inode, birth in ns since the epoch): the device number may have changed since."""
@@ -53,7 +51,7 @@ class Stored:
             for identity, piece in list(shipped(info).items())[:-1]:
                 notes = piece.begin.notes
                 born = born_of(notes)
-                if piece.closed in _WHOLE and born is not None and REDACTED not in notes:
+                if piece.closed in WHOLE and born is not None and REDACTED not in notes:
                     whole = _Whole(log, identity, piece.source_end, piece.closed_at * 1_000_000 - GRAIN)
                     self._wholes[inode(identity)[1], born] = whole
         lost = self.over - self._wholes.keys()

@@ -124,9 +124,10 @@ class Strangers:
         """Find or make the log of *file*, *found* at *path*. None as in ``_meet``; *file* is then closed or kept."""
         full, ledger = os.path.join(self.options.root, path), self.ledger
         scarce = self.descriptors.scarce(file)
-        if file.identity in ledger.known:  # a hard link, a symbolic link, or a file system without birth times
+        known = ledger.known.get(file.identity) or ledger.found_again(file, path)
+        if known is not None:  # a hard link, a symbolic link, or a file system without birth times
             file.close()
-            tail, file = ledger.known[file.identity]
+            tail, file = known
             if found.born is None:
                 ledger.move(file, path)
             ledger.renamed(file, path)

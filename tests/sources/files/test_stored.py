@@ -13,7 +13,8 @@ import pytest
 
 from flarelog.model import Ended
 from flarelog.sources.files.file import SourceFile
-from flarelog.sources.files.stored import CROWD, GRAIN, PATIENCE
+from flarelog.sources.files.record import GRAIN
+from flarelog.sources.files.stored import CROWD, PATIENCE
 from tests.sources.files.tailing import Site
 
 OLD = 6
