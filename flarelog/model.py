@@ -372,6 +372,7 @@ class StreamInfo:
     lengths: tuple[int, ...] = field(default=(), compare=False)  # at the times that were asked for; empty: unknown
     unstored: str = ""  # why no byte of the log was ever stored: the entry is no stream and cannot be read
     about: str = ""  # with unstored: the missing thing, if it is no log of that name (see ``never_stored``)
+    unread_rest: str = field(default="", compare=False)  # why its site cannot read its rest; see ``with_rests``
 
     @property
     def identity(self) -> tuple[StreamId, int]:
@@ -425,6 +426,13 @@ class StreamInfo:
         return tuple(sorted({word for word in words if word}))
 
 
+def with_rests(infos: Iterable[StreamInfo]) -> list[StreamInfo]:
+    """*infos*, which include the logs that were never stored; a log whose rest is one of these has the reason."""
+    every = list(infos)
+    rests = {info.rest_of: info.unstored for info in every if info.unstored and info.rest_of is not None}
+    return [changed(info, unread_rest=rests[info.stream]) if info.stream in rests else info for info in every]
+
+
 def unnamed(count: int) -> str:
     """The reason for *count* files without a name (see ``OTHERS``)."""
     return f"{CANNOT_BE_READ.lstrip()}{count:,}, which the sidecar's log names (--log-level debug)"
@@ -473,6 +481,7 @@ class RunInfo:
     failed: int = 0  # commands that exited with another code than 0, or that a signal killed
     unstored: int = 0  # logs of which no byte was ever stored
     unended: int = 0  # commands whose logs have ended without a record of the command's end
+    unseen: int = 0  # generations whose end was not seen, and logs that lack bytes without a gap
 
     @classmethod
     def of(cls, run: str, state: str, infos: Sequence[StreamInfo]) -> RunInfo:
@@ -486,6 +495,11 @@ class RunInfo:
             sealed=sum(info.sealed for info in stored),
             unstored=len(infos) - len(stored),
         )
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether bytes of its logs are lost, or may be."""
+        return bool(self.gaps or self.unseen)
 
     def standing(self, *, live: bool) -> str:
         """The state that people see: that of the logs, for a run that no operator ended. *live*: it is known which logs
@@ -508,7 +522,7 @@ class RunInfo:
         return changed(self, state=self.state or other.state, begun=begun, grown=max(self.grown, other.grown), **counts)
 
 
-_COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps", "failed", "unstored", "unended")
+_COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps", "failed", "unstored", "unended", "unseen")
 
 
 @frozen

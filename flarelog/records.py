@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from flarelog.completeness import completeness
 from flarelog.exit_marks import Exit
 from flarelog.extents import extents, spooled
-from flarelog.model import OTHERS, Attributes, Gap, Generation, RunInfo, StreamInfo
+from flarelog.model import OTHERS, Attributes, Generation, RunInfo, StreamInfo
 from flarelog.names import natural
-from flarelog.text import are, legible, several
+from flarelog.text import legible, several
 
 UNKNOWN = "how the command ended is not known: flarelog run was killed, or its log was ended before the command"
 
@@ -36,27 +36,6 @@ def ordered(infos: Iterable[StreamInfo]) -> list[StreamInfo]:
         return natural(stream.run), natural(stream.site), info.about == OTHERS, natural(stream.log)
 
     return sorted(infos, key=key)
-
-
-def gaps_text(lengths: Sequence[int]) -> str:
-    """Gaps of *lengths* in bytes (0: unknown): ``2 gaps: 30,907 bytes are lost``; empty if there are none."""
-    if not lengths:
-        return ""
-    count, least = several(len(lengths), "gap"), "" if all(lengths) else "at least "
-    return f"{count}: {least if any(lengths) else ''}{_lost(sum(lengths))}"
-
-
-def _lost(length: int) -> str:
-    return f"{several(length, 'byte') if length else 'bytes of unknown number'} {are(length)} lost"
-
-
-def gap_sentence(mark: Gap) -> str:
-    """The text of *mark*, with its length once even if its reason has it too. Producers also write "1 bytes were"."""
-    reason, length = legible(mark.reason), rf"\b{mark.length} bytes( were| are)? "
-    if mark.length and re.search(length, reason):
-        verbs = {" were": " was", " are": " is"} if mark.length == 1 else {}
-        return re.sub(length, lambda it: f"{several(mark.length, 'byte')}{verbs.get(it[1], it[1] or '')} ", reason)
-    return f"{_lost(mark.length)}: {reason}"
 
 
 def exit_record(mark: Exit) -> dict[str, object]:
@@ -160,6 +139,7 @@ def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:
         "sealed": info.sealed,
         "bytes": info.size,
         "gaps": info.gaps,
+        "unseen": info.unseen,
         "failed": info.failed,
         "unended": info.unended,
         "unstored": info.unstored,
@@ -177,6 +157,7 @@ def stream_record(info: StreamInfo) -> dict[str, object]:
         "log": info.stream.log,
         "committed": info.committed,
         "sealed": info.sealed,
+        "incomplete": completeness(info).sentence or None,
         "digest": f"crc32:{info.digest:08x}",
         "generations": [
             {

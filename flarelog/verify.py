@@ -16,10 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from flarelog.checksum import EMPTY_DIGEST, extend
+from flarelog.completeness import Completeness, completeness
 from flarelog.errors import NotFound, Unavailable
 from flarelog.extents import Extent, extents
 from flarelog.model import REDACTED, Generation, Redaction, StreamId, StreamInfo
-from flarelog.records import gaps_text
 from flarelog.sources.files.identity import identity, inode
 from flarelog.sources.files.lineage import born_of, is_numbered, is_surely_rotation, names_of
 from flarelog.stores.base import Evidence, Reader
@@ -42,7 +42,7 @@ class Verdict:
     first: int | None = None  # the first offset that differs, or the beginning of the range that contains it
     text: str = "ok"
     redacted: Redaction | None = None  # from the receipt
-    gaps: int = 0  # places where bytes are known to be lost
+    lacks: Completeness = Completeness()  # what the log lacks, by its journal
     damaged: int = 0  # unreadable lines of the journal
     ranged: bool = False  # only the journal shows a difference, so its range is known but not its offset
     awaited: bool = False  # a running receiver may be about to write what the journal lacks
@@ -131,7 +131,7 @@ def _compared(
             else:
                 found = replace(compared, text=f"{found.text}, and {compared.text}")
     info = held.info
-    found = replace(found, redacted=info.redacted, gaps=len(info.gaps), damaged=held.damaged)
+    found = replace(found, redacted=info.redacted, lacks=completeness(info), damaged=held.damaged)
     return found, info if own else None
 
 
@@ -159,8 +159,6 @@ def _against_store(held: Evidence, *, in_use: bool) -> Verdict:
         )
         return Verdict(stream, committed, 0, committed, text)
     text = f"{damage}, but the bytes agree with the others" if damage else "ok"
-    if held.info.gaps:
-        text += f", {gaps_text([gap.length for gap in held.info.gaps])}"
     if behind:
         text += (
             f", and its journal does not vouch for {several(behind, 'byte')} behind them: a receiver is about to commit"

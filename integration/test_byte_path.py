@@ -494,10 +494,11 @@ def test_a_sidecar_that_was_killed_meets_another_file_under_the_name(place: Plac
         receiver.gets(b"x", "other.log")
         append(place.log, NEXT)
     receiver.gets(HEAD + NEXT)
-    stop(sidecar)
+    code = sidecar.stop()
     record = receiver.holds(HEAD + NEXT)
     assert len(record["generations"]) == 2
     assert record["generations"][0]["ended"] is not None
+    assert code == (0 if how == "truncated" else 6), sidecar.talk()
 
 
 def test_a_sidecar_that_is_killed_again_and_again_loses_and_repeats_nothing(place: Place) -> None:

@@ -34,7 +34,7 @@ LAYERS = [
     {"errors"},
     {"names"},
     {"model"},
-    {"extents", "globs", "linear", "talk", "watched", "contents"},
+    {"completeness", "extents", "globs", "linear", "talk", "watched", "contents"},
     {"records"},
     {"placeholders"},
     {"bus", "delivery", "policy", "render"},

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from flarelog.completeness import gap_sentence
 from flarelog.errors import USAGE, InvalidName, InvalidOption
 from flarelog.extents import Extent, extents
 from flarelog.model import Chunk, Ended, Gap, Generation, Mark, Redaction, RunInfo, StreamId, StreamInfo
@@ -22,7 +23,7 @@ from flarelog.names import (
     run_name,
     site_name,
 )
-from flarelog.records import gap_sentence, stream_record
+from flarelog.records import stream_record
 from tests.rows import together
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
@@ -188,6 +189,7 @@ def test_a_stream_as_scripts_see_it() -> None:
         "log",
         "committed",
         "sealed",
+        "incomplete",
         "digest",
         "generations",
         "attributes",

@@ -9,10 +9,11 @@ import click
 
 from flarelog.cli.options import Access, asks, option, tls_options
 from flarelog.cli.running import checked, run
-from flarelog.cli.sending import exit_code, receivers_option, site_option, site_policy_option, until_stopped
+from flarelog.cli.sending import receivers_option, site_option, site_policy_option, until_stopped
 from flarelog.cli.tuning import more_descriptors, tune_memory
 from flarelog.sender.agent import Agent, AgentOptions
 from flarelog.sender.options import SidecarOptions
+from flarelog.sender.outcome import worst
 from flarelog.sender.starts import of_process
 from flarelog.sources.base import Wanted
 from flarelog.sources.consent import in_force
@@ -84,4 +85,4 @@ def command(
 
     logs = checked(lambda: source(root, sites=consents))
     agents = checked(lambda: [Agent(logs, options, partial(wanted, address)) for address in receivers])
-    sys.exit(exit_code(run(until_stopped("agent", lambda: list(agents)))))
+    sys.exit(worst(run(until_stopped("agent", lambda: list(agents)))))

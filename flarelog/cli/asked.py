@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -12,13 +12,17 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.lines import LineOptions
 from flarelog.cli.options import SWITCH, F, Place, asks, place_options
 from flarelog.cli.there import origin
+from flarelog.completeness import completeness, exit_code
 from flarelog.contents import contents
-from flarelog.errors import InvalidFile, InvalidOption
+from flarelog.errors import FAILED, OK, InvalidFile, InvalidOption
 from flarelog.names import log_name, run_name, site_name
 from flarelog.options import declared, typed
 from flarelog.values import frozen
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.selection import Selection
+
+if TYPE_CHECKING:
+    from flarelog.viewers.reading import Reading
 
 MAX_PLACES = 32 << 20  # bytes of a file of positions (--from @FILE)
 
@@ -77,7 +81,10 @@ class ShownOptions:
         "Show notes between the lines: missing bytes, a new file, the end of a log.",
         older="no-notes",
     )
-    exit_status: bool = typed(False, "End with 6 if bytes of a log are missing, and with 7 if a log has no receipt.")
+    exit_status: bool = typed(
+        False,
+        "End with 6 if bytes of a log are, or may be, lost, and with 7 if a log has no receipt.",
+    )
 
 
 @frozen
@@ -103,6 +110,14 @@ class Asked:
         """The streams to read, and from where. Raises InvalidName, InvalidOption."""
         starts = dict(found for text in self.logs.starts for found in positions(text))
         return Selection(run_name(self.run), self.logs.sites, self.logs.logs, starts, tail)
+
+    def exit_code(self, reading: Reading, otherwise: int = OK) -> int:
+        """The exit code after *reading*: 1 if a log could not be read; 6 or 7 if --exit-status was given and a log is
+        incomplete; else *otherwise*.
+        """
+        if reading.unread:
+            return FAILED
+        return (self.shown.exit_status and exit_code(map(completeness, reading.known))) or otherwise
 
 
 def positions(text: str) -> list[tuple[tuple[str, str], int]]:

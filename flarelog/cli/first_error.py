@@ -19,7 +19,7 @@ from flarelog.cli.lines import Lines
 from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
-from flarelog.errors import FAILED, NOT_FOUND, OK
+from flarelog.errors import NOT_FOUND
 from flarelog.model import StreamId, StreamInfo
 from flarelog.placeholders import command
 from flarelog.render.merge import BLOCK
@@ -67,21 +67,21 @@ def first_error(asked: Asked, chosen: Selection) -> int:
         if cause is not None:
             _show(lines, asked, cause.lines)
             _say_cause(cause, asked)
-            return FAILED if reading.unread else OK
+            return asked.exit_code(reading)
     first = display.earliest
     if first is None:
         if reading.readable or not reading.unread:
             talk(_no_error([*reading.readable, *reading.unstored], asked))
         for note in summary(0, "these logs", reading.cut, asked.lines.searched):
             talk(note)
-        return FAILED if reading.unread else NOT_FOUND
+        return asked.exit_code(reading, NOT_FOUND)
     _show(lines, asked, {first.stream: first.lines})
     others = display.count - 1
     if others:
         talk(f"{several(others, 'other log')} of {len(reading.streams)} had errors too")
     if not lines.choice.include:
         talk("this is the earliest line that looks like an error: no known cause was found")
-    return FAILED if reading.unread else OK
+    return asked.exit_code(reading)
 
 
 class _Cause(NamedTuple):
@@ -174,10 +174,6 @@ def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
         if by
         else f"no error was found in {count}"
     ]
-    gaps = [gap for info in infos for gap in info.gaps]
-    if gaps:
-        size = sum(gap.length for gap in gaps)
-        said.append(f"{f'{size:,} bytes' if size else 'bytes'} of them are missing")
     going_on = sum(not info.sealed for info in stored)
     if going_on:
         said.append(f"{going_on} of them {'have' if going_on > 1 else 'has'} not ended")

@@ -17,8 +17,9 @@ from flarelog.cli.pager import Pager
 from flarelog.cli.running import ended_by, say, sentence
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
-from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError
-from flarelog.model import StreamId, StreamInfo
+from flarelog.completeness import incomplete_lines
+from flarelog.errors import NOT_FOUND, OK, FlarelogError
+from flarelog.model import StreamId
 from flarelog.records import unstored_sentences
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.sgr import plain
@@ -79,7 +80,7 @@ def _read(context: click.Context, asked: Asked) -> int:
         tail = LAST
     chosen, found = asked.selection(None if tail == -1 else tail), asked.origin()
     if raw:
-        return _raw(found, chosen, follow=follow)
+        return _raw(found, chosen, asked)
     if asked.first_error:
         from flarelog.cli.first_error import first_error  # other calls need no signatures
 
@@ -223,21 +224,8 @@ async def _shown(
     why = ranks.unmatched() if whole and not ranks.choice.everything else ""
     if why:
         _talk(why)
-    from flarelog.viewers.health import unread  # imported after the last line
-
-    for missing in (*unstored_sentences(reading.unstored), *unread(reading.unstored)):
-        _talk(missing)
-    if reading.unread:
-        return FAILED
-    if why and not ranks.shown:
-        return NOT_FOUND
-    return _status([*reading.infos, *reading.unstored]) if asked.shown.exit_status else OK
-
-
-def _status(streams: list[StreamInfo]) -> int:
-    if any(info.gaps for info in streams):
-        return GAPS
-    return OK if all(info.sealed for info in streams) else TIMEOUT
+    _say_unstored(reading)
+    return asked.exit_code(reading, NOT_FOUND if why and not ranks.shown else OK)
 
 
 def _beside(console: Console, pipe: Pipe) -> None:
@@ -261,12 +249,22 @@ def _say(console: Console, pipe: Pipe) -> Callable[[str], None]:
     return say
 
 
-def _raw(found: Origin, chosen: Selection, *, follow: bool) -> int:
+def _raw(found: Origin, chosen: Selection, asked: Asked) -> int:
     """Write the exact bytes of the logs."""
-    display = BytesDisplay(Pipe(sys.stdout.fileno()), one=follow)
+    display = BytesDisplay(Pipe(sys.stdout.fileno()), one=asked.follow)
     reading = Reading(found, chosen, View(raw=True), _talk)
-    asyncio.run(_through(reading, _reader(follow=follow)(reading, display)))
-    return FAILED if reading.unread else OK
+    asyncio.run(_through(reading, _reader(follow=asked.follow)(reading, display)))
+    for line in incomplete_lines(reading.known):  # no note between the bytes reports it
+        _talk(line)
+    _say_unstored(reading)
+    return asked.exit_code(reading)
+
+
+def _say_unstored(reading: Reading) -> None:
+    from flarelog.viewers.health import unread  # imported after the last line
+
+    for missing in (*unstored_sentences(reading.unstored), *unread(reading.unstored)):
+        _talk(missing)
 
 
 def _talk(text: str) -> None:

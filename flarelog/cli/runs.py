@@ -23,17 +23,18 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
     \b
     STATE is one of
       running  a sidecar is connected: it sends logs, or waits for room
-      idle     no sidecar is connected, and some log is not complete
-      sealed   each log is complete: it has a receipt, and can still be continued
+      idle     no sidecar is connected, and some log has no receipt
+      sealed   each log has a receipt, and can still be continued
       ending   the run was ended; its sidecars drain
       ended    the run was ended
       empty    the run has no log
-      open     some log is not complete (--store shows no connections)
+      open     some log has no receipt (--store shows no connections)
 
     OPEN counts the logs of connected sidecars, which only a receiver knows. FIRST and LAST are times of the
     receiver's clock: when the first log was begun, and when the last byte came. FIRST is "-" where a store was written
-    by an older version. FAILED counts the commands of flarelog run that failed: "1+2?" means that one failed, and
-    that the ends of two are unknown. flarelog status RUN names them.
+    by an older version. GAPS counts the places where bytes are known to be lost, and UNSEEN the generations whose end
+    was not seen: with either of them a run is incomplete. FAILED counts the commands of flarelog run that failed:
+    "1+2?" means that one failed, and that the ends of two are unknown. flarelog status RUN names all of these.
 
     \b
     Example: flarelog runs --store logs
@@ -65,12 +66,14 @@ def _table(found: list[RunInfo], *, live: bool) -> list[str]:
     if not found:
         return []
     failed, unstored = any(info.failed or info.unended for info in found), any(info.unstored for info in found)
-    rare = *(["NOT STORED"] if unstored else []), *(["FAILED"] if failed else [])
+    unseen = any(info.unseen for info in found)
+    rare = *(["UNSEEN"] if unseen else []), *(["NOT STORED"] if unstored else []), *(["FAILED"] if failed else [])
     rows = [("RUN", "STATE", "SITES", "LOGS", "OPEN", "BYTES", "GAPS", *rare, "FIRST", "LAST")]
     rows += [
         (
             *(info.run, info.standing(live=live), str(info.sites), str(info.streams)),
             *(str(info.open) if live else "-", f"{info.size:,}", str(info.gaps)),
+            *([str(info.unseen)] if unseen else []),
             *([str(info.unstored)] if unstored else []),
             *([f"{info.failed}{f'+{info.unended}?' if info.unended else ''}"] if failed else []),
             *(_short(info.begun), _short(info.grown)),
@@ -78,7 +81,7 @@ def _table(found: list[RunInfo], *, live: bool) -> list[str]:
         for info in found
     ]
     shown = narrowed(rows, ("FIRST", "OPEN", "BYTES", "LAST", "LOGS"), terminal_columns())
-    numbers = {"SITES", "LOGS", "OPEN", "BYTES", "GAPS", "NOT STORED", "FAILED"}
+    numbers = {"SITES", "LOGS", "OPEN", "BYTES", "GAPS", "UNSEEN", "NOT STORED", "FAILED"}
     return aligned(shown, [at for at, name in enumerate(shown[0]) if name in numbers])
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 import click
@@ -15,7 +15,6 @@ from flarelog.cli.notify import Service
 from flarelog.cli.options import option
 from flarelog.cli.running import ignore_stops, on_end_of_stdin, on_hangup, on_stop
 from flarelog.cli.tuning import give_memory_back
-from flarelog.errors import NOT_ALLOWED, OK
 
 log = logging.getLogger(__name__)
 
@@ -78,9 +77,3 @@ async def until_stopped(
     service.ready()
     async with service.alive():
         return list(await asyncio.gather(*(sender.run() for sender in senders)))
-
-
-def exit_code(codes: Iterable[int]) -> int:
-    """NOT_ALLOWED if it is among *codes*, because a supervisor must not miss it; else the first that is not OK."""
-    failed = [code for code in codes if code != OK]
-    return NOT_ALLOWED if NOT_ALLOWED in failed else failed[0] if failed else OK

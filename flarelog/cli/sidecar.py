@@ -16,7 +16,7 @@ import click
 from flarelog.cli.config_file import demand
 from flarelog.cli.options import Access, asks, is_flag, option, tls_options, words
 from flarelog.cli.running import checked, run, say
-from flarelog.cli.sending import Sender, exit_code, receivers_option, site_option, site_policy_option, until_stopped
+from flarelog.cli.sending import Sender, receivers_option, site_option, site_policy_option, until_stopped
 from flarelog.cli.tuning import more_descriptors, tune_memory
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, USAGE
 from flarelog.locks import give_the_word, has_the_word
@@ -24,7 +24,7 @@ from flarelog.model import Receipt
 from flarelog.sender import unmatched
 from flarelog.sender.ending import Sending
 from flarelog.sender.options import SidecarOptions
-from flarelog.sender.outcome import Outcome, StreamOutcome
+from flarelog.sender.outcome import Outcome, StreamOutcome, worst
 from flarelog.sender.starts import of_process
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import HIDDEN, SourceOptions
@@ -56,7 +56,11 @@ _NOT_HOW = ("root", "accept_gaps", "remove_spool", "as_json", "until_stdin_ends"
     is_flag=True,
     help="Send all files but hidden ones. Patterns, --start-at and the like count only as flags.",
 )
-@option("--accept-gaps", is_flag=True, help="End with 0 instead of 6 where gaps record lost bytes.")
+@option(
+    "--accept-gaps",
+    is_flag=True,
+    help="End with 0 instead of 6 where bytes are, or may be, lost for good.",
+)
 @click.option(
     "--remove-spool",
     is_flag=True,
@@ -102,7 +106,8 @@ def command(
       4   no receiver answered
       5   do not restart the sidecar automatically: a newer one has taken over,
           the receiver or the site does not allow it, or the run was removed
-      6   everything is stored except for bytes that gaps record
+      6   everything is stored that is left, but bytes are lost (gaps), or
+          the end of a generation was not seen
       7   the receiver acknowledged nothing for too long
       78  a file that an option names cannot be used, or a glob cannot be read
 
@@ -161,7 +166,7 @@ def command(
             for sentence in outcome.troubles:
                 whose = {"receiver": target.receiver, "run": run_id, "site": site}
                 click.echo(json.dumps({**whose, "log": None, "error": sentence}))
-    code = exit_code(outcome.exit_code for outcome in outcomes)
+    code = worst(outcome.exit_code for outcome in outcomes)
     if locks and code in (OK, GAPS):
         if kept := left_out(logs):
             say(f"flarelog: {root} is kept: the site's policy leaves out {several(len(kept), 'file')}")
@@ -244,6 +249,7 @@ def _records(outcome: Outcome) -> list[dict[str, object]]:
             "reconnects": stream.reconnects,
             "generations": stream.generations,
             "gaps": stream.gaps,
+            "incomplete": stream.lacks.sentence or None,
             "unsent": stream.unsent,
             "error": _why(stream, outcome),
         }

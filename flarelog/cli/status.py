@@ -72,16 +72,18 @@ STATE of a log:
              ended
   paused     the receiver has told the sidecar to wait with this log; the
              reason is below the table
-  ended      the log is complete (receipt), or its sidecar stayed away longer
-             than the receiver's --idle-timeout (timeout)
+  ended      the log is complete (receipt); it has a receipt, but bytes are
+             lost or the end of a generation was not seen (incomplete); or its
+             sidecar stayed away longer than the receiver's --idle-timeout
+             (timeout)
   not stored nothing of the log was ever stored; the reason is below the table
   open       the log has not ended, and its latest byte arrived this long
              ago (--store)
 
 \b
-If a log is silent, paused, without a link, or ended without a receipt, a line
-below the table says why, and names a command that shows the stored bytes,
-or the URL of --log-url-template.
+If a log is silent, paused, without a link, or incomplete, a line below the
+table says why, and names a command that shows the stored bytes, or the URL of
+--log-url-template.
 """
 
 

@@ -10,9 +10,11 @@ from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Place, option, place_options
 from flarelog.cli.running import aligned, narrowed, redaction_text, run, terminal_columns
 from flarelog.cli.there import look
+from flarelog.completeness import incomplete_lines
 from flarelog.model import BORN, REDACTED, SPOOL, StreamInfo
-from flarelog.records import exit_lines, stream_record
+from flarelog.records import exit_lines, stream_record, unstored_sentences
 from flarelog.text import legible
+from flarelog.viewers.health import unread
 
 
 @click.command
@@ -24,7 +26,8 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
 
     The table has a row for each log. GENERATIONS counts the files that the log came from: each rotation begins another
     one. GAPS counts the places where bytes are known to be lost. STATE is open, or sealed if the log has a receipt.
-    --json lists each generation and each gap.
+    --json lists each generation and each gap. Lines on stderr that begin with "incomplete" name the logs that have lost
+    bytes, or a generation whose end was not seen; lines that begin with "missing" name logs that were never stored.
 
     Some file systems lack information that flarelog uses, such as a file's birth time. Notes on stderr name the logs
     that came from such a file system, and the effect.
@@ -32,18 +35,25 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
     \b
     Example: flarelog streams job-1 --store logs
     """
-    found = run(_streams(run_id, place))
+    every = run(_streams(run_id, place))
+    found = [info for info in every if not info.unstored]
     for line in map(json.dumps, map(stream_record, found)) if as_json else _table(found):
         click.echo(line)
-    for note in (*exit_lines(found), *_notes(found)) if not as_json else ():
+    for note in (*_missing(every), *exit_lines(found), *_notes(found)) if not as_json else ():
         click.echo(note, err=True)
 
 
 async def _streams(run_id: str, place: Place) -> list[StreamInfo]:
     if place.store is not None:
-        return await look(run_id, place.store, None)
+        return await look(run_id, place.store, None, unstored=True)
     async with place.client() as connected:
-        return await look(run_id, None, connected)
+        return await look(run_id, None, connected, unstored=True)
+
+
+def _missing(every: list[StreamInfo]) -> list[str]:
+    """A sentence for each log that lacks bytes for good, or that was never stored."""
+    lost, unstored = incomplete_lines(every), (*unstored_sentences(every), *unread(every))
+    return [*lost, *(f"missing: {sentence}" for sentence in unstored)]
 
 
 def _table(found: list[StreamInfo]) -> list[str]:

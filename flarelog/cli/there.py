@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flarelog.cli.options import Place
 from flarelog.errors import FlarelogError, NotFound
-from flarelog.model import StreamInfo
+from flarelog.model import StreamInfo, with_rests
 from flarelog.names import run_name
 from flarelog.records import ordered
 
@@ -47,7 +47,7 @@ async def look(
         from flarelog.viewers.missing import said, without  # needed after a mistake only
 
         raise said(*await without(there(store, connected), run_id))
-    return ordered(found)
+    return with_rests(ordered(found))
 
 
 def origin(place: Place) -> RunsOrigin:

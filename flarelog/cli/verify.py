@@ -11,11 +11,15 @@ import click
 from flarelog.cli.completion import complete_run
 from flarelog.cli.options import option
 from flarelog.cli.running import redaction_text, run
-from flarelog.errors import FAILED, GAPS, NOT_FOUND
+from flarelog.completeness import completeness, exit_code
+from flarelog.errors import FAILED, NOT_FOUND
+from flarelog.model import StreamInfo
 from flarelog.names import run_name
+from flarelog.records import unstored_sentences
 from flarelog.stores import choose
 from flarelog.text import legible, several
 from flarelog.verify import Verdict, verify
+from flarelog.viewers.health import unread
 from flarelog.viewers.origin import StoreOrigin
 
 
@@ -32,10 +36,11 @@ from flarelog.viewers.origin import StoreOrigin
 def command(run_id: str, store: str, source: str | None) -> None:
     """Read the logs of RUN again, and compare them with their journals and with their source files.
 
-    The output shows the first offset that differs, without --source the range in which it lies, and how many bytes
-    are known to be lost. Exit code 1 means that a log differs, that its journal is damaged or another log's, or
+    The output shows the first offset that differs, without --source the range in which it lies, and what a log lacks.
+    Exit code 1 means that a log differs, that its journal is damaged or another log's, or
     that something in the store, such as a link or a file without a journal, is not a log and was left out.
-    Otherwise exit code 3 means that no log could be compared with --source, and exit code 6 that a log has gaps.
+    Otherwise exit code 3 means that no log could be compared with --source, 6 that bytes of a log are lost or the end
+    of a generation was not seen, and 7 that a log has no receipt, or that nothing of it was stored.
 
     A log is compared with the files themselves from which it was sent, whatever their names are now. A copy of a file
     is another file.
@@ -43,14 +48,15 @@ def command(run_id: str, store: str, source: str | None) -> None:
     \b
     Example: flarelog verify job-1 --store logs
     """
-    verdicts, unvouched, left_out = run(_verify(run_id, Path(store), Path(source) if source else None))
+    verdicts, unvouched, left_out, unstored = run(_verify(run_id, Path(store), Path(source) if source else None))
     for verdict in verdicts:
         compared = f", {verdict.compared:,} compared with their source" if source else ""
         redacted = f", {redaction_text(verdict.redacted)}" if verdict.redacted is not None else ""
-        click.echo(f"{verdict.stream}: {several(verdict.length, 'byte')}{compared}{redacted}: {verdict.text}")
+        lacks = f", but {verdict.lacks.sentence}" if verdict.lacks.lacks else ""
+        click.echo(f"{verdict.stream}: {several(verdict.length, 'byte')}{compared}{redacted}: {verdict.text}{lacks}")
         if source and verdict.alone:
             click.echo(f"{verdict.stream}: no file that it was read from is left under {legible(source)}", err=True)
-    for sentence in unvouched:
+    for sentence in (*unvouched, *unstored_sentences(unstored), *unread(unstored)):
         click.echo(sentence)
     if unvouched or left_out or any(verdict.first is not None or verdict.damaged for verdict in verdicts):
         sys.exit(FAILED)
@@ -58,17 +64,19 @@ def command(run_id: str, store: str, source: str | None) -> None:
     if source and full and all(verdict.alone for verdict in full):
         click.echo(f"nothing was compared with {legible(source)}: a copy of a file is another file", err=True)
         sys.exit(NOT_FOUND)
-    if any(verdict.gaps for verdict in verdicts):
-        sys.exit(GAPS)
+    sys.exit(exit_code([*(verdict.lacks for verdict in verdicts), *map(completeness, unstored)]))
 
 
-async def _verify(run_id: str, root: Path, source: Path | None) -> tuple[list[Verdict], Sequence[str], set[str]]:
+async def _verify(
+    run_id: str, root: Path, source: Path | None
+) -> tuple[list[Verdict], Sequence[str], set[str], list[StreamInfo]]:
     run_name(run_id)
     store = choose.reader(root)
     streams = [info.stream async for info in store.list(f"{run_id}/")]
+    unstored = [info for info in await StoreOrigin(root).streams(run_id, unstored=True) if info.unstored]
     unvouched = [each for each in await store.strangers(run_id) if each not in store.left_out]
-    if not streams and not unvouched:
+    if not (streams or unvouched or unstored):
         from flarelog.viewers.missing import said, without  # needed after a mistake only
 
         raise said(*await without(StoreOrigin(root), run_id))
-    return verify(store, streams, source), unvouched, store.left_out
+    return verify(store, streams, source), unvouched, store.left_out, unstored

@@ -14,8 +14,23 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
+from flarelog.completeness import is_loss
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
-from flarelog.model import MAX_CHUNK, Activity, Chunk, Code, Gap, Mark, News, Open, Receipt, Reply, Started, StreamId
+from flarelog.model import (
+    MAX_CHUNK,
+    Activity,
+    Chunk,
+    Code,
+    Ended,
+    Gap,
+    Mark,
+    News,
+    Open,
+    Receipt,
+    Reply,
+    Started,
+    StreamId,
+)
 from flarelog.values import changed
 from flarelog.version import __version__
 
@@ -86,7 +101,8 @@ class Delivery:
         self.producer.acked, self.producer.marks_acked = source.end, len(source.marks)
         self.most = -1, -1  # most bytes and marks ever acknowledged, even if the receiver loses some again
         self.moved = 0  # connections that led to another worker of the receiver
-        self.gaps: list[Gap] = []  # gaps that were sent for the first time; the shell takes and logs them
+        # Gaps, and ends that were not seen, which were sent for the first time; the shell takes and logs them.
+        self.losses: list[Gap | Ended] = []
         self._source = source
         self._before = self.most  # bytes and marks acknowledged when the present connection began
         self._due = -math.inf  # earliest time of the next connection
@@ -210,8 +226,8 @@ class Delivery:
             digest = producer.position_digest
             if not item.clock:  # a mark that is sent again keeps its time
                 item = source.marks[producer.marks_sent] = changed(item, clock=int(wall * 1000), digest=digest)
-                if isinstance(item, Gap):
-                    self.gaps.append(item)
+                if is_loss(item):
+                    self.losses.append(item)
             return producer.mark(), item if item.digest == digest else changed(item, digest=digest)
         if (
             producer.state in (State.STREAMING, State.PAUSED)

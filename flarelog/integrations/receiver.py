@@ -31,7 +31,7 @@ from flarelog.integrations.embedded import (
     seconds,
 )
 from flarelog.lifecycle import Event
-from flarelog.model import StreamId
+from flarelog.model import StreamId, with_rests
 from flarelog.names import is_loopback, parse_address
 from flarelog.placeholders import Placeholder
 from flarelog.policy import Policy
@@ -153,8 +153,9 @@ class Receiver(Embedded):
             return Found("the receiver is not started")
 
         async def ask() -> Found:
-            async for info in self._store.list(f"{run}/{site}/"):
-                if info.stream == stream:
+            held = [info async for info in self._store.list(f"{run}/{site}/")]
+            for info in with_rests([*held, *await self._store.unstored(run)]):
+                if info.stream == stream and not info.unstored:
                     why = missing(standing(replace(info, state=server.states.of(stream))))
                     return Found(why, self.address, info.committed, info.begun, info.ended)
             return Found("nothing of it has come", self.address)

@@ -12,7 +12,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from flarelog.errors import GAPS, OK
+from flarelog.completeness import completeness, exit_code
 from flarelog.model import Code, Gap, Generation, StreamInfo
 from flarelog.poc.answers import RUN, answers
 from flarelog.poc.intruders import Intruder
@@ -34,6 +34,7 @@ class LogVerdict:
     stored_sha256: str
     generations_agree: bool
     sealed: bool
+    unseen: int  # generations whose end was not seen, and bytes that are missing without a gap
 
     @property
     def ok(self) -> bool:
@@ -42,6 +43,7 @@ class LogVerdict:
             and self.written_sha256 == self.stored_sha256
             and self.generations_agree
             and self.sealed
+            and not self.unseen
         )
 
 
@@ -103,6 +105,7 @@ async def _sites(evidence: Evidence, store: Reader, held: _Held) -> list[SiteVer
     for name in evidence.options.names:
         truth: dict[str, Any] = json.loads((evidence.work / "sites" / name / "truth.json").read_text())
         infos = {log: info for (owner, log), info in held.items() if owner == name}
+        code = exit_code(map(completeness, infos.values()))
         logs = [await _log(store, log, truth.get(log, _NOTHING), infos.get(log)) for log in sorted({*truth, *infos})]
         lost = sum(log.lost for log in logs)
         verdicts.append(
@@ -118,7 +121,7 @@ async def _sites(evidence: Evidence, store: Reader, held: _Held) -> list[SiteVer
                 receipt=bool(logs) and all(log.sealed for log in logs),
                 written_sha256=_combined([(log.log, log.written_sha256) for log in logs]),
                 stored_sha256=_combined([(log.log, log.stored_sha256) for log in logs]),
-                ok=bool(logs) and all(log.ok for log in logs) and evidence.exit_codes[name] == (GAPS if lost else OK),
+                ok=bool(logs) and all(log.ok for log in logs) and evidence.exit_codes[name] == code,
                 logs=tuple(logs),
             )
         )
@@ -131,7 +134,7 @@ _NOTHING: dict[str, Any] = {"bytes": 0, "sha256": _EMPTY, "generations": []}
 
 async def _log(store: Reader, log: str, wrote: dict[str, Any], info: StreamInfo | None) -> LogVerdict:
     if info is None:
-        return LogVerdict(log, wrote["bytes"], 0, 0, wrote["sha256"], _EMPTY, False, False)
+        return LogVerdict(log, wrote["bytes"], 0, 0, wrote["sha256"], _EMPTY, False, False, 0)
     data = b"".join([piece async for _, piece in store.read(info.stream)])
     wanted = [(one["bytes"], one["lost"], one["sha256"]) for one in wrote["generations"] if one["bytes"]]
     return LogVerdict(
@@ -143,6 +146,7 @@ async def _log(store: Reader, log: str, wrote: dict[str, Any], info: StreamInfo 
         stored_sha256=hashlib.sha256(data).hexdigest(),
         generations_agree=_generations(info, data) == wanted,
         sealed=info.sealed,
+        unseen=completeness(info).doubts,
     )
 
 

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from flarelog.bus import Bus
+from flarelog.completeness import Losses, is_loss, loss_sentence
 from flarelog.delivery.quota import Quota
 from flarelog.delivery.receiver import Refused, size_of
 from flarelog.errors import TAKEN_OVER, FlarelogError
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import Action, Code, Gap, Mark, News, Open, StreamId
+from flarelog.model import Action, Code, Mark, News, Open, StreamId
 from flarelog.names import DOCTORS_LOG
 from flarelog.receiver.admission import Admission
 from flarelog.receiver.callers import Callers
@@ -30,7 +31,6 @@ from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.states import States
 from flarelog.receiver.unread import told
 from flarelog.receiver.windows import Lately, Pressure
-from flarelog.records import gap_sentence
 from flarelog.stores.base import Appender
 from flarelog.stores.moments import CLOSED, LEFT, OPENED
 from flarelog.talk import each, info_each
@@ -159,7 +159,9 @@ class Intake:
         self._quota.holds(stream, committed)
         if sealed:
             info_each(log, "are sealed", stream, "%s: sealed at offset %d", stream, committed)
-            self._bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text="sealed by a receipt")
+            loss = Losses(session.marks).with_receipt(True).loss
+            text = "; ".join(filter(None, ("sealed by a receipt", loss)))
+            self._bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=not loss)
         else:
             loop = asyncio.get_running_loop()
             self._silent[stream] = loop.call_later(self.idle_timeout, self._timed_out, stream)
@@ -233,9 +235,9 @@ class Intake:
     def note(self, session: Session, mark: Mark) -> None:
         self._quota.note(session.stream, size_of(mark))
         self._admission.writes(session.stream, session.appender)
-        if isinstance(mark, Gap):
-            stream, sentence = session.stream, gap_sentence(mark)
-            log.warning("%s: gap at offset %d: %s", stream, mark.offset, sentence, extra=each("have gaps", stream))
+        if is_loss(mark):
+            stream, sentence = session.stream, loss_sentence(mark, session.marks)
+            log.warning("%s: %s", stream, sentence, extra=each("have gaps", stream))
 
     def grew(self, stream: StreamId) -> None:
         self._grew(stream)

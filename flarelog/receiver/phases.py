@@ -6,11 +6,13 @@ import enum
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import field
 from typing import TypeVar
 
+from flarelog.completeness import completeness
 from flarelog.model import Activity, State, StreamInfo
 from flarelog.text import several
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 
 K = TypeVar("K")
 
@@ -39,10 +41,19 @@ class Standing:
     phase: Phase
     age: float | None = None
     why: str = ""  # if paused: the receiver's sentence; if ended: receipt or timeout
+    # What an ended log lacks, and what one that goes on has lost, as a sentence.
+    incomplete: str = field(default="", compare=False)
 
 
 def standing(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> Standing:
-    """The phase of the stream of *info*. *quiet_after*: seconds."""
+    """The phase of the stream of *info*, and what the log lacks. *quiet_after*: seconds."""
+    one, found = _standing(info, quiet_after), completeness(info)
+    sentence = found.sentence if one.phase is Phase.ENDED else found.loss
+    return changed(one, incomplete=sentence) if sentence else one
+
+
+def _standing(info: StreamInfo, quiet_after: float) -> Standing:
+    """The phase alone: a summary that is drawn all the time reads no marks."""
     state = info.state or State()
     if info.sealed:
         return Standing(Phase.ENDED, why="receipt")
@@ -81,15 +92,13 @@ def _quiet(still: float, activity: Activity | None) -> Standing:
 _MISSING = {
     Phase.LOST: "no sidecar sends it, and it has not ended",
     Phase.SILENT: "its sidecar is connected, and no heartbeat comes",
-    Phase.ENDED: "its sidecar went away before the receipt",
 }
 
 
 def missing(one: Standing) -> str:
-    """Why the rest of a log in that phase cannot be had now; empty: it can, or the phase does not show it."""
-    if one.phase in (Phase.PAUSED, Phase.UNSTORED):
-        return one.why
-    return "" if one.why == "receipt" else _MISSING.get(one.phase, "")
+    """Why the log is not complete, or its rest cannot be had now; empty: it is, or it can, as far as is known."""
+    why = one.why if one.phase in (Phase.PAUSED, Phase.UNSTORED) else _MISSING.get(one.phase, "")
+    return "; ".join(filter(None, (why, one.incomplete)))
 
 
 def lag(info: StreamInfo) -> int | None:
@@ -109,13 +118,18 @@ _FIRST = (
 
 def sites(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> dict[tuple[str, str], Standing]:
     """The phase of each (run, site); a site has ended when all its logs have."""
-    return _of_groups(infos, lambda info: (info.stream.run, info.stream.site), quiet_after)
+    return _of_groups(infos, lambda info: (info.stream.run, info.stream.site), quiet_after, standing)
 
 
-def _of_groups(infos: Iterable[StreamInfo], group: Callable[[StreamInfo], K], quiet_after: float) -> dict[K, Standing]:
+def _of_groups(
+    infos: Iterable[StreamInfo],
+    group: Callable[[StreamInfo], K],
+    quiet_after: float,
+    of_one: Callable[[StreamInfo, float], Standing],
+) -> dict[K, Standing]:
     found: dict[K, list[Standing]] = {}
     for info in infos:
-        found.setdefault(group(info), []).append(standing(info, quiet_after))
+        found.setdefault(group(info), []).append(of_one(info, quiet_after))
     return {key: _of_several(standings) for key, standings in found.items()}
 
 
@@ -124,7 +138,7 @@ def _of_several(standings: list[Standing]) -> Standing:
         those = [one for one in standings if one.phase is phase]
         if those:
             return min(those, key=lambda one: math.inf if one.age is None else one.age)
-    return next((one for one in standings if one.why != "receipt"), standings[0])
+    return next((one for one in standings if one.incomplete), standings[0])
 
 
 _SAID = (
@@ -139,7 +153,7 @@ def summary(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> st
     """
     every = list(infos)
     runs = {info.stream.run for info in every}
-    found = _of_groups(every, lambda info: info.stream.site, quiet_after)
+    found = _of_groups(every, lambda info: info.stream.site, quiet_after, _standing)
     counts = Counter(one.phase for one in found.values())
     ages = {one.phase: one.age for one in found.values() if one.age is not None and counts[one.phase] == 1}
     parts = [

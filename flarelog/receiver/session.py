@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from flarelog.delivery.pace import Load
@@ -133,6 +134,11 @@ class Session:
     @property
     def open(self) -> bool:
         return self.reception.taking
+
+    @property
+    def marks(self) -> Sequence[Mark]:
+        """All marks of the stream that were received."""
+        return self.reception.receiver.marks if self.reception.receiver is not None else ()
 
     @property
     def left_because(self) -> str:

@@ -35,7 +35,7 @@ from flarelog.sender import starts
 from flarelog.sender.ending import Sending
 from flarelog.sender.link import Channels
 from flarelog.sender.options import SidecarOptions
-from flarelog.sender.outcome import Outcome
+from flarelog.sender.outcome import Outcome, worst
 from flarelog.sender.runs import Runs
 from flarelog.sources import choose
 from flarelog.sources.base import Contents, Wanted
@@ -144,7 +144,7 @@ class Agent:
             log.error("%d more run%s not sent; a restarted agent sends them", left, " was" if left == 1 else "s were")
         codes = [outcome.exit_code for outcome in self._outcomes.values()] + [FAILED] * bool(self._said)
         codes += [TIMEOUT] * bool(left)
-        return NOT_ALLOWED if NOT_ALLOWED in codes else codes[0] if codes else OK
+        return worst(codes)
 
     def _look(self) -> tuple[tuple[Mapping[str, tuple[Wanted, Contents]], list[str]] | None, float]:
         """The runs below the root, None if it is missing; and the CPU time of the look in seconds."""
@@ -230,7 +230,7 @@ class Agent:
         code = outcome.exit_code
         if code in (OK, GAPS):
             self._outcomes.pop(run, None)
-            log.info("run %s: all of it is stored", run)
+            log.info("run %s: %s", run, outcome.lacks.loss or "all of it is stored")
         if code != OK:
             self._outcomes[run] = outcome
         self._any = True

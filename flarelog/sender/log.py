@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import grpc
 
+from flarelog.completeness import Losses, loss_sentence
 from flarelog.delivery.fair import TURN
 from flarelog.delivery.producer import State
 from flarelog.delivery.sending import Again, Delivery, Elsewhere, Lost, Silent
@@ -21,7 +22,6 @@ from flarelog.errors import FlarelogError, NoAnswer, StreamRefused
 from flarelog.model import (
     Chunk,
     Code,
-    Gap,
     News,
     Packed,
     Receipt,
@@ -31,7 +31,6 @@ from flarelog.model import (
     StreamInfo,
     generations,
 )
-from flarelog.records import gap_sentence
 from flarelog.sender.consents import Consents
 from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
@@ -119,6 +118,7 @@ class Log:
 
     def outcome(self, unsent: int = 0) -> StreamOutcome:
         producer, marks = self.delivery.producer, self.source.marks
+        sealed = self.delivery.sealed or self.untouched
         return StreamOutcome(
             self.stream,
             producer.acked,
@@ -126,7 +126,7 @@ class Log:
             producer.all_misses,
             self.delivery.reconnects,
             generations(marks),
-            sum(isinstance(mark, Gap) for mark in marks),
+            Losses(marks).with_receipt(sealed),
             self.error,
             unsent,
             "" if self.ended else self._trouble,
@@ -341,7 +341,7 @@ class Log:
             return said, False
         while len(said) < _MARKS:
             item = delivery.next(now, wall, room)
-            self._say_gaps()
+            self._say_losses()
             if not said and (news := self._news(now, wall)):
                 said.append(news)
             if item is None:
@@ -357,11 +357,11 @@ class Log:
             said.append(item)
         return said, True
 
-    def _say_gaps(self) -> None:
-        for gap in self.delivery.gaps:
-            sentence, extra = gap_sentence(gap), each("have gaps", self.stream, self._site.link.whose)
-            log.warning("%s: gap at offset %d: %s", self._named, gap.offset, sentence, extra=extra)
-        self.delivery.gaps.clear()
+    def _say_losses(self) -> None:
+        for loss in self.delivery.losses:
+            extra = each("have gaps", self.stream, self._site.link.whose)
+            log.warning("%s: %s", self._named, loss_sentence(loss, self.source.marks), extra=extra)
+        self.delivery.losses.clear()
 
     def _say_sending(self) -> None:
         whose, sentence = self._site.link.whose, "%s%s: sending from offset %d"

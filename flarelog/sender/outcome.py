@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Iterable
 
 from flarelog import errors
+from flarelog.completeness import Completeness, together
 from flarelog.errors import FlarelogError, NotAllowed, StreamFenced, StreamRefused
 from flarelog.model import Receipt, StreamId
 from flarelog.text import legible, several
@@ -22,10 +23,15 @@ class StreamOutcome:
     misses: int
     reconnects: int
     generations: int
-    gaps: int
+    lacks: Completeness  # by its record, with what earlier sidecars sent
     error: FlarelogError | None
     unsent: int = 0  # bytes in its files that the receiver has not acknowledged
     trouble: str = ""  # why the log was not being sent when the sidecar ended
+
+    @property
+    def gaps(self) -> int:
+        """How many places have bytes that are known to be lost."""
+        return len(self.lacks.gaps)
 
 
 @frozen
@@ -35,6 +41,7 @@ class Outcome:
     streams: tuple[StreamOutcome, ...]
     troubles: tuple[str, ...]  # a sentence for each file that could not be sent
     error: FlarelogError | None = None  # why the sidecar ended early; an error of one log is in its StreamOutcome
+    kept: Completeness = Completeness()  # what the logs lack that had their receipts and were not opened
 
     @property
     def fenced(self) -> StreamFenced | None:
@@ -44,7 +51,7 @@ class Outcome:
     def then(self, later: Outcome) -> Outcome:
         """This outcome merged with that of a *later* sidecar for the same logs."""
         streams = {one.stream: one for one in (*self.streams, *later.streams)}
-        return Outcome(tuple(streams.values()), self.troubles or later.troubles, later.error)
+        return Outcome(tuple(streams.values()), self.troubles or later.troubles, later.error, later.kept)
 
     @property
     def final(self) -> bool:
@@ -58,21 +65,22 @@ class Outcome:
         codes = [stream.error.exit_code for stream in self.streams if stream.error is not None]
         if self.error is not None:
             codes.append(self.error.exit_code)
-        if errors.NOT_ALLOWED in codes:  # takes precedence: the sidecar must not be restarted
-            return errors.NOT_ALLOWED
         if self.troubles:
             codes.append(errors.FAILED)
-        if not codes and any(stream.gaps for stream in self.streams):
-            codes.append(errors.GAPS)
-        return codes[0] if codes else errors.OK
+        return worst([*codes, *(lack.exit_code for lack in self.lacks.lacks)])
+
+    @property
+    def lacks(self) -> Completeness:
+        """What the logs lack together, by their records."""
+        return together((*(stream.lacks for stream in self.streams), self.kept))
 
     def why(self, log: str, path: str) -> str:
-        """Why *log*, whose file was *path*, was not sent completely; empty: it was."""
+        """Why *log*, whose file was *path*, is not complete at the receiver; empty: it is."""
         one = next((one for one in self.streams if one.stream.log == log), None)
         if one is not None and one.error is not None:
             return str(one.error)
         if one is not None and one.receipt is not None:
-            return ""
+            return one.lacks.loss
         if found := trouble_of(path, self.troubles):
             return found
         if one is not None and one.trouble:
@@ -82,6 +90,16 @@ class Outcome:
         if one is None:
             return f"no log was found at {legible(path)}"
         return f"{several(one.unsent, 'byte')} of it {'was' if one.unsent == 1 else 'were'} not sent"
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The exit code for senders that ended with *codes*: 5, because a supervisor must not miss it; else the first one
+    that a restart may mend; else 6, if bytes are lost.
+    """
+    failed = [code for code in codes if code != errors.OK]
+    if errors.NOT_ALLOWED in failed:
+        return errors.NOT_ALLOWED
+    return next((code for code in failed if code != errors.GAPS), errors.GAPS if failed else errors.OK)
 
 
 def trouble_of(path: str, troubles: Iterable[str]) -> str:

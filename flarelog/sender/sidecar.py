@@ -20,6 +20,7 @@ from typing import Any
 import grpc
 
 from flarelog.bus import Bus
+from flarelog.completeness import Completeness, together
 from flarelog.errors import (
     CannotConnect,
     FlarelogError,
@@ -178,7 +179,7 @@ class Sidecar:
             log.log(level, "%s%s", whose, self.link.names(error), exc_info=traced(error))
             for stream in self._cut_short(unsent):
                 self.bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=str(error), ok=False)
-        return Outcome(self._outcomes(unsent), tuple(self.finder.troubles), error)
+        return Outcome(self._outcomes(unsent), tuple(self.finder.troubles), error, self._kept())
 
     def _cut_short(self, unsent: Iterable[str]) -> list[StreamId]:
         """The logs that did not end by themselves; *unsent*: the names of all found logs."""
@@ -186,11 +187,16 @@ class Sidecar:
         left = {name for name, one in self._logs.items() if not one.ended}.union(names)
         return [StreamId(self.options.run, self.options.site, name) for name in sorted(left)]
 
+    def _kept(self) -> Completeness:
+        """What the logs lack that have their receipts from an earlier sidecar, and were not opened."""
+        return together(one.outcome().lacks for one in self._logs.values() if one.untouched)
+
     def _outcomes(self, unsent: dict[str, int]) -> tuple[StreamOutcome, ...]:
         streams = [one.outcome(unsent.get(name, 0)) for name, one in self._logs.items() if not one.untouched]
         if not self.link.connected:  # then no log was sent
-            names = {name: StreamId(self.options.run, self.options.site, name) for name in unsent}
-            streams += [StreamOutcome(names[name], None, None, 0, 0, 0, 0, None, size) for name, size in unsent.items()]
+            for name, size in unsent.items():
+                stream, lacks = StreamId(self.options.run, self.options.site, name), Completeness(receipt=False)
+                streams.append(StreamOutcome(stream, None, None, 0, 0, 0, lacks, None, size))
         return tuple(sorted(streams, key=lambda one: one.stream.log))
 
     def unsent(self) -> tuple[int, int]:
@@ -373,7 +379,8 @@ class Sidecar:
 
     def ended(self, ended: Log) -> None:
         """Log and publish how *ended* has ended; if a newer sidecar has taken it over, drain all others."""
-        error, stream, whose = ended.error, ended.stream, self.link.whose
+        error, stream, whose, loss = ended.error, ended.stream, self.link.whose, ended.outcome().lacks.loss
+        text = "; ".join(filter(None, (f"sealed at offset {ended.acked}", loss))) if error is None else str(error)
         self._failed += error is not None
         self._fenced += isinstance(error, StreamFenced)
         if isinstance(error, StreamRefused):
@@ -382,12 +389,10 @@ class Sidecar:
             self.healths.refused()
             self.finder.refuse(stream.log)
         if error is None:
-            sentence = "%s%s: sealed at offset %d"
-            info_each(log, "are sealed", stream, sentence, whose, stream, ended.acked, whose=whose)
+            info_each(log, "are sealed", stream, "%s%s: %s", whose, stream, text, whose=whose)
         elif not isinstance(error, StreamFenced) or self._fenced == 1:
             log.error("%s%s: %s", whose, stream, error, exc_info=traced(error))
         self.brought()
-        text = str(error) if error else f"sealed at offset {ended.acked}"
-        self.bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=error is None)
+        self.bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=error is None and not loss)
         if self._fenced or self._failed == len(self._logs):
             self.drain()  # no log is left to send

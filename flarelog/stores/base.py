@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, Self
 
 from flarelog.checksum import EMPTY_DIGEST
+from flarelog.completeness import completeness
 from flarelog.delivery.receiver import Holder
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import InvalidName, NotFound, Unreadable
@@ -480,7 +481,7 @@ class _Total:
     def __init__(self, name: str) -> None:
         self.name, self._site = name, ""
         self._sites = self._streams = self._unstored = self._open = self._sealed = self._size = self._gaps = 0
-        self._failed = self._unended = self._begun = self._grown = 0
+        self._failed = self._unended = self._unseen = self._begun = self._grown = 0
         self._commands = _Commands()
 
     def add(self, info: StreamInfo, *, is_open: bool) -> None:
@@ -495,7 +496,9 @@ class _Total:
         self._open += is_open
         self._sealed += info.sealed
         self._size += info.committed
-        self._gaps += len(info.gaps)
+        found = completeness(info)
+        self._gaps += len(found.gaps)
+        self._unseen += found.doubts
         self._failed += self._commands.add(info)
         self._begun = min(self._begun or info.begun, info.begun or self._begun)
         self._grown = max(self._grown, info.grown)
@@ -514,6 +517,7 @@ class _Total:
             grown=self._grown,
             failed=self._failed,
             unended=self._unended + self._commands.unended,
+            unseen=self._unseen,
         )
 
 

@@ -26,7 +26,7 @@ from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve
 from flarelog.render.zones import Stamps
-from flarelog.text import are, several
+from flarelog.text import several
 from flarelog.viewers.flow import Block
 from flarelog.viewers.health import few_missing
 from flarelog.viewers.pipe import Pipe
@@ -57,10 +57,6 @@ def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
         return "; ".join([f"run {run} has no such log", *few_missing(infos)])
     said = f"no known trouble was found in {several(len(stored), 'log')} of run {run}"
     open_ = sum(not info.sealed for info in stored)
-    gaps = [gap for info in infos for gap in info.gaps]
-    if gaps:
-        size = sum(gap.length for gap in gaps)
-        said += f"; {several(size, 'byte') if size else 'bytes'} of them {are(size)} missing"
     said += f"; {open_} of them {'have' if open_ > 1 else 'has'} not ended" if open_ else ""
     return "; ".join([said, *few_missing(infos)])
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from flarelog.completeness import INCOMPLETE, SEEN, Losses, gap_sentence, unseen_text
 from flarelog.exit_marks import Exit
 from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId, StreamInfo
-from flarelog.records import exit_record, gap_sentence, gaps_text
+from flarelog.records import exit_record
 from flarelog.render.choose import UNKNOWN, Arrived, Choice, Chooser
 from flarelog.render.container import Renderer
 from flarelog.render.edges import is_packed, tears
@@ -24,7 +25,7 @@ from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.times import stamp, unread
 from flarelog.render.tracebacks import TRACEBACK
 from flarelog.text import legible, several
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 
 if TYPE_CHECKING:  # a view without times needs none
     from flarelog.render.zones import Stamps
@@ -164,9 +165,11 @@ class Flow:
         self._chooser = Chooser(view.choice, view.told, arrived, ahead)
         self._blocks = Blocks() if view.blocks else None
         self._pending: deque[Mark] = deque()
-        self._lost: list[int] = []  # bytes of each gap, shown or not
+        self._losses = Losses()  # all of them, shown or not
+        self._unread = False  # the site cannot read the rest of the log
         self._last: Mark | None = None
         self._identities: set[str] = set()
+        self._file = Generation(0, 0, stream.log, 0, "")  # the current one
         self._ranked = view.ranks(stream) if view.ranks is not None else None
         self._tail = None if tail is None or until <= start else _Last(tail)
         self._until, self._over = until, over
@@ -217,6 +220,7 @@ class Flow:
     def know(self, info: StreamInfo) -> None:
         """Learn the stream's marks and times of arrival."""
         self.learn(0, info.marks)
+        self._unread = bool(info.unread_rest)
         if self.stamps is not None:
             self.stamps.came(info)
 
@@ -224,7 +228,7 @@ class Flow:
         """Add marks of the stream, from number *first* on; known ones are skipped."""
         if first <= self.marks:
             self._pending.extend(marks[self.marks - first :])
-            self._lost += [mark.length for mark in marks[self.marks - first :] if isinstance(mark, Gap)]
+            self._losses.add(marks[self.marks - first :])
             if self.stamps is not None:
                 self.stamps.learn(marks[self.marks - first :])
             self.marks = max(self.marks, first + len(marks))
@@ -307,13 +311,14 @@ class Flow:
         return self._note(text, "later", {})
 
     def end(self, sealed: bool, length: int | None = None) -> list[Item]:
-        """The note that the log has ended, with all its gaps. *length*: bytes of the whole stream, whatever was asked
+        """The note that the log has ended, and what it lacks. *length*: bytes of the whole stream, whatever was asked
         for.
         """
         at = self.position if length is None else min(self.position, length)
-        how = "its receipt is complete" if sealed else "without a receipt: its last bytes may be missing"
-        how += f"; {gaps_text(self._lost)}" if self._lost else ""
-        return self._note(f"ended at {several(at, 'byte')}, {how}", "ended", {"sealed": sealed}, at)
+        found = changed(self._losses.with_receipt(sealed), unread=self._unread)
+        how = found.sentence or "its receipt is complete"
+        event: dict[str, object] = {"sealed": sealed, "incomplete": found.sentence or None}
+        return self._note(f"ended at {several(at, 'byte')}, {how}", "ended", event, at)
 
     # --- items
 
@@ -377,6 +382,7 @@ class Flow:
                 out += self._of(mark)
             if isinstance(mark, Generation):
                 self._identities.add(mark.identity)
+                self._file = mark
             if not isinstance(mark, Exit):
                 self._last = mark
         return out
@@ -391,8 +397,12 @@ class Flow:
                 text, name = f"the command ended: {legible(mark.sentence)}", "exit"
                 event = exit_record(mark)
             case Ended():
-                text, name = f"the file ended here: {legible(mark.reason)}", "file-ended"
-                event = {"reason": legible(mark.reason)}
+                name, event = "file-ended", {"reason": legible(mark.reason)}
+                text = f"the file ended here: {legible(mark.reason)}"
+                if self._losses.is_unseen(self._file.identity):
+                    text = f"{INCOMPLETE}: {unseen_text([self._file.path])}"
+                elif mark.reason not in SEEN:
+                    text = f"{legible(self._file.path)} was gone here, and was found again later"
             case Generation():
                 hole = next((word[5:] for word in mark.notes.split(",") if word.startswith("hole:")), "")
                 event = {"path": legible(mark.path)}

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields
 from typing import Any
 
+from flarelog.completeness import INCOMPLETE, incomplete_lines
 from flarelog.model import CANNOT_BE_READ, OTHERS, Health, StreamInfo
 from flarelog.receiver.phases import spoken
 from flarelog.records import unknown_ends, unstored_sentences
@@ -117,7 +118,9 @@ def called(info: StreamInfo) -> str:
 
 
 def few_missing(infos: Collection[StreamInfo]) -> list[str]:
-    """The first of ``unstored_sentences``, ``unread`` and ``unknown_ends``, and how many more there are."""
+    """The first of ``incomplete_lines``, ``unstored_sentences``, ``unread`` and ``unknown_ends``, and how many more
+    there are.
+    """
     found, ends, refused = _named(infos), unknown_ends(infos), unstored_sentences(infos)
     more, others, unnamed = len(found) - FEW, len(ends) - FEW, _unnamed(infos)
     rest = unreadable(map(_kept, unnamed), infos)
@@ -126,6 +129,7 @@ def few_missing(infos: Collection[StreamInfo]) -> list[str]:
         them = f"{more:,} of them" if unnamed else "them"
         rest = [f"{several(every, 'more file')} cannot be read: flarelog status names {them}"]
     return [
+        *few_incomplete(infos),
         *refused[:FEW],
         *(["nothing is stored of more logs: flarelog status names them"] if len(refused) > FEW else []),
         *found[:FEW],
@@ -133,6 +137,14 @@ def few_missing(infos: Collection[StreamInfo]) -> list[str]:
         *ends[:FEW],
         *([_more_ends(others)] if others > 0 else []),
     ]
+
+
+def few_incomplete(infos: Iterable[StreamInfo]) -> list[str]:
+    """The first of ``incomplete_lines``, and how many more there are."""
+    lines = incomplete_lines(infos)
+    more = len(lines) - FEW
+    rest = f"{INCOMPLETE}: {several(more, 'more log')}: flarelog streams names {'it' if more == 1 else 'them'}"
+    return [*lines[:FEW], rest] if more > 0 else lines
 
 
 def _more_ends(others: int) -> str:

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from flarelog.completeness import INCOMPLETE, SEEN, unseen_text
 from flarelog.exit_marks import Exit
-from flarelog.model import Ended, Gap, Health
+from flarelog.model import Ended, Gap, Generation, Health
 from flarelog.names import natural
 from flarelog.receiver.phases import QUIET_AFTER
 from flarelog.stores import fares
@@ -47,7 +48,7 @@ class Sign(NamedTuple):
     """An event at one time."""
 
     at: int
-    what: str  # gap, rotation, receipt, exit, begun; closed: without a receipt
+    what: str  # gap (also an unseen end), rotation, receipt, exit, begun; closed: without a receipt
     text: str
     log: str  # the first of several logs
     offset: int
@@ -139,6 +140,7 @@ class _Site:
         self._growth: dict[str, list[tuple[int, int]]] = {}
         self._signs: list[Sign] = []
         self._exits: set[str] = set()
+        self._paths: dict[str, str] = {}  # of each log's latest generation
         self._fared: list[Point] = []
 
     @property
@@ -163,7 +165,7 @@ class _Site:
             self._signs.append(Sign(one.at, "begun", "began", one.log, 0))
         elif one.what == "sealed":
             self._become([one.log], _OVER, one.at)
-            self._signs.append(Sign(one.at, "receipt", f"complete, {several(one.length, 'byte')}", one.log, one.length))
+            self._signs.append(Sign(one.at, "receipt", f"receipt, {several(one.length, 'byte')}", one.log, one.length))
         elif one.happening is not None:
             self._happened(one.happening)
         else:
@@ -174,11 +176,19 @@ class _Site:
         if isinstance(mark, Gap):
             size = several(mark.length, "byte") if mark.length else "bytes"
             self._signs.append(Sign(one.at, "gap", f"{size} lost: {mark.reason}", one.log, mark.offset))
+        elif isinstance(mark, Generation):
+            self._paths[one.log] = mark.path
         elif isinstance(mark, Ended):
-            self._signs.append(Sign(one.at, "rotation", f"its file was {mark.reason}", one.log, mark.offset))
+            self._signs.append(self._ended(mark, one))
         elif isinstance(mark, Exit) and mark.process not in self._exits:
             self._exits.add(mark.process)
             self._signs.append(Sign(one.at, "exit", mark.sentence, one.log, mark.offset))
+
+    def _ended(self, mark: Ended, one: Moment) -> Sign:
+        if mark.reason in SEEN:
+            return Sign(one.at, "rotation", f"its file was {mark.reason}", one.log, mark.offset)
+        path = self._paths.get(one.log, one.log)
+        return Sign(one.at, "gap", f"{INCOMPLETE}: {unseen_text([path])}", one.log, mark.offset)
 
     def _happened(self, one: Happening) -> None:
         what = _BECOMES.get(one.what)

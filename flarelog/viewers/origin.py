@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 from flarelog.lifecycle import RunState
-from flarelog.model import Buffer, Mark, RunInfo, StreamId, StreamInfo
+from flarelog.model import Buffer, Mark, RunInfo, StreamId, StreamInfo, with_rests
 from flarelog.render.counting import Counted
 from flarelog.render.sieve import Sieve
 from flarelog.stores.moments import POINTS, Moment, in_order
@@ -155,7 +155,7 @@ class ReceiverOrigin:
         for site in sites or ("",):
             found += await self._client.streams(run, site, times=times, unstored=unstored, so_far=so_far)
         self._client.patience = 0.0  # from now on the caller decides how long to retry
-        return found
+        return with_rests(found)
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
         found = [info for site in sites or ("",) for info in await self._client.streams(run, site, within=within)]
@@ -229,7 +229,7 @@ class StoreOrigin:
             return found
         from flarelog.stores.base import beside
 
-        return beside(found, await self._store.unstored(run, wanted))
+        return with_rests(beside(found, await self._store.unstored(run, wanted)))
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
         found, listed = [], self._listed  # a concurrent list may replace it

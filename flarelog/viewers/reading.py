@@ -137,6 +137,11 @@ class Reading:
         return [each.info for each in self.streams.values()]
 
     @property
+    def known(self) -> list[StreamInfo]:
+        """The ``infos`` with the marks that came since the last list, and the logs of which nothing was ever stored."""
+        return [*(each.as_known for each in self.streams.values()), *self.unstored]
+
+    @property
     def readable(self) -> list[StreamInfo]:
         """The ``infos`` without logs that turned out to be unreadable."""
         return [info for info in self.infos if info.stream not in self.unread]

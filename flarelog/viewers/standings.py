@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from flarelog.completeness import INCOMPLETE, completeness
 from flarelog.model import State, StreamId, StreamInfo
 from flarelog.placeholders import LogUrls, command, look
 from flarelog.receiver.phases import QUIET_AFTER, Phase, Standing, lag, missing, spoken, standing
@@ -17,9 +18,9 @@ if TYPE_CHECKING:  # most runs have no findings
 
 
 def called(one: Standing) -> str:
-    """``quiet 42 s``, ``ended: receipt``."""
+    """``quiet 42 s``, ``ended: receipt``, ``ended: incomplete``."""
     if one.phase is Phase.ENDED:
-        return f"{one.phase}: {one.why}"
+        return f"{one.phase}: {INCOMPLETE if one.incomplete and one.why == 'receipt' else one.why}"
     return f"{one.phase} {spoken(one.age)}" if one.age is not None else str(one.phase)
 
 
@@ -53,7 +54,8 @@ def reason_lines(
         if (away or one.phase in _EXPLAINED) and not info.is_unread:  # other lines report unread logs
             # A log that is still sent, or is stored nowhere, needs no command.
             run = info.stream.run if away and not info.unstored else ""
-            said.setdefault((run, one.phase, reason(info, away or one.why)), []).append(info)
+            told = "; ".join(filter(None, (one.why if one.phase in _EXPLAINED else "", away)))
+            said.setdefault((run, one.phase, reason(info, told)), []).append(info)
     lines = []
     for (run, phase, why), infos in said.items():
         names = [str(info.stream) for info in infos]
@@ -137,6 +139,7 @@ def status_record(
         "bytes_per_second": state.rate,
         "lag_bytes": lag(info),
         "gaps": len(info.gaps),
+        "incomplete": None if info.unstored else completeness(info).sentence or None,
         "last_byte_seconds": state.grown,
         "last_heard_seconds": state.heard,
         "clock_ahead_seconds": state.skew,

@@ -183,15 +183,16 @@ def test_a_gap_is_given_to_be_said_when_it_is_sent_first() -> None:
     delivery = opened(source)
     for _ in range(2):
         assert delivery.next(0.0, 1.0) is not None
-    (gap,) = delivery.gaps
+    (gap,) = delivery.losses
+    assert isinstance(gap, Gap)
     assert (gap.offset, gap.length, gap.reason) == (0, 5, "truncated")
-    delivery.gaps.clear()
+    delivery.losses.clear()
     delivery.ended(Lost("gone"), 0, 1.0)
     delivery.open(ME, 0, 0, 1.0, 2.0)
     delivery.heard(held(b""), 1.0)
     for _ in range(2):
         assert delivery.next(1.0, 2.0) is not None
-    assert not delivery.gaps, "it is sent again"
+    assert not delivery.losses, "it is sent again"
 
 
 def test_how_far_the_source_is_ahead_is_told_now_and_then_while_it_is() -> None:

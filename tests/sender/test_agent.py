@@ -9,6 +9,7 @@ from typing import ClassVar
 import pytest
 from pytest_mock import MockerFixture
 
+from flarelog.completeness import Completeness
 from flarelog.errors import CannotConnect, FlarelogError, ReceiverNotReady, TimedOut
 from flarelog.model import Started, StreamId
 from flarelog.sender.agent import Agent, AgentOptions
@@ -22,7 +23,9 @@ UNKNOWN = ReceiverNotReady("the run is still unknown", offset=0)
 
 
 def outcome(error: FlarelogError | None = None, log: FlarelogError | None = None) -> Outcome:
-    return Outcome((StreamOutcome(StreamId("run-1", "site", "log.txt"), 0, None, 0, 0, 0, 0, log),), (), error)
+    return Outcome(
+        (StreamOutcome(StreamId("run-1", "site", "log.txt"), 0, None, 0, 0, 0, Completeness(), log),), (), error
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import grpc
 import pytest
 from pytest_mock import MockerFixture
 
+from flarelog.completeness import Completeness
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import (
     CANNOT_CONNECT,
@@ -42,7 +43,7 @@ from tests.rows import together
 
 
 def stream(gaps: int = 0, error: FlarelogError | None = None, log: str = "log.txt") -> StreamOutcome:
-    return StreamOutcome(StreamId("run-1", "site-1", log), 0, None, 0, 0, 1, gaps, error)
+    return StreamOutcome(StreamId("run-1", "site-1", log), 0, None, 0, 0, 1, Completeness(gaps=gaps * (1,)), error)
 
 
 def sealed() -> StreamOutcome:

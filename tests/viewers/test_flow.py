@@ -152,7 +152,7 @@ def test_the_end_says_whether_it_was_agreed_on() -> None:
     flow = Flow(STREAM, PLAIN)
     flow.feed(0, b"one\n", 0)
     assert texts(flow.end(True)) == ["── ended at 4 bytes, its receipt is complete ──"]
-    assert texts(flow.end(False))[0].startswith("── ended at 4 bytes, without a receipt")
+    assert texts(flow.end(False))[0].startswith("── ended at 4 bytes, incomplete: it has no receipt")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_the_end_tells_of_gaps_that_are_not_shown(tail: int | None) -> None:
     flow.learn(0, [Gap(0, 0, 1204, "truncated"), Gap(4, 0, 0, "unread")])
     flow.feed(0, b"one\ntwo\n", 0)
     flow.close(0)
-    told = "── ended at 8 bytes, its receipt is complete; 2 gaps: at least 1,204 bytes are lost ──"
+    told = "── ended at 8 bytes, incomplete: 2 gaps: at least 1,204 bytes are lost ──"
     assert texts(flow.end(True)) == [told]
 
 

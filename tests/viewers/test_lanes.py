@@ -181,7 +181,7 @@ def test_signs_are_what_is_marked_and_each_command_ended_once() -> None:
         ("rotation", "its file was rotated", "log.txt"),
         ("exit", end.sentence, "log.txt"),
         ("closed", "ended without a receipt", "b.log"),
-        ("receipt", "complete, 5 bytes", "log.txt"),
+        ("receipt", "receipt, 5 bytes", "log.txt"),
     ]
 
 
@@ -237,7 +237,7 @@ def test_the_record_has_numbers_and_texts_alone() -> None:
                 "states": [[at(1), at(61), "quiet", ""]],
                 "marks": [
                     [at(0), "begun", "began", "log.txt", 0],
-                    [at(62), "receipt", "complete, 9 bytes", "log.txt", 9],
+                    [at(62), "receipt", "receipt, 9 bytes", "log.txt", 9],
                 ],
                 "health": {"memory": 9},
             }

@@ -16,6 +16,7 @@ from nvflare.apis.fl_constant import SystemComponents, WorkspaceConstants
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.storage import WORKSPACE, StorageException, StorageSpec
 
+from flarelog.completeness import completeness
 from flarelog.model import StreamInfo
 from flarelog.records import stream_record
 
@@ -27,9 +28,9 @@ _ERRORS = (WorkspaceConstants.ERROR_LOG_FILE_NAME, "log_error.txt")  # before 2.
 def file_logs(engine: Any, job: str, streams: Sequence[tuple[StreamInfo, Path]]) -> None:
     """File those of *streams*, with their bytes, that are incomplete in the filed workspace of *job*.
 
-    NVFlare looks for a client's log as ``LOG_<file>_<client>``, and for error_log.txt as ``ERRORLOG_<client>``. If the
-    site has gone before the end, ``LOG_<file>.partial_<client>`` records the stream's state. NVFlare 2.7 accepts only
-    names that begin with ``ERRORLOG``: there the name is ``ERRORLOG_<file>_<client>``.
+    NVFlare looks for a client's log as ``LOG_<file>_<client>``, and for error_log.txt as ``ERRORLOG_<client>``.
+    ``LOG_<file>.partial_<client>`` records the state of a stream that is not complete. NVFlare 2.7 accepts only names
+    that begin with ``ERRORLOG``: there the name is ``ERRORLOG_<file>_<client>``.
     """
     manager = engine.get_component(SystemComponents.JOB_MANAGER)
     with engine.new_context() as fl_ctx, tempfile.TemporaryDirectory(prefix="flarelog-") as place:
@@ -37,7 +38,8 @@ def file_logs(engine: Any, job: str, streams: Sequence[tuple[StreamInfo, Path]])
         for info, path in streams:
             stream = info.stream
             _say_if_empty(info)
-            if info.sealed and (info.committed, info.digest) in filed.get(f"{stream.site}/{stream.log}", ()):
+            lacks = completeness(info).sentence
+            if not lacks and (info.committed, info.digest) in filed.get(f"{stream.site}/{stream.log}", ()):
                 continue
             name = stream.log.replace("/", "_")
             kind = "ERRORLOG" if stream.log in _ERRORS else _taken(f"LOG_{name}")
@@ -46,10 +48,10 @@ def file_logs(engine: Any, job: str, streams: Sequence[tuple[StreamInfo, Path]])
             os.truncate(taken, info.committed)
             manager.set_client_data(job, taken, stream.site, kind, fl_ctx)
             mark = _taken(f"LOG_{name}.partial")
-            if not info.sealed or f"{mark}_{stream.site}" in manager.list_components(job, fl_ctx):
-                record = json.dumps({"partial": not info.sealed, **stream_record(info)}, indent=2).encode()
+            if lacks or f"{mark}_{stream.site}" in manager.list_components(job, fl_ctx):
+                record = json.dumps({"partial": bool(lacks), **stream_record(info)}, indent=2).encode()
                 manager.set_client_data(job, record, stream.site, mark, fl_ctx)
-            log.info("%s: filed as %s_%s%s", stream, kind, stream.site, "" if info.sealed else ", partial")
+            log.info("%s: filed as %s_%s%s", stream, kind, stream.site, f"; {lacks}" if lacks else "")
 
 
 def _taken(kind: str) -> str:

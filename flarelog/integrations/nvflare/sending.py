@@ -114,6 +114,7 @@ class Job:
 
 def served(outcomes: list[Outcome]) -> bool:
     """Whether all streams have their receipts; a file that can never be sent does not count, as a retry is no use."""
-    return bool(outcomes) and not any(
-        outcome.error or any(stream.error for stream in outcome.streams) for outcome in outcomes
+    return bool(outcomes) and all(
+        outcome.error is None and outcome.lacks.receipt and not any(stream.error for stream in outcome.streams)
+        for outcome in outcomes
     )

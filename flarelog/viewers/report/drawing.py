@@ -23,7 +23,7 @@ _SIGNS = {"gap": "gap", "rotation": "rot", "receipt": "end", "exit": "exit", "cl
 KINDS = {
     "beg": ("M-1 3V23", "begun"),
     "rot": ("M0 3V8", "rotation"),
-    "gap": ("M-6 2H6L0 13Z", "bytes lost"),
+    "gap": ("M-6 2H6L0 13Z", "bytes lost, or an end not seen"),
     "exit": ("M-5 8H5V18H-5Z", "exit of a command"),
     "end": ("M-5 13L-1 17L6 8", "receipt"),
     "shut": ("M-5 8L5 18M5 8L-5 18", "no receipt"),

@@ -8,6 +8,7 @@ from dataclasses import field
 from datetime import UTC, datetime
 from statistics import median
 
+from flarelog.completeness import INCOMPLETE
 from flarelog.detect.base import Finding
 from flarelog.model import StreamId
 from flarelog.placeholders import look_at
@@ -26,6 +27,7 @@ class Stands(enum.StrEnum):
     """A site's standing, the worst first."""
 
     GAP = "gap"
+    UNSEEN = "incomplete"
     FAILED = "failed"
     UNREAD = "unreadable"
     UNSTORED = "not stored"
@@ -38,7 +40,7 @@ class Stands(enum.StrEnum):
 
 
 WORST = tuple(Stands)
-_BAD = (Stands.GAP, Stands.FAILED, Stands.UNREAD, Stands.UNSTORED, Stands.CLOSED, Stands.SILENT, Stands.LOST)
+_BAD = WORST[: WORST.index(Stands.PAUSED)]
 
 
 @frozen
@@ -78,6 +80,7 @@ class SiteFacts:
     unstored: int = 0  # logs of which nothing was ever stored, beside *logs*
     refused: str = ""  # why the first of these is not stored
     partly: bool = False  # one of these is stored in part
+    unseen: str = ""  # where bytes may be missing without a gap, as a sentence; empty: nowhere
 
 
 @frozen
@@ -161,7 +164,10 @@ class Report:
     def _said(self, one: SiteFacts) -> str:
         match one.stands:
             case Stands.GAP:
-                return f"lost {several(one.lost, 'byte')}" if one.lost else "lost bytes"
+                lost = f"lost {several(one.lost, 'byte')}" if one.lost else "lost bytes"
+                return f"{lost}, and {_cut(one.unseen)}" if one.unseen else lost
+            case Stands.UNSEEN:
+                return f"is {INCOMPLETE}: {_cut(one.unseen)}"
             case Stands.FAILED:
                 return f"ended: {next(each.sentence for each in one.endings if not each.well).partition(';')[0]}"
             case Stands.UNREAD:
@@ -182,6 +188,7 @@ class Report:
         logs = "a log" if count == 1 else "logs"
         words = {
             Stands.GAP: f"lost {several(sum(one.lost for one in those), 'byte')}",
+            Stands.UNSEEN: f"{'is' if len(those) == 1 else 'are'} {INCOMPLETE}",
             Stands.FAILED: "did not end well",
             Stands.UNREAD: f"{have} {logs} that cannot be read",
             Stands.UNSTORED: f"{have} {logs} of which {'not all' if those[0].partly else 'nothing'} is stored",
@@ -251,6 +258,8 @@ def placed(facts: SiteFacts, lane: Lane | None, now: Standing | None, *, over: b
     """
     if facts.gaps:
         return Stands.GAP, 0, ""
+    if facts.unseen:
+        return Stands.UNSEEN, 0, ""
     if any(not one.well for one in facts.endings):
         return Stands.FAILED, 0, ""
     if facts.unread:

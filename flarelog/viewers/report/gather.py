@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
+from flarelog.completeness import in_all
 from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
@@ -38,7 +39,7 @@ from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.display import ERROR, FirstError, is_error
 from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.flow import View
-from flarelog.viewers.health import unread
+from flarelog.viewers.health import few_incomplete, unread
 from flarelog.viewers.lanes import BUCKETS, Lane, Lanes, lanes_of
 from flarelog.viewers.missing import absent, said
 from flarelog.viewers.origin import Origin, StoreOrigin
@@ -105,6 +106,7 @@ async def gather(
     rounds = await rounds_of(origin, infos, moments, stamps, reading.ahead)
     ends = await _ends(reading, infos, notes)
     notes += [f"missing: {sentence}" for sentence in reading.unread.values()]
+    notes += few_incomplete(infos)
     notes += [f"missing: {sentence}" for sentence in unread(every)]
     notes += [f"missing: {sentence}" for sentence in unstored_sentences(every)]
     notes += [f"exit: {sentence}" for sentence in unknown_ends(infos)]
@@ -278,7 +280,7 @@ def _site(
 ) -> SiteFacts:
     infos = [info for info in every if not info.unstored]
     refused = [info for info in every if info.unstored]
-    gaps = [gap for info in infos for gap in info.gaps]
+    lacks = in_all(infos)
     masked = [info.redacted.bytes for info in infos if info.redacted is not None]
     if not masked and any(note.partition(":")[0] == REDACTED for info in infos for note in info.notes):
         masked = [0]
@@ -295,8 +297,8 @@ def _site(
         sum(info.committed for info in infos),
         ends.lines,
         sum(info.generations for info in infos),
-        len(gaps),
-        sum(gap.length for gap in gaps),
+        len(lacks.gaps),
+        sum(lacks.gaps),
         sum(masked) if masked else None,
         _ranks(infos),
         max((clocks.seconds(info.stream) for info in infos), key=abs, default=0.0),
@@ -309,6 +311,7 @@ def _site(
         unstored=sum(info.count for info in refused),
         refused=legible(refused[0].unstored) if refused else "",
         partly=any(info.is_partly for info in refused),
+        unseen=lacks.without_gaps.losses,
     )
     stands, since, why = placed(facts, lane, now, over=over)
     return replace(facts, stands=stands, since=since, why=why)

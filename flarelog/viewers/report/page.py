@@ -35,6 +35,7 @@ ICONS = {
     Stands.CLOSED: "✕",
     Stands.FAILED: "✕",
     Stands.GAP: "▲",
+    Stands.UNSEEN: "▲",
 }
 
 
@@ -155,6 +156,8 @@ def _head(report: Report) -> Iterator[Safe]:
     gaps = sum(one.gaps for one in report.sites)
     of_gaps = "gap" if gaps == 1 else "gaps"
     cards.append((f"{gaps:,}", f"{of_gaps}, {several(lost, 'byte')} lost") if gaps else ("0", "gaps"))
+    if unseen := sum(bool(one.unseen) for one in report.sites):
+        cards.append((f"{unseen:,}", f"{'site' if unseen == 1 else 'sites'} with an end that was not seen"))
     cards.append((f"{sum(one.agreed for one in report.sites):,} of {logs:,}", "digests agreed"))
     yield tag("ul", *(tag("li", tag("b", number), tag("span", what)) for number, what in cards), class_="cards")
 
@@ -282,7 +285,10 @@ def words(report: Report, one: SiteFacts) -> str:
     match one.stands:
         case Stands.GAP:
             rest = "" if one.agreed == one.logs else f"; {_have(one.logs - one.agreed, one.logs, 'log')} not ended"
-            return f"{several(one.lost, 'byte')} lost{rest}"
+            lost = several(one.lost, "byte") if one.lost else "bytes"
+            return f"{lost} lost{f'; {one.unseen}' if one.unseen else ''}{rest}"
+        case Stands.UNSEEN:
+            return one.unseen
         case Stands.SILENT | Stands.LOST | Stands.PAUSED:
             since = f"from {report.clock(one.since)}" if one.since else ""
             return ": ".join(filter(None, (since, one.why)))

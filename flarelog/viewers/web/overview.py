@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flarelog.completeness import INCOMPLETE, completeness, in_all
 from flarelog.lifecycle import RunState
 from flarelog.model import RunInfo, State, StreamId, StreamInfo
 from flarelog.names import natural
@@ -29,14 +30,25 @@ def standing_of(one: Standing, infos: Sequence[StreamInfo]) -> str:
         return _CALLED.get(one.phase, str(one.phase))
     if any(not each.well for info in infos for each in info.exits):
         return "failed"
-    if any(info.gaps for info in infos):
-        return "gap"
-    return "complete" if one.why == "receipt" else "ended"
+    return INCOMPLETE if one.incomplete else "complete"
 
 
 def words_of(one: Standing) -> str:
-    """The words of ``flarelog status`` for *one*, with the reason."""
-    return f"{called(one)}: {legible(one.why)}" if one.phase in _WITH_REASON and one.why else called(one)
+    """The words of ``flarelog status`` for *one*, with the reason, and what the logs lack."""
+    why = legible(one.why) if one.phase in _WITH_REASON else ""
+    return ": ".join(filter(None, (called(one), why, one.incomplete.removeprefix(f"{INCOMPLETE}: "))))
+
+
+def standing_of_run(info: RunInfo, *, live: bool) -> str:
+    """The page's word for a run. *live*: it is known which logs are open."""
+    if info.failed:
+        return "failed"
+    if info.has_losses or info.unstored:
+        return INCOMPLETE
+    state = info.standing(live=live)
+    if state in ("sealed", "ended"):
+        return "complete" if info.sealed == info.streams else INCOMPLETE
+    return _CALLED[Phase.LIVE] if state == "running" else str(Phase.OPEN)
 
 
 def runs_record(found: Sequence[RunInfo], *, live: bool, now: int) -> dict[str, Any]:
@@ -46,12 +58,14 @@ def runs_record(found: Sequence[RunInfo], *, live: bool, now: int) -> dict[str, 
             {
                 "run": info.run,
                 "state": info.standing(live=live),
+                "standing": standing_of_run(info, live=live),
                 "began": info.begun or None,
                 "grown": info.grown or None,
                 "sites": info.sites,
                 "logs": info.streams,
                 "bytes": info.size,
                 "gaps": info.gaps,
+                "unseen": info.unseen,
                 "open": info.open if live else None,
                 "sealed": info.sealed,
                 "failed": info.failed,
@@ -114,7 +128,7 @@ def machines_record(infos: Sequence[StreamInfo], moments: Sequence[Moment]) -> d
 
 
 def _site_record(one: Standing, infos: Sequence[StreamInfo], now: int) -> dict[str, Any]:
-    states = [info.state or State() for info in infos]
+    states, found = [info.state or State() for info in infos], in_all(infos)
     skews = [state.skew for state in states if state.skew is not None]
     return {
         "standing": standing_of(one, infos),
@@ -123,8 +137,9 @@ def _site_record(one: Standing, infos: Sequence[StreamInfo], now: int) -> dict[s
         "bytes": sum(info.committed for info in infos),
         "rate": sum(state.rate for state in states),
         "skew": round(1000 * max(skews, key=abs)) if skews else None,
-        "gaps": sum(len(info.gaps) for info in infos),
-        "lost": sum(gap.length for info in infos for gap in info.gaps),
+        "gaps": len(found.gaps),
+        "lost": sum(found.gaps),
+        "unseen": found.doubts,
     }
 
 
@@ -154,6 +169,7 @@ def _stream_record(info: StreamInfo, last: Last | None, ranks: RankChooser) -> d
         "grown": info.grown,
         "ended": info.ended if info.sealed else 0,
         "gaps": len(info.gaps),
+        "unseen": completeness(info).doubts,
         "rank": ranks.stretch(str(info.stream), info.committed).rank,
         "last": last.line if last is not None else "",
         "bar": last.bar if last is not None else "",

@@ -66,9 +66,8 @@ const ICONS = {
   paused: "M4 3h3v10H4zM9 3h3v10H9z",
   "lost link": "M3.6 2.4 8 6.8l4.4-4.4 1.2 1.2L9.2 8l4.4 4.4-1.2 1.2L8 9.2l-4.4 4.4-1.2-1.2L6.8 8 2.4 3.6z",
   "not stored": "M3.500 2.500h9v11h-9zM5.100 4.100v7.800h5.800V4.100z",
-  ended: "M3.5 3.5h9v9h-9z",
   complete: "m6.4 12.8-4.2-4.2 1.4-1.4 2.8 2.8 6-6.2 1.4 1.4z",
-  gap: "M8 2 15 14H1zm-.9 4.5.3 4h1.2l.3-4zm.1 5v1.4h1.6v-1.4z",
+  incomplete: "M8 2 15 14H1zm-.9 4.5.3 4h1.2l.3-4zm.1 5v1.4h1.6v-1.4z",
   failed: "M5 1.5h6L14.500 5v6L11 14.500H5L1.500 11V5zM5.300 4.200 4.200 5.300 6.900 8l-2.700 2.700 1.100 1.100L8 9.100l2.700 2.700 1.100-1.100L9.100 8l2.700-2.700-1.100-1.100L8 6.900z",
   open: "M8 4.500a3.500 3.500 0 1 0 0 7 3.500 3.500 0 0 0 0-7z",
 };
@@ -84,6 +83,6 @@ export function icon(standing) {
 
 /** The class of a standing: good, warn, bad or calm. */
 export function kind(standing) {
-  const kinds = { sending: "good", complete: "good", paused: "warn", silent: "warn", hung: "warn", gone: "warn", gap: "warn", ended: "warn", "lost link": "bad", "not stored": "bad", failed: "bad" };
+  const kinds = { sending: "good", complete: "good", paused: "warn", silent: "warn", hung: "warn", gone: "warn", incomplete: "warn", "lost link": "bad", "not stored": "bad", failed: "bad" };
   return kinds[standing] ?? "calm";
 }

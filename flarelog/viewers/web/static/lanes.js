@@ -224,7 +224,7 @@ export class Lanes extends HTMLElement {
   words(lanes) {
     const troubles = lanes.map((lane) => {
       const marks = (lane.marks ?? []).filter(([, what]) => what === "gap").length;
-      return marks ? `${lane.site}: ${marks} gaps` : null;
+      return marks ? `${lane.site}: bytes are or may be missing in ${marks} places` : null;
     });
     return `Timeline from ${moment(this.record.from)} to ${moment(this.record.to)} UTC of ${lanes.length} sites. ${troubles.filter(Boolean).join("; ")}`.trim();
   }

@@ -45,7 +45,7 @@ export class Machines extends HTMLElement {
     this.told = told;
     this.hidden = !(now.length || worst.length || warnings.length);
     this.warnings.hidden = !warnings.length;
-    this.warnings.replaceChildren(...warnings.map((sentence) => h("li", {}, icon("gap"), sentence)));
+    this.warnings.replaceChildren(...warnings.map((sentence) => h("li", {}, icon("incomplete"), sentence)));
     this.details.hidden = !(now.length || worst.length);
     this.tables.replaceChildren(...[this.table("Now", now), this.table("At their worst", worst)].filter(Boolean));
   }

@@ -12,7 +12,7 @@ import { meter } from "./paint.js";
 import { again, past, silence, trouble } from "./runs.js";
 import { bytes, count, moment, percent, several, skew } from "./words.js";
 
-const ORDER = ["failed", "lost link", "silent", "not stored", "gap", "paused", "hung", "gone", "sending", "busy", "quiet", "open", "ended", "complete"];
+const ORDER = ["failed", "lost link", "silent", "not stored", "incomplete", "paused", "hung", "gone", "sending", "busy", "quiet", "open", "complete"];
 const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
 const SHOWN = 200; // sites that are shown at first
 const DRAWN = /\|?[\u2580-\u259f#=>.\s-]{3,}\|?/g; // the part of a bar's text that a meter replaces
@@ -187,7 +187,7 @@ export class RunPage extends HTMLElement {
     const names = [...kinds].slice(0, KINDS).map(([kind, times]) => (times > 1 ? `${kind} (${count(times)} times)` : kind));
     const more = kinds.size > KINDS ? ` and ${several(kinds.size - KINDS, "more kind")}` : "";
     if (!this.chose) this.folded.open = alike.size <= FEW;
-    this.counted.replaceChildren(icon("gap"), title);
+    this.counted.replaceChildren(icon("incomplete"), title);
     say(this.kinds, `${names.join(", ")}${more}`);
     this.each.replaceChildren(...[...alike.values()].slice(0, 50).map((ones) => this.finding(ones)));
   }
@@ -220,7 +220,7 @@ export class RunPage extends HTMLElement {
     return sites
       .filter((site) => this.named(site).length)
       .sort((a, b) => WEIGHT[kind(a.standing)] - WEIGHT[kind(b.standing)]) // sites in trouble first, otherwise in the order given
-      .filter((site) => !this.only.value || (this.only.value === "bad" ? ["bad", "warn"].includes(kind(site.standing)) : !["complete", "ended", "failed"].includes(site.standing)));
+      .filter((site) => !this.only.value || (this.only.value === "bad" ? ["bad", "warn"].includes(kind(site.standing)) : !["complete", "incomplete", "failed"].includes(site.standing)));
   }
 
   draw() {
@@ -231,7 +231,7 @@ export class RunPage extends HTMLElement {
     if (told !== (this.missing.dataset.is ?? "")) {
       this.missing.dataset.is = told;
       this.missing.hidden = !told;
-      this.missing.replaceChildren(...missing.map((sentence) => h("li", {}, icon("gap"), sentence)));
+      this.missing.replaceChildren(...missing.map((sentence) => h("li", {}, icon("incomplete"), sentence)));
     }
     const counts = new Map();
     for (const site of sites) counts.set(site.standing, (counts.get(site.standing) ?? 0) + 1);
@@ -323,8 +323,9 @@ export class RunPage extends HTMLElement {
     say(rate, one.rate ? `${bytes(one.rate)}/s` : "\u2013");
     say(clocks, one.skew === null || one.skew === undefined ? "\u2013" : skew(one.skew));
     const gaps = one.gaps ?? 0;
-    say(missing, gaps ? `${several(gaps, "gap")}${one.lost ? `, ${bytes(one.lost)}` : ""}` : "\u2013");
-    missing.classList.toggle("some", gaps > 0);
+    const gone = [gaps && `${several(gaps, "gap")}${one.lost ? `, ${bytes(one.lost)}` : ""}`, one.unseen && several(one.unseen, "unseen end")].filter(Boolean);
+    say(missing, gone.join(", ") || "\u2013");
+    missing.classList.toggle("some", gone.length > 0);
   }
 
   /** The bar of one rank. */

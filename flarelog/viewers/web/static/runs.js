@@ -55,7 +55,6 @@ export function past(is) {
 }
 
 const PRESENT = new Set(["running", "idle", "sending", "busy", "quiet", "hung", "gone", "silent", "paused", "lost link"]);
-const STANDINGS = { running: "sending", ending: "open", ended: "complete", sealed: "complete" };
 
 /** The text where no run is listed. *some*: the login may be for some runs alone, and the receiver does not tell which. */
 function nothing(some) {
@@ -107,7 +106,7 @@ export class RunsPage extends HTMLElement {
     this.empty.hidden = runs.length > 0;
     const kept = new Map();
     for (const each of runs.slice(0, 1000)) {
-      const run = away ? { ...each, state: past(each.state) } : each;
+      const run = away ? { ...each, state: past(each.state), standing: past(each.standing) } : each;
       const text = JSON.stringify(run);
       const row = this.rows.get(run.run);
       kept.set(run.run, row?.text === text && run.grown === null ? row : this.row(run, now, text));
@@ -126,16 +125,15 @@ export class RunsPage extends HTMLElement {
     }
     node.text = text;
     const [state, sites, logs, size, missing, grown] = node.cells;
-    const standing = run.failed ? "failed" : run.unstored ? "gap" : (STANDINGS[run.state] ?? "open");
-    if (state.dataset.is !== `${standing}${run.state}`) {
-      state.dataset.is = `${standing}${run.state}`;
-      state.replaceChildren(icon(standing), run.state);
+    if (state.dataset.is !== `${run.standing}${run.state}`) {
+      state.dataset.is = `${run.standing}${run.state}`;
+      state.replaceChildren(icon(run.standing), run.state);
     }
     state.className = "state";
     say(sites, several(run.sites, "site"));
     say(logs, several(run.logs, "log"));
     say(size, bytes(run.bytes));
-    const gone = [run.gaps && several(run.gaps, "gap"), run.unstored && several(run.unstored, "log")].filter(Boolean);
+    const gone = [run.gaps && several(run.gaps, "gap"), run.unseen && several(run.unseen, "unseen end"), run.unstored && several(run.unstored, "log")].filter(Boolean);
     say(missing, gone.join(", ") || "\u2013");
     missing.className = gone.length ? "missing" : "none";
     say(grown, run.grown ? `${lasting(now - run.grown)} ago` : "\u2013");

@@ -1,0 +1,243 @@
+"""Whether a log is complete, and what it lacks otherwise: the one decision of every reader, report and exit code.
+
+A log is complete if it has a receipt and its record shows no loss: no gap, no generation whose end was not seen, and no
+bytes that are missing between two parts of a generation. What a site chose not to send, by patterns, a policy,
+``--start-at`` or ``--ignore-older``, is no loss.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Sequence
+from typing import TypeGuard
+
+from flarelog.errors import GAPS, OK, TIMEOUT
+from flarelog.model import SPOOL, Ended, Gap, Generation, Mark, StreamInfo
+from flarelog.text import are, legible, several, some
+from flarelog.values import changed, frozen
+
+SEEN = frozenset(("rotated", "truncated", "replaced", "removed"))
+"""The reasons of an Ended mark for which the generation was read to its end. Any other reason means that its last bytes
+may be lost.
+"""
+INCOMPLETE = "incomplete"
+NO_RECEIPT = "it has no receipt, so its last bytes may be missing"
+_NAMED = 3  # generations that a sentence names
+
+
+def is_loss(mark: Mark) -> TypeGuard[Gap | Ended]:
+    """Whether bytes are lost at *mark*, or may be."""
+    return isinstance(mark, Gap) or (isinstance(mark, Ended) and mark.reason not in SEEN)
+
+
+def loss_sentence(mark: Gap | Ended, marks: Sequence[Mark]) -> str:
+    """The text of *mark*, a loss; *marks* are those of its stream up to it, or more."""
+    if isinstance(mark, Gap):
+        return f"gap at offset {mark.offset}: {gap_sentence(mark)}"
+    before = (one for one in reversed(marks[: marks.index(mark)]) if isinstance(one, Generation))
+    path = next((one.path for one in before), "a generation")
+    return f"{INCOMPLETE} at offset {mark.offset}: {unseen_text([path])}"
+
+
+class Lack(enum.Enum):
+    """A reason why a log is not complete; the value is the exit code for it."""
+
+    GAP = GAPS, "bytes are known to be lost"
+    UNSEEN = GAPS, "the end of a generation was not seen"
+    SKIPPED = GAPS, "bytes within a generation are neither stored nor in a gap"
+    RECEIPT = TIMEOUT, "the log has no receipt"
+    STORED = TIMEOUT, "nothing of the log, or not all of it, was ever stored"
+
+    @property
+    def exit_code(self) -> int:
+        return self.value[0]
+
+
+@frozen
+class Completeness:
+    """What a log lacks."""
+
+    gaps: tuple[int, ...] = ()  # their lengths in bytes, 0: unknown
+    unseen: tuple[str, ...] = ()  # the paths of generations whose end was not seen
+    skipped: int = 0  # bytes
+    receipt: bool = True
+    stored: bool = True  # False: the log was refused, or its site cannot read it
+    unread: bool = False  # its site cannot read the rest of it
+
+    @property
+    def lacks(self) -> tuple[Lack, ...]:
+        """Empty: the log is complete."""
+        found = {
+            Lack.GAP: bool(self.gaps),
+            Lack.UNSEEN: bool(self.unseen),
+            Lack.SKIPPED: self.skipped > 0,
+            Lack.RECEIPT: not self.receipt and self.stored,
+            Lack.STORED: not self.stored or self.unread,
+        }
+        return tuple(lack for lack, lacking in found.items() if lacking)
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether bytes are lost, or may be, that no retry would bring."""
+        return bool(self.gaps or self.unseen or self.skipped)
+
+    @property
+    def doubts(self) -> int:
+        """How many places beside the gaps may lack bytes."""
+        return len(self.unseen) + (self.skipped > 0)
+
+    @property
+    def without_gaps(self) -> Completeness:
+        return changed(self, gaps=())
+
+    @property
+    def losses(self) -> str:
+        """``1 gap: 30 bytes are lost; the end of log.txt.1 was not seen``; empty: none are known."""
+        found = [gaps_text(self.gaps)] if self.gaps else []
+        found += [unseen_text(self.unseen)] if self.unseen else []
+        found += [f"{several(self.skipped, 'byte')} {are(self.skipped)} missing without a gap"] if self.skipped else []
+        return "; ".join(found)
+
+    @property
+    def loss(self) -> str:
+        """The losses as a ``sentence``, whether the log has ended or not."""
+        return f"{INCOMPLETE}: {self.losses}" if self.has_losses else ""
+
+    @property
+    def sentence(self) -> str:
+        """``incomplete: the end of log.txt.1 was not seen``; empty: the log is complete. Of a log that was never
+        stored, the reason stands elsewhere.
+        """
+        why = [self.losses] if self.has_losses else []
+        why += [NO_RECEIPT] if Lack.RECEIPT in self.lacks else []
+        why += ["its site cannot read the rest of it"] if self.unread else []
+        why += ["nothing of it is stored"] if not self.stored else []
+        return f"{INCOMPLETE}: {'; '.join(why)}" if why else ""
+
+
+class Losses:
+    """Collects the losses in a stream's marks, which are added in their order."""
+
+    def __init__(self, marks: Iterable[Mark] = ()) -> None:
+        self.gaps: list[int] = []  # their lengths in bytes, 0: unknown
+        self.skipped = 0
+        self._unseen: dict[str, str] = {}  # by identity: the path of a generation whose end was not seen
+        # By identity: the offset in the file at which its last part ends, and the number of gaps before that part.
+        self._parts: dict[str, tuple[int, int]] = {}
+        self._current: tuple[Generation, int] | None = None  # with the number of gaps before it
+        self.add(marks)
+
+    def add(self, marks: Iterable[Mark]) -> None:
+        for mark in marks:
+            kind = type(mark)
+            if kind is Gap:
+                self.gaps.append(mark.length)  # type: ignore[union-attr]
+            elif isinstance(mark, Generation):
+                self._close(mark.offset)
+                self._begin(mark)
+            elif isinstance(mark, Ended):
+                self._end(mark)
+
+    def is_unseen(self, identity: str) -> bool:
+        """Whether the end of that generation was not seen, up to the last mark."""
+        return identity in self._unseen
+
+    def _begin(self, begin: Generation) -> None:
+        self._unseen.pop(begin.identity, None)  # it goes on: its end may still be seen
+        end, gaps = self._parts.get(begin.identity, (begin.source_offset, 0))
+        # The parts of a spool overlap, and a gap since the last part tells of what is missing.
+        if begin.source_offset > end and gaps == len(self.gaps) and SPOOL not in begin.notes:
+            self.skipped += begin.source_offset - end
+        self._current = begin, len(self.gaps)
+
+    def _close(self, offset: int) -> None:
+        if self._current is not None:
+            begin, gaps = self._current
+            self._parts[begin.identity] = begin.source_offset + offset - begin.offset, gaps
+
+    def _end(self, end: Ended) -> None:
+        if self._current is None:
+            return
+        begin = self._current[0]
+        if end.reason == "truncated":
+            self._parts.pop(begin.identity, None)
+        else:
+            self._close(end.offset)
+        if end.reason not in SEEN:
+            self._unseen[begin.identity] = begin.path
+        self._current = None
+
+    def with_receipt(self, receipt: bool) -> Completeness:
+        """The completeness of the stream; *receipt*: whether it is sealed."""
+        return Completeness(tuple(self.gaps), tuple(self._unseen.values()), self.skipped, receipt)
+
+
+def completeness(info: StreamInfo) -> Completeness:
+    """What the log of *info* lacks."""
+    found = Losses(info.marks).with_receipt(info.sealed)
+    if not (info.unstored or info.unread_rest):
+        return found
+    return changed(found, stored=not info.unstored, unread=bool(info.unread_rest))
+
+
+def in_all(infos: Iterable[StreamInfo]) -> Completeness:
+    """What the logs of *infos* lack together."""
+    return together(map(completeness, infos))
+
+
+def together(found: Iterable[Completeness]) -> Completeness:
+    """What logs lack, of which each lacks one of *found*."""
+    every = list(found)
+    return Completeness(
+        tuple(length for one in every for length in one.gaps),
+        tuple(path for one in every for path in one.unseen),
+        sum(one.skipped for one in every),
+        all(one.receipt or not one.stored for one in every),
+        all(one.stored for one in every),
+        any(one.unread for one in every),
+    )
+
+
+def exit_code(found: Iterable[Completeness]) -> int:
+    """The exit code of a command that is asked whether all logs are complete: 0, 6 if bytes are or may be lost for
+    good, else 7.
+    """
+    codes = {lack.exit_code for one in found for lack in one.lacks}
+    return next((code for code in (GAPS, TIMEOUT) if code in codes), OK)
+
+
+def incomplete_lines(infos: Iterable[StreamInfo]) -> list[str]:
+    """A line for each stored log that has losses, also one that has not ended."""
+    found = ((info.stream, completeness(info)) for info in infos)
+    return [f"{INCOMPLETE}: {stream}: {one.losses}" for stream, one in found if one.has_losses]
+
+
+def gap_sentence(mark: Gap) -> str:
+    """The text of *mark*, with its length once even if its reason has it too. Producers also write "1 bytes were"."""
+    reason, length = legible(mark.reason), rf"\b{mark.length} bytes( were| are)? "
+    if mark.length and re.search(length, reason):
+        verbs = {" were": " was", " are": " is"} if mark.length == 1 else {}
+        return re.sub(length, lambda it: f"{several(mark.length, 'byte')}{verbs.get(it[1], it[1] or '')} ", reason)
+    return f"{_lost(mark.length)}: {reason}"
+
+
+def gaps_text(lengths: Sequence[int]) -> str:
+    """Gaps of *lengths* in bytes (0: unknown): ``2 gaps: 30,907 bytes are lost``; empty if there are none."""
+    if not lengths:
+        return ""
+    count, least = several(len(lengths), "gap"), "" if all(lengths) else "at least "
+    return f"{count}: {least if any(lengths) else ''}{_lost(sum(lengths))}"
+
+
+def _lost(length: int) -> str:
+    """``30 bytes are lost``; *length* 0: unknown."""
+    return f"{several(length, 'byte') if length else 'bytes of unknown number'} {are(length)} lost"
+
+
+def unseen_text(paths: Sequence[str]) -> str:
+    """``the end of log.txt.1 was not seen``, for the generations of *paths*."""
+    if len(paths) == 1:
+        return f"the end of {legible(paths[0])} was not seen"
+    named = some(list(dict.fromkeys(map(legible, paths))), _NAMED)
+    return f"the ends of {several(len(paths), 'generation')} were not seen ({named})"
