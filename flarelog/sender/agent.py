@@ -20,7 +20,6 @@ import grpc
 from flarelog.errors import (
     FAILED,
     GAPS,
-    NOT_ALLOWED,
     OK,
     TIMEOUT,
     CannotConnect,
