@@ -7,7 +7,9 @@ Files that left the patterns while no sidecar ran are searched for under the who
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -39,6 +41,7 @@ from flarelog.values import changed
 
 # Bytes of the largest copy that is unpacked although no pattern matches it: nothing is sent meanwhile.
 UNPACKED = 128 << 20
+SEARCHES = 100  # searches for rotated files whose names move; later ones follow after a pause
 
 
 @dataclass(slots=True)
@@ -89,6 +92,7 @@ class Adoption:
         for tail, file in ledger.known.values():
             if tail.log in infos:  # the file's bytes may have to be sent again
                 self.descriptors.rise(tail, file, file.path)
+        self._find_released(infos.values(), now)
         if self._find_moved(infos.values(), now):
             infos = {info.stream.log: info for info in self._as_called_now(infos.values())}
         self._claim(infos.values())
@@ -274,6 +278,60 @@ class Adoption:
         ]
         found.sort(key=functools.cmp_to_key(lambda one, other: compare(log, one.age, other.age)))
         return found
+
+    def _find_released(self, infos: Iterable[StreamInfo], now: float) -> None:
+        """Open the files that were closed after the receiver had stored them, if it has lost their bytes: only a file
+        that is gone is a loss, and names may move at any time.
+
+        Raises OSError if such a file is there and cannot be opened now.
+        """
+        tails = self.ledger.tails
+        wanted = {
+            key: tails[name] for info in infos if (name := info.stream.log) in tails for key in tails[name].lacks(info)
+        }
+        for _ in range(SEARCHES):
+            for path in self.walk.with_inodes({inode(key)[1] for key in wanted}) if wanted else ():
+                try:
+                    if not self._open_released(path, wanted, now):
+                        break
+                except PermissionError:
+                    continue
+                except FileNotFoundError:
+                    break
+            else:
+                return
+        raise OSError(errno.EAGAIN, "rotated files are renamed again and again")
+
+    def _open_released(self, path: str, wanted: dict[str, Tail], now: float) -> bool:
+        """Open the file at *path* if it is *wanted*, and remove it from *wanted*; False if the wanted file may have
+        another path by now. Raises OSError.
+        """
+        ledger, file = self.ledger, self.descriptors.open(path, now)
+        alike = [key for key in wanted if inode(key)[1] == file.is_of[1]]
+        key = next((key for key in alike if same(key, file.identity)), None)
+        if key is None or key in ledger.known or self.descriptors.scarce(file):
+            file.close()
+        if key is None:
+            for other in alike:
+                del wanted[other]  # its inode has become another file's
+            return bool(alike)
+        tail = wanted[key]
+        if key in ledger.known:
+            file = ledger.known[key][1]
+            self.descriptors.rise(tail, file, path)
+            if file.fd < 0 and path not in self.descriptors.waiting:
+                return False
+        elif file.fd >= 0:
+            tail.take_back(file)
+            file.linked, file.start = False, tail.first_of(key)
+            ledger.know(tail, file)
+            ledger.move(file, path)
+            ledger.remembered[key] = tail.log, file.start
+            tail.files.insert(0, file)
+        if file.fd < 0:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        del wanted[key]
+        return True
 
     def _find_moved(self, infos: Iterable[StreamInfo], now: float) -> bool:
         """Find the files that left the patterns and may have grown; returns whether there are any."""

@@ -479,9 +479,13 @@ class Tail:
 
     def covers(self, offset: int, marks: int) -> bool:
         """Whether a tail can send from *offset* and *marks* on without the receiver's record."""
-        if offset == self.end and marks <= len(self.marks):
-            return True
-        return bool(self._segments) and self._segments[0].offset <= offset <= self.end and marks <= len(self.marks)
+        if marks > len(self.marks) or offset == self.end:
+            return marks <= len(self.marks)
+        if not self._segments or not self._segments[0].offset <= offset <= self.end:
+            return False
+        ends = [*(segment.offset for segment in self._segments[1:]), self.end]
+        # A receiver that lost stored bytes may need files that are closed since.
+        return all(segment.file.fd >= 0 for segment, end in zip(self._segments, ends, strict=True) if end > offset)
 
     def drain(self, now: float) -> None:
         """Read only the available bytes of the last generation from now on; each earlier one is read to its end before
@@ -618,6 +622,18 @@ class Tail:
             # Later bytes would be unknown, except after the end of a command.
             whole = ended_at(info.marks, last.begin) == self.end
             self.marks.append(Ended(self.end, EMPTY_DIGEST, "removed" if whole else "unseen"))
+
+    def lacks(self, info: StreamInfo) -> list[str]:
+        """The identities of the generations of which the receiver lost bytes, and whose files are not open."""
+        there = {file.identity for file in self.files}
+        sent = extents(self.marks, self.end)
+        lost = {one.identity: None for one in sent if one.length and one.offset + one.length > info.committed}
+        return [key for key in lost if key not in there]
+
+    def first_of(self, identity: str) -> int:
+        """The offset in its file at which the generation *identity* was first begun."""
+        marks = (mark for mark in self.marks if isinstance(mark, Generation) and mark.identity == identity)
+        return next((mark.source_offset for mark in marks), 0)
 
     def _lost_by(self, info: StreamInfo) -> int:
         """How many bytes the receiver held and has lost, and cannot be sent again, and how many bytes are in gaps that

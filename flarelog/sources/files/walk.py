@@ -42,6 +42,12 @@ def listed(directory: str) -> list[os.DirEntry[str]]:
     return found
 
 
+def _inode_of(entry: os.DirEntry[str]) -> int:
+    with contextlib.suppress(OSError):
+        return entry.stat(follow_symlinks=False).st_ino
+    return 0  # it is gone, or renamed
+
+
 class Troubles(dict[str, str]):
     """By path: a sentence for each file that cannot be sent, and each directory that cannot be listed."""
 
@@ -198,6 +204,23 @@ class Walk:
                 if self._listed.get(directory) != digest:
                     moved.add(directory)
                 self._listed[directory] = digest
+
+    def with_inodes(self, numbers: Collection[int]) -> list[str]:
+        """The paths of the files with one of the inode *numbers*, below the root and behind links, when their directory
+        was listed. The listing has the numbers, so it finds a file though names move, and its name may be old by now.
+        """
+        found, pending = list[str](), [".", *filter(outside, self.directories)]
+        while pending:
+            directory = pending.pop()
+            with contextlib.suppress(OSError):
+                for entry in listed(os.path.join(self.root, directory)):
+                    path = os.path.normpath(os.path.join(directory, entry.name))
+                    if entry.is_dir(follow_symlinks=False):
+                        pending += [] if outside(path) else [path]
+                    # An overlay's listing may have another number than a stat.
+                    elif entry.inode() in numbers or _inode_of(entry) in numbers:
+                        found.append(path)
+        return found
 
     def named(self, directory: str, endings: tuple[str, ...], most: int) -> list[str]:
         """The paths of the files of at most *most* bytes in *directory*, relative to the root, whose names have one of

@@ -1084,3 +1084,103 @@ def test_the_zone_is_told_once_before_the_first_generation_and_again_where_it_is
     assert [mark.words for mark in marks if isinstance(mark, Attributes)] == ["zone:Europe/Berlin"]
     assert isinstance(marks[0], Attributes)
     assert isinstance(marks[1], Generation)
+
+
+def lost(site: Site, log: str) -> list[str]:
+    return [gap.reason for gap in site.gaps(log)]
+
+
+@pytest.mark.parametrize("include", ["a.log", "a.log*"])
+@pytest.mark.parametrize("known", [True, False], ids=["known", "forgotten"])
+def test_a_receiver_that_lost_bytes_gets_them_again_from_files_with_new_names(
+    make_site: Callable[..., Site], include: str, known: bool
+) -> None:
+    """The names may have moved since the latest look, more than once."""
+    site = make_site(include=(include,))
+    site.append("a.log", b"first\n")
+    site.settle()
+    early = deepcopy(site.stored["a.log"])
+    for number in range(4):
+        for other in range(number, 0, -1):
+            site.rename(f"a.log.{other}", f"a.log.{other + 1}")
+        site.rename("a.log", "a.log.1")
+        site.append("a.log", b"generation %d\n" % number)
+        site.settle()
+    tail = site.discovery.tails["a.log"]
+    assert len(tail.files) == 1  # the others are closed
+    for other in (4, 3, 2, 1):
+        site.rename(f"a.log.{other}", f"a.log.{other + 3}")
+    if not known:
+        for key in [key for key, (_, file) in site.discovery._ledger.known.items() if file.fd < 0]:
+            site.discovery._ledger.forget(site.discovery._ledger.known[key][1])
+    everything = site.content("a.log")
+    site.stored["a.log"] = early
+    site.settle()
+    assert (site.content("a.log"), lost(site, "a.log")) == (everything, [])
+
+
+def test_a_receiver_that_lost_bytes_of_a_file_that_was_closed_since_gets_them_again(
+    make_site: Callable[..., Site],
+) -> None:
+    site = make_site(include=("a.log",))
+    site.append("a.log", b"one\n")
+    site.settle()
+    early = deepcopy(site.stored["a.log"])
+    site.append("a.log", b"two\n")
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.settle()
+    assert not site.discovery.tails["a.log"].files
+    site.stored["a.log"] = early
+    site.settle()
+    assert (site.content("a.log"), lost(site, "a.log")) == (b"one\ntwo\n", [])
+
+
+def test_only_what_is_gone_from_all_directories_is_lost(make_site: Callable[..., Site]) -> None:
+    site = make_site(include=("a.log",))
+    site.append("a.log", b"one\n")
+    site.settle()
+    early = deepcopy(site.stored["a.log"])
+    for number in range(3):
+        (site.root / f"old/{number}").mkdir(parents=True)
+        site.append("a.log", b"more %d\n" % number)
+        site.settle()
+        site.rename("a.log", f"old/{number}/a.log")
+        site.append("a.log", b"new %d\n" % number)
+        site.settle()
+    (site.root / "old/1/a.log").unlink()
+    site.stored["a.log"] = early
+    site.settle()
+    assert site.content("a.log") == b"one\nmore 0\nnew 1\nmore 2\nnew 2\n"
+    assert [gap.length for gap in site.gaps("a.log")] == [len(b"new 0\nmore 1\n")]
+
+
+def test_a_file_that_is_renamed_while_it_is_opened_is_not_lost(
+    make_site: Callable[..., Site], mocker: MockerFixture
+) -> None:
+    site = make_site(include=("a.log",))
+    site.append("a.log", b"one\n")
+    site.settle()
+    early = deepcopy(site.stored["a.log"])
+    site.append("a.log", b"two\n")
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"three\n")
+    site.settle()
+    site.stored["a.log"] = early
+    site.rename("a.log.1", "0")
+    opened, place = SourceFile.open, 0
+
+    def open_after_a_rename(directory: str, path: str, now: float) -> SourceFile:
+        nonlocal place
+        if path == f"{place}" and place < 120:
+            place += 1
+            site.rename(path, f"{place}")
+        return opened(directory, path, now)
+
+    mocker.patch.object(SourceFile, "open", open_after_a_rename)
+    tail = site.discovery.tails["a.log"]
+    with pytest.raises(OSError, match="renamed again and again"):
+        site.discovery.resume([early.info("a.log")], site.now)
+    assert tail.end > len(early.data)  # it is left as it was, for another try
+    site.settle()
+    assert (site.content("a.log"), lost(site, "a.log")) == (b"one\ntwo\nthree\n", [])
