@@ -142,17 +142,26 @@ class Discovery:
         """Find out whether any process still writes to those rotated files that were not seen closed."""
         if self.openers is None or now < self._ask_after:
             return
-        files = {
-            file.is_of: file
-            for tail in self.tails.values()
-            for file in tail.files
-            if file.fd >= 0 and not file.closed and not (file.linked and file is tail.files[-1])
-        }
+        files, rotated = dict[Inode, SourceFile](), set[Inode]()
+        for tail in self.tails.values():
+            for file in tail.files:
+                if file.closed or file.fd < 0:
+                    continue
+                if not (file.linked and file is tail.files[-1]):
+                    rotated.add(file.is_of)
+                elif not file.holds_nuls:
+                    continue
+                files[file.is_of] = file
         if files:
             began = time.thread_time()
             names = {key: name for key, file in files.items() if (name := file.name())}
             for key in names.keys() - self.openers(names):
-                files[key].closed = files[key].name() == names[key]  # under a new name its writer was not found
+                if files[key].name() != names[key]:
+                    continue  # under a new name its writer was not found
+                if key in rotated:
+                    files[key].closed = True
+                else:  # a current file may get another writer
+                    files[key].finish()
             self._ask_after = now + (time.thread_time() - began) / ASK_SHARE
 
     def _look_everywhere(self, now: float) -> set[str]:

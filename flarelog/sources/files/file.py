@@ -18,6 +18,7 @@ from flarelog.model import Activity
 from flarelog.sources import spool
 from flarelog.sources.files.identity import HEAD, Sight, head, identity_of, opened
 from flarelog.sources.files.lineage import Age
+from flarelog.sources.files.nuls import EXTENT, SEARCH_EVERY, search
 from flarelog.sources.redaction.around import Around, Held, none_held
 from flarelog.sources.redaction.mask import UNREDACTED, Rules
 
@@ -28,6 +29,7 @@ _FORMER = 16
 
 Last = list[tuple[int, bytes]]
 _PAGE = 4096
+_AHEAD = 16 << 10  # bytes after held back NULs that each look reads
 
 
 @dataclass(eq=False, slots=True)
@@ -66,6 +68,15 @@ class SourceFile:
     closed: bool = False  # a writer has closed the file, and no write was seen since
     begun: bool = False  # the file has a Generation mark
     hole_end: int = 0  # the end of the last reported hole
+    nuls: int = -1  # where NULs begin that may not be written yet; -1: no such place is known
+    filled: int = -1  # where NULs begin that were sent though nothing followed
+    written: int = 0  # the offset after a byte that is no NUL: the NULs before it are written
+    searched: tuple[int, int, float] = (0, 0, -math.inf)  # NULs up to an offset, the file's mtime then, and the time
+    modified: int = 0  # the file's mtime at the latest look, in ns since the epoch
+    as_of: int = 0  # the file's mtime just before the last byte was read
+    altered: bool = False  # the bytes that were read are known to have changed
+    reread: bool = False  # while draining: the file was begun anew
+    finished: int = -1  # the file's size when its last writer was gone
     before: int = 0  # the offset up to which the file was seen or read before a truncation
     quiet_since: float = 0.0  # when the file was last seen to grow
     looked_at: float = -math.inf  # the last look for late bytes
@@ -85,7 +96,7 @@ class SourceFile:
             if not found.regular:  # the file was replaced after the listing
                 raise FileNotFoundError(errno.ENOENT, "no regular file")
             file = cls(fd, identity_of(fd, found), path, path, found.is_of, length=found.size, seen=found.size)
-            file.opening, file.born = opening_of(fd), found.born
+            file.opening, file.born, file.modified = opening_of(fd), found.born, found.modified
             file.spool = spool.note(os.path.join(directory, path), found.is_of[1])
             file.beside = spool.beside(os.path.join(directory, path)) if file.spool else ""
         except BaseException:
@@ -148,6 +159,7 @@ class SourceFile:
         begin = max(0, position - MARKER)
         self.marker = os.pread(self.fd, position - begin, begin) if position else b""
         self.settled = 0, begin
+        self.as_of = os.fstat(self.fd).st_mtime_ns if position else 0
 
     def begin_anew(self, position: int, size: int) -> None:
         """Read the file again from *position* on, as another generation: it holds other bytes now, *size* of them."""
@@ -156,6 +168,8 @@ class SourceFile:
             self.former = (*self.former, before)[-_FORMER:]
         self.before = max(self.before, self.position)
         self.start, self.begun = position, False
+        self.nuls, self.filled, self.written, self.altered = -1, -1, 0, False
+        self.finished, self.reread = -1, self.limit is not None
         self.start_at(position)
         self.seen, self.opening = size, opening_of(self.fd)
 
@@ -165,17 +179,61 @@ class SourceFile:
 
     def sized(self, now: float) -> int:
         """The file's present size, shown or not."""
-        size = os.fstat(self.fd).st_size
+        status = os.fstat(self.fd)
+        size, self.modified = status.st_size, status.st_mtime_ns
         if size != self.length:
             self.length, self.quiet_since = size, now
         if size < self.seen:
             self.lose(max(size, self.position), self.seen)
             self.seen = size
+        if self.nuls == self.position and now - self.searched[2] >= SEARCH_EVERY:
+            self._search(size, now)
         return size
 
     def shown(self, size: int) -> int:
         """How many bytes may be shown while the file has *size* bytes."""
-        return size
+        if self.nuls < self.position or self._is_whole(size):
+            return size
+        ahead = os.pread(self.fd, _AHEAD, self.nuls).rstrip(b"\0")
+        self.nuls = self.nuls + len(ahead) if len(ahead) < _AHEAD else -1
+        return min(size, self.nuls) if self.nuls >= 0 else size
+
+    @property
+    def holds_nuls(self) -> bool:
+        """Whether the bytes after the position are NULs that may not be written yet."""
+        return self.nuls == self.position
+
+    @property
+    def urgent(self) -> bool:
+        """Whether another look is due soon: held back NULs are searched for what follows, or the file has changed."""
+        return self.altered or (self.holds_nuls and self.searched[0] < self.length)
+
+    def _is_whole(self, size: int) -> bool:
+        """Whether no writer will fill in NULs at the end of the file, of *size* bytes, or a drain ends."""
+        return self.closed or self.limit is not None or self.finished == size
+
+    def _search(self, size: int, now: float) -> None:
+        """Search for a byte that follows the held back NULs; after a change of the file from their beginning on."""
+        at, modified, _ = self.searched
+        if modified != self.modified or at < self.nuls:
+            at = self.nuls
+        at, follows = search(self.fd, at, size)
+        self.searched = at, self.modified, now
+        if follows and at >= self.nuls + _AHEAD:
+            self.nuls, self.written = -1, at + 1
+
+    def certain(self, data: bytes) -> bytes:
+        """*data*, just read at the position, without NULs at its end that may not be written yet. NULs that are sent
+        though nothing follows them are read alone.
+        """
+        if self.position + len(data) <= self.written:
+            return data
+        kept = data.rstrip(b"\0")
+        if not kept and self.holds_nuls and self._is_whole(self.length):
+            self.nuls += len(data)
+            return data
+        self.nuls = self.position + len(kept)
+        return kept
 
     def lose(self, begin: int, end: int) -> None:
         if begin < end:
@@ -186,24 +244,37 @@ class SourceFile:
     def intact(self) -> bool:
         """Whether the bytes before the position are unchanged."""
         length = len(self.marker)
-        return os.pread(self.fd, length, self.position - length) == self.marker
+        same = os.pread(self.fd, length, self.position - length) == self.marker
+        return same and not self.altered and (self.filled < 0 or os.pread(self.fd, 1, self.filled) == b"\0")
+
+    def unaltered(self) -> bool:
+        """Whether the bytes that were read are still there. They are read again if the file was modified since the last
+        of them was read, because they may have been replaced in their places.
+        """
+        modified = os.fstat(self.fd).st_mtime_ns
+        if modified != self.as_of or self.altered:
+            self.altered, self.as_of = False, modified
+            crc, begin = self.settled
+            self.altered = not self.intact() or self.crc(begin, self.position - len(self.marker)) != crc
+        return not self.altered
 
     def added(self, room: int, now: float) -> bytes:
         """The next bytes, at most *room*, in the common case of a small append; empty: take the full path.
 
         This path does ``rewritten``, ``hole``, ``read``, ``intact`` and ``advance`` for a line in half of the time.
         """
-        size, marker = os.fstat(self.fd).st_size, self.marker
+        status, marker = os.fstat(self.fd), self.marker
+        size = status.st_size
         count = min(size - self.position, room)
         if not 0 < count <= _FEW or size < self.seen or self.limit is not None:
             return b""
         both = self.read(self.position - len(marker), len(marker) + count)
         data = both[len(marker) :]
-        if not data or data[0] == 0 or not both.startswith(marker) or not self.intact():
+        if not data or data[0] == 0 or data[-1] == 0 or not both.startswith(marker) or not self.intact():
             return b""
         if size != self.length:
             self.length, self.quiet_since = size, now
-        self.seen = size
+        self.seen, self.modified = size, status.st_mtime_ns
         self.advance(data)
         return data
 
@@ -260,17 +331,20 @@ class SourceFile:
     def begins(self) -> None:
         """Begin the file's generation, at the position."""
         self.head, self.opening = self.fingerprint(HEAD), b""
+        if self.holds_nuls and self._is_whole(self.length):
+            self.filled, self.hole_end = self.position, max(self.hole_end, self.length)
 
     def fingerprint(self, length: int) -> tuple[int, int]:
         """(bytes covered, CRC-32) of the shown form of the first *length* bytes."""
         return head(self.fd, length)
 
     def holds_back(self) -> bool:
-        """Whether bytes after the position are held back because more may be appended to them."""
-        return False
+        """Whether bytes after the position are held back because they may change, or more may be appended to them."""
+        return self.holds_nuls and os.fstat(self.fd).st_size not in (self.position, self.finished)
 
     def finish(self) -> None:
         """Show the bytes held back: the file has no writer any more."""
+        self.finished = os.fstat(self.fd).st_size
 
     def hole(self) -> int:
         """The length of the hole at the position; 0 where bytes were written, or where the hole was reported before.
@@ -288,11 +362,20 @@ class SourceFile:
                 data = os.lseek(self.fd, end, os.SEEK_DATA)
             except OSError as error:  # a hole up to the end; or the file system does not know
                 data = os.fstat(self.fd).st_size if error.errno == errno.ENXIO else end
-        if data > end:
-            return self._behind_nuls(data) - begin
-        return end if begin == 0 else 0
+        hole = self._behind_nuls(data) - begin if data > end else end if begin == 0 else 0
+        size = os.fstat(self.fd).st_size
+        if hole and begin + hole >= size:
+            if not self._is_whole(size):
+                self.nuls = begin
+                return 0
+            self.filled = begin
+        return hole
 
-    breaks = hole  # true where the next bytes need a Generation mark of their own
+    def breaks(self) -> int:
+        """Whether the next bytes need a Generation mark of their own: they are a hole, or NULs that nothing follows."""
+        if self.holds_nuls and self.hole_end <= self.position <= self.length - EXTENT:
+            return self.length - self.position
+        return self.hole()
 
     def _behind_nuls(self, at: int) -> int:
         """The offset of the first non-NUL byte from *at* on, within the page of *at*."""
@@ -301,6 +384,7 @@ class SourceFile:
 
     def advance(self, data: bytes) -> None:
         self.position += len(data)
+        self.as_of = self.modified
         crc, begin = self.settled
         if len(data) >= MARKER:
             self.settled = extend(extend(crc, self.marker), memoryview(data)[:-MARKER]), begin
@@ -336,7 +420,8 @@ class SourceFile:
     def lay_down(self) -> bool:
         """Close the file, and keep its size and mtime; False if its bytes are not those that were read."""
         status = os.fstat(self.fd)  # before the comparison, so that a later write is noticed
-        if status.st_size != self.position or not self.intact():
+        altered = (status.st_mtime_ns != self.as_of or self.altered) and not self.unaltered()
+        if status.st_size != self.position or altered or not self.intact():
             return False
         self.rest = status.st_size, status.st_mtime_ns
         self.close()

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 from flarelog.checksum import EMPTY_DIGEST, extend, suffix_digest
 from flarelog.exit_marks import Exit
-from flarelog.extents import spooled
+from flarelog.extents import extents, spooled
 from flarelog.model import SPOOL, Attributes, Ended, Gap, Generation, StreamId, StreamInfo
 from flarelog.sources.files.file import MARKER, SourceFile
 from flarelog.sources.files.identity import inode
+from flarelog.sources.files.nuls import extend_with_nuls
 from flarelog.sources.redaction.mask import Rules
 from flarelog.talk import each
 from flarelog.text import legible
@@ -226,6 +227,38 @@ def alike(info: StreamInfo, recorded: Collection[str], files: Iterable[SourceFil
                 left.remove(file)
                 break
     return found
+
+
+def nul_runs(info: StreamInfo, pieces: dict[str, Piece]) -> dict[str, int]:
+    """By identity: where in its file the NULs begin with which the generation ends in the record, or the hole after its
+    bytes: other bytes may have been written there since.
+    """
+    found, ends = dict[str, int](), dict[str, int]()
+    if len(pieces) == [type(mark) for mark in info.marks].count(Generation):
+        return found  # each generation is one extent
+    for extent in extents(info.marks, info.committed):
+        at, piece = ends.get(extent.identity, -1), pieces[extent.identity]
+        ends[extent.identity] = extent.source_offset + extent.length
+        if at < 0 or piece.begin.offset != extent.offset:
+            continue
+        hole = extent.length == 0 and extent.source_offset > at
+        if hole or (
+            extent.source_offset == at
+            and extent.length
+            and extend_with_nuls(piece.begin.digest, extent.length) == piece.digest
+        ):
+            found[extent.identity] = at
+    return found
+
+
+def begins_as_stored(file: SourceFile, info: StreamInfo, length: int) -> bool:
+    """Whether the first *length* bytes of *file* are those of its generation that the receiver holds."""
+    for whole in wholes(info):
+        kept = [piece for n, piece in enumerate(whole.pieces) if sum(one[0] for one in whole.pieces[: n + 1]) <= length]
+        held = Held(whole.identity, kept, sum(piece[0] for piece in kept))
+        if whole.identity == file.identity and held.length == length and not file.rules:
+            return file.crc(0, length) == held.digest
+    return False
 
 
 def in_order(info: StreamInfo) -> dict[str, None]:

@@ -24,7 +24,7 @@ from flarelog.sources.files.endings import Endings, ended_at, of_one
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.gaps import MISSING, Reached, missing, reached, too_late
 from flarelog.sources.files.lineage import birth_note, born_of, compare
-from flarelog.sources.files.record import settled_on, shipped
+from flarelog.sources.files.record import begins_as_stored, nul_runs, settled_on, shipped
 from flarelog.sources.files.truncation import rewritten, unchanged
 from flarelog.sources.spool import Command, commands
 from flarelog.values import changed, frozen
@@ -171,8 +171,11 @@ class Tail:
         # Checked after the read, because a truncation may have come in between.
         if not file.intact():
             return b""
-        file.advance(data)
-        self.end += len(data)
+        if data.endswith(b"\0"):
+            data = file.certain(data)
+        if data:
+            file.advance(data)
+            self.end += len(data)
         return data
 
     def _available(self, file: SourceFile, now: float) -> int:
@@ -501,7 +504,10 @@ class Tail:
         if not self.draining or self.waiting or self._owes():
             return False
         self.drain(now)
-        return all(file.begun and self._available(file, now) <= 0 and file.graced for file in self.files)
+        return all(
+            file.begun and self._available(file, now) <= 0 and file.graced and (file.reread or file.unaltered())
+            for file in self.files
+        )
 
     def may_precede(self, file: SourceFile) -> bool:
         """Whether a drain may read *file*, which it did not find at its beginning: nothing may follow the generation
@@ -529,8 +535,8 @@ class Tail:
 
     @property
     def urgent(self) -> bool:
-        """Whether time alone will bring progress soon: a rotated file holds up its successor."""
-        return self._held_since is not None
+        """Whether time alone will bring progress soon: a rotated file holds up its successor, for example."""
+        return self._held_since is not None or any(file.urgent for file in self.files)
 
     @property
     def has_more(self) -> bool:
@@ -540,7 +546,8 @@ class Tail:
     @property
     def at_rest(self) -> bool:
         """Whether only a change of the log's file will bring progress."""
-        return not self.draining and len(self.files) == 1 and self.files[0].linked and self.files[0].begun
+        alone = not self.draining and len(self.files) == 1 and self.files[0].linked and self.files[0].begun
+        return alone and not self.files[0].urgent
 
     def close(self) -> None:
         for file in self.files:
@@ -552,7 +559,7 @@ class Tail:
     def unread(self, *, look: bool = True) -> int:
         """The number of unread bytes in the open files; without *look*, as of the latest look at each."""
         sizes = ((os.fstat(file.fd).st_size if look else file.length, file) for file in self.files if file.fd >= 0)
-        return sum(max(0, size - file.position) for size, file in sizes)
+        return sum(max(0, size - file.position) for size, file in sizes if file.nuls != file.position)
 
     # --- taking up where the receiver's record ends
 
@@ -577,6 +584,7 @@ class Tail:
         self._segments.clear()
         self._current = None
         pieces = shipped(info)
+        nuls = nul_runs(info, pieces)
         last = next(reversed(pieces.values()), None)
         if rest is not None:
             why = f"{rest.length} bytes were compressed before they were sent: they are in {rest.path} at the site"
@@ -590,7 +598,9 @@ class Tail:
             file.start_at(file.start)
             if piece is None:
                 continue
-            settled = settled_on(file, piece)
+            settled, filled = settled_on(file, piece), nuls.get(file.identity, -1)
+            if filled >= 0 and file.raw(filled, filled + 1) != b"\0":
+                settled = None
             another = piece.begin.offset not in before
             _count_cut(file, max(read, piece.source_end), another=another, changes=settled is None)
             # A sidecar that began the generation after this one had met the file told of earlier losses itself.
@@ -599,7 +609,7 @@ class Tail:
             if settled is not None:
                 file.start_at(piece.source_end)
                 file.settled = settled.crc, settled.begin
-                file.begun, file.found_as = True, piece.begin.path
+                file.begun, file.found_as, file.filled = True, piece.begin.path, filled
                 if first:
                     file.masked(settled.matches, settled.bytes)
                 if piece is last and piece.closed is None and settled.goes_on:
@@ -610,7 +620,7 @@ class Tail:
                     self._spooled = file
                 continue
             file.start = 0  # the skipped bytes are no longer in the file
-            file.start_at(0)
+            file.start_at(filled if filled >= 0 and begins_as_stored(file, info, filled) else 0)
             if piece is last and piece.closed is None:
                 self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))
         parts = [file for file in self.files if file.spool and (file.begun or file.identity not in self.begun)]

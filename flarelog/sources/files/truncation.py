@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
+from flarelog.checksum import extend
 from flarelog.sources.files.file import MARKER, SourceFile, opening_of
+from flarelog.sources.files.nuls import extend_with_nuls
 
 
 def rewritten(file: SourceFile, now: float) -> bool:
@@ -35,6 +37,10 @@ def unchanged(file: SourceFile, size: int) -> int:
     less than half of it is the same, a new beginning is likelier, and sending too much is the smaller harm.
     """
     crc, begin = file.settled
+    if begin <= file.filled < min(file.position, size):
+        was = extend_with_nuls(file.crc(begin, file.filled), file.position - file.filled)
+        if was == extend(crc, file.marker):  # only the NULs were replaced
+            return file.filled
     end = file.position - len(file.marker)
     if size <= end or file.crc(begin, end) != crc:
         return 0

@@ -24,13 +24,14 @@ class RedactedFile(SourceFile):
     hidden: int = 0  # bytes in those matches
     _counted: int = 0  # the offset up to which the two above count
     _begun_at: int = -1  # the offset of the file's last Generation mark
-    _finished: int = -1  # the file's size when its last writer was gone
     _decided: tuple[int, int, int] = (-1, -1, 0)  # (end, position, the offset decided for those two)
     _last: Last = field(default_factory=list)  # the last fetched raw bytes, with their offset
     _masked: tuple[int, int] = (0, 0)  # matches and bytes in the last read
 
     def shown(self, size: int) -> int:
-        position = self.position
+        if self.nuls < self.position < size and os.pread(self.fd, 1, size - 1) == b"\0":
+            self.nuls = self.position  # an unfinished line may be followed by NULs that are not written yet
+        position, size = self.position, SourceFile.shown(self, size)
         if size <= position:
             return size
         cut = self._cut_behind(position)
@@ -40,7 +41,7 @@ class RedactedFile(SourceFile):
         if self._decided[:2] != (end, position):
             self._decided = end, position, self.decided(self.rules, position, size)
         decided = self._decided[2]
-        if decided > position or (self.limit is None and self._finished != size):
+        if decided > position or (self.limit is None and self.finished != size):
             return decided
         cut = min(size, self.limit) if self.limit is not None and self.limit > position else size
         self.cuts = (*self.cuts, cut)
@@ -65,13 +66,10 @@ class RedactedFile(SourceFile):
         if self.around is None or self.limit is not None or not self.holds_back():
             return False
         size = os.fstat(self.fd).st_size
-        return self._finished != size and self.around.goes_on(size) and self.shown(size) <= self.position
+        return self.finished != size and self.around.goes_on(size) and self.shown(size) <= self.position
 
     def complete(self) -> bool:
         return self.around is not None and self.around.complete()
-
-    def finish(self) -> None:
-        self._finished = os.fstat(self.fd).st_size
 
     def added(self, room: int, now: float) -> bytes:
         return b""  # the shown size needs the full path
@@ -116,7 +114,7 @@ class RedactedFile(SourceFile):
     def breaks(self) -> int:
         """Whether a line was cut at the position, or a hole begins there."""
         cut = self.position in self.cuts and self.position != self._begun_at
-        return cut or self.hole()
+        return cut or SourceFile.breaks(self)
 
     def start_at(self, position: int) -> None:
         SourceFile.start_at(self, position)
@@ -124,5 +122,5 @@ class RedactedFile(SourceFile):
         self._counted = max(self._counted, position)
 
     def begin_anew(self, position: int, size: int) -> None:
-        self.cuts, self._finished, self._begun_at, self._counted = (), -1, -1, position
+        self.cuts, self._begun_at, self._counted = (), -1, position
         SourceFile.begin_anew(self, position, size)
