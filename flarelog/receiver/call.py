@@ -144,6 +144,8 @@ class Call:
     async def _take_message(self, raw: bytes) -> None:
         """Process all requests in *raw*, and yield to the event loop now and then."""
         until = self._loop.time() + LONGEST_TURN
+        peers = self._intake.callers.peers
+        peers.takes(self.peer, len(raw))
         try:
             for begin, said in several.requests(raw):
                 if self._over:
@@ -159,6 +161,7 @@ class Call:
         except Malformed as error:
             self._refuse(0, error)
         finally:
+            peers.has_taken(self.peer, len(raw))
             self._acknowledge()
 
     def _acknowledge(self) -> None:
@@ -189,6 +192,7 @@ class Call:
                     self._elsewhere = worker, raw[begin:]
                     self._over = True
                     return
+                await self._intake.openings.begins(self.peer)  # while it waits, no other message is read
                 self._open(number, request)
             elif number > self._last:
                 raise Refused(Code.REJECTED, "the first message of a Push must be an Open")
@@ -204,6 +208,15 @@ class Call:
                 self._refuse(number, trouble)
 
     def _open(self, number: int, opened: Open) -> None:
+        """Open a stream, with a turn of its peer that ends when the stream is open. Raises Refused."""
+        try:
+            self._may_open(number, opened)
+        except Refused:
+            self._intake.openings.ends(self.peer)
+            raise
+        self._sessions[number] = Session(self._intake, self, number, opened)
+
+    def _may_open(self, number: int, opened: Open) -> None:
         if number <= self._last:
             raise Refused(Code.REJECTED, f"stream {number} was opened earlier in this call; stream numbers must grow")
         self._last = number
@@ -217,7 +230,6 @@ class Call:
                 Code.REJECTED,
                 f"a call carries the streams of one site if the receiver has workers: open {stream} in another call",
             )
-        self._sessions[number] = Session(self._intake, self, number, opened)
 
     def _moves(self, number: int, opened: Open) -> bool:
         """Tell the producer to reconnect until it reaches the worker of its site; returns whether it supports that."""

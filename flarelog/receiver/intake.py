@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -39,6 +40,7 @@ from flarelog.wire.packing import Unpacking
 log = logging.getLogger(__name__)
 
 ENDING = 8  # streams that end in one turn of the event loop
+OPENINGS = 200  # Opens of a peer that wait for their admission; their memory is not counted elsewhere
 UNPACKED = 2  # decompressed chunks in memory: one is stored while the next is decompressed
 
 
@@ -67,6 +69,7 @@ class Intake:
         self.callers, self.sessions, self.pressure, self.lately = callers, sessions, pressure, lately
         self.unpacking = Unpacking(taken=options.compression != "off")
         self.ending = Turns(ENDING)
+        self.openings = Turns(sys.maxsize, OPENINGS)
         self.unpacked = Turns(UNPACKED)  # by site as well
         self.writing = Turns()  # by site: a site has one place in the queue, however many streams it sends
         self.states, self.happenings, self.missing = states, happenings, missing

@@ -16,10 +16,13 @@ from typing import Any
 
 from flarelog.delivery.quota import Limits
 from flarelog.delivery.rates import Different, Pace, Places
+from flarelog.errors import Full
 from flarelog.security.context import Context
+from flarelog.text import several
 
 log = logging.getLogger(__name__)
 
+MESSAGES = 64 << 20  # bytes of messages of one peer that may wait in memory, if --max-in-flight is not more
 OPENS_BURST = 10  # seconds of the rate that a peer may use at once: a site reopens all its logs after a reconnect
 
 
@@ -125,6 +128,7 @@ class Peers:
             "{key} has calls on {used}, and {limit:,} is the limit: close one, or start the receiver with a"
             " higher --max-peer-connections",
         )
+        self._messages: Counter[str] = Counter()  # bytes of messages that are being processed
         self._opens = Pace(limits.max_peer_opens, limits.max_peer_opens * OPENS_BURST)
 
     async def begins(self, address: str, name: str) -> None:
@@ -145,6 +149,24 @@ class Peers:
         """Stop counting a call that ``begins`` has counted."""
         self._connections.give_back(name, address)
         self._calls.give_back(name)
+
+    def takes(self, name: str, size: int) -> None:
+        """Count a message of *size* bytes of peer *name*, until ``has_taken``. Raises Full: the peer has sent more over
+        all its calls than their windows allow, and the message would wait in memory.
+        """
+        held, most = self._messages[name], max(MESSAGES, self._limits.max_in_flight)
+        if held and held + size > most:
+            raise Full(
+                f"{several(held, 'byte')} of {name} wait to be stored, and {most:,} is the limit: open fewer calls, or"
+                " start the receiver with a higher --max-in-flight"
+            )
+        self._messages[name] = held + size
+
+    def has_taken(self, name: str, size: int) -> None:
+        """Stop counting a message that ``takes`` has counted."""
+        self._messages[name] -= size
+        if not self._messages[name]:
+            del self._messages[name]
 
     @contextlib.asynccontextmanager
     async def call(self, context: Context, name: str) -> AsyncIterator[None]:

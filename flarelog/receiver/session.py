@@ -66,6 +66,7 @@ class House(Protocol):
     states: States
     unpacking: Unpacking
     ending: Turns
+    openings: Turns
     writing: Turns
     unpacked: Turns
 
@@ -130,6 +131,7 @@ class Session:
         self.ending: asyncio.Task[None] | None = None
         self.reception = Reception()
         self._opening: asyncio.Task[None] | None = asyncio.create_task(self._open(opened))
+        self._opening.add_done_callback(lambda _: house.openings.ends(line.peer))
 
     @property
     def open(self) -> bool:
@@ -247,7 +249,7 @@ class Session:
         """A turn for a write of *size* bytes; few run at once, because a write to a busy disk blocks the event loop."""
         if size <= LARGE:
             return contextlib.nullcontext()
-        return turns.one((self.stream.run, self.stream.site))
+        return turns.one(self.stream.site)  # however many runs it sends
 
     # --- replies
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
 from flarelog.lifecycle import RunState
 from flarelog.model import OTHERS, Code, Health, News, Open, StreamId
 from flarelog.receiver import missing as module
+from flarelog.receiver.intake import OPENINGS
 from flarelog.receiver.missing import MissingLogs
 from flarelog.receiver.server import Server
 from flarelog.stores.base import Missing
 from flarelog.stores.local import unstored
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.memory import MemoryStore
+from flarelog.wire.codec.push import encode_request
+from tests.contexts import Bare
 from tests.receiver.test_removals import play, pushed
 
 WHY = "cannot be read: Permission denied"
@@ -172,3 +177,44 @@ def test_a_site_without_room_in_a_run_writes_nothing_there(tmp_path: Path) -> No
         assert len(await server.missing.unstored("run-1", lambda run, site: True)) == 10
 
     play(tmp_path, act, max_sites=1)
+
+
+class Flood(Bare):
+    """A Push of one Open after the other, without a wait for an answer; it leaves when *done*."""
+
+    def __init__(self, done: asyncio.Event) -> None:
+        self.sent, self._done = 0, done
+
+    async def read(self) -> Any:
+        if self._done.is_set():
+            return grpc.aio.EOF
+        await asyncio.sleep(0)
+        self.sent += 1
+        return encode_request(Open(StreamId("run-1", "site-1", f"{self.sent}.log"), b"a-producer"), self.sent)
+
+    async def write(self, reply: Any) -> None:
+        """Take any reply."""
+
+
+def test_a_peer_whose_opens_wait_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(server: Server) -> None:
+        real, go_on, done = server.admission.admit, asyncio.Event(), asyncio.Event()
+
+        async def slow(opened: Open) -> None:
+            await go_on.wait()
+            await real(opened)
+
+        monkeypatch.setattr(server.admission, "admit", slow)
+        floods = [Flood(done), Flood(done)]
+        pushing = [asyncio.create_task(server.push(None, flood)) for flood in floods]
+        for _ in range(3000):
+            await asyncio.sleep(0)
+        assert OPENINGS <= sum(flood.sent for flood in floods) <= OPENINGS + 2
+        go_on.set()
+        while sum(flood.sent for flood in floods) < 2 * OPENINGS:
+            await asyncio.sleep(0)
+        done.set()
+        await asyncio.gather(*pushing)
+        assert not server.intake.openings._having
+
+    play(tmp_path, act)

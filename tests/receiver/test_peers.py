@@ -153,3 +153,16 @@ def test_a_reader_who_takes_nothing_is_dropped() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(make())
+
+
+def test_the_messages_of_a_peer_that_wait_are_counted_over_all_its_calls() -> None:
+    peers = Peers(Limits(), lambda sentence: False)
+    peers.takes("a", 60 << 20)
+    with pytest.raises(Full, match=r"62,914,560 bytes of a wait to be stored, and 67,108,864 is the limit"):
+        peers.takes("a", 5 << 20)
+    peers.takes("b", 5 << 20)
+    peers.has_taken("a", 60 << 20)
+    peers.takes("a", 100 << 20)  # a message always fits if no other waits
+    for name, size in (("a", 100 << 20), ("b", 5 << 20)):
+        peers.has_taken(name, size)
+    assert not peers._messages

@@ -765,10 +765,10 @@ def test_a_takeover_waits_for_what_a_thread_still_writes(
             begun, finish = asyncio.Event(), asyncio.Event()
             real = store.commit
 
-            async def slow(write: Callable[[], None], sync: Callable[[], None]) -> None:
+            async def slow(stream: StreamId, write: Callable[[], None], sync: Callable[[], None]) -> None:
                 begun.set()
                 await finish.wait()
-                await real(write, sync)  # fails if the descriptors are closed
+                await real(stream, write, sync)  # fails if the descriptors are closed
 
             monkeypatch.setattr(store, "commit", slow)
             if what != "seal":
@@ -802,11 +802,11 @@ def test_a_commit_and_a_seal_do_not_write_over_each_other(root: Path, monkeypatc
             appender = await store.appender(STREAM, A)
             real, writing = store.commit, 0
 
-            async def alone(write: Callable[[], None], sync: Callable[[], None]) -> None:
+            async def alone(stream: StreamId, write: Callable[[], None], sync: Callable[[], None]) -> None:
                 nonlocal writing
                 writing += 1
                 assert writing == 1
-                await real(write, sync)
+                await real(stream, write, sync)
                 writing -= 1
 
             monkeypatch.setattr(store, "commit", alone)
@@ -832,9 +832,9 @@ def test_a_seal_that_waits_for_a_commit_while_a_newer_producer_comes_is_fenced(
             appender = await store.appender(STREAM, A)
             real, finish = store.commit, asyncio.Event()
 
-            async def slow(write: Callable[[], None], sync: Callable[[], None]) -> None:
+            async def slow(stream: StreamId, write: Callable[[], None], sync: Callable[[], None]) -> None:
                 await finish.wait()
-                await real(write, sync)
+                await real(stream, write, sync)
 
             monkeypatch.setattr(store, "commit", slow)
             await appender.append(len(DATA), b"more")

@@ -48,8 +48,10 @@ class Home(Protocol):
     def epochs(self, stream: StreamId) -> Epochs:
         """The producers of the stream's site. Raises Full, Unavailable."""
 
-    async def commit(self, write: Callable[[], None], sync: Callable[[], None]) -> None:
-        """Run both in a thread, batched with other commits: all *write*, then all *sync*. Raises their errors."""
+    async def commit(self, stream: StreamId, write: Callable[[], None], sync: Callable[[], None]) -> None:
+        """Run both in a thread, batched with other commits, in the turn of the stream's site: all *write*, then all
+        *sync*. Raises their errors.
+        """
 
     def changed(self, stream: StreamId) -> None:
         """Report that *stream* has more committed bytes or marks, or is sealed."""
@@ -395,9 +397,10 @@ class LocalAppender:
         try:
             data, self._dirty = self._dirty, False  # appends from now on go into the next commit
             if seals:
-                await self._home.commit(partial(self._write_behind, lines, data), partial(self._sync, False))
+                write = partial(self._write_behind, lines, data)
+                await self._home.commit(self.stream, write, partial(self._sync, False))
             else:
-                await self._home.commit(partial(self._write_journal, lines), partial(self._sync, data))
+                await self._home.commit(self.stream, partial(self._write_journal, lines), partial(self._sync, data))
         except (OSError, Unavailable) as error:
             self._broken(error)
         finally:

@@ -2,7 +2,8 @@
 
 Starting a thread job costs as much as many small writes, and a sync right after another one finds most of its work
 done. So a thousand logs that commit at the same moment take a few jobs: each job first writes all its logs, then syncs
-them all, and does the steps that they share once.
+them all, and does the steps that they share once. Sites have their turns: a round takes the work of one site, and that
+of further sites if it has room.
 """
 
 from __future__ import annotations
@@ -39,14 +40,18 @@ class Rounds:
     def __init__(self, threads: int, name: str) -> None:
         self._threads = ThreadPoolExecutor(threads, name)
         self._free = threads
-        self._waiting: deque[_Work] = deque()
+        self._waiting: dict[Hashable, deque[_Work]] = {}  # by site, in the order of their turns
+        self._count = 0  # waiting work of all sites
         self._asked = False
 
-    async def do(self, *steps: Step) -> None:
-        """Run *steps* one after the other, to the end even if the caller is cancelled. Raises the error of a step."""
+    async def do(self, *steps: Step, of: Hashable = None) -> None:
+        """Run *steps* one after the other, to the end even if the caller is cancelled. Raises the error of a step.
+        *of*: the site whose work it is.
+        """
         loop = asyncio.get_running_loop()
         work = _Work(steps, loop.create_future())
-        self._waiting.append(work)
+        self._waiting.setdefault(of, deque()).append(work)
+        self._count += 1
         if not self._asked:
             self._asked = True
             loop.call_soon(self._go)  # batches all calls of this turn of the event loop
@@ -68,11 +73,7 @@ class Rounds:
     def _go(self) -> None:
         self._asked = False
         while self._waiting and self._free:
-            count = min(MOST, max(LEAST, -(-len(self._waiting) // self._free)))
-            some = [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
-            # Threads that create files in one directory would wait for each other.
-            while self._waiting and len(some) < MOST and some[-1].shares(self._waiting[0]):
-                some.append(self._waiting.popleft())
+            some = self._some(min(MOST, max(LEAST, -(-self._count // self._free))))
             work = partial(_round, [one.steps for one in some])
             try:
                 doing = asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -81,6 +82,20 @@ class Rounds:
                 continue
             self._free -= 1
             doing.add_done_callback(partial(self._done, some))
+
+    def _some(self, count: int) -> list[_Work]:
+        """Remove and return *count* pieces of work, or what there is, for one thread."""
+        some: list[_Work] = []
+        while self._waiting and len(some) < count:
+            site = next(iter(self._waiting))
+            mine = self._waiting.pop(site)
+            # Threads that create files in one directory would wait for each other.
+            while mine and (len(some) < count or (len(some) < MOST and some[-1].shares(mine[0]))):
+                some.append(mine.popleft())
+            if mine:
+                self._waiting[site] = mine  # after the other sites
+        self._count -= len(some)
+        return some
 
     def _done(self, those: Sequence[_Work], doing: asyncio.Future[list[BaseException | None]]) -> None:
         self._free += 1

@@ -143,7 +143,8 @@ class LocalStore(LocalReader):
                     appender.settle()
                 else:
                     # The path is the key: streams that are opened together share one sync of their directory.
-                    await self._opens.do(appender.open, (os.path.dirname(appender.path), appender.settle))
+                    settle = os.path.dirname(appender.path), appender.settle
+                    await self._opens.do(appender.open, settle, of=stream.site)
                 if (stream.run, stream.site) not in self._epochs:
                     await self._learn_epochs(stream)
                 await appender.claim(producer, epoch, started)
@@ -233,10 +234,10 @@ class LocalStore(LocalReader):
             self._epochs[stream.run, stream.site] = found
         return found
 
-    async def commit(self, write: Callable[[], None], sync: Callable[[], None]) -> None:
+    async def commit(self, stream: StreamId, write: Callable[[], None], sync: Callable[[], None]) -> None:
         if self._commits is None:
             raise Unavailable(f"{self.root} is closed")
-        await self._commits.do(write, sync)
+        await self._commits.do(write, sync, of=stream.site)
 
     def changed(self, stream: StreamId) -> None:
         self._followers.wake(stream)

@@ -48,6 +48,20 @@ def test_what_several_share_is_done_once_and_fails_for_all_of_them() -> None:
     assert synced == ["a", "full", "b"]
 
 
+def test_a_site_with_much_work_does_not_hold_up_another_one() -> None:
+    done: list[str] = []
+
+    async def go() -> None:
+        rounds = Rounds(1, "test")
+        work = [rounds.do(partial(done.append, site), of=site) for site in ["loud"] * 5 * MOST + ["quiet"]]
+        await asyncio.gather(*work)
+        rounds.shutdown()
+
+    asyncio.run(go())
+    assert len(done) == 5 * MOST + 1
+    assert done.index("quiet") == MOST
+
+
 def test_what_fails_goes_no_further_and_harms_no_other() -> None:
     done: list[int] = []
 
