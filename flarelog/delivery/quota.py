@@ -2,7 +2,7 @@
 
 Laws that hold here: a stream over a limit is paused (PAUSE), never refused for good (8); a limit in bytes is exceeded
 by less than one chunk; a check costs the same however much is stored. ``Full`` names the limit, its value, and a way
-out.
+out. No site takes the last places of a limit that all sites share.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from flarelog.text import agreeing
 
 MIN_WINDOW = 64 << 10
 LONGEST = 4_294_967  # seconds: a reply has times as 32 bits of milliseconds
+GREED = 10  # open streams that a site may have for each place that is left to all sites
 MAX_SITE_RUNS = 1_000
 """The default of max_site_runs if sites have certificates."""
 
@@ -52,6 +53,10 @@ class Limits:
     # A log has two files, and a directory for each part of its name but the last; the store keeps them after its end.
     max_site_logs: int = option(20_000, "Limit on the logs of one site in one run, open or closed.")
     max_site_directories: int = option(20_000, "Limit on the directories that contain the logs of one site in one run.")
+    # Ended runs count too, because their files are still there.
+    max_site_inodes: int = option(
+        2_000_000, "Limit on the files and directories of one site's logs in all stored runs, ended or not."
+    )
     # A run costs a directory and memory. Ended and removed runs do not count.
     max_runs: int = option(
         10_000, "Limit on announced runs that have not ended. Without TLS: on all runs that have not ended."
@@ -98,6 +103,7 @@ class Quota:
         self.counts_bytes = self.limits.max_run_bytes is not None or self.limits.max_site_bytes is not None
         self._open: Counter[StreamId] = Counter()  # calls of each stream: a producer that reconnects has two at first
         self._open_at: Counter[Site] = Counter()  # open streams
+        self._open_of: Counter[str] = Counter()  # open streams of each site in all runs
         self._held: dict[str, dict[StreamId, int]] = {}  # stored bytes, by run
         self._run_bytes: Counter[str] = Counter()
         self._site_bytes: Counter[Site] = Counter()
@@ -113,7 +119,9 @@ class Quota:
             self._room(stream, len(self._open), "max_streams", "stream", "{used} {are} open")
             of_site = "{used} of site {site} in run {run} {are} open"
             self._room(stream, self._open_at[site], "max_site_streams", "stream", of_site)
+            self._leaves_room(stream.site)
             self._open_at[site] += 1
+            self._open_of[stream.site] += 1
         self._open[stream] += 1
 
     def closes(self, stream: StreamId) -> None:
@@ -126,6 +134,19 @@ class Quota:
             self._open_at[site] -= 1
             if not self._open_at[site]:
                 del self._open_at[site]
+            self._open_of[stream.site] -= 1
+            if not self._open_of[stream.site]:
+                del self._open_of[stream.site]
+
+    def _leaves_room(self, site: str) -> None:
+        """Raises Full if *site* has so many open streams that it must leave the last places to other sites."""
+        used, left = self._open_of[site], self.limits.max_streams - len(self._open)
+        if used >= GREED * left:
+            what = agreeing("{used} of site {site} {are} open in all runs", used, "stream", site=site)
+            raise Full(
+                f"{what}, and the last {left:,} of {self.limits.max_streams:,} places are for other sites: wait until"
+                " one ends, or start the receiver with a higher --max-streams"
+            )
 
     # --- marks
 

@@ -2,6 +2,7 @@
 
 Laws that hold here: a site that has used up its share pauses alone (``Full``, which names the limit, its value and a
 way out); a run that has ended, or is no longer in the store, does not count; a log counts whether or not it is open.
+The files of an ended run count until it is removed.
 ``quota`` counts bytes and open logs.
 """
 
@@ -32,6 +33,11 @@ class Footprint:
         self.directories += directories
         self.journal_bytes += journal_bytes
 
+    @property
+    def inodes(self) -> int:
+        """The files and directories: a log has two files."""
+        return 2 * self.logs + self.directories
+
 
 class Holdings:
     """The footprints of sites, against *limits*."""
@@ -41,8 +47,10 @@ class Holdings:
         self._making: dict[Site, Footprint] = {}  # what running opens will add
 
     @contextlib.contextmanager
-    def making(self, stream: StreamId, held: Footprint, new: Footprint) -> Iterator[None]:
-        """Count *new*, which opening *stream* will add, inside the block; *held*: its site's footprint. Raises Full."""
+    def making(self, stream: StreamId, held: Footprint, new: Footprint, inodes: int = 0) -> Iterator[None]:
+        """Count *new*, which opening *stream* will add, inside the block; *held*: its site's footprint; *inodes*: those
+        of its site in all runs. Raises Full.
+        """
         site = stream.run, stream.site
         if new.logs or new.directories:
             others, limits = self._making.get(site) or Footprint(), self._limits
@@ -51,6 +59,12 @@ class Holdings:
             most = limits.max_site_directories
             words = "directory", "directories"
             self._room(stream, new.directories, directories, most, words, "max_site_directories")
+            if inodes + new.inodes > limits.max_site_inodes:
+                what = several(inodes, "file or directory", "files and directories")
+                raise Full(
+                    f"{what} of site {stream.site} {are(inodes)} stored in all runs, and {limits.max_site_inodes:,} is"
+                    " the limit: remove old runs, or start the receiver with a higher --max-site-inodes"
+                )
         self.journals(stream, held)
         making = self._making.setdefault(site, Footprint())
         making.add(new.logs, new.directories)

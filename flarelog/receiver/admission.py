@@ -115,7 +115,7 @@ class Admission:
             while not self._is_admitted(stream):  # the run was removed since its admission
                 await self.admit(opened)
             held, new = await store.footprint(stream)
-            with self._holdings.making(stream, held, new):
+            with self._holdings.making(stream, held, new, store.inodes(stream.site)):
                 return await store.appender(stream, opened.producer, opened.epoch, opened.started)
 
     def writes(self, stream: StreamId, appender: Appender) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from flarelog.bus import Bus
 from flarelog.delivery.quota import Quota
 from flarelog.delivery.receiver import Refused
+from flarelog.errors import FlarelogError
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Code, StreamId
 from flarelog.names import parse_address
@@ -152,6 +153,7 @@ class Server:
             await self._meet_workers(self.workers)
         await self.listening.start(self._handlers)
         self.spawn(self.pressure.watch())
+        self.spawn(self._count_inodes())
         self.spawn(Recording(self.happenings, self.missing).run())
         if self.findings is not None:
             self.spawn(self.findings.run())
@@ -189,6 +191,12 @@ class Server:
             await call.run()
         finally:
             self.calls.discard(call)
+
+    async def _count_inodes(self) -> None:
+        try:
+            await self.store.count_inodes()
+        except FlarelogError as error:
+            log.warning("the files of earlier runs could not be counted, so they do not count in a limit: %s", error)
 
     async def _meet_workers(self, workers: Workers) -> None:
         async def learn() -> None:

@@ -290,6 +290,14 @@ class Store(Reader, Protocol):
         and the overhead that opening the stream will add.
         """
 
+    def inodes(self, site: str) -> int:
+        """The files and directories of *site* in all runs; those from before the start count once ``count_inodes`` has
+        seen them.
+        """
+
+    async def count_inodes(self) -> None:
+        """Count the files and directories from before the start, which may take long."""
+
     async def set_run(self, run: str, state: RunState, maker: str = "") -> None:
         """Store the *state* of *run* and its *maker*, the site that started it; empty: an operator announced it."""
 

@@ -345,6 +345,12 @@ class MemoryStore:
         held = self._footprints.setdefault((stream.run, stream.site), Footprint())
         return held, Footprint(logs=int(stream not in self._logs))
 
+    def inodes(self, site: str) -> int:
+        return sum(held.inodes for (_, one), held in self._footprints.items() if one == site)
+
+    async def count_inodes(self) -> None:
+        """Do nothing: a store in memory begins empty."""
+
     async def set_run(self, run: str, state: RunState, maker: str = "") -> None:
         self._runs[run_name(run)] = RunRecord(state, maker)
         self._states.setdefault(run, []).append((_now(), state.value))

@@ -612,7 +612,9 @@ async def the_logs_of_a_site_are_counted_from_before_they_are_opened(store: Stor
     assert (held.logs, new.logs) == (1, 1)
     await (await store.appender(other, A)).close()
     assert held.logs == 2
+    assert store.inodes("site-1") == held.inodes >= 4
     await store.remove("run-1", "site-1")
+    assert store.inodes("site-1") == 0
     assert (await store.footprint(STREAM))[0].logs == 0
 
 

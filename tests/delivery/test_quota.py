@@ -35,6 +35,20 @@ def opened(quota: Quota, stream: StreamId) -> Iterator[None]:
         quota.closes(stream)
 
 
+def test_no_site_takes_the_last_places_though_it_has_many_runs() -> None:
+    quota, greedy = Quota(Limits(max_streams=1000, max_site_streams=500)), list[StreamId]()
+    for number in range(910):
+        greedy.append(StreamId(f"run-{number % 7}", "greedy", f"{number}.log"))
+        quota.opens(greedy[-1])
+    with pytest.raises(Full, match=r"910 streams of site greedy are open in all runs, and the last 90 of 1,000 places"):
+        quota.opens(StreamId("run-1", "greedy", "one-more.log"))
+    for number in range(8):
+        quota.opens(StreamId("run-1", f"site-{number}", "a.log"))
+    for stream in greedy:
+        quota.closes(stream)
+    assert [*quota._open_of] == [f"site-{number}" for number in range(8)]
+
+
 @pytest.mark.parametrize(
     ("limits", "stream", "sentence"),
     [

@@ -19,7 +19,7 @@ from flarelog.receiver.server import Server
 from flarelog.stores.directory import Directory
 from flarelog.stores.local.store import LocalStore
 from tests.receiver.test_removals import listed, play, pushed
-from tests.receiver.test_server import CHUNK, DATA, Staying
+from tests.receiver.test_server import CHUNK, DATA, Call, Staying
 
 A, B = StreamId("run-1", "site-1", "a.log"), StreamId("run-1", "site-1", "b.log")
 OTHER = StreamId("run-1", "site-2", "a.log")
@@ -212,6 +212,39 @@ def test_a_sites_logs_count_when_they_are_closed_and_after_a_restart(tmp_path: P
         assert (await pushed(server, at("c.log", 1)))[0] is Code.OK
 
     play(tmp_path, removed, max_site_logs=1)
+
+
+def test_the_files_of_a_site_are_counted_over_all_runs_also_after_a_restart(tmp_path: Path) -> None:
+    def of(run: str, site: str = "site-1", log: str = "a.log") -> Open:
+        return Open(StreamId(run, site, log), b"a-producer")
+
+    async def first(server: Server) -> None:
+        for run in ("run-1", "run-2"):
+            assert (await pushed(server, of(run)))[0] is Code.OK
+        call = Call([of("run-3")])
+        await server.push(None, call)
+        assert [(reply.code, reply.reason) for reply in call.replies] == [
+            (
+                Code.PAUSE,
+                "4 files and directories of site site-1 are stored in all runs, and 4 is the limit: remove old runs, or"
+                " start the receiver with a higher --max-site-inodes",
+            )
+        ]
+        assert (await pushed(server, of("run-1")))[0] is Code.OK
+        assert (await pushed(server, of("run-3", "site-2", "d/a.log")))[0] is Code.OK
+
+    async def again(server: Server) -> None:
+        await server.store.count_inodes()
+        assert (server.store.inodes("site-1"), server.store.inodes("site-2")) == (4, 3)
+        assert await pushed(server, of("run-4")) == [Code.PAUSE]
+        assert (await pushed(server, of("run-1")))[0] is Code.OK
+        assert server.store.inodes("site-1") == 4
+        await server.removals.remove("run-2", force=True)
+        assert server.store.inodes("site-1") == 2
+        assert (await pushed(server, of("run-4")))[0] is Code.OK
+
+    play(tmp_path, first, max_site_inodes=4)
+    play(tmp_path, again, max_site_inodes=4)
 
 
 def test_directories_are_counted_as_they_are_made(tmp_path: Path) -> None:

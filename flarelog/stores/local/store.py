@@ -13,6 +13,7 @@ import contextlib
 import logging
 import os
 import resource
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -40,7 +41,7 @@ from flarelog.stores.full import meaning
 from flarelog.stores.local import chronicle, findings, footprint, healths, lock, runs, unstored
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
-from flarelog.stores.local.footprint import Counted
+from flarelog.stores.local.footprint import Counted, Wholes
 from flarelog.stores.local.listing import LONG
 from flarelog.stores.local.reader import LocalReader
 from flarelog.stores.local.removal import clear, extent, leftovers, move_away
@@ -55,6 +56,7 @@ _OPENING_THREADS = 8
 _SYNC_THREADS = 4  # concurrent fdatasync calls share the file system's own commits
 _AT_ONCE = 8  # opens without a thread in one turn of the event loop
 _TAKEN = 3  # descriptors of a stream: its two files, and their directory during the open
+COUNT_RESTS = 5  # times as long as the count of a run took, the next count waits
 _SPARE = 64  # descriptors that streams must leave free for connections, readers, lists and compaction
 
 
@@ -80,6 +82,7 @@ class LocalStore(LocalReader):
         self._opening: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
         self._epochs: dict[tuple[str, str], Epochs] = {}  # by run and site
         self._footprints: dict[tuple[str, str], Counted] = {}
+        self._wholes = Wholes()
         self._commits: Rounds | None = None
         self._opens: Rounds | None = None
         self._opening_threads: ThreadPoolExecutor | None = None
@@ -192,9 +195,24 @@ class LocalStore(LocalReader):
                 look = partial(footprint.found, self.root / stream.run / stream.site)
                 try:
                     self._footprints[site] = await aside(look, self._opening_threads)
+                    self._wholes.enters(*site, self._footprints[site])
                 except OSError as error:
                     raise meaning(error, f"the logs of {stream.run}/{stream.site} could not be counted") from error
             return self._footprints[site]
+
+    def inodes(self, site: str) -> int:
+        return self._wholes.of(site)
+
+    async def count_inodes(self) -> None:
+        for run in await self.aside(self.layout.names):
+            began = time.monotonic()
+            sites = await self.aside(partial(self.layout.names, run))
+            new = [site for site in sites if self._listing.mine(run, site) and not self._wholes.knows(run, site)]
+            counted = await self.aside(partial(footprint.of_sites, self.root / run, new))
+            for site, found in counted.items():
+                if not self._wholes.knows(run, site) and (self.root / run).exists():
+                    self._wholes.enters(run, site, found)
+            await asyncio.sleep(COUNT_RESTS * (time.monotonic() - began))
 
     async def _learn_epochs(self, stream: StreamId) -> None:
         """Load ``epochs`` in a thread at the first stream of a site, which may have thousands of journals."""
@@ -340,6 +358,7 @@ class LocalStore(LocalReader):
         for of_sites in (self._epochs, self._footprints):
             for known in [known for known in of_sites if known[0] == run and site in ("", known[1])]:
                 del of_sites[known]
+        self._wholes.forget(run, site)
         self._followers.end(run, site)
 
     async def clear(self) -> None:
