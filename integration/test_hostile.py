@@ -24,7 +24,8 @@ from integration.harness.places import PATIENCE, Program, Receiver, append, new_
 from tests.often import each
 
 # Each run tries one attack of each kind; make soak tries all.
-USUAL = {"half_open", "readers"}
+USUAL = {"half_open", "readers", "ghosts", "places"}
+OF_ONE_SITE = ("ghosts", "ghost_machines", "places", "troubles")  # by one site against its share of the receiver
 RUN, SITE, LOG = "honest-run", "honest-site", "app.log"
 SECONDS = 2.0  # of an attack
 EVERY = 0.01  # seconds between two lines
@@ -33,6 +34,9 @@ FLOOR = 0.2  # seconds: a lower p99 counts as fast on a shared machine; before o
 TRIES = 5  # attempts: other load may delay one, and an attack counts as slow only if all of them are
 # Thousands of streams and calls cost gRPC and the loop some KiB each, which malloc keeps: up to 220 MiB so far.
 MAX_RESIDENT = 320 << 20  # the limit of the receiver's memory, in bytes
+LONG = 60.0  # seconds of a long attack
+MAX_LONG, MORE = 256 << 20, 20 << 20  # bytes resident during long attacks, and more than before them a minute later
+ONCE_WITHIN = 15.0  # seconds in which a new site must be served
 
 
 class Honest:
@@ -121,7 +125,7 @@ def attack(name: str, receiver: Receiver, seconds: float = SECONDS) -> Iterator[
 @pytest.fixture(scope="module")
 def honest() -> Iterator[Honest]:
     with new_place() as place:
-        yield Honest(place.serve("--read-timeout", "2"))
+        yield Honest(place.serve("--read-timeout", "2", "--max-site-runs", "20"))
 
 
 @pytest.fixture(scope="module")
@@ -166,3 +170,42 @@ def _attacked(honest: Honest, beside: Honest, name: str, quiet: float) -> tuple[
     assert resident(receiver) < MAX_RESIDENT
     assert not told.get("accepted")
     return p99(seconds), p99(others)
+
+
+@pytest.mark.soak
+def test_a_site_that_attacks_in_each_way_for_a_minute_leaves_the_receiver_as_it_was(beside: Honest) -> None:
+    """The bounds of the issue: p99 at most five times its quiet value, and nobody is locked out."""
+    with new_place() as place:
+        honest = Honest(place.serve("--max-site-runs", "20"))
+        receiver, largest, slow = honest.receiver.program, 0, list[str]()
+        quiet, before = p99([honest.line() for _ in range(10 * LINES)]), resident(receiver)
+        for name in OF_ONE_SITE:
+            both: list[list[float]] = []
+            with attack(name, honest.receiver, LONG) as process:
+                end = time.monotonic() + LONG
+                while time.monotonic() < end and process.poll() is None:
+                    both += [lines(honest, beside) for _ in range(LINES)]
+                    largest = max(largest, resident(receiver))
+                    a_new_site_is_served(honest.receiver)
+            late, late_beside = (p99([pair[number] for pair in both]) for number in (0, 1))
+            print(f"{name}: p99 {late:.3f} s, quiet {quiet:.3f} s, elsewhere {late_beside:.3f} s, {largest >> 20} MiB")
+            if late > max(5 * quiet, 5 * late_beside, FLOOR / 4):
+                slow.append(name)
+        time.sleep(LONG)
+        after = resident(receiver)
+        print(f"{before >> 20} MiB before, {largest >> 20} MiB at most, {after >> 20} MiB after a minute")
+        assert not slow
+        assert largest < MAX_LONG
+        assert after < before + MORE
+        assert "Traceback" not in receiver.said
+        assert honest.stored.read_bytes() == honest.written
+
+
+def a_new_site_is_served(receiver: Receiver) -> None:
+    """Send a log of a new run, from a site that the receiver has not met."""
+    with new_place() as place:
+        append(place.log, b"hello\n")
+        begin, name = time.monotonic(), f"new-{os.urandom(4).hex()}"
+        sidecar = place.sidecar(receiver, "--once", run=name, site=name)
+        assert sidecar.process.wait(4 * ONCE_WITHIN) == 0, sidecar.said
+        assert time.monotonic() - begin < ONCE_WITHIN

@@ -426,6 +426,71 @@ async def runs(peer: Peer) -> None:
     await peer.many(work(), 50)
 
 
+# --- news, and text to search
+
+
+def news(number: int, place: str = "", names: int = 0) -> pb.News:
+    """News of a machine, with *names* unreadable files of long names."""
+    told = pb.News(clock_ms=1, place=place)
+    told.health.memory = 1
+    if names:
+        told.unread.add(why="cannot be read: x", names=[f"{number}-{n}{'y' * 900}" for n in range(names)])
+    return told
+
+
+def opening_with(told: pb.News, run: str, number: int, *, alone: bool = False) -> bytes:
+    """An Open with *told*. *alone*: of a producer without a log."""
+    message = pb.PushRequest.FromString(opening("ghost.log", run, "ghost", number=number))
+    message.open.news.CopyFrom(told)
+    message.open.news_only = alone
+    return message.SerializeToString()
+
+
+async def ghosts(peer: Peer, names: int = 100) -> None:
+    """Open logs of ever new runs, for which the receiver has no room, each with the names of unreadable files."""
+    numbers = itertools.count()
+
+    def opens(count: int) -> Iterable[bytes]:
+        for stream, number in zip(range(1, count + 1), numbers, strict=False):
+            if not peer.goes_on:
+                return
+            told = news(number, f"place-{number}", names)
+            yield opening_with(told, f"ghost-{number}", stream, alone=number % 3 == 0)
+
+    channels = [await peer.channel() for _ in range(4)]
+    count = 400 if names else 5_000
+    await peer.many((peer.push(channels[n % 4], opens(count), answered=False) for n in itertools.count()), 4)
+
+
+async def ghost_machines(peer: Peer) -> None:
+    await ghosts(peer, 0)
+
+
+async def places(peer: Peer) -> None:
+    """Report unreadable files of ever new places, and seal one log after the other meanwhile."""
+    channel, numbers = await peer.channel(), itertools.count()
+
+    def told(log: str) -> Iterable[bytes]:
+        yield opening(log, "places")
+        for number in itertools.islice(numbers, 5_000):
+            message = pb.PushRequest()
+            message.news.CopyFrom(news(number, f"place-{number}"))
+            message.news.unread.add(why="cannot be read: x", names=[f"{number}.log"])
+            yield message.SerializeToString()
+        yield finish(0, 0, 0)
+
+    await peer.many((peer.push(channel, told(f"{n}.log"), answered=False) for n in itertools.count()), 3)
+
+
+async def troubles(peer: Peer) -> None:
+    """Send many logs of tracebacks, which take long to search for findings."""
+    said = b'Traceback (most recent call last):\n  File "x.py", line 1, in f\nRuntimeError: NCCL error: out of memory\n'
+    data, channel = said * 700, await peer.channel()
+    messages = [chunk(0, data, zlib.crc32(data))]
+    work = (peer.push(channel, [opening(f"{n}.log", "troubles"), *messages]) for n in range(4_000))
+    await peer.many(work, 20)
+
+
 # --- connections
 
 
@@ -590,6 +655,7 @@ ATTACKS: dict[str, Attack] = {
             lists,
             runs,
         ),
+        *(ghosts, ghost_machines, places, troubles),
         *(loris, garbage, no_window, resets, pings),
     )
 }
