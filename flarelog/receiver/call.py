@@ -327,8 +327,9 @@ class Call:
     def tell(self, where: object, reply: Reply, error: FlarelogError) -> None:
         """Log a refusal."""
         quiet = reply.code in (Code.EXECUTION_EXCEPTION, Code.GOING_AWAY)
-        # A paused stream asks again and again, and a thousand streams may be refused for one reason.
-        quiet = quiet or (reply.code in (Code.PAUSE, Code.REJECTED) and self._intake.lately.said(str(error)))
+        # A paused stream asks again and again, a thousand streams may be refused for one reason, and a hostile peer
+        # finds ever new ones.
+        quiet = quiet or (reply.code is not Code.FENCED and self._intake.lately.said(str(error), self.peer))
         level, extra = logging.DEBUG if quiet else logging.WARNING, dict[str, object](answer=reply.code)
         if reply.code is Code.FENCED:  # no fault, and each log of a site has it at once
             level, extra = logging.INFO, extra | each("are taken over by a newer sidecar", where)

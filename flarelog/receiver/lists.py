@@ -58,6 +58,7 @@ class Lists:
         self._sessions, self._states, self._found = sessions, states, found
         self._missing = missing
         self._turns = Turns()
+        self._records = Turns(2, 1)  # reads of the records of missing logs, which take a thread each
 
     async def _answered(
         self,
@@ -113,7 +114,8 @@ class Lists:
         else:
             held = self._store.list(prefix, one_a_site=asked.one_a_site, after=asked.after, wanted=wanted)
         if asked.unstored and not (asked.within or asked.one_a_site):
-            others = await self._missing.unstored(asked.run, wanted)
+            async with self._records.one(peer):
+                others = await self._missing.unstored(asked.run, wanted)
             held = among(held, [one for one in others if names_of(one) > asked.after])
         async with contextlib.aclosing(held) as found:
             while True:
@@ -195,7 +197,9 @@ class Lists:
                 return self._callers.may_see(identity, run, site)
 
             held = self._store.list(f"{run}/" if run else "", wanted=wanted)
-            every = among(held, await self._missing.unstored(run, wanted))
+            async with self._records.one(peer):
+                others = await self._missing.unstored(run, wanted)
+            every = among(held, others)
             async with contextlib.aclosing(every) as found:
                 while infos := await self._some(found, peer, TURN_MOST):
                     for info in infos:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
+from flarelog.delivery.fairness import FairMap
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import FlarelogError, InUse, NotFound, Unavailable
 from flarelog.lifecycle import RunState
@@ -57,7 +57,7 @@ class Removals:
         self._workers, self._forget, self._spawn, self._lately = workers, forget, spawn, lately
         self._waits, self._asking = waits, asking
         self._one = asyncio.Lock()
-        self._barred: OrderedDict[tuple[str, str, bytes], str] = OrderedDict()  # the removed run or site
+        self._barred = FairMap[tuple[str, str, bytes], str](REMEMBERED, lambda key: key[1])  # the removed run or site
 
     def check(self, opened: Open) -> None:
         """Raises Refused if the producer of *opened* was sending the run or the site when it was removed."""
@@ -143,8 +143,6 @@ class Removals:
         if removed:
             for producer in self._states.producers(run, site) if barred else ():
                 self._barred[producer] = _named(run, site)
-            while len(self._barred) > REMEMBERED:
-                self._barred.popitem(last=False)
             self._store.forget_run(run, site)
             self._forget(run, site)
         self._store.release(run, site)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 
+from flarelog.delivery.fairness import FairMap
 from flarelog.delivery.pace import Crowd, Load
 from flarelog.delivery.quota import Limits, share
 from flarelog.delivery.rates import Pace
@@ -15,6 +16,7 @@ from flarelog.receiver.sessions import Sessions
 log = logging.getLogger(__name__)
 
 SAY_EVERY = 30.0  # seconds between two log lines about the same pressure
+SENTENCES, SENTENCES_EACH = 5_000, 100  # different sentences that are remembered: in all, and of one peer
 SHARE_EVERY = 1.0  # seconds between two adjustments
 RATE_BURST = 4 << 20  # bytes
 SLOWED = 0.5  # seconds between two replies to a throttled producer, so that it does not reconnect
@@ -24,16 +26,22 @@ class Lately:
     """The sentences that were logged lately, to suppress repetitions. For one event loop."""
 
     def __init__(self) -> None:
-        self._said: dict[str, float] = {}
+        self._said = FairMap[tuple[str, str], float](SENTENCES, lambda key: key[0], SENTENCES_EACH)
 
-    def said(self, sentence: str) -> bool:
-        """Whether *sentence* was logged within SAY_EVERY seconds; if not, it now counts as logged."""
+    def said(self, sentence: str, peer: str = "") -> bool:
+        """Whether *sentence* about *peer* was logged within SAY_EVERY seconds; if not, it now counts as logged. A peer
+        that has caused SENTENCES_EACH different sentences within that time counts as reported.
+        """
         now = asyncio.get_running_loop().time()
-        if now - self._said.get(sentence, -math.inf) < SAY_EVERY:
+        if now - self._said.get((peer, sentence), -math.inf) < SAY_EVERY:
             return True
-        if len(self._said) > 1000:
-            self._said.clear()
-        self._said[sentence] = now
+        mine = self._said.of(peer)
+        if peer and len(mine) >= SENTENCES_EACH and now - next(iter(mine.values())) < SAY_EVERY:
+            rest = f"{peer}: further refusals are not logged for {SAY_EVERY:g} s"
+            if not self.said(rest):
+                log.warning("%s", rest)
+            return True
+        self._said[peer, sentence] = now
         return False
 
 
