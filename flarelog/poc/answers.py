@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import runpy
 import sys
 from collections import Counter
 from pathlib import Path
@@ -48,10 +49,8 @@ class Answers(logging.Handler):
 
 def main() -> None:
     """Run flarelog with the arguments after the first one, which names the file of the answers."""
-    from flarelog.__main__ import main as command
-
     logging.getLogger("flarelog.receiver").addHandler(Answers(sys.argv.pop(1)))
-    command()
+    runpy.run_module("flarelog", run_name="__main__")
 
 
 if __name__ == "__main__":
