@@ -103,7 +103,7 @@ class Adoption:
         rests = self._compressed(infos.values(), now) if first else {}
         for name, info in infos.items():
             rest = rests.get(name)
-            if name in ledger.tails or rest is not None:
+            if name in ledger.tails or (rest is not None and rest.length):
                 self._go_on(ledger.tail(name), info, rest)
 
     def _beside(self) -> set[str]:
@@ -115,8 +115,8 @@ class Adoption:
         return {f"{directory}{slash}{name}" for directory, slash, path in paths for name in originals(path)}
 
     def _compressed(self, infos: Iterable[StreamInfo], now: float) -> dict[str, Rest]:
-        """By log: the bytes that only a compressed copy has of the last generation in the record, whose file is gone or
-        was truncated. The copy is no log, and none that the receiver holds; no pattern need match it.
+        """By log: the end of the last generation in the record, whose file is gone or was truncated, as its compressed
+        copy shows it. The copy is no log, and none that the receiver holds; no pattern need match it.
         """
         held = {key for info in infos for key in in_order(info)}
         known, found, open_ended = self.ledger.known, dict[str, Rest](), dict[str, tuple[StreamInfo, str, Piece]]()
@@ -135,15 +135,17 @@ class Adoption:
                 continue
             for path in copies:
                 length = self._length_behind(path, held, whole, piece, now)
-                if length:
+                if length is not None:
                     found[log] = Rest(path, length)
                     break
         return found
 
-    def _length_behind(self, path: str, held: set[str], whole: Held, piece: Piece, now: float) -> int:
-        """How many bytes the file at *path* has after *whole*, which *piece* ends; drop the file if there are any."""
+    def _length_behind(self, path: str, held: set[str], whole: Held, piece: Piece, now: float) -> int | None:
+        """How many bytes the file at *path* has after *whole*, which *piece* ends, None if it is no copy; drop the file
+        if there are any.
+        """
         with contextlib.suppress(OSError), self.descriptors.open(path, now) as file:
-            length = self.copies.rest(file, whole, born_of(piece.begin.notes)) if file.identity not in held else 0
+            length = self.copies.rest(file, whole, born_of(piece.begin.notes)) if file.identity not in held else None
             if length:
                 self.copies.note(file)
                 if file.identity in self.ledger.known:
@@ -151,7 +153,7 @@ class Adoption:
                     if not tail.files:
                         del self.ledger.tails[tail.log]
             return length
-        return 0
+        return None
 
     def _drop(self, tail: Tail, file: SourceFile) -> Tail:
         """Remove *file*, of which nothing was sent, from *tail* and from the ledger."""

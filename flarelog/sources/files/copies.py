@@ -46,10 +46,10 @@ _Key = tuple[int, int, int | str]
 
 
 class Rest(NamedTuple):
-    """The end of a generation that only its compressed copy has."""
+    """The end of a generation whose file is gone, as its compressed copy shows it."""
 
     path: str  # of the copy
-    length: int
+    length: int  # of the bytes that only the copy has
 
 
 def _key(path: str, inode: tuple[int, int], born: int | None) -> _Key:
@@ -102,17 +102,19 @@ class Copies:
             copies.sort(key=functools.cmp_to_key(functools.partial(_older, log)))
         return {log: [path for _, path in copies] for log, copies in found.items()}
 
-    def rest(self, file: SourceFile, held: Held, born: int | None) -> int:
-        """How many bytes *file* has after those *held* of a generation with the birth time *born*; 0 if it is no copy
-        of that generation, older than it, or incomplete.
+    def rest(self, file: SourceFile, held: Held, born: int | None) -> int | None:
+        """How many bytes *file* has after those *held* of a generation with the birth time *born*; None if it is no
+        copy of that generation, older than it, or incomplete.
         """
         status = os.fstat(file.fd)
         if born is not None and status.st_mtime_ns < born:  # gzip gives a copy the mtime of its source
-            return 0
+            return None
         if status.st_size < _SMALLEST or not _GZIP.match(file.raw(0, 4)):
-            return 0
+            return None
         found = _unpacked(file, status.st_size, held.length)
-        return max(0, found[0] - held.length) if found is not None and found[1] == held.digest else 0
+        if found is None or found[0] < held.length or found[1] != held.digest:
+            return None
+        return found[0] - held.length
 
     def judge(self, file: SourceFile, sent: Iterable[SourceFile]) -> bool | None:
         """Whether *file* is the compressed copy of a generation whose raw bytes are sent, such as one of the files

@@ -568,7 +568,7 @@ class Tail:
 
         A file with other bytes than the receiver holds of its identity counts as truncated. Bytes that the receiver
         held and has lost are read again; without their source they are a gap. So is the *rest* of the last generation,
-        of which only a compressed copy is left.
+        of which only a compressed copy is left; an empty one shows that the whole generation was read.
         """
         lost, first = self._lost_by(info), not self.marks
         before = {mark.offset for mark in self.marks if isinstance(mark, Generation)}
@@ -586,7 +586,7 @@ class Tail:
         pieces = shipped(info)
         nuls = nul_runs(info, pieces)
         last = next(reversed(pieces.values()), None)
-        if rest is not None:
+        if rest is not None and rest.length:
             why = f"{rest.length} bytes were compressed before they were sent: they are in {rest.path} at the site"
             self.marks.append(Gap(self.end, EMPTY_DIGEST, rest.length, why))
         for file in self.files:
@@ -631,7 +631,8 @@ class Tail:
         if last is not None and not last.closed and last.begin.identity not in {file.identity for file in self.files}:
             # Later bytes would be unknown, except after the end of a command.
             whole = ended_at(info.marks, last.begin) == self.end
-            self.marks.append(Ended(self.end, EMPTY_DIGEST, "removed" if whole else "unseen"))
+            reason = "rotated" if rest is not None else "removed" if whole else "unseen"
+            self.marks.append(Ended(self.end, EMPTY_DIGEST, reason))
 
     def lacks(self, info: StreamInfo) -> list[str]:
         """The identities of the generations of which the receiver lost bytes, and whose files are not open."""

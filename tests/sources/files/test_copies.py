@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
+from flarelog.model import Ended
 from flarelog.sources.files import adopt
 from tests.sources.files.tailing import Site
 
@@ -231,6 +232,26 @@ def test_the_rest_of_a_generation_that_was_compressed_is_a_gap_and_its_copy_no_l
         assert "were compressed" in gap.reason
         for copy in site.root.glob("*.gz"):
             os.utime(copy, (1, 1))  # an old time, so that gzip counts as finished
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["all-of-it-stored", "a-part"])
+def test_a_copy_shows_the_end_of_its_generation(make_site: Callable[..., Site], whole: bool) -> None:
+    site = make_site(include=("a.log",))
+    site.append("a.log", ONE)
+    if whole:
+        site.settle()
+        site.cut()
+    else:
+        stored_in_part(site)
+    site.rename("a.log", "a.log.1")
+    gzipped(site, "a.log.1", "a.log.1.gz")
+    site.append("a.log", TWO)
+    site.restart()
+    site.settle()
+    held = len(ONE) if whole else HELD
+    assert site.content("a.log") == ONE[:held] + TWO
+    assert [gap.length for gap in site.gaps("a.log")] == ([] if whole else [len(ONE) - HELD])
+    assert [mark.reason for mark in site.stored["a.log"].marks if isinstance(mark, Ended)] == ["rotated"]
 
 
 def test_no_large_copy_is_unpacked_that_no_pattern_matches(
