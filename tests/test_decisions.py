@@ -34,7 +34,7 @@ REFUSED_FOR_GOOD = {
     "wire/packing.py _never": "the compressed chunk is none that an honest producer makes",
     "wire/codec/replies.py reply_of": "the receiver's answer is one that this version does not know",
     "receiver/call.py Call._take_one": "the stream was never opened",
-    "receiver/call.py Call._open": "the Open contradicts the call, or is invalid",
+    "receiver/call.py Call._may_open": "the Open contradicts the call, or is invalid",
     "receiver/intake.py Intake.entered": "a newer producer has opened the stream (FENCED)",
     "receiver/removals.py Removals.check": "the run was removed",
     "receiver/removals.py Removals.hold": "the run was removed",
