@@ -154,10 +154,11 @@ class Ledger:
                     files, sure = [*files, gone], not replaced
                 else:
                     del self._removed[path]
-            if what is What.MODIFIED or sure:
-                self.renames.note(change, path)
+            closed = what is What.CLOSED
+            if sure or not closed:
+                (self.renames.closed.add if closed else self.renames.closed.discard)(path)
                 for file in files:
-                    file.closed = what is What.CLOSED
+                    file.closed = closed
             return files
         self.renames.note(change, path)
         file = self.paths.pop(path, None)

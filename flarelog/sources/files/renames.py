@@ -26,14 +26,9 @@ class Renames:
     _moving: dict[int, tuple[tuple[str, int], bool]] = field(default_factory=dict)
 
     def note(self, change: Change, path: str) -> None:
-        """Apply a reported change of *path*."""
+        """Apply a reported change of the name *path*."""
         was_closed = path in self.closed
-        if change.what is What.CLOSED:
-            self.closed.add(path)
-            return
         self.closed.discard(path)
-        if change.what is What.MODIFIED:
-            return
         if change.what is What.MOVED_FROM:
             self.count += 1
             self._moving[change.cookie] = self.origins.pop(path, (path, self.count)), was_closed
