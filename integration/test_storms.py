@@ -1,7 +1,8 @@
-"""A real sidecar and a real receiver, killed in turns while a writer rotates as fast as it can.
+"""A real sidecar and a real receiver, killed in turns while a writer rotates as fast as it can. The sidecar also drains
+while its receiver is away, the receiver stalls, and its store is replaced by a backup.
 
 The written bytes decide: the stored log must be the generations in the order of their births, each once, and no other
-log may be stored.
+log may be stored. A drain's receipt is for a prefix of them.
 
     python -m integration.test_storms [--seconds N] [--seed N]
 
@@ -14,6 +15,8 @@ import argparse
 import itertools
 import os
 import random
+import shutil
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,7 +25,17 @@ from pathlib import Path
 import pytest
 
 from integration.harness.mounts import Bound
-from integration.harness.places import SITE, Place, Receiver, difference, free_address, new_place, nursery, until
+from integration.harness.places import (
+    SITE,
+    Place,
+    Program,
+    Receiver,
+    difference,
+    free_address,
+    new_place,
+    nursery,
+    until,
+)
 
 LOG = "log.txt"
 
@@ -97,14 +110,28 @@ def storm(
     receiver = place.serve("--durability", "memory", listen=free_address())
     sidecar = place.sidecar(receiver, "--include", include)
     come(receiver, b"".join(writer.written[first:]), seed)
+    backup = Backup(receiver.store)
     for _ in range(kills):
-        if chance.random() < 0.3:
+        step = chance.choice(("kill", "kill", "kill", "drain", "drain", "stall", "backup"))
+        if step == "stall":
+            receiver.program.tell(signal.SIGSTOP)
+            writer.turns(chance.randint(1, 6), (0.02, 0.1, 0.3))
+            receiver.program.tell(signal.SIGCONT)
+        elif step == "backup":
             receiver.program.kill()
+            backup.turn()
             receiver = receiver.again("--durability", "memory")
-        sidecar.kill()
-        between()
-        writer.turns(chance.choice((0, 1, 2, 4)), (0, 0.001, 0.02))
-        sidecar = place.sidecar(receiver, "--include", include)
+        elif step == "drain":
+            receiver = drain(sidecar, receiver, writer, first, seed)
+            sidecar = place.sidecar(receiver, "--include", include)
+        else:
+            if chance.random() < 0.3:
+                receiver.program.kill()
+                receiver = receiver.again("--durability", "memory")
+            sidecar.kill()
+            between()
+            writer.turns(chance.choice((0, 1, 2, 4)), (0, 0.001, 0.02))
+            sidecar = place.sidecar(receiver, "--include", include)
         writer.turns(chance.randint(0, 12), (0.001, 0.02, 0.1, 0.3))
     wanted = b"".join(writer.written[first:])
     come(receiver, wanted, seed)
@@ -114,6 +141,35 @@ def storm(
     receiver.holds(wanted, LOG)
     assert list(receiver.streams()) == [f"{SITE}/{LOG}"], f"seed {seed}"
     return len(writer.written)
+
+
+class Backup:
+    """Copies *store*, and at every second turn replaces it with the copy; no receiver may be there meanwhile."""
+
+    def __init__(self, store: Path) -> None:
+        self.store, self.copy = store, store.with_name("backup")
+
+    def turn(self) -> None:
+        if self.copy.exists():
+            shutil.rmtree(self.store)
+            self.copy.rename(self.store)
+        else:
+            shutil.copytree(self.store, self.copy, ignore=shutil.ignore_patterns(".lock*"))
+
+
+def drain(sidecar: Program, receiver: Receiver, writer: Writer, first: int, seed: int) -> Receiver:
+    """Drain *sidecar* while the receiver is killed and the log rotates on; return the next receiver."""
+    sidecar.heeds_signals()
+    sidecar.tell(signal.SIGTERM)
+    time.sleep(writer.chance.choice((0, 0, 0.05)))
+    if writer.chance.random() < 0.7:
+        receiver.program.kill()
+        writer.turns(writer.chance.randint(1, 8), (0.02, 0.1, 0.3))
+        receiver = receiver.again("--durability", "memory")
+    assert sidecar.ends() == 0, sidecar.talk()
+    wanted, stored = b"".join(writer.written[first:]), receiver.stored(LOG)
+    assert wanted.startswith(stored), trouble(stored, wanted, seed)
+    return receiver
 
 
 def come(receiver: Receiver, wanted: bytes, seed: int) -> None:
