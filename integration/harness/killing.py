@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import random
+import shutil
 import signal
 import time
 import zlib
@@ -79,6 +80,10 @@ class Site:
         self._journal_path(log).write_bytes(b"spoilt\n")
         self._vouched.pop(log, None)
         return data
+
+    def forget_vouched(self) -> None:
+        """Expect fewer committed bytes than at earlier comparisons."""
+        self._vouched.clear()
 
     # --- the store
 
@@ -215,6 +220,32 @@ class Play:
         self.sidecar.tell(signal.SIGTERM)
         self.until(lambda: self.sidecar.code is not None, "the sidecar ends")
 
+    def drains_and_goes_on(self) -> None:
+        """Drain, and start the next sidecar."""
+        self.drains()
+        self.site.compare()
+        self._draining = False
+        self.sidecar.start()
+
+    def receiver_stalls(self) -> None:
+        self.receiver.tell(signal.SIGSTOP)
+        time.sleep(0.5)
+        self.receiver.tell(signal.SIGCONT)
+
+    def store_is_restored(self, log: str) -> None:
+        """Replace the store by an earlier copy, after *log* was rotated; no log may be truncated in between."""
+        copy = self.directory / "backup"
+        self.receiver_stops()
+        shutil.copytree(self.store, copy, ignore=shutil.ignore_patterns(".lock*"))
+        self.receiver.start()
+        self.site.rotates(log)
+        self.stored()
+        self.receiver_stops()
+        shutil.rmtree(self.store)
+        copy.rename(self.store)
+        self.site.forget_vouched()
+        self.receiver.start()
+
     def operator(self, command: str) -> None:
         """Repeat a command until it succeeds."""
         operator = End(self.directory, f"operator-{command}", lambda: [command, RUN, "--receiver", self.address])
@@ -334,17 +365,23 @@ def at_random(play: Play, seed: int) -> None:
     def deaths() -> int:
         return play.receiver.incarnation + play.sidecar.incarnation
 
-    deadline = time.monotonic() + 4 * PATIENCE
+    deadline, rare = time.monotonic() + 4 * PATIENCE, ("drains", "stalls", "restored")
     while play.receiver.is_doomed or play.sidecar.is_doomed:
         assert time.monotonic() < deadline, f"a kill did not come about\n{play.receiver}\n{play.sidecar}"
         before, log = deaths(), f"{chance.randrange(4)}.log"
         died_or_stored = functools.partial(lambda before: deaths() > before or site.is_stored(), before)
-        match chance.choice(("grows", "grows", "rotates", "is truncated")):
+        match chance.choice(("grows", "grows", "grows", "rotates", "rotates", "is truncated", *rare)):
             case "rotates" if log in site.written and site.is_known(log):
                 site.rotates(log)
             case "is truncated" if log in site.written and site.is_known(log) and site.is_stored():
                 site.is_truncated(log)
                 play.stored()  # bytes that are truncated before a look are lost
+            case "drains":
+                play.drains_and_goes_on()
+            case "stalls":
+                play.receiver_stalls()
+            case "restored" if log in site.written and site.is_known(log):
+                play.store_is_restored(log)
             case _:
                 site.grows(log, int(10 ** chance.uniform(0, 3)))
         if chance.random() < 0.7:
