@@ -123,6 +123,7 @@ def storm(
             receiver = receiver.again("--durability", "memory")
         elif step == "drain":
             receiver = drain(sidecar, receiver, writer, first, seed)
+            between()
             sidecar = place.sidecar(receiver, "--include", include)
         else:
             if chance.random() < 0.3:
