@@ -2,7 +2,7 @@
 
 ``*`` matches anything within a part of a name, ``?`` one character, ``[...]`` one of a set, ``[!...]`` one outside it;
 ``**`` matches any number of parts. A pattern without ``/`` is compared with the last part of a name, one with ``/``
-with the whole name. Case matters.
+with the whole name. Case matters. A name with brackets or stars in it also matches itself.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ def any_of(patterns: tuple[str, ...], path: str) -> bool:
     if patterns in _expected:
         of_name, of_path = _expected[patterns]
         return of_name(name) is not None or of_path(path) is not None
-    return any(_compiled(pattern)(path if "/" in pattern else name) for pattern in patterns)
+    return any(
+        _compiled(pattern)(named) or named == pattern
+        for pattern in patterns
+        for named in (path if "/" in pattern else name,)
+    )
 
 
 def plain(patterns: Iterable[str]) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.errors import InvalidName
 from flarelog.exit_marks import Exit
-from flarelog.names import log_name, run_name, site_name
+from flarelog.names import found_in, is_cut, log_name, log_of, path_of, run_name, shown, site_name
+from flarelog.text import legible
 from flarelog.values import changed, frozen
 
 Buffer = bytes | bytearray | memoryview
@@ -31,7 +32,6 @@ REST = ".unread"  # appended to a log's name for readers, where its bytes are st
 OTHERS = "*"  # stands for unreadable files without a name
 _DIGITS = 10  # digits of their count
 CANNOT_BE_READ = " cannot be read: "  # between a file's name and the reason, in a sidecar's message
-CANNOT_BE_SENT = " cannot be sent: "  # the same for a file that, for example, has no valid log name
 REDACTED = "redacted"  # a word in a generation's notes, with the kinds of masked secrets
 BORN = "born"  # a word in a generation's notes, before its file's birth time, in ns since the epoch
 SPOOL = "spool"  # a word in a generation's notes, before the command it is output of and its file's offset in it
@@ -59,11 +59,52 @@ class StreamId:
     run: str
     site: str
     log: str
+    original: str = field(default="", compare=False, kw_only=True)  # the path of a log whose name is cut, if known
 
     def __post_init__(self) -> None:
         run_name(self.run)
         site_name(self.site)
         log_name(self.log)
+
+    @classmethod
+    def of_file(cls, run: str, site: str, path: str) -> StreamId:
+        """The log that is the file at *path*, relative to the producer's root. Raises InvalidName."""
+        log = log_of(path)
+        return cls(run, site, log, original=path if is_cut(log) else "")
+
+    @classmethod
+    def given(cls, run: str, site: str, text: str) -> StreamId:
+        """The log that a user calls *text*: its name in the store, or else its file's path. Raises InvalidName."""
+        try:
+            return cls(run, site, text)
+        except InvalidName:
+            return cls.of_file(run, site, text)
+
+    @property
+    def path(self) -> str:
+        """The log's file, relative to the producer's root, to be compared and matched: any characters."""
+        return self.original or path_of(self.log)
+
+    @property
+    def name(self) -> str:
+        """The same for people: without control characters."""
+        return legible(self.path)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The log's names that a user may give: its file's path, and its name in the store."""
+        return (self.log,) if self.path == self.log else (self.path, self.log)
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The names in JSON, with ``stored_as`` where the store's name differs from the file's."""
+        found = {"run": self.run, "site": self.site, "log": self.name}
+        return found if self.name == self.log else found | {"stored_as": self.log}
+
+    @property
+    def key(self) -> str:
+        """The names as one text, which no other stream has."""
+        return f"{self.run}/{self.site}/{self.log}"
 
     def __hash__(self) -> int:
         return hash((self.run, self.site, self.log))  # twice as fast as a value's own; a log's way takes fifty
@@ -72,7 +113,7 @@ class StreamId:
         return (self.run, self.site, self.log) < (other.run, other.site, other.log)
 
     def __str__(self) -> str:
-        return f"{self.run}/{self.site}/{self.log}"
+        return f"{shown(self.run)}/{self.site}/{self.name}"
 
 
 @frozen
@@ -374,6 +415,11 @@ class StreamInfo:
     about: str = ""  # with unstored: the missing thing, if it is no log of that name (see ``never_stored``)
     unread_rest: str = field(default="", compare=False)  # why its site cannot read its rest; see ``with_rests``
 
+    def __post_init__(self) -> None:
+        if is_cut(self.stream.log) and not self.stream.original:
+            paths = (mark.path for mark in self.marks if isinstance(mark, Generation))
+            object.__setattr__(self, "stream", changed(self.stream, original=found_in(paths, self.stream.log)))
+
     @property
     def identity(self) -> tuple[StreamId, int]:
         """Tells a log from an earlier, removed log of its name. The time is 0 if it was not recorded."""
@@ -390,6 +436,11 @@ class StreamInfo:
         with suppress(InvalidName):
             return StreamId(self.stream.run, self.stream.site, self.about)
         return None
+
+    @property
+    def name(self) -> str:
+        """What the entry is about, for people: a log, a directory with "/" at its end, or OTHERS."""
+        return shown(self.about) if self.about else self.stream.name
 
     @property
     def names_none(self) -> bool:
@@ -445,8 +496,8 @@ def count_of(why: str) -> int:
 
 
 def is_unread(why: str) -> bool:
-    """Whether *why* says that a site cannot read or send a log, or list its directory."""
-    return why.startswith((CANNOT_BE_READ.lstrip(), CANNOT_BE_SENT.lstrip(), CANNOT_BE_LISTED.lstrip()))
+    """Whether *why* says that a site cannot read a log, or list its directory."""
+    return why.startswith((CANNOT_BE_READ.lstrip(), CANNOT_BE_LISTED.lstrip()))
 
 
 def generations(marks: Iterable[Mark]) -> int:

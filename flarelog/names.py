@@ -1,6 +1,11 @@
 """Valid names of a run, a site, a reader and a log, and addresses of a receiver.
 
 Names are validated once, at the edge, and map one to one to paths: no valid name leads out of its directory.
+
+A file or a directory may have any name. In the name of its log or run each byte that is no letter, digit, ``.``, ``_``
+or ``-`` is ``%XX``; ``%`` itself is ``%25``. A part that is then too long is cut to ``BEGINNING%-HASH-END``, and a path
+that is then too long or too deep to ``FIRST/%-HASH-/LAST``: the hash is that of the whole part or path. Each path has
+one name, and no two paths have the same.
 """
 
 from __future__ import annotations
@@ -8,28 +13,37 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
 
 from flarelog.errors import InvalidName, InvalidOption
 from flarelog.late import late
-from flarelog.text import quoted
+from flarelog.text import legible, quoted
 
 DOCTORS_RUN = "flarelog-doctor"  # the run of the test records of flarelog doctor
 DOCTORS_LOG = "flarelog-doctor.log"  # the log of each test record
 MAX_NAME = 128
 MAX_PART = 200  # leaves room in a 255-byte file name for the journal's prefix and suffixes
 MAX_LOG = 1024
-STAND_IN = 40  # characters of a file's name that its stand-in keeps: a sentence has room for few
+ASKED = 4  # generations of a log in whose records its path is looked for: a log may have very many
 MAX_PARTS = 16  # of a log's name: each but the last is a directory, which costs the receiver an fsync
 
 _HOST = late(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
 _PORT = late(r"[0-9]+")
 _PART = late(r"[A-Za-z0-9._-]+")
+_ODD = late(rb"[^A-Za-z0-9._-]")  # a byte that a log's name cannot have
+_ESCAPED = late(r"%([0-9A-F]{2})")
+_CUT = late(r"(.*)%-[0-9a-f]{32}-(.*)")
+_MIDDLE = late(r"%-[0-9a-f]{32}-")
+_IMPOSSIBLE = late(rb"[/\0]")  # in a file's name
+_LONGEST_SIGN = 12  # characters of one that takes four bytes in UTF-8
 # The case of letters is ignored: some file systems do not tell it apart.
 _STORES_OWN = late(r"\..+\.(journal(\.new)?|quarantine\.\d+(\.old-journal)?)", re.IGNORECASE)
 
 
-def _part(what: str, part: str, limit: int, *, whole: bool = True) -> str:
+def _part(what: str, part: str, limit: int, *, whole: bool = True, more: str = "") -> str:
     if not part:
         raise InvalidName(f"{what} is empty" if whole else f"{what} has an empty part; name each part")
     if part in (".", ".."):
@@ -38,13 +52,89 @@ def _part(what: str, part: str, limit: int, *, whole: bool = True) -> str:
         of = "" if whole else "a part of "
         raise InvalidName(f"{what} has {of}{len(part)} characters; at most {limit} are allowed")
     if not _PART.fullmatch(part):
-        raise InvalidName(f"{what} is {quoted(part)}; use only letters a-z and A-Z, digits, '.', '_' and '-'")
+        raise InvalidName(f"{what} is {quoted(part)}; use only letters a-z and A-Z, digits, '.', '_' and '-'{more}")
     return part
 
 
+class _Kind(NamedTuple):
+    """How the parts of one kind of name are encoded."""
+
+    what: str
+    most: int  # characters of a part
+    beginning: int  # characters, at most, of a cut part before its hash
+    end: int  # and after it
+    own: re.Pattern[str]  # names that the store uses for its own files
+
+    def encoded(self, raw: bytes) -> str:
+        """The part that a file or a directory with the name *raw* becomes."""
+        found = self.apart(_encoded(raw))
+        if len(found) <= self.most:
+            return found
+        signs = [_encoded(os.fsencode(sign)) for sign in os.fsdecode(raw)]
+        return self.apart(f"{_fitting(signs, self.beginning)}%-{_hash(raw)}-{_fitting(signs[::-1], self.end, -1)}")
+
+    def apart(self, part: str) -> str:
+        """*part*, or another name in place of one that the store uses for its own files."""
+        return f"%2E{part[1:]}" if part.startswith(".") and self.own.fullmatch(part) else part
+
+    def check(self, part: str) -> None:
+        """Raises InvalidName if *part*, which has a ``%``, is not what ``encoded`` returns for some name."""
+        if len(part) > self.most:
+            raise InvalidName(f"{self.what} has a part of {len(part)} characters; at most {self.most} are allowed")
+        if not (self._is_whole(part) or self._is_cut(part)):
+            raise InvalidName(
+                f"{self.what} has the part {quoted(part)}, which is not encoded correctly: %XX, in upper case, stands"
+                " for a byte that is no letter, digit, '.', '_' or '-'"
+            )
+
+    def _is_whole(self, part: str) -> bool:
+        raw = _decoded(part)
+        return self.apart(_encoded(raw)) == part and not _IMPOSSIBLE.search(raw) and raw not in (b".", b"..")
+
+    def _is_cut(self, part: str) -> bool:
+        found = _CUT.fullmatch(part)
+        if found is None:
+            return False
+        beginning = found[1]
+        if beginning.startswith("%2E") and self.apart(f".{part[3:]}") == part:
+            beginning = f".{beginning[3:]}"
+        return all(
+            most - _LONGEST_SIGN < len(piece) <= most
+            and _encoded(raw := _decoded(piece)) == piece
+            and not _IMPOSSIBLE.search(raw)
+            for piece, most in ((beginning, self.beginning), (found[2], self.end))
+        )
+
+
+_RUN = _Kind("the run's name", MAX_NAME, 60, 30, late(r"\..*", re.DOTALL))
+_LOG = _Kind("the log's name", MAX_PART, 120, 40, _STORES_OWN)
+
+
+@lru_cache(maxsize=1024)
 def run_name(name: str) -> str:
     """*name*, if it can name a run; raises InvalidName."""
+    if "%" in name:
+        _RUN.check(name)
+        return name
     return _dotless("run", name)
+
+
+@lru_cache(maxsize=4096)
+def run_of(directory: str) -> str:
+    """The name of the run whose directory has the name *directory*. Raises InvalidName."""
+    if directory in ("", ".", "..") or "/" in directory:
+        return run_name(directory)
+    return _RUN.encoded(_raw(directory, _RUN))
+
+
+def given_run(text: str) -> str:
+    """The name of the run that a user calls *text*: its name in the store, or else its directory's. Raises
+    InvalidName.
+    """
+    try:
+        return run_name(text)
+    except InvalidName:
+        return run_of(text)
 
 
 def site_name(name: str) -> str:
@@ -75,22 +165,91 @@ def log_name(name: str) -> str:
     parts = name.split("/")
     if len(parts) > MAX_PARTS:
         raise InvalidName(f"the log's name has {len(parts)} parts; at most {MAX_PARTS} are allowed")
-    for part in parts:
-        _part("the log's name", part, MAX_PART, whole=not name)
+    for number, part in enumerate(parts):
+        if "%" not in part:
+            _part("the log's name", part, MAX_PART, whole=not name, more=", and %XX for any other byte")
+        elif not (len(parts) == 3 and number == 1 and _MIDDLE.fullmatch(part)):
+            _LOG.check(part)
         if part.startswith(".") and _STORES_OWN.fullmatch(part):
             raise InvalidName(f"the log's name has the part {part!r}, which the store uses for its own files")
     return name
 
 
-def stand_in(path: str) -> str:
-    """*path*, if it can name a log; otherwise a similar name that no other path gets."""
-    try:
-        return log_name(path)
-    except InvalidName:
-        import hashlib  # rarely needed
+@lru_cache(maxsize=4096)
+def log_of(path: str) -> str:
+    """The name of the log that the file at *path* is, relative to the producer's root. Raises InvalidName."""
+    if path and _PART.fullmatch(path) and len(path) <= MAX_PART and not path.startswith("."):
+        return path
+    raw = _raw(path, _LOG)
+    parts = [_LOG.encoded(part) for part in raw.split(b"/")]
+    if (len(parts) > MAX_PARTS or sum(map(len, parts)) + len(parts) - 1 > MAX_LOG) and not {"", ".", ".."} & {*parts}:
+        parts = [parts[0], f"%-{_hash(raw)}-", parts[-1]]
+    return log_name("/".join(parts))
 
-        digest = hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()
-        return f"{re.sub('[^A-Za-z0-9._-]+', '_', path)[-STAND_IN:]}-{digest}"
+
+@lru_cache(maxsize=4096)
+def path_of(log: str) -> str:
+    """The path whose log, or the directory whose run, has the valid name *log*; of a cut one the path with its hash."""
+    return os.fsdecode(_decoded(log)) if "%" in log else log
+
+
+def shown(name: str) -> str:
+    """The valid *name* of a run or a log as people see it: the name of its directory or file."""
+    return legible(path_of(name))
+
+
+def told_of(path: str) -> str:
+    """*path* as text for the record of a log whose name is cut: readers find the path in it."""
+    return path if path.isprintable() else "/".join(map(_encoded, os.fsencode(path).split(b"/")))
+
+
+def found_in(told: Iterable[str], log: str) -> str:
+    """The path whose log has the name *log*, which is cut, if one of the first of *told* is that path; else empty."""
+    for text in islice(told, ASKED):
+        with suppress(ValueError):
+            for path in (text, path_of(text)):
+                if log_of(path) == log:
+                    return path
+    return ""
+
+
+def is_cut(log: str) -> bool:
+    """Whether the valid name *log* was too long, so that the path of its file cannot be told from it."""
+    return "%-" in log
+
+
+def _raw(path: str, kind: _Kind) -> bytes:
+    try:
+        raw = os.fsencode(path)
+    except UnicodeError:
+        raise InvalidName(f"{kind.what} is {quoted(path)}, which no file can have") from None
+    if b"\0" in raw:
+        raise InvalidName(f"{kind.what} is {quoted(path)}, and no file's name has a zero byte")
+    return raw
+
+
+def _encoded(raw: bytes) -> str:
+    return _ODD.sub(lambda found: b"%%%02X" % ord(found[0]), raw).decode()
+
+
+def _decoded(text: str) -> bytes:
+    return b"".join(
+        bytes.fromhex(piece) if number % 2 else os.fsencode(piece) for number, piece in enumerate(_ESCAPED.split(text))
+    )
+
+
+def _fitting(signs: list[str], most: int, step: int = 1) -> str:
+    """The first of *signs*, together at most *most* characters; with a *step* of -1 in the reverse order."""
+    size = count = 0
+    while size + len(signs[count]) <= most:
+        size, count = size + len(signs[count]), count + 1
+    return "".join(signs[:count][::step])
+
+
+def _hash(raw: bytes) -> str:
+    import hashlib  # rarely needed
+
+    return hashlib.blake2b(raw, digest_size=16).hexdigest()
 
 
 def parse_address(address: str) -> tuple[str, int]:

@@ -56,7 +56,7 @@ class LogUrls:
         values = {
             "run": stream.run,
             "site": stream.site,
-            "log": stream.log,
+            "log": stream.name,
             "offset": str(offset),
             "since": moment(max(1, since)) or "",
             "until": moment((ended or now) + MARGIN) or "",
@@ -131,9 +131,11 @@ def placeholder(
     begun: int = 0, ended: int = 0,
 ) -> Placeholder:  # fmt: skip
     """A placeholder for any names: an invalid name is itself the reason. Other arguments: ``LogUrls.url``, ``look``."""
-    url = ""
+    url, stored = "", log
     try:
-        url = urls.url(StreamId(run, site, log), offset, begun=begun, ended=ended, now=now)
+        stream = StreamId.given(run, site, log)
+        stored = stream.log
+        url = urls.url(stream, offset, begun=begun, ended=ended, now=now)
     except InvalidName as error:
         why = str(error)
-    return Placeholder(run, site, log, legible(why), look(run, site, log, place), url)
+    return Placeholder(run, site, log, legible(why), look(run, site, stored, place), url)

@@ -33,7 +33,7 @@ def ordered(infos: Iterable[StreamInfo]) -> list[StreamInfo]:
 
     def key(info: StreamInfo) -> tuple[object, ...]:
         stream = info.stream
-        return natural(stream.run), natural(stream.site), info.about == OTHERS, natural(stream.log)
+        return natural(stream.run), natural(stream.site), info.about == OTHERS, natural(stream.path)
 
     return sorted(infos, key=key)
 
@@ -65,7 +65,7 @@ def exit_lines(found: Collection[StreamInfo]) -> list[str]:
     for info in found:
         for mark in info.exits:
             key = info.stream.run, info.stream.site, mark.process
-            ends.setdefault(key, (mark, []))[1].append(info.stream.log)
+            ends.setdefault(key, (mark, []))[1].append(info.stream.name)
     said = [_end_of(key, legible(mark.sentence), logs) for key, (mark, logs) in ends.items()]
     return [f"exit: {sentence}" for sentence in (*said, *unknown_ends(found))]
 
@@ -84,7 +84,7 @@ def unknown_ends(found: Collection[StreamInfo]) -> list[str]:
         for token in commands_of(info) if info.sealed else ():
             key = info.stream.run, info.stream.site, token
             if key not in ended:
-                unknown.setdefault(key, []).append(info.stream.log)
+                unknown.setdefault(key, []).append(info.stream.name)
     return [_end_of(key, UNKNOWN, logs) for key, logs in unknown.items()]
 
 
@@ -96,7 +96,7 @@ def unstored_sentences(found: Iterable[StreamInfo]) -> list[str]:
             logs.setdefault((info.stream.run, info.stream.site, reason(info, info.unstored)), []).append(info)
     return [
         f"{run}/{site}: nothing is stored of {several(len(those), 'log')}: "
-        + whose(why, those, _few([info.about or info.stream.log for info in those]))
+        + whose(why, those, _few([info.name for info in those]))
         for (run, site, why), those in logs.items()
     ]
 
@@ -152,9 +152,7 @@ def stream_record(info: StreamInfo) -> dict[str, object]:
     """*info* as ``flarelog streams --json`` shows it."""
     said = [mark for mark in info.marks if isinstance(mark, Attributes)]
     return {
-        "run": info.stream.run,
-        "site": info.stream.site,
-        "log": info.stream.log,
+        **info.stream.fields,
         "committed": info.committed,
         "sealed": info.sealed,
         "incomplete": completeness(info).sentence or None,

@@ -269,7 +269,7 @@ def _held_twice(journals: dict[StreamId, StreamInfo], files: Files) -> Iterator[
             path = files.of(second) if same > 0 else None
             if path is None or _masked_as(first) != _masked_as(second):  # resent after a change of rules
                 continue
-            where = "" if one == other else f" of log {one.log}"
+            where = "" if one == other else f" of log {one.name}"
             yield (
                 *(other, second.offset),
                 f"holds again, from offset {second.offset} on, {min(same, second.length)} bytes of"
@@ -285,7 +285,7 @@ def _strayed(journals: dict[StreamId, StreamInfo], files: Files) -> Iterator[tup
     """Generations that were born between two of another log, and whose file's name is a rotated name of that log."""
     logs = {stream: [mark for mark in held.marks if isinstance(mark, Generation)] for stream, held in journals.items()}
     for stream, held in journals.items():
-        others = [(other.log, marks) for other, marks in logs.items() if other != stream]
+        others = [(other.path, marks) for other, marks in logs.items() if other != stream]
         for extent in extents(held.marks, held.committed):
             path = files.of(extent) if extent.length else None
             if path is None:
@@ -294,15 +294,15 @@ def _strayed(journals: dict[StreamId, StreamInfo], files: Files) -> Iterator[tup
             for log, marks in others:
                 if _is_generation(extent, name, log, marks):
                     text = f"holds, from offset {extent.offset} on, {extent.length} bytes of {legible(str(path))}"
-                    yield stream, extent.offset, f"{text}, which is a generation of log {log}"
+                    yield stream, extent.offset, f"{text}, which is a generation of log {legible(log)}"
 
 
 def _renamed(stream: StreamId, held: StreamInfo, streams: Iterable[StreamId], files: Files) -> str:
     """A sentence for bytes of *stream* whose file now has another log's name, perhaps after a rename; empty if none."""
-    others = {other.log for other in streams if (other.run, other.site) == (stream.run, stream.site)} - {stream.log}
+    others = {other.path for other in streams if (other.run, other.site) == (stream.run, stream.site)} - {stream.path}
     for extent in extents(held.marks, held.committed):
         path = files.of(extent) if extent.length else None
-        if path is not None and (name := files.name(path)) in others and not names_of(stream.log, name):
+        if path is not None and (name := files.name(path)) in others and not names_of(stream.path, name):
             where = f"{several(extent.length, 'byte')} from offset {extent.offset} on"
             return f"the file of {where} is called {legible(name)} by now, which is the name of another log"
     return ""

@@ -52,7 +52,7 @@ from flarelog.model import (
     StreamId,
     StreamInfo,
 )
-from flarelog.names import log_name, parse_address, run_name, site_name
+from flarelog.names import is_cut, log_name, log_of, parse_address, path_of, run_name, site_name
 from flarelog.policy import Identity, Policy, Role
 from flarelog.receiver import phases
 from flarelog.records import stream_record
@@ -288,7 +288,11 @@ def names(raw: bytes) -> None:
     for run, site, log in zip(text[0::3], text[1::3], text[2::3], strict=False):
         try:
             streams.append(StreamId(run, site, log))
+            hold(is_cut(log) or log_of(path_of(log)) == log, log)
         except InvalidName:
+            with contextlib.suppress(InvalidName):
+                streams.append(file := StreamId.of_file("run", "site", log))
+                hold(file.path == log and file.name.isprintable(), log)
             for parse, name in ((run_name, run), (site_name, site), (log_name, log)):
                 try:
                     hold(parse(name) == name, name)

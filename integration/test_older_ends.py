@@ -102,15 +102,20 @@ def test_an_older_sidecar_takes_no_refusal_of_a_newer_one_back(place: Place, old
     assert unstored() == 0
 
 
-def test_an_older_receiver_is_told_nothing_by_a_sidecar_that_has_no_log(place: Place, older: tuple[str, ...]) -> None:
+def test_an_older_receiver_refuses_a_log_with_an_encoded_name_and_takes_the_others(
+    place: Place, older: tuple[str, ...]
+) -> None:
     receiver = place.serve(plain=older)
     named = place.root / "a b.log"
     data = append(named, b"a log\n")
-    assert place.sidecar(receiver, "--once").ends() == 1
-    assert not list(receiver.store.glob("run*"))
+    other = append(place.root / "other.log", b"another log\n")
+    sidecar = place.sidecar(receiver, "--once")
+    assert sidecar.ends() == 5
+    assert "a b.log" in sidecar.sentence()
+    holds(receiver, {"other.log": other})
     named.rename(place.root / "a.log")
     assert place.sidecar(receiver, "--once").ends() == 0
-    holds(receiver, {"a.log": data})
+    holds(receiver, {"a.log": data, "other.log": other})
 
 
 def test_a_search_of_today_at_an_older_receiver_finds_all(place: Place, older: tuple[str, ...]) -> None:

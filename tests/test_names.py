@@ -44,7 +44,11 @@ def test_the_name_that_may_have_been_meant(name: str, known: list[str], found: s
 @together(
     ("name", "said"),
     [
-        ("\u00fc.log", "the log's name is '\u00fc.log'; use only letters a-z and A-Z, digits, '.', '_' and '-'"),
+        (
+            "\u00fc.log",
+            "the log's name is '\u00fc.log'; use only letters a-z and A-Z, digits, '.', '_' and '-',"
+            " and %XX for any other byte",
+        ),
         (f"a/{'b' * (MAX_PART + 1)}", "the log's name has a part of 201 characters; at most 200 are allowed"),
     ],
 )

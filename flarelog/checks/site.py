@@ -11,7 +11,6 @@ from pathlib import Path
 
 from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.errors import FlarelogError
-from flarelog.names import log_name
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.identity import identity, remote, witness
 from flarelog.sources.files.patterns import SourceOptions
@@ -56,16 +55,13 @@ def under(source: SourceOptions) -> Iterator[Row]:
             "root", f"{root} does not exist", "create the directory, or correct the path; a sidecar waits for it"
         )
         return
-    files, directories, closed, unnamed, alike = _walked(source)
+    files, directories, closed, alike = _walked(source)
     if closed:
         yield fail(
             "root",
             f"{some(closed, 3)} cannot be read by this user",
             "grant read access: setfacl -R -m u:USER:rX, or a group",
         )
-    if unnamed:
-        fix = "rename the files to letters a-z and A-Z, digits, '.', '_' and '-', or leave them out with --exclude"
-        yield warn("names", f"{some(unnamed, 3)} cannot name a log and will not be sent", fix)
     if alike:
         fix = "rename one file: a receiver on macOS or Windows takes both names for one, and refuses the second"
         yield warn("names", f"{some(alike, 3)} differ only in case", fix)
@@ -81,13 +77,12 @@ def under(source: SourceOptions) -> Iterator[Row]:
     yield descriptors(files, 1)
 
 
-def _walked(source: SourceOptions) -> tuple[int, int, list[str], list[str], list[str]]:
-    """(logs, directories, unreadable paths, invalid names, pairs that differ in case alone)."""
+def _walked(source: SourceOptions) -> tuple[int, int, list[str], list[str]]:
+    """(logs, directories, unreadable paths, pairs that differ in case alone)."""
     files, directories = 0, 0
     letters: dict[str, str] = {}
     alike: list[str] = []
     closed: list[str] = []
-    unnamed: list[str] = []
     for directory, below, names in os.walk(source.root, onerror=lambda error: closed.append(str(error.filename))):
         directories += 1
         if not os.access(directory, os.X_OK):  # a listing without x permission gives names, but no file can be opened
@@ -112,13 +107,9 @@ def _walked(source: SourceOptions) -> tuple[int, int, list[str], list[str], list
                 alike.append(f"{other} and {relative}")
             if not os.access(path, os.R_OK):
                 closed.append(relative)
-            try:
-                log_name(relative)
-            except FlarelogError:
-                unnamed.append(relative)
         if files + directories > FILES:
             break
-    return files, directories, closed, unnamed, alike
+    return files, directories, closed, alike
 
 
 def _file_system(root: str) -> Iterator[Row]:

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Literal
 
-import click
-
-from flarelog.cli.completion import complete_run, complete_site
+from flarelog.cli.completion import complete_site
 from flarelog.cli.lines import LineOptions
 from flarelog.cli.options import SWITCH, F, Place, asks, place_options
+from flarelog.cli.run_argument import run_argument
 from flarelog.cli.there import origin
 from flarelog.completeness import completeness, exit_code
 from flarelog.contents import contents
 from flarelog.errors import FAILED, OK, InvalidFile, InvalidOption
-from flarelog.names import log_name, run_name, site_name
+from flarelog.model import StreamId
+from flarelog.names import run_name
 from flarelog.options import declared, typed
 from flarelog.values import frozen
 from flarelog.viewers.origin import Origin
@@ -132,7 +132,7 @@ def _lines(path: str) -> list[str]:
         raw = contents(path, MAX_PLACES)[1]
         if len(raw) > MAX_PLACES:
             raise ValueError(f"it has more than {MAX_PLACES:,} bytes")
-        return raw.decode().split()
+        return [place for line in raw.decode().split("\n") if (place := line.strip())]
     except (OSError, ValueError) as error:
         why = (isinstance(error, OSError) and error.strerror) or str(error)
         raise InvalidFile(f"--from @{path} cannot be read: {why}") from error
@@ -144,7 +144,8 @@ def position(text: str) -> tuple[tuple[str, str], int]:
     site, _, log = name.partition("/")
     if not (site and log and offset.isdecimal() and len(offset) < 20):
         raise InvalidOption(f"{text!r} is not a position in a log: give SITE/LOG:OFFSET, as in site-1/log.txt:4096")
-    return (site_name(site), log_name(log)), int(offset)
+    stream = StreamId.given("run", site, log)
+    return (stream.site, stream.log), int(offset)
 
 
 def reads(kind: type) -> Callable[[F], F]:
@@ -166,7 +167,7 @@ def reads(kind: type) -> Callable[[F], F]:
             return command(*args, asked=Asked(run_id, place, logs(), display, lines(zones=display.zones), **more))
 
         options = asks(logs=LogOptions, own=kind, lines=LineOptions, shown=ShownOptions)(called)
-        run = click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
+        run = run_argument()
         return run(place_options()(options))  # type: ignore[return-value]
 
     return decorated

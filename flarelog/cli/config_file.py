@@ -380,15 +380,15 @@ def _apart(
 
 def _name_check(param: click.Option, names: tuple[str, ...]) -> Callable[[str], object] | None:
     """The check of the command *names* for a name that *param* gives; None if *param* gives no name, or several."""
-    from flarelog.names import log_name, run_name, site_name  # not needed to read a file alone
-    from flarelog.sources.process.names import filled
+    from flarelog.names import run_name, site_name  # not needed to read a file alone
+    from flarelog.sources.process.names import filled, spooled_log
 
-    kinds: dict[str, Callable[[str], str]] = {"--run": run_name, "--site": site_name, "--log": log_name}
+    kinds: dict[str, Callable[[str], str]] = {"--run": run_name, "--site": site_name, "--log": spooled_log}
     kind = next((kinds[flag] for flag in param.opts if flag in kinds), None)
     if kind is None or param.multiple:
         return None
     if names == ("run",):  # environment variables are filled in
-        return lambda text: kind(filled(text, {}).strip("/")) if text or kind is not log_name else None
+        return lambda text: kind(filled(text, {}).strip("/")) if text or kind is not spooled_log else None
     return lambda text: kind(text) if text or param.required else None
 
 

@@ -11,9 +11,10 @@ from functools import partial
 
 import click
 
-from flarelog.cli.completion import complete_run, complete_site
+from flarelog.cli.completion import complete_site
 from flarelog.cli.lines import LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
+from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import aligned, checked, ended_by, narrowed, say, terminal_columns, width
 from flarelog.cli.there import origin
 from flarelog.cli.tuning import many_lines, tune_memory
@@ -100,7 +101,7 @@ read, 3 if there is no such log or nothing was found, 4 if the receiver cannot b
 read, 78 if a file of rules is wrong.
 """,
 )
-@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
+@run_argument()
 @place_options()
 @asks(own=FindingsOptions)
 def command(run_id: str, place: Place, own: partial[FindingsOptions]) -> None:
@@ -184,7 +185,7 @@ def _table(found: Sequence[Finding]) -> list[str]:
     for each in found:
         when = shown(each.time // 1_000_000_000 * 1_000_000_000, None)[:19] + "Z" if each.time is not None else "-"
         rank = "-" if each.rank is None else str(each.rank)
-        where = f"{each.stream.site}/{each.stream.log}"
+        where = f"{each.stream.site}/{each.stream.name}"
         rows.append((each.role, each.severity.name, when, where, rank, each.signature, f"{each.count:,}"))
     columns = terminal_columns()
     room = None if columns is None else columns - LEAST_TEXT - 2

@@ -52,7 +52,7 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     choice = replace(choice, include=wanted, before=before, after=after, shown=None)  # lines are shortened when shown
     display = FirstError(wanted, *around, lines.stamped, Pipe(sys.stdout.fileno()))
     ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
-    ranked = None if ranks.choice.everything else lambda stream: RankedLines(ranks, str(stream), ERROR)
+    ranked = None if ranks.choice.everything else lambda stream: RankedLines(ranks, stream.key, ERROR)
     view = View(choice, lines.renderer, lines.stamped, lines.stamps, notes=False, ranks=ranked)
     once = _once()
     reading = Reading(asked.origin(), chosen, view, once, ordered=True)

@@ -100,7 +100,7 @@ def _read(context: click.Context, asked: Asked) -> int:
         ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
 
         def rank(stream: StreamId, line: Line) -> int | None:
-            return ranks.rank(str(stream), line.offset, plain(line.text))
+            return ranks.rank(stream.key, line.offset, plain(line.text))
 
         noting = None
         if shown.notes and (asked.findings == "on" or (asked.findings == "auto" and live)):
@@ -126,7 +126,7 @@ def _read(context: click.Context, asked: Asked) -> int:
             shown.notes,
             bars=live and lines.bars == "live",
             blocks=follow and not one and shown.order == "arrival",
-            ranks=None if ranks.choice.everything else lambda stream: RankedLines(ranks, str(stream), ERROR),
+            ranks=None if ranks.choice.everything else lambda stream: RankedLines(ranks, stream.key, ERROR),
             merged=shown.order == "time",
         )
         reading = Reading(found, chosen, view, _say(console, pipe))

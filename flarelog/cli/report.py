@@ -14,10 +14,10 @@ from pathlib import Path
 
 import click
 
-from flarelog.cli.completion import complete_run
 from flarelog.cli.findings import table
 from flarelog.cli.lines import LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
+from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import checked, ended_by, say
 from flarelog.cli.there import origin
 from flarelog.cli.tuning import many_lines, tune_memory
@@ -78,7 +78,7 @@ the same file. Exit code 0; 1 if the file cannot be written or a log cannot be r
 receiver cannot be reached, 5 if the logs may not be read.
 """,
 )
-@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
+@run_argument()
 @place_options()
 @asks(own=ReportOptions)
 def command(run_id: str, place: Place, own: partial[ReportOptions]) -> None:

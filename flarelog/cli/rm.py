@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from flarelog.cli.completion import complete_run, complete_site
+from flarelog.cli.completion import complete_site
 from flarelog.cli.options import Place, place_options
+from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import run, stdin_is_terminal
 from flarelog.cli.runs import known
 from flarelog.cli.there import not_there
@@ -19,7 +20,7 @@ from flarelog.viewers.origin import ReceiverOrigin, StoreOrigin
 
 
 @click.command
-@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
+@run_argument(required=True)
 @click.option("--site", default="", help="Remove only this site of the run.", shell_complete=complete_site)
 @place_options(
     "Remove from this store directory on this machine, which no receiver may use.",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Access, receiver_options
+from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import run
 from flarelog.cli.there import not_there
 from flarelog.errors import NotFound
@@ -13,7 +13,7 @@ from flarelog.viewers.origin import ReceiverOrigin
 
 
 @click.command
-@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
+@run_argument(required=True)
 @receiver_options
 def command(run_id: str, receiver: str, access: Access) -> None:
     """End RUN at a receiver. Its sidecars send the rest of their logs and end."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from flarelog.cli.options import Access, receiver_options
+from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import run
 
 
 @click.command
-@click.argument("run_id", metavar="RUN")
+@run_argument(required=True)
 @receiver_options
 def command(run_id: str, receiver: str, access: Access) -> None:
     """Announce RUN to a receiver, which then accepts its sites. A repeated announcement is harmless."""

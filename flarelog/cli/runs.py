@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import click
 
-from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Place, place_options
+from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import aligned, narrowed, run, terminal_columns
 from flarelog.cli.there import origin
 from flarelog.model import RunInfo
-from flarelog.names import natural, run_name
+from flarelog.names import natural, run_name, shown
 from flarelog.records import moment, run_record
 
 
 @click.command
-@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
+@run_argument()
 @place_options()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def command(run_id: str, place: Place, as_json: bool) -> None:
@@ -71,7 +71,7 @@ def _table(found: list[RunInfo], *, live: bool) -> list[str]:
     rows = [("RUN", "STATE", "SITES", "LOGS", "OPEN", "BYTES", "GAPS", *rare, "FIRST", "LAST")]
     rows += [
         (
-            *(info.run, info.standing(live=live), str(info.sites), str(info.streams)),
+            *(shown(info.run), info.standing(live=live), str(info.sites), str(info.streams)),
             *(str(info.open) if live else "-", f"{info.size:,}", str(info.gaps)),
             *([str(info.unseen)] if unseen else []),
             *([str(info.unstored)] if unstored else []),
@@ -80,9 +80,9 @@ def _table(found: list[RunInfo], *, live: bool) -> list[str]:
         )
         for info in found
     ]
-    shown = narrowed(rows, ("FIRST", "OPEN", "BYTES", "LAST", "LOGS"), terminal_columns())
+    fitting = narrowed(rows, ("FIRST", "OPEN", "BYTES", "LAST", "LOGS"), terminal_columns())
     numbers = {"SITES", "LOGS", "OPEN", "BYTES", "GAPS", "UNSEEN", "NOT STORED", "FAILED"}
-    return aligned(shown, [at for at, name in enumerate(shown[0]) if name in numbers])
+    return aligned(fitting, [at for at, name in enumerate(fitting[0]) if name in numbers])
 
 
 def _short(milliseconds: int) -> str:

@@ -239,9 +239,7 @@ def _why(stream: StreamOutcome, outcome: Outcome) -> str | None:
 def _records(outcome: Outcome) -> list[dict[str, object]]:
     return [
         {
-            "run": stream.stream.run,
-            "site": stream.stream.site,
-            "log": stream.stream.log,
+            **stream.stream.fields,
             "committed": stream.committed,
             "receipt": None if stream.receipt is None else f"crc32:{stream.receipt.digest:08x}",
             "redacted": _redacted(stream.receipt),

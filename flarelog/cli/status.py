@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from flarelog.cli.completion import complete_run, complete_site
+from flarelog.cli.completion import complete_site
 from flarelog.cli.options import Finite, Place, asks, place_options
+from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import aligned, checked, narrowed, run, terminal_size, width
 from flarelog.cli.there import look, there
 from flarelog.errors import CannotConnect, NotAllowed, NotAReceiver, NotFound, TimedOut
@@ -23,7 +24,7 @@ from flarelog.globs import any_of, check, plain
 from flarelog.late import late
 from flarelog.lifecycle import RunState
 from flarelog.model import OTHERS, RunInfo, State, StreamId, StreamInfo
-from flarelog.names import meant
+from flarelog.names import meant, shown
 from flarelog.placeholders import LogUrls
 from flarelog.receiver.phases import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
 from flarelog.records import exit_lines
@@ -92,7 +93,7 @@ table says why, and names a command that shows the stored bytes, or the URL of
     "LAG is the number of bytes that the site has and the receiver lacks, as the sidecar reported it. CLOCK is how "
     "far the site's clock is ahead of the receiver's. flarelog streams shows which files a log came from."
 )
-@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
+@run_argument()
 @click.option("--site", "patterns", multiple=True, metavar="GLOB", help="Show only sites that match. Repeatable.",
               shell_complete=complete_site)  # fmt: skip
 @place_options()
@@ -179,7 +180,7 @@ class _Asked:
 
             return list(map(json.dumps, records))
         head = summary(found, self.quiet_after)
-        head = f"{self.run} {state}: {head}" if state else head
+        head = f"{shown(self.run)} {state}: {head}" if state else head
         return [
             head,
             *fitting(self._table(found, troubles or {}), self.columns),
@@ -206,7 +207,7 @@ class _Asked:
             known = state.linked is not None and not info.sealed
             rows.append(
                 (
-                    *(info.stream.run, info.stream.site, _name(info)),
+                    *(shown(info.stream.run), info.stream.site, _name(info)),
                     called(standing(info, self.quiet_after)),
                     f"{info.committed:,}",
                     f"{state.rate:,}" if known else "-",
@@ -223,7 +224,7 @@ def _name(info: StreamInfo) -> str:
     """The row's name: a count for files without a name, the stream's name for a log's rest, else the missing thing."""
     if info.about == OTHERS:
         return several(info.count, "more file")
-    return info.stream.log if info.rest_of is not None else info.about or info.stream.log
+    return info.stream.name if info.rest_of is not None else info.name
 
 
 FINDINGS = "FINDINGS"

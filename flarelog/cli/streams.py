@@ -6,19 +6,20 @@ import json
 
 import click
 
-from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Place, option, place_options
+from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import aligned, narrowed, redaction_text, run, terminal_columns
 from flarelog.cli.there import look
 from flarelog.completeness import incomplete_lines
 from flarelog.model import BORN, REDACTED, SPOOL, StreamInfo
+from flarelog.names import shown
 from flarelog.records import exit_lines, stream_record, unstored_sentences
 from flarelog.text import legible
 from flarelog.viewers.health import unread
 
 
 @click.command
-@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
+@run_argument()
 @place_options()
 @option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def command(run_id: str, place: Place, as_json: bool) -> None:
@@ -60,10 +61,10 @@ def _table(found: list[StreamInfo]) -> list[str]:
     rows = [("RUN", "SITE", "LOG", "BYTES", "GENERATIONS", "GAPS", "STATE")]
     for info in found:
         state = "sealed" if info.sealed else "open"
-        names = (info.stream.run, info.stream.site, info.stream.log)
+        names = (shown(info.stream.run), info.stream.site, info.stream.name)
         rows.append((*names, f"{info.committed:,}", str(info.generations), str(len(info.gaps)), state))
-    shown = narrowed(rows, ("GENERATIONS", "BYTES"), terminal_columns())
-    return aligned(shown, [at for at, name in enumerate(shown[0]) if name in ("BYTES", "GENERATIONS", "GAPS")])
+    fitting = narrowed(rows, ("GENERATIONS", "BYTES"), terminal_columns())
+    return aligned(fitting, [at for at, name in enumerate(fitting[0]) if name in ("BYTES", "GENERATIONS", "GAPS")])
 
 
 _SENTENCES = {

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from flarelog.cli.completion import complete_run
 from flarelog.cli.options import option
+from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import redaction_text, run
 from flarelog.completeness import completeness, exit_code
 from flarelog.errors import FAILED, NOT_FOUND
@@ -24,7 +24,7 @@ from flarelog.viewers.origin import StoreOrigin
 
 
 @click.command
-@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
+@run_argument(required=True)
 @option(
     "--store", required=True, type=click.Path(file_okay=False), help="Read from this store directory on this machine."
 )

@@ -292,7 +292,7 @@ def _seen(
     detector = Detector(
         stream,
         _TABLE,
-        rank=lambda line: ranks.rank(str(stream), line.offset, plain(line.text)),
+        rank=lambda line: ranks.rank(stream.key, line.offset, plain(line.text)),
         stamped=stamps.time,
         known=Settled(
             start, progress.settled, progress.settled_more, progress.left, progress.on, progress.steps, progress.routine

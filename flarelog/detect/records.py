@@ -18,7 +18,7 @@ _ROLES: Mapping[object, Role] = {str(each): each for each in get_args(Role)}
 
 def permalink(found: Finding) -> str:
     """The place of *found*, which stays the same as long as the log is there."""
-    return f"{found.stream}@{found.offset}+{found.length}"
+    return f"{found.stream.key}@{found.offset}+{found.length}"
 
 
 def identity(found: Finding) -> str:
@@ -28,8 +28,7 @@ def identity(found: Finding) -> str:
 
 def finding_record(found: Finding) -> dict[str, object]:
     """The JSON object of *found* for people. Unknown fields are omitted, as in the objects of lines."""
-    stream = found.stream
-    record: dict[str, object] = {"run": stream.run, "site": stream.site, "log": stream.log}
+    record: dict[str, object] = {**found.stream.fields}
     if found.rank is not None:
         record["rank"] = found.rank
     record |= {"offset": found.offset, "length": found.length}

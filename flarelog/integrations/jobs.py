@@ -149,7 +149,7 @@ class Jobs:
             return
         # An earlier process may have delivered the run.
         if self._finished.get(notice.run, self._server.runs.state(notice.run) is RunState.ENDED):
-            self._spawn(self._hand_on(notice.run, str(notice.stream)))
+            self._spawn(self._hand_on(notice.run, notice.stream.key))
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)

@@ -148,7 +148,7 @@ class Receiver(Embedded):
         return self._placeholder(*names, lambda background: self._found(background, *names))
 
     def _found(self, background: Background, run: str, site: str, log: str) -> Found:
-        server, stream = self._server, StreamId(run, site, log)
+        server, stream = self._server, StreamId.given(run, site, log)
         if server is None:
             return Found("the receiver is not started")
 

@@ -1,11 +1,11 @@
 """The files and directories that a site reports as unreadable.
 
-Pure. A file has its name at the site, which may be invalid for a log; a directory has "/" behind its name.
+Pure. A site reports a path; a directory has "/" behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -13,7 +13,6 @@ from flarelog.errors import InvalidName
 from flarelog.model import (
     CANNOT_BE_LISTED,
     CANNOT_BE_READ,
-    CANNOT_BE_SENT,
     LONGEST_REASON,
     OTHERS,
     UNREAD,
@@ -22,29 +21,27 @@ from flarelog.model import (
     is_unread,
     unnamed,
 )
-from flarelog.names import log_name
+from flarelog.names import log_name, log_of
 
 
 def told(news: News, health: Health) -> tuple[Health, dict[str, str]]:
-    """*health*, from *news*, with its ``unread`` in the store's sentences; and the unreadable files with reasons."""
-    known = {name: _of_its_name(name, why) for name, why in news.unread if name and is_unread(why)}
-    found = known or dict(_of_older(health))
+    """*health*, from *news*, with its ``unread`` in the store's sentences; and the unreadable files, by the names of
+    their logs, with reasons.
+    """
+    known = {name: why for name, why in news.unread if is_unread(why)} or dict(_of_older(health))
     others = [one for one in health.unread if CANNOT_BE_READ not in one and CANNOT_BE_LISTED not in one]
-    sentences = (f"{name.rstrip('/')} {why}" for name, why in found.items())
+    sentences = (f"{name.rstrip('/')} {why}" for name, why in known.items())
     said = [*(one for one in sentences if len(one) <= LONGEST_REASON), *others][:UNREAD]  # only those that fit uncut
+    found = dict(_named(known))
     if news.more:
         found[OTHERS] = unnamed(news.more)
     return replace(health, unread=tuple(said)), found
 
 
-def _of_its_name(name: str, why: str) -> str:
-    """*why*, which a sidecar words alike for files that it cannot read and for those that have no valid log name."""
-    try:
-        if not name.endswith("/"):
-            log_name(name)
-    except InvalidName:
-        return f"{CANNOT_BE_SENT.lstrip()}{why.removeprefix(CANNOT_BE_READ.lstrip())}"
-    return why
+def _named(known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for path, why in known.items():
+        with suppress(InvalidName):
+            yield f"{log_of(path.rstrip('/'))}{'/' if path.endswith('/') else ''}", why
 
 
 def _of_older(health: Health) -> Iterator[tuple[str, str]]:

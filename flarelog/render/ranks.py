@@ -104,8 +104,10 @@ def _only(numbers: set[int]) -> int | None:
 
 def known(info: StreamInfo, mapping: Sequence[Mapped] = ()) -> list[Known]:
     """The known ranks of *info*, stretch by stretch from offset 0 on."""
-    by_name, by_log = named(info.stream.log), f"{info.stream.site}/{info.stream.log}"
-    said = [entry for entry in mapping if any_of((entry.glob,), by_log)]
+    by_name = named(info.stream.path)
+    said = [
+        entry for entry in mapping for name in info.stream.names if any_of((entry.glob,), f"{info.stream.site}/{name}")
+    ]
     whole = next((entry.rank for entry in said if entry.local is None), None)
     locals_ = {entry.local: entry.rank for entry in reversed(said) if entry.local is not None}
     return [
@@ -251,7 +253,7 @@ class RankChooser:
         """Take in the present listing of all streams of a run. *over*: no more ranks will become known."""
         self._over = over
         for info in infos:
-            stretches = self._known[str(info.stream)] = known(info, self.choice.mapping)
+            stretches = self._known[info.stream.key] = known(info, self.choice.mapping)
             site = info.stream.run, info.stream.site
             ranks = [stretch.rank for stretch in stretches if stretch.rank is not None]
             self._largest[site] = max([self._largest.get(site, 0), *ranks])

@@ -29,6 +29,7 @@ from flarelog.errors import (
     TimedOut,
 )
 from flarelog.model import Started
+from flarelog.names import shown
 from flarelog.options import option
 from flarelog.sender import starts
 from flarelog.sender.ending import Sending
@@ -188,7 +189,7 @@ class Agent:
             try:
                 self._sending[run] = Sending(options, channels=channels)
             except FlarelogError as error:
-                log.error("run %s: %s", run, error)
+                log.error("run %s: %s", shown(run), error)
                 self._end(run, Outcome((), (), error))
                 continue
             self._tasks[run] = asyncio.create_task(self._send(run))
@@ -229,7 +230,7 @@ class Agent:
         code = outcome.exit_code
         if code in (OK, GAPS):
             self._outcomes.pop(run, None)
-            log.info("run %s: %s", run, outcome.lacks.loss or "all of it is stored")
+            log.info("run %s: %s", shown(run), outcome.lacks.loss or "all of it is stored")
         if code != OK:
             self._outcomes[run] = outcome
         self._any = True

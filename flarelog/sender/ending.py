@@ -15,6 +15,7 @@ import grpc
 
 from flarelog.bus import Bus
 from flarelog.exit_marks import Exit
+from flarelog.names import shown
 from flarelog.security.tls import Tls, why
 from flarelog.sender.link import Channels
 from flarelog.sender.options import SidecarOptions
@@ -93,7 +94,7 @@ class Sending:
             return outcome
         await self._written()
         if self.sidecar.finder.state() != self.sidecar.early:
-            log.info("run %s: logs grew after their receipts; the new bytes are sent", self.options.run)
+            log.info("run %s: logs grew after their receipts; the new bytes are sent", shown(self.options.run))
         elif not self._late:
             return outcome
         # After a late exit all logs are reopened, even complete ones, because their exit mark may be missing.
@@ -116,5 +117,5 @@ class Sending:
                 return
         log.warning(
             "run %s is ending, but a process has a log of it open for writing after %g s; later bytes are not sent",
-            self.options.run, self.options.drain_timeout,
+            shown(self.options.run), self.options.drain_timeout,
         )  # fmt: skip

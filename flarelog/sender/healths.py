@@ -3,8 +3,7 @@ carries the report.
 
 A receiver remembers unreadable and refused logs until the same place reports otherwise: the same directory on the same
 machine, also from a later process, because another sidecar of the site may not know those logs. A report names a
-bounded number of files, and the count of the others. Older receivers accept only valid log names, so a file with
-another name gets a stand-in name for them.
+bounded number of files, and the count of the others.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from collections.abc import Callable, Collection
 from itertools import islice
 from typing import Protocol
 
-from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ, CANNOT_BE_SENT, NAMED_UNREAD, UNREAD, Health, News
-from flarelog.names import stand_in
+from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ, NAMED_UNREAD, UNREAD, Health, News
 from flarelog.sources.health import EVERY, collect
 from flarelog.text import legible
 from flarelog.values import changed
@@ -67,7 +65,7 @@ class Healths:
         self._latest, self._said = found, said
         place = f"{legible(self._directory).rstrip('/')}/"  # removed, because the path is private to the site
         named = [sentence.removeprefix(place) for sentence in sentences]
-        known = changed(found, unread=tuple(map(_as_told, named[:UNREAD])))
+        known = changed(found, unread=tuple(named[:UNREAD]))
         unread, more = tuple(filter(None, map(_parted, named))), len(troubles) - len(named)
         whole = not more and self._all_seen() and not any(CANNOT_BE_LISTED in one for one in named)
         refused = refused if whole and refused is not None and len(refused) <= UNREAD else None
@@ -104,18 +102,11 @@ class Healths:
 
 def _parted(sentence: str) -> tuple[str, str] | None:
     """The unreadable file or directory in *sentence*, and the reason; None: the sentence is about something else."""
-    for kind in (CANNOT_BE_SENT, CANNOT_BE_READ):
-        path, found, why = sentence.partition(kind)
-        if found:
-            return path, f"{CANNOT_BE_READ.lstrip()}{why}"
+    path, found, why = sentence.partition(CANNOT_BE_READ)
+    if found:
+        return path, f"{CANNOT_BE_READ.lstrip()}{why}"
     path, found, why = sentence.partition(CANNOT_BE_LISTED)
     return (f"{path}/", f"{CANNOT_BE_LISTED.lstrip()}{why}") if found else None
-
-
-def _as_told(sentence: str) -> str:
-    """*sentence* for an older receiver: an unreadable file gets a name that is valid for a log."""
-    path, why = _parted(sentence) or ("", "")
-    return f"{stand_in(path)} {why}" if path and not path.endswith("/") else sentence
 
 
 def place_of(run: str, site: str, directory: str, part: Collection[str] = ()) -> str:

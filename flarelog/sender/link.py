@@ -222,7 +222,7 @@ class Link:
         while was_late and time.monotonic() < until:
             if all(info.sealed for info in found) and not self._older.is_there():
                 break
-            known = [(info, info.state) for info in found if info.stream.log in logs and info.state is not None]
+            known = [(info, info.state) for info in found if info.stream.path in logs and info.state is not None]
             behind = [info.committed < state.end for info, state in known if state.linked]
             # The second look is for marks, which ``end`` does not count, and for logs that open a moment later.
             if behind and len(behind) == before and not any(behind):

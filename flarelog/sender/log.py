@@ -82,7 +82,7 @@ class Log:
 
     def __init__(self, site: Site, source: Source, *, sealed: bool = False) -> None:
         options = site.options
-        self.delivery = Delivery(StreamId(options.run, options.site, source.log), source, options.delivery)
+        self.delivery = Delivery(StreamId.of_file(options.run, options.site, source.log), source, options.delivery)
         self.ended = False
         self.untouched = False  # the log was sealed and has not grown, so it was not opened
         self.error: FlarelogError | None = None
@@ -351,7 +351,7 @@ class Log:
             if isinstance(item, Chunk):
                 return self._chunk(item, said)
             if isinstance(item, Receipt):
-                if (masked := self._site.finder.masked(self.stream.log)) is not None:
+                if (masked := self._site.finder.masked(self.stream.path)) is not None:
                     item = changed(item, redacted=masked)
                 self._receipt = item
             said.append(item)

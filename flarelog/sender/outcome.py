@@ -76,7 +76,7 @@ class Outcome:
 
     def why(self, log: str, path: str) -> str:
         """Why *log*, whose file was *path*, is not complete at the receiver; empty: it is."""
-        one = next((one for one in self.streams if one.stream.log == log), None)
+        one = next((one for one in self.streams if log in (one.stream.path, one.stream.log)), None)
         if one is not None and one.error is not None:
             return str(one.error)
         if one is not None and one.receipt is not None:

@@ -34,6 +34,7 @@ from flarelog.errors import (
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import UNREAD, News, StreamId
+from flarelog.names import log_of, shown
 from flarelog.sender.consents import Consents
 from flarelog.sender.healths import Healths, place_of
 from flarelog.sender.link import Channels, Link
@@ -175,7 +176,7 @@ class Sidecar:
             await self.link.close()
         if error is not None:
             level = logging.WARNING if isinstance(error, NoConsent | NothingToSend) else logging.ERROR
-            whose = f"run {self.options.run}: " if self.link.shared else ""
+            whose = f"run {shown(self.options.run)}: " if self.link.shared else ""
             log.log(level, "%s%s", whose, self.link.names(error), exc_info=traced(error))
             for stream in self._cut_short(unsent):
                 self.bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=str(error), ok=False)
@@ -185,7 +186,7 @@ class Sidecar:
         """The logs that did not end by themselves; *unsent*: the names of all found logs."""
         names = unsent if not self.link.connected else ()
         left = {name for name, one in self._logs.items() if not one.ended}.union(names)
-        return [StreamId(self.options.run, self.options.site, name) for name in sorted(left)]
+        return [StreamId.of_file(self.options.run, self.options.site, name) for name in sorted(left)]
 
     def _kept(self) -> Completeness:
         """What the logs lack that have their receipts from an earlier sidecar, and were not opened."""
@@ -195,7 +196,8 @@ class Sidecar:
         streams = [one.outcome(unsent.get(name, 0)) for name, one in self._logs.items() if not one.untouched]
         if not self.link.connected:  # then no log was sent
             for name, size in unsent.items():
-                stream, lacks = StreamId(self.options.run, self.options.site, name), Completeness(receipt=False)
+                stream = StreamId.of_file(self.options.run, self.options.site, name)
+                lacks = Completeness(receipt=False)
                 streams.append(StreamOutcome(stream, None, None, 0, 0, 0, lacks, None, size))
         return tuple(sorted(streams, key=lambda one: one.stream.log))
 
@@ -302,10 +304,10 @@ class Sidecar:
     async def _learn(self, group: asyncio.TaskGroup) -> None:
         """Read the receiver's record, and start to send."""
         streams = await self.link.first_record(self.finder.expect_no_record, self.finder.logs)
-        self._sealed = {info.stream.log for info in streams if info.sealed}
+        self._sealed = {info.stream.path for info in streams if info.sealed}
         self.finder.learn(streams, time.monotonic())
         # Another sidecar goes on until its logs are taken over. It may begin a file that has another log's name by now.
-        taken = {info.stream.log for info in streams if info.state is not None and info.state.linked}
+        taken = {info.stream.path for info in streams if info.state is not None and info.state.linked}
         self._wake(taken & self.finder.logs.keys(), group)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(TAKEN_WITHIN):
@@ -363,7 +365,7 @@ class Sidecar:
             self._unsettled.pop()
         if self._unsettled or len(self._logs) < len(self.finder.logs):
             return None
-        return tuple(islice(filter(self.finder.there, self._refused), UNREAD + 1)) if self._refused else ()
+        return tuple(map(log_of, islice(filter(self.finder.there, self._refused), UNREAD + 1))) if self._refused else ()
 
     # --- the interface for logs (see log.Site)
 
@@ -385,9 +387,9 @@ class Sidecar:
         self._fenced += isinstance(error, StreamFenced)
         if isinstance(error, StreamRefused):
             self._was_refused = True
-            self._refused.append(stream.log)
+            self._refused.append(stream.path)
             self.healths.refused()
-            self.finder.refuse(stream.log)
+            self.finder.refuse(stream.path)
         if error is None:
             info_each(log, "are sealed", stream, "%s%s: %s", whose, stream, text, whose=whose)
         elif not isinstance(error, StreamFenced) or self._fenced == 1:

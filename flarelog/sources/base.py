@@ -55,7 +55,7 @@ from flarelog.values import frozen
 class Source(Protocol):
     """One log. Offsets and lengths are in bytes of the stream."""
 
-    log: str  # the log's name
+    log: str  # the path of its file, or another name: any characters (see ``StreamId.path``)
     marks: list[Mark]  # all of the stream; the sender fills in the digests
     end: int  # the offset after the last byte that was given
     draining: bool

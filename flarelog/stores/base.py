@@ -49,7 +49,7 @@ from flarelog.model import (
     is_unread,
     unnamed,
 )
-from flarelog.names import stand_in
+from flarelog.names import log_of, path_of
 from flarelog.records import commands_of
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import POINTS, Happening, Moment
@@ -71,8 +71,8 @@ PIECE = 128 << 10  # bytes of one read at most, which a stalled reader keeps in 
 class Missing(NamedTuple):
     """News of one place about the logs of its site that have no stored byte. *place*: see ``News``; empty: unknown.
 
-    Unreadable files may have any name: one that is invalid for a log, the name of a directory with a "/" behind it, or
-    OTHERS for files without a name; the counts of OTHERS add up over all places.
+    Instead of a log's name there may be that of a directory with a "/" behind it, or OTHERS for files without a name;
+    the counts of OTHERS add up over all places.
     """
 
     place: str
@@ -399,8 +399,8 @@ def never_stored(
     reported it. *held*: the number of bytes of a stream; None if there is no such stream.
 
     A log that is a stream is skipped, unless a place reports it as unreadable and can take that back. If such a stream
-    has bytes, the entry stands for its missing rest. That entry, and one for a file or directory whose name is invalid
-    for a log, gets a stand-in name that no log of the site has.
+    has bytes, the entry stands for its missing rest. That entry, and one for a directory or for files without a name,
+    gets a name that no log of the site has.
     """
     used, names = set[str](), {what for what, _ in logs}
     for what, why, place in sorted(_added_up(logs)):
@@ -412,9 +412,9 @@ def never_stored(
             continue
         about = what if stream is None or size else ""
         if stream is None or size:
-            name = stand_in(f"{what}{REST}" if size else what)
+            name = log_of(path_of(f"{what}{REST}" if size else what.rstrip("/")))
             while name in used or name in names or held(StreamId(run, site, name)) is not None:
-                name = stand_in(f"{name}-")
+                name = log_of(path_of(f"{name}-"))
             used.add(name)
             stream = StreamId(run, site, name)
         yield StreamInfo(stream, 0, 0, EMPTY_DIGEST, False, unstored=why, about=about)

@@ -234,7 +234,7 @@ class MemoryStore:
             if one_a_site and (run, site) == after[:2]:
                 continue
             for stream in streams:
-                if (run, site, stream.log) > after and str(stream).startswith(prefix) and stream in self._logs:
+                if (run, site, stream.log) > after and stream.key.startswith(prefix) and stream in self._logs:
                     yield self._logs[stream].told()
                     if one_a_site:
                         break

@@ -61,8 +61,7 @@ Ranks = Callable[[StreamId, Line], int | None]
 
 
 def label(stream: StreamId, style: str = "", ranks: Ranks = lambda stream, line: None) -> Label:
-    fields = {"run": stream.run, "site": stream.site, "log": stream.log}
-    return Label(f"{stream.site}/{stream.log}", fields, style, rank=partial(ranks, stream))
+    return Label(f"{stream.site}/{stream.name}", stream.fields, style, rank=partial(ranks, stream))
 
 
 class ConsoleDisplay:
@@ -138,7 +137,7 @@ class BytesDisplay:
         self._pipe, self._one = pipe, one
 
     def known(self, streams: Iterable[StreamId]) -> None:
-        names = [f"{stream.site}/{stream.log}" for stream in streams] if self._one else []
+        names = [f"{stream.site}/{stream.name}" for stream in streams] if self._one else []
         if len(names) > 1:
             raise InvalidOption(f"-o raw follows one log, but {some(names, 3)} match: choose with --site and --log")
 

@@ -74,7 +74,7 @@ def first_sentences(found: Sequence[Finding], places: Mapping[StreamId, int], pl
     if root is None:
         yield "no finding may be a cause by itself: look at the earliest one, and at logs that are not here"
         return
-    where = f"{root.stream.site}/{root.stream.log}"
+    where = f"{root.stream.site}/{root.stream.name}"
     yield f"the earliest root is {root.signature} in {where}{'' if root.rank is None else f', rank {root.rank}'}"
     yield from cause_sentences(root, places, place)
 
@@ -119,7 +119,7 @@ class Search:
         return bool(self._table.absences)
 
     def _rank(self, stream: StreamId) -> Callable[[Line], int | None]:
-        return lambda line: self.ranks.rank(str(stream), line.offset, plain(line.text))
+        return lambda line: self.ranks.rank(stream.key, line.offset, plain(line.text))
 
     @property
     def doubts(self) -> list[StreamId]:

@@ -169,7 +169,7 @@ class Flow:
         self._unread = False  # the site cannot read the rest of the log
         self._last: Mark | None = None
         self._identities: set[str] = set()
-        self._file = Generation(0, 0, stream.log, 0, "")  # the current one
+        self._file = Generation(0, 0, stream.path, 0, "")  # the current one
         self._ranked = view.ranks(stream) if view.ranks is not None else None
         self._tail = None if tail is None or until <= start else _Last(tail)
         self._until, self._over = until, over

@@ -211,7 +211,7 @@ class Follow:
             if self._over or each.unread or (each.reading is not None and not each.done):
                 continue
             self._grew.discard(each.info.stream)
-            held = self._ranks.readable(str(each.info.stream), each.received) == each.received
+            held = self._ranks.readable(each.info.stream.key, each.received) == each.received
             if each.reading is not None and each.received < each.info.committed and not held:
                 each.reading = group.create_task(self._read(each, follow=False))
                 begun.append(each.reading)
@@ -257,7 +257,7 @@ class Follow:
             behind = each.received < each.info.committed
             if each.unread:
                 continue
-            if self._ranks.readable(str(each.info.stream), each.received) == each.received:
+            if self._ranks.readable(each.info.stream.key, each.received) == each.received:
                 held += 1
                 continue  # it is not read until its rank is known
             if over and not each.last and (behind or not each.done):
@@ -311,7 +311,7 @@ class Follow:
                 if held:
                     await asyncio.sleep(held)
                 began = time.monotonic()
-                end = self._ranks.readable(str(each.info.stream), each.received)
+                end = self._ranks.readable(each.info.stream.key, each.received)
                 if end is not None and isinstance(what, Buffer) and number + len(what) > end:
                     if end > number:
                         await self._put(each, number, what[: end - number])

@@ -113,7 +113,7 @@ def called(info: StreamInfo) -> str:
     """The name, at the site, of the log *info*, which is not stored."""
     if info.about == OTHERS:
         return "more files"
-    name = info.about.rstrip("/") or info.stream.log
+    name = info.name.rstrip("/")
     return f"more of {name}" if info.rest_of is not None else name
 
 
@@ -154,7 +154,7 @@ def _more_ends(others: int) -> str:
 
 def unreadable(said: Iterable[tuple[str, str, str]], infos: Iterable[StreamInfo]) -> list[str]:
     """The sentences of (run, site, a sidecar's message about a file), without files of which *infos* has bytes."""
-    held = {(info.stream.run, info.stream.site, info.stream.log) for info in infos if info.committed}
+    held = {(info.stream.run, info.stream.site, info.stream.name) for info in infos if info.committed}
     sentences = (
         f"{run}/{site}: {legible(what)}"
         for run, site, what in said

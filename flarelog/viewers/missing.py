@@ -9,7 +9,7 @@ from flarelog import globs
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamInfo
-from flarelog.names import DOCTORS_RUN, natural, nearest
+from flarelog.names import DOCTORS_RUN, natural, nearest, shown
 from flarelog.records import unstored_sentences
 from flarelog.text import some
 from flarelog.viewers.health import unread
@@ -29,16 +29,16 @@ async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
     held = [info.stream for info in await origin.streams(wanted.run)]
     if not held:
         return await without(origin, wanted.run)
-    where = f"run {wanted.run} at {origin.name}"
+    where = f"run {shown(wanted.run)} at {origin.name}"
     of_sites = wanted.sites or tuple(dict.fromkeys(site for site, _ in wanted.starts))
     sites = {stream.site for stream in held}
     if of_sites and not any(globs.any_of(of_sites, site) for site in sites):
         return _unknown("site", of_sites, sites, where)
     of_logs = wanted.logs or tuple(dict.fromkeys(log for _, log in wanted.starts))
-    logs = {stream.log for stream in held if not of_sites or globs.any_of(of_sites, stream.site)}
-    if not of_logs or any(globs.any_of(of_logs, log) for log in logs):
+    there = [stream for stream in held if not of_sites or globs.any_of(of_sites, stream.site)]
+    if not of_logs or any(globs.any_of(of_logs, name) for stream in there for name in stream.names):
         return "", ""
-    return _unknown("log", of_logs, logs, where)
+    return _unknown("log", of_logs, {stream.name for stream in there}, where)
 
 
 async def without(origin: Origin, run: str) -> tuple[str, str]:
@@ -48,10 +48,10 @@ async def without(origin: Origin, run: str) -> tuple[str, str]:
         runs = await origin.runs()
     if run in runs or await origin.state(run) is not RunState.UNKNOWN:
         why = never_stored(await origin.streams(run, unstored=True))
-        return why or f"{origin.name} has no log of run {run}", ""
+        return why or f"{origin.name} has no log of run {shown(run)}", ""
     meant, others = nearest(run, runs), [each for each in runs if each != DOCTORS_RUN]
     listed = f" (it has {_listed(others)})" if others and not meant else ""
-    return f"{origin.name} has no run {run}{listed}", meant
+    return f"{origin.name} has no run {shown(run)}{listed}", meant
 
 
 def never_stored(infos: Collection[StreamInfo]) -> str:

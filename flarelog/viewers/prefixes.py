@@ -12,7 +12,9 @@ def prefixes(streams: Iterable[StreamId]) -> dict[StreamId, str]:
     """A unique name for each of *streams*: SITE/LOG without the parts at its beginning and its end that all of them
     share. A single stream keeps its whole name.
     """
-    names = {stream: f"{stream.site}/{stream.log}".split("/") for stream in streams}
+    streams = list(streams)
+    alike = len({(stream.site, stream.name) for stream in streams}) < len(set(streams))  # unprintable characters differ
+    names = {stream: f"{stream.site}/{stream.log if alike else stream.name}".split("/") for stream in streams}
     if len(names) < 2:
         return {stream: "/".join(parts) for stream, parts in names.items()}
     room = min(map(len, names.values())) - 1  # each name keeps a part

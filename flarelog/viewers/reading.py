@@ -195,7 +195,7 @@ class Reading:
         start = self.selection.starts.get((stream.site, stream.log), 0)
         if start <= info.committed:
             return ""
-        there = f"{stream.site}/{stream.log} {'ended at' if info.sealed else 'has'} {several(info.committed, 'byte')}"
+        there = f"{stream.site}/{stream.name} {'ended at' if info.sealed else 'has'} {several(info.committed, 'byte')}"
         return f"{there}: byte {start:,} does not exist{'' if info.sealed else ' yet'}"
 
     def _flow(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from flarelog import globs
 from flarelog.model import OTHERS, StreamId, StreamInfo
+from flarelog.names import path_of
 from flarelog.values import frozen
 
 
@@ -41,23 +42,23 @@ class Selection:
             return True
         if self.starts_alone:
             return False
-        return self._called(stream.site, stream.log)
+        return self._called(stream.site, stream.names)
 
-    def _called(self, site: str, log: str) -> bool:
+    def _called(self, site: str, names: Sequence[str]) -> bool:
         called = not self.sites or globs.any_of(self.sites, site)
-        return called and (not self.logs or globs.any_of(self.logs, log))
+        return called and (not self.logs or any(globs.any_of(self.logs, name) for name in names))
 
     def lacks(self, info: StreamInfo) -> bool:
         """Whether *info*, which is not stored, is or may be of a wanted log."""
         if not info.about or self.has(info.stream):
             return self.has(info.stream)
         site, starts = info.stream.site, [log for where, log in self.starts if where == info.stream.site]
-        if not info.names_none:
-            return info.about in starts or (not self.starts_alone and self._called(site, info.about))
+        if (rest := info.rest_of) is not None:
+            return self.has(rest)
         below = "" if info.about == OTHERS else info.about
         if self.starts_alone:
             return any(log.startswith(below) for log in starts)
-        wanted = not self.logs or any(_may_begin(log, below) for log in self.logs)
+        wanted = not self.logs or any(_may_begin(log, path_of(below)) for log in self.logs)
         return wanted and (not self.sites or globs.any_of(self.sites, site))
 
 

@@ -85,7 +85,7 @@ def trouble_lines(run: str, troubles: Troubles, earliest: Finding | None, place:
     if earliest is None:
         return []
     what = f"{count} findings may be causes; the earliest" if count > 1 else "1 finding may be a cause: it"
-    where = f"{earliest.stream.site}/{earliest.stream.log}"
+    where = f"{earliest.stream.site}/{earliest.stream.name}"
     return [f"findings: {what} is {earliest.signature} in {where} ({command('findings', run, *place)})"]
 
 
@@ -127,10 +127,8 @@ def status_record(
     one, state = standing(info, quiet_after), info.state or State()
     away = missing(one)
     return {
-        "run": info.stream.run,
-        "site": info.stream.site,
-        "log": info.stream.log,
-        "about": info.about or None,
+        **info.stream.fields,
+        "about": info.name if info.about else None,
         "count": info.count,
         "state": one.phase.value,
         "seconds": one.age,

@@ -41,6 +41,7 @@ BAD_NAMES = [  # each is tried in every field
         "𝄞" * 100,
         "%2e%2e",
     ),
+    *("%41", "%e8", "a%2Fb", "%00", "%", f"a%-{'0' * 32}-b", f"%-{'0' * 32}-/a/b"),
     *(".run.journal", ".app.log.journal", "~root", "a//b", "a/"),
 ]
 

@@ -27,6 +27,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from flarelog.names import log_of
+from flarelog.text import legible
 from integration.harness.loops import LoopThread
 from integration.harness.nursery import Forked, Nursery
 
@@ -269,7 +271,7 @@ class Receiver:
         self.reader_address = reader_address  # the address of its port for readers, if it has one
 
     def file(self, log: str = LOG, site: str = SITE, run: str = RUN) -> Path:
-        return self.store / run / site / log
+        return self.store / run / site / log_of(log)
 
     def stored(self, log: str = LOG, site: str = SITE, run: str = RUN) -> bytes:
         return content(self.file(log, site, run))
@@ -320,7 +322,7 @@ class Receiver:
         """Assert that the stream is *data*, byte for byte, and that all records agree; return its record."""
         stored = self.stored(log, site, run)
         assert hashlib.sha256(stored).hexdigest() == hashlib.sha256(data).hexdigest(), difference(data, stored)
-        record = self.streams(run)[f"{site}/{log}"]
+        record = self.streams(run)[f"{site}/{legible(log)}"]
         assert record["committed"] == len(data)
         assert record["digest"] == f"crc32:{zlib.crc32(data):08x}"
         if record["generations"]:  # a foreign producer may send no marks

@@ -349,7 +349,7 @@ def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
         ("[agent]\nroot = '.'\nsite = ''\n", 3, "site: the site's name is empty"),
         ("[doctor]\nsite = '..'\n", 2, "site: the site's name has the part '..'"),
         ("[run]\nrun = ''\n", 2, "run: the run's name is empty"),
-        ("[run]\nlog = 'a b'\n", 2, "log: the log's name is 'a b'"),
+        ("[run]\nlog = 'a{b'\n", 2, "log: the log's name is 'a{b'"),
         ("[run]\nredact = 'foo'\n", 2, "redact: the redaction 'foo' is unknown"),
         ("[run]\nredact = ['all', '']\n", 2, "redact: the redaction '' is unknown"),
         ("[run]\nreceiver = ''\n", 2, "receiver: '' is not an address"),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from flarelog.model import CANNOT_BE_LISTED, NAMED_UNREAD, UNREAD
-from flarelog.names import STAND_IN, log_name, stand_in
 from flarelog.sender.healths import Healths, place_of
 
 DENIED = "cannot be read: Permission denied"
@@ -72,48 +70,6 @@ def test_a_sidecar_says_at_once_that_all_its_logs_are_taken_and_that_one_was_ref
     asyncio.run(healths.look(lambda: None))
     said = [None if (news := healths.take()) is None else (news.refused,) for _ in range(7)]
     assert said == [(None,), None, ((),), None, (("a/b.log",),), None, ((),)]
-
-
-@pytest.mark.parametrize(
-    ("sentence", "told"),
-    [
-        pytest.param(f"a/b.log {DENIED}", f"a/b.log {DENIED}", id="a-log"),
-        pytest.param(f"a b.log {DENIED}", f"a_b.log-ead044a8 {DENIED}", id="a-name-that-no-log-can-have"),
-        pytest.param("a b.log cannot be sent: why", "a_b.log-ead044a8 cannot be read: why", id="for-that-alone"),
-        pytest.param("d/\u00e4 \\x1b.log cannot be sent: why", "d_x1b.log-da6f9b6b cannot be read: why", id="escaped"),
-        pytest.param(
-            f"{'n' * 250} cannot be sent: why", f"{'n' * STAND_IN}-5bf8bd9b cannot be read: why", id="a-long-name"
-        ),
-        pytest.param("d cannot be listed: why", "d cannot be listed: why", id="a-directory"),
-        pytest.param("a.gz is compressed", "a.gz is compressed", id="something-else"),
-    ],
-)
-def test_a_file_that_is_not_sent_is_told_as_a_log_that_cannot_be_read(tmp_path: Path, sentence: str, told: str) -> None:
-    healths = Healths(str(tmp_path), "a-place", lambda: [f"{tmp_path}/{sentence}"], lambda: True)
-    asyncio.run(healths.look(lambda: None))
-    news = healths.take()
-    assert news is not None
-    assert news.health is not None
-    assert news.health.unread == (told,)
-    with suppress(ValueError):
-        assert log_name(told[: told.index(" cannot be read: ")])
-
-
-def test_what_stands_for_a_name_is_that_of_no_other() -> None:
-    names = [
-        "a b.log",
-        "a  b.log",
-        "a:b.log",
-        "a_b.log",
-        f"{'d/' * 16}a.log",
-        f"{'d/' * 17}a.log",
-        "n" * 201,
-        "n" * 202,
-    ]
-    found = [stand_in(name) for name in names]
-    assert len(set(found)) == len(names)
-    assert [log_name(one) for one in found] == found
-    assert max(map(len, found)) == STAND_IN + 9
 
 
 def test_a_sidecar_says_at_once_that_it_can_read_what_it_could_not(tmp_path: Path) -> None:

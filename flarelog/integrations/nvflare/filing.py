@@ -61,7 +61,7 @@ def _taken(kind: str) -> str:
 
 def _say_if_empty(info: StreamInfo) -> None:
     if not info.committed and info.stream.log == WorkspaceConstants.LOG_FILE_NAME:
-        log.warning("job %s: the %s from site %s is empty", info.stream.run, info.stream.log, info.stream.site)
+        log.warning("job %s: the %s from site %s is empty", info.stream.run, info.stream.name, info.stream.site)
 
 
 def _filed(manager: Any, job: str, place: str, fl_ctx: FLContext) -> dict[str, list[tuple[int, int]]]:

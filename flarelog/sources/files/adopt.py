@@ -76,25 +76,25 @@ class Adoption:
         ledger = self.ledger
         for info in streams:
             for tail, file in [ledger.known[key] for key in in_order(info) if key in ledger.known]:
-                if tail.log == info.stream.log or file.begun or file.identity in tail.begun or file not in tail.files:
+                if tail.log == info.stream.path or file.begun or file.identity in tail.begun or file not in tail.files:
                     continue
                 tail.files.remove(file)
                 if not tail.files and not tail.marks:
                     del ledger.tails[tail.log]
-                other = ledger.tail(info.stream.log)
+                other = ledger.tail(info.stream.path)
                 other.files.insert(0, file)
                 ledger.know(other, file)
 
     def resume(self, streams: Iterable[StreamInfo], now: float, *, first: bool) -> None:
         """Let each log in the record continue where the record ends; *first*: nothing was sent yet."""
         ledger = self.ledger
-        infos = {info.stream.log: info for info in self._as_called_now(streams)}
+        infos = {info.stream.path: info for info in self._as_called_now(streams)}
         for tail, file in ledger.known.values():
             if tail.log in infos:  # the file's bytes may have to be sent again
                 self.descriptors.rise(tail, file, file.path)
         self._find_released(infos.values(), now)
         if self._find_moved(infos.values(), now):
-            infos = {info.stream.log: info for info in self._as_called_now(infos.values())}
+            infos = {info.stream.path: info for info in self._as_called_now(infos.values())}
         self._claim(infos.values())
         ledger.miss({name: shipped(info) for name, info in infos.items()})
         if first and infos.keys() - ledger.tails.keys():
@@ -122,10 +122,10 @@ class Adoption:
         known, found, open_ended = self.ledger.known, dict[str, Rest](), dict[str, tuple[StreamInfo, str, Piece]]()
         for info in infos:
             identity, piece = next(reversed(shipped(info).items()), ("", None))
-            if piece is None or piece.closed is not None or not self.owner.matches(info.stream.log):
+            if piece is None or piece.closed is not None or not self.owner.matches(info.stream.path):
                 continue
             if identity not in known or settled_on(known[identity][1], piece) is None:
-                open_ended[info.stream.log] = info, identity, piece
+                open_ended[info.stream.path] = info, identity, piece
         places = set(map(directory_of, open_ended))
         beside = [path for place in places for path in self.walk.named(place, COPY_NAMES, UNPACKED)]
         for log, copies in self.copies.of(open_ended, beside).items():
@@ -343,7 +343,7 @@ class Adoption:
             missed = [key for key in may_have_grown(info) if key not in ledger.known]
             pieces = shipped(info) if missed else {}
             for key in missed:
-                wanted.setdefault(inode(key)[1], []).append((key, info.stream.log, pieces[key]))
+                wanted.setdefault(inode(key)[1], []).append((key, info.stream.path, pieces[key]))
         found_any = False
         for path, found, _ in self.walk.entries(None, set(), set(), lambda _: True, {}) if wanted else ():
             likely = wanted.get(found.is_of[1], [])

@@ -15,7 +15,7 @@ from pathlib import Path
 from flarelog.checksum import extend
 from flarelog.contents import contents
 from flarelog.errors import NotAllowed
-from flarelog.names import log_name, run_name, site_name
+from flarelog.names import log_of, run_name, site_name
 from flarelog.replace import make_directory, replace_file
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Checkpoint:
             state = json.loads(body)
             if state["version"] != VERSION or state["owner"] != owner:
                 raise ValueError("it belongs to another version, run, site or receiver")
-            return {str(key): (log_name(name), _offset(start)) for key, (name, start) in state["files"].items()}
+            return {str(key): (_path(name), _offset(start)) for key, (name, start) in state["files"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             log.warning("the state %s is ignored: %s; the receiver tells what it holds", path, error)
             return {}
@@ -81,6 +81,12 @@ class Checkpoint:
         except OSError as error:
             log.warning("the state %s could not be saved: %s", self.path, error.strerror)
         self._saved = dict(starts)
+
+
+def _path(value: str) -> str:
+    """Check the path of a log. Raises InvalidName."""
+    log_of(value)
+    return value
 
 
 def _offset(value: object) -> int:

@@ -14,19 +14,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from flarelog.exit_marks import Exit
 from flarelog.model import Redaction, StreamInfo
+from flarelog.names import is_cut, log_of
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.discovery import Discovery
+from flarelog.sources.files.lineage import originals
 from flarelog.sources.files.openers import sees_all, written
 from flarelog.sources.files.passing import STAYS
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.record import is_left
 from flarelog.sources.files.sizes import sizes
 from flarelog.sources.files.tail import Tail
-from flarelog.sources.files.unmatched import unmatched
+from flarelog.sources.files.unmatched import files, unmatched
 from flarelog.sources.files.watch import Change, Watch, best_watch
 from flarelog.sources.files.writers import Writers, have_writers
 from flarelog.started import process_started_ns
 from flarelog.text import legible
+from flarelog.values import changed
 
 log = logging.getLogger(__name__)
 
@@ -124,16 +127,32 @@ class Files:
         self.discovery.await_record(False)
 
     def learn(self, streams: list[StreamInfo], now: float) -> None:
+        streams = self._found(streams)
         self.discovery.learn(streams, now)
         for info in streams:
-            path = os.path.join(self._wanted.root, info.stream.log)
-            mine = self._wanted.matches(info.stream.log) and info.stream.log not in self.logs
+            path = os.path.join(self._wanted.root, info.stream.path)
+            mine = self._wanted.matches(info.stream.path) and info.stream.path not in self.logs
             if mine and is_left(info) and not os.path.lexists(path):  # or another sidecar's, which is down
                 why = "the receiver holds %d bytes of it and no end, no sidecar sends it, and there is no file %s"
-                log.warning(f"%s is not sent: {why}", info.stream.log, info.committed, legible(path))
+                log.warning(f"%s is not sent: {why}", info.stream.name, info.committed, legible(path))
 
     def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
-        self.discovery.resume(streams, now)
+        self.discovery.resume(self._found(streams), now)
+
+    def _found(self, streams: Iterable[StreamInfo]) -> list[StreamInfo]:
+        """*streams* with the paths of those whose names are cut, and whose record does not tell them."""
+        streams = list(streams)
+        unknown = {info.stream.log for info in streams if is_cut(info.stream.log) and not info.stream.original}
+        if not unknown:
+            return streams
+        paths = dict.fromkeys((*self.logs, *files(self._wanted.root)))
+        for directory, slash, name in [path.rpartition("/") for path in paths]:
+            paths |= {f"{directory}{slash}{original}": None for original in originals(name)}
+        known = {log: path for path in paths if (log := log_of(path)) in unknown}
+        return [
+            changed(info, stream=changed(info.stream, original=known.get(info.stream.log, info.stream.original)))
+            for info in streams
+        ]
 
     def drain(self, now: float) -> set[str]:
         """Look once more; a repeated call opens waiting files as descriptors allow."""

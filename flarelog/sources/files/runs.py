@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flarelog.errors import InvalidName, InvalidOption
-from flarelog.names import run_name
+from flarelog.names import run_of
 from flarelog.sources.base import Contents
 from flarelog.sources.files.identity import sight
 from flarelog.sources.files.patterns import SourceOptions, below
@@ -82,9 +82,9 @@ class RunPattern:
         found: dict[str, Path] = {}
         troubles: list[str] = []
         holders = {} if holders is None else holders
-        for name, path in sorted(self._walk(Path(root), own, 0, "", troubles)):
+        for directory, path in sorted(self._walk(Path(root), own, 0, "", troubles)):
             try:
-                run_name(name)
+                name = run_of(directory)
                 listed(str(path))
             except (InvalidName, PermissionError) as error:
                 troubles.append(_not_sent(path, error))

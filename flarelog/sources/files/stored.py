@@ -44,7 +44,7 @@ class Stored:
     def learn(self, infos: Iterable[StreamInfo]) -> bool:
         """Apply the record of some streams; returns whether a file that was skipped must be read now."""
         self.due = False
-        by_log = {info.stream.log: info for info in infos}
+        by_log = {info.stream.path: info for info in infos}
         self._wholes = {key: whole for key, whole in self._wholes.items() if whole.log not in by_log}
         for log, info in by_log.items():
             # The last generation is always opened, because it may grow.

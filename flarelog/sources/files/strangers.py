@@ -12,9 +12,7 @@ import os
 import time
 from dataclasses import dataclass, field
 
-from flarelog.errors import InvalidName
-from flarelog.model import CANNOT_BE_SENT
-from flarelog.names import log_name
+from flarelog.model import CANNOT_BE_READ
 from flarelog.sources.files.copies import Copies
 from flarelog.sources.files.descriptors import Descriptors
 from flarelog.sources.files.file import SourceFile
@@ -150,12 +148,6 @@ class Strangers:
             file.close()
             return None
         owned = self.owner.of(file, path, found, look)
-        try:
-            if owned is not None:
-                log_name(owned[0])
-        except InvalidName as error:
-            owned = None
-            self.troubles.tell(path, f"{legible(full)}{CANNOT_BE_SENT}{error}")
         if owned is None:
             file.close()
             return None
@@ -192,7 +184,7 @@ class Strangers:
 
     def _fails(self, path: str, is_of: tuple[int, int], error: Exception) -> None:
         self._strange[path] = is_of
-        self.troubles.tell(path, f"{legible(path)}{CANNOT_BE_SENT}{error!r}", error)
+        self.troubles.tell(path, f"{legible(path)}{CANNOT_BE_READ}{error!r}", error)
 
     def _take_in(self, file: SourceFile, name: str, start: int) -> Known | None:
         """Give the unknown *file* to the log *name*, from *start* on; None if it is left to a later drain."""

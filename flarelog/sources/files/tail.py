@@ -18,6 +18,7 @@ from typing import NamedTuple
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.extents import extents
 from flarelog.model import Activity, Attributes, Ended, Gap, Generation, Mark, StreamId, StreamInfo
+from flarelog.names import is_cut, log_of, told_of
 from flarelog.render.zones import told
 from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.endings import Endings, ended_at, of_one
@@ -308,7 +309,8 @@ class Tail:
         if file.born is not None:
             notes.append(birth_note(file.born))
         head = file.head
-        at, path, identity = file.position, file.found_as, file.identity
+        at, identity = file.position, file.identity
+        path = told_of(file.found_as) if is_cut(log_of(self.log)) else file.found_as
         # Before the generation: older readers would take it for all known attributes of the writer.
         self._tell_zone()
         self.marks.append(Generation(self.end, EMPTY_DIGEST, path, at, identity, *head, ",".join(notes)))
@@ -421,7 +423,9 @@ class Tail:
 
     def take_back(self, file: SourceFile) -> None:
         """Continue *file*, a generation that this process sent and that had gone in between."""
-        info = StreamInfo(StreamId("run", "site", self.log), 0, self.end, EMPTY_DIGEST, False, tuple(self.marks))
+        info = StreamInfo(
+            StreamId.of_file("run", "site", self.log), 0, self.end, EMPTY_DIGEST, False, tuple(self.marks)
+        )
         piece = shipped(info)[file.identity]
         file.start_at(min(piece.source_end, file.length))
         file.begun, file.found_as = True, piece.begin.path

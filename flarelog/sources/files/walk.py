@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ, CANNOT_BE_SENT
+from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.lineage import is_rotation
@@ -25,7 +25,7 @@ from flarelog.text import legible
 log = logging.getLogger(__name__)
 
 NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
-_OF_WHAT_IS_THERE = CANNOT_BE_READ, CANNOT_BE_SENT, CANNOT_BE_LISTED
+_OF_WHAT_IS_THERE = CANNOT_BE_READ, CANNOT_BE_LISTED
 Entry = tuple[str, Sight | SourceFile, bool]
 """(path, the sight, or the known open file, whether a link leads there)"""
 

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from flarelog import locks
 from flarelog.errors import InvalidName, NotAllowed
-from flarelog.names import log_name, run_name, site_name
+from flarelog.names import MAX_PART, log_of, run_name, site_name
 from flarelog.replace import make_directory
 from flarelog.text import quoted
 from flarelog.values import frozen
@@ -90,9 +90,7 @@ def hold(base: str, log: str, *, apart: bool, logs: Callable[[str], Collection[s
     """
     for number in range(1, MANY):
         named = log if number == 1 else f"{log or 'run'}-{number}"
-        if named:
-            log_name(named)
-        key = named.replace("/", "+") or "run"
+        key = _key(named)
         root = os.path.join(base, key) if apart else base
         held = os.path.join(root, _lock_name(key))
         make_directory(root, 0o700)
@@ -127,6 +125,22 @@ class _Claim:
     logs: tuple[str, ...]
     apart: bool
     name: str | None = None  # as requested, without a number; None: an older version's
+
+
+def _key(log: str) -> str:
+    """The name of the directory of a command's log. Raises InvalidName."""
+    return (log and spooled_log(log).replace("/", "+")) or "run"
+
+
+def spooled_log(log: str) -> str:
+    """The name of the log in the file at *log*. Raises InvalidName if it cannot be a file of a spool."""
+    if any(len(os.fsencode(part)) > MAX_PART for part in log.split("/")):
+        raise InvalidName(f"the log's name {quoted(log)} has a part of more than {MAX_PART} bytes: shorten it")
+    if "{" in log or "}" in log:
+        raise InvalidName(
+            f"the log's name is {quoted(log)}; braces stand around the name of a variable, as in {{RANK}}"
+        )
+    return log_of(log)
 
 
 def _lock_name(key: str) -> str:
@@ -189,7 +203,7 @@ def left_beside(place: Place, log: str) -> Iterator[Place]:
     """The spools beside *place* that other commands of the name *log* left, in the order of their numbers. Each is
     locked until the next one is asked for. Those that somebody has are left out.
     """
-    key = log.replace("/", "+") or "run"
+    key = _key(log)
     numbered = re.compile(re.escape(key) + r"(?:-([0-9]{1,9}))?")
     base = os.path.dirname(place.root)
     with contextlib.suppress(OSError):
@@ -278,6 +292,6 @@ def checked(run: str, site: str, log: str, *, alone: bool = False) -> None:
     run_name(run)
     site_name(site)
     if log:
-        log_name(log)
+        spooled_log(log)
     if alone and os.path.basename(log).startswith("."):
         raise InvalidName(f"the log's name is {quoted(log)}; a hidden file is not sent: choose a name without the dot")

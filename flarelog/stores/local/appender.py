@@ -189,7 +189,8 @@ class LocalAppender:
         self.journal = journals.replay(raw)
         self._journal_size = self._journal_kept = len(raw)
         if self.journal.stream != self.stream:
-            if str(self.journal.stream).casefold() == str(self.stream).casefold():
+            held = self.journal.stream
+            if held is not None and held.key.casefold() == self.stream.key.casefold():
                 raise InvalidName(f"this file system takes its name for {self.journal.stream}")
             self._set_aside(directory, raw)
         journal, size = self.journal, os.fstat(self._data_fd).st_size

@@ -76,7 +76,7 @@ class Listing:
                 for stream in await aside(streams, self.threads) if asked else []:
                     if one_a_site and stream.site == told:
                         continue
-                    info = await self.held(stream) if str(stream).startswith(prefix) else None
+                    info = await self.held(stream) if stream.key.startswith(prefix) else None
                     if info is not None:
                         yield info
                         told = stream.site

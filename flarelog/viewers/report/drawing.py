@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from flarelog.names import shown
 from flarelog.viewers.lanes import Lane, Sign, Stretch
 from flarelog.viewers.report.facts import DAY, Report
 from flarelog.viewers.report.markup import Safe, joined, tag
@@ -134,7 +135,7 @@ def _in_front(signs: Iterable[Sign]) -> list[Sign]:
 
 
 def _sign(one: Sign, report: Report, span: int) -> Safe:
-    said = f"{report.clock(one.at, seconds=True)} {one.log}: {one.text}"
+    said = f"{report.clock(one.at, seconds=True)} {shown(one.log)}: {one.text}"
     where = tag("use", href=f"#{_SIGNS[one.what]}")
     return tag("svg", tag("title", said), where, x=percent(one.at, report.begin, span), overflow="visible")
 

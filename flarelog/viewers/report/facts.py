@@ -157,7 +157,7 @@ class Report:
         if len(unended) > NAMED:
             parts.append(f"of {several(len(unended) - NAMED, 'more site')} it is not known how commands ended")
         if self.first is not None and self.first.finding is not None:
-            where = f"{self.first.stream.site}/{self.first.stream.log}"
+            where = f"{self.first.stream.site}/{self.first.stream.name}"
             parts.append(f"the first cause is {self.first.finding.signature} in {where}")
         return "; ".join(parts)
 

@@ -155,7 +155,7 @@ async def _first(
         around = await lines_around(reading, root, Renderer)
         end = root.offset + max(1, root.length)
         told = [
-            (f"{f'{stream.log}: ' if len(around) > 1 else ''}{_shown(line)}", root.offset <= line.offset < end)
+            (f"{f'{stream.name}: ' if len(around) > 1 else ''}{_shown(line)}", root.offset <= line.offset < end)
             for stream, lines in around.items()
             for line in lines
         ]
@@ -214,7 +214,7 @@ async def _ends(reading: Reading, infos: Sequence[StreamInfo], notes: list[str])
             if now.lines is not None:
                 now.lines += count
             if info is latest:
-                now.log = info.stream.log
+                now.log = info.stream.name
                 now.last, now.bar = last_of(tail, info.committed - len(tail))
     return found
 
@@ -288,7 +288,7 @@ def _site(
     for info in infos:
         for one in info.exits:
             endings.setdefault(
-                one.process, Ending(legible(one.sentence), one.well, info.stream.log, one.at or one.ended)
+                one.process, Ending(legible(one.sentence), one.well, info.stream.name, one.at or one.ended)
             )
     facts = SiteFacts(
         site,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from flarelog.names import shown
 from flarelog.records import moment
 from flarelog.text import legible, several
 from flarelog.version import __version__
@@ -57,7 +58,7 @@ def markdown(report: Report) -> str:
 def _parts(report: Report, room: Room) -> Iterator[str]:
     sites, logs, size = report.counts()
     said = report.verdict()
-    yield f"# {plain(report.run)}\n"
+    yield f"# {plain(shown(report.run))}\n"
     mood = "❌" if report.bad else "✅" if report.over else "🔵"
     yield f"**{mood} {plain(f'{said[:1].upper()}{said[1:]}', 2000)}.**\n"
     yield f"{plain(report.span())}; {several(sites, 'site')}, {several(logs, 'log')}, {sized(size)}.\n"
@@ -93,7 +94,7 @@ def _parts(report: Report, room: Room) -> Iterator[str]:
         yield from _table(
             ("Role", "Time (UTC)", "Where", "Finding", "Line"),
             [
-                (each.role, time_of(each), plain(f"{each.stream.site}/{each.stream.log}"),
+                (each.role, time_of(each), plain(f"{each.stream.site}/{each.stream.name}"),
                  f"{plain(each.signature)}{f' × {each.count}' if each.count > 1 else ''}", code(each.text, 200))
                 for each in report.findings[: room.findings]
             ],
@@ -122,7 +123,7 @@ def _first(report: Report) -> Iterator[str]:
     if first is None:
         yield "No line looks like an error.\n"
         return
-    where = f"{first.stream.site}/{first.stream.log}"
+    where = f"{first.stream.site}/{first.stream.name}"
     found = first.finding
     what = f"**{plain(found.signature)}**" if found is not None else "The earliest line that looks like an error"
     yield f"{what} in {code(where)}, byte {first.offset:,}\n"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from flarelog.detect.base import Finding
+from flarelog.names import shown
 from flarelog.records import moment
 from flarelog.text import are, several
 from flarelog.values import frozen
@@ -124,7 +125,7 @@ def _page(report: Report, room: Room, insides: drawing.Insides) -> str:
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="referrer", content="no-referrer"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{report.run}: {report.verdict()}"),
+        tag("title", f"{shown(report.run)}: {report.verdict()}"),
         tag("style", Safe(style.page())),
     )
     parts = [*_head(report), *_first(report), *_lanes(report, room, insides), *_rounds(report, room)]
@@ -137,7 +138,7 @@ def _head(report: Report) -> Iterator[Safe]:
     sites, logs, size = report.counts()
     mood, icon = ("bad", "▲") if report.bad else ("good", "✓") if report.over else ("live", "●")
     said = report.verdict()
-    yield tag("h1", report.run)
+    yield tag("h1", shown(report.run))
     yield tag("p", f"Federated run, {report.span()}", class_="dim")
     yield tag("p", tag("b", f"{icon} "), f"{said[:1].upper()}{said[1:]}.", class_=f"verdict {mood}")
     if not report.over:
@@ -168,7 +169,7 @@ def _first(report: Report) -> Iterator[Safe]:
     if first is None:
         yield tag("p", f"No line of {several(report.counts()[1], 'log')} looks like an error.")
         return
-    where = f"{first.stream.site}/{first.stream.log}"
+    where = f"{first.stream.site}/{first.stream.name}"
     found = first.finding
     what = [tag("b", found.signature)] if found is not None else ["The earliest line that looks like an error"]
     rank = f", rank {found.rank}" if found is not None and found.rank is not None else ""
@@ -384,7 +385,7 @@ def _findings(report: Report, room: Room) -> Iterator[Safe]:
             "tr",
             tag("td", tag("span", each.role, class_=f"tag {'t-failed' if each.is_root else 't-warn'}")),
             tag("td", time_of(each)),
-            tag("td", f"{each.stream.site}/{each.stream.log}", f", rank {each.rank}" if each.rank is not None else ""),
+            tag("td", f"{each.stream.site}/{each.stream.name}", f", rank {each.rank}" if each.rank is not None else ""),
             tag("td", tag("b", each.signature), f" × {each.count:,}" if each.count > 1 else ""),
             tag("td", tag("code", text(each.text, 300)), class_="line"),
         )
