@@ -49,11 +49,13 @@ def stream(of: Any, run: str | None = None) -> StreamId:
         raise Refused(400, "a stream is named by run, site and log") from error
     if not all(isinstance(name, str) for name in names):
         raise InvalidName("the names of a stream are strings")
-    return StreamId(*names)
+    return StreamId.given(*names)
 
 
 def named(of: StreamId) -> dict[str, str]:
-    return {"run": of.run, "site": of.site, "log": of.log}
+    """The names of a log: *log* in the store, and *name* for people where that differs."""
+    names = {"run": of.run, "site": of.site, "log": of.log}
+    return names if of.name == of.log else names | {"name": of.name}
 
 
 def told(of: StreamInfo) -> dict[str, Any]:

@@ -173,7 +173,7 @@ class Flows:
                     if isinstance(what, Buffer):
                         yield bytes(what[: end - at])
 
-        name = quote("-".join((info.stream.site, info.stream.log.replace("/", "-"))), safe="")
+        name = quote("-".join((info.stream.site, info.stream.name.replace("/", "-"))), safe="")
         headers = {
             "content-disposition": f"attachment; filename*=UTF-8''{name}",
             "content-length": str(end - begin),

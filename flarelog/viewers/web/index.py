@@ -280,7 +280,7 @@ class Indexes:
     def _path(self, stream: StreamId) -> Path | None:
         if self._directory is None:
             return None
-        name = hashlib.sha256(f"{self._whose}\n{stream}".encode()).hexdigest()[:32]
+        name = hashlib.sha256(f"{self._whose}\n{stream.key}".encode()).hexdigest()[:32]
         return self._directory / f"{name}.lines"
 
     def _loaded(self, info: StreamInfo) -> Index:

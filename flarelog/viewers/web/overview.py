@@ -164,13 +164,14 @@ def _stream_record(info: StreamInfo, last: Last | None, ranks: RankChooser) -> d
         "words": words_of(one),
     }
     optional = {
+        "name": info.stream.name if info.stream.name != info.stream.log else "",
         "rate": state.rate,
         "begun": info.begun,
         "grown": info.grown,
         "ended": info.ended if info.sealed else 0,
         "gaps": len(info.gaps),
         "unseen": completeness(info).doubts,
-        "rank": ranks.stretch(str(info.stream), info.committed).rank,
+        "rank": ranks.stretch(info.stream.key, info.committed).rank,
         "last": last.line if last is not None else "",
         "bar": last.bar if last is not None else "",
         "exit": legible(info.exits[-1].sentence) if info.exits else "",

@@ -155,7 +155,7 @@ class Reads:
         if rank is not None:
             chooser = RankChooser(RankChoice())
             chooser.learn(infos, over=True)
-            found = [info for info in infos if chooser.stretch(str(info.stream), info.committed).rank == rank]
+            found = [info for info in infos if chooser.stretch(info.stream.key, info.committed).rank == rank]
             if not found:
                 raise NotFound(f"no log of run {run} is of rank {rank}")
         else:

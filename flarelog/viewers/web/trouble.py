@@ -95,7 +95,7 @@ class Troubles:
         try:
             (found, more, _), search, reading = await _findings(origin, run)
             ahead = reading.ahead
-            look.findings, look.more = [finding_record(each) for each in found[:MOST]], more
+            look.findings, look.more = [{**finding_record(each), **named(each.stream)} for each in found[:MOST]], more
             root = first_root(found)
             look.first = _of_root(root, ahead) if root is not None else await _first_line(reading, search)
             look.rounds = await _rounds(reading)

@@ -276,6 +276,9 @@ def test_only_json_is_taken_and_not_much_of_it(store: Path) -> None:
     played(store, play)
 
 
+OF_A_FILE = ("a\nb", "\u202ea", "x" * 300, "a b")  # names that a file may have
+
+
 @pytest.mark.parametrize(
     "name", ["..", "../..", "a/../b", "/etc/passwd", "a\0b", "a\nb", "\u202ea", "x" * 300, "", ".", "a b", "\ud800"]
 )
@@ -284,7 +287,7 @@ def test_a_name_that_is_none_is_a_sentence(store: Path, name: str) -> None:
         async with logged_in(made, key) as client:
             for part in NAMED:
                 answer = await asked(client, "POST", "/api/window", {"stream": {**NAMED, part: name}})
-                assert answer.status_code == 400, (part, answer.text)
+                assert answer.status_code == (404 if part == "log" and name in OF_A_FILE else 400), (part, answer.text)
                 assert "\n" not in answer.json()["error"]
             answer = await asked(client, "POST", "/api/search", {"run": name, "literals": ["x"]})
             assert answer.status_code == 400

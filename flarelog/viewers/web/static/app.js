@@ -7,6 +7,7 @@ import { LogPage } from "./log.js";
 import { login } from "./login.js";
 import { RunPage } from "./run.js";
 import { RunsPage } from "./runs.js";
+import { called } from "./words.js";
 
 const crumbs = h("nav", { class: "crumbs", "aria-label": "Where this is" });
 const who = h("span", { class: "who" });
@@ -76,15 +77,15 @@ function show(url) {
     way();
     page = new RunsPage();
   } else if (log) {
-    way([run, path(run)], [`${site}/${log}`]);
+    way([called({ log: run }), path(run)], [`${site}/${called({ log })}`]);
     page = new LogPage().begin({ run, stream: { run, site, log }, hash: url.hash, time: time(url) });
   } else if (url.searchParams.has("merged")) {
     const wanted = merged(url.searchParams);
     const what = wanted.rank !== undefined ? `rank ${wanted.rank} of each site` : wanted.streams ? `${wanted.streams.length} logs` : `all logs${wanted.site ? ` of ${wanted.site}` : ""}`;
-    way([run, path(run)], [`${what}, by ${wanted.order}`]);
+    way([called({ log: run }), path(run)], [`${what}, by ${wanted.order}`]);
     page = new LogPage().begin({ run, merged: wanted, hash: "", time: time(url) });
   } else {
-    way([run]);
+    way([called({ log: run })]);
     page = new RunPage().begin(run, site);
   }
   document.body.classList.toggle("full", page instanceof LogPage);

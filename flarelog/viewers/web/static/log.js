@@ -15,7 +15,7 @@ import "./minimap.js";
 import { link } from "./permalink.js";
 import { nextError, searchOf } from "./search.js";
 import { Merged, OneLog } from "./source.js";
-import { bytes, clock, count, several } from "./words.js";
+import { bytes, called, clock, count, several } from "./words.js";
 
 const KEEP = 500; // ms after a move until the place is kept: browsers allow few changes of the history
 const LEVELS = { "": 0, warning: WARNING | ERROR | TRACE, error: ERROR | TRACE };
@@ -81,7 +81,7 @@ export class LogPage extends Choosing {
     this.list.id = "rows";
     this.list.setAttribute("role", "log");
     this.list.setAttribute("aria-live", "off");
-    this.list.setAttribute("aria-label", this.stream ? `Lines of ${this.stream.site}/${this.stream.log}` : `Lines of ${this.run}`);
+    this.list.setAttribute("aria-label", this.stream ? `Lines of ${this.stream.site}/${called(this.stream)}` : `Lines of ${this.run}`);
     this.map = document.createElement("mini-map");
     this.map.setAttribute("aria-controls", "rows");
     this.map.setAttribute("aria-label", "Place in the log");
@@ -100,9 +100,9 @@ export class LogPage extends Choosing {
       this.following, button("Search", "Search (/)", () => this.search.open()), this.level,
       button("Go to", "Go to a line, an offset, a share or a time (:)", () => goTo(this)),
       this.stream && button("Link", "The link to the marked lines, and the command that shows them (c)", () => link(this)),
-      this.stream && h("a", { class: "button", href: raw, download: `${this.stream.site}-${this.stream.log.replaceAll("/", "-")}`, title: "Download the log's bytes" }, "Download"),
+      this.stream && h("a", { class: "button", href: raw, download: `${this.stream.site}-${called(this.stream).replaceAll("/", "-")}`, title: "Download the log's bytes" }, "Download"),
       button("?", "Keys (?)", help, { "aria-label": "Keys" }));
-    this.append(h("h1", { class: "unseen" }, this.stream ? `${this.stream.site}/${this.stream.log} of ${this.run}` : `Logs of ${this.run}`), tools, this.search, this.trouble, h("div", { class: "view" }, this.list, this.map, this.news), h("footer", { class: "status" }, this.where, this.told));
+    this.append(h("h1", { class: "unseen" }, this.stream ? `${this.stream.site}/${called(this.stream)} of ${this.run}` : `Logs of ${this.run}`), tools, this.search, this.trouble, h("div", { class: "view" }, this.list, this.map, this.news), h("footer", { class: "status" }, this.where, this.told));
     this.hear();
   }
 

@@ -7,7 +7,7 @@ import { Refused } from "./api.js";
 import { say } from "./dom.js";
 import { NOTE, key } from "./lines.js";
 import { Tail } from "./tail.js";
-import { apart, count, moment, several, short } from "./words.js";
+import { apart, called, count, moment, several, short } from "./words.js";
 
 const COUNTED = 300; // ms between two requests for a line number, until the lines are counted
 const AGAIN = { 0: 1000, 503: 1000, 404: 5000 }; // ms before a retry, by status: no answer, or no such log
@@ -343,14 +343,14 @@ export class Moving extends HTMLElement {
     const sites = [...new Set(streams.map((stream) => stream.site))].sort();
     const most = TAG[Number(matchMedia("(max-width: 40rem)").matches)];
     const named = (site, log) => {
-      const logs = streams.filter((stream) => stream.site === site).map((stream) => stream.log);
+      const logs = streams.filter((stream) => stream.site === site).map(called);
       if (logs.length === 1 && streams.length > 1) return short(site, most);
       const part = apart(logs)[logs.indexOf(log)];
       const room = most - part.length - 1;
       return `${site}/${log}`.length <= most || logs.length === 1 || room < 4 ? short(`${site}/${log}`, most) : `${short(site, room)}/${part}`;
     };
-    this.list.titles = streams.map(({ site, log }) => `${site}/${log}`);
-    this.list.names = streams.map(({ site, log }) => named(site, log));
+    this.list.titles = streams.map((stream) => `${stream.site}/${called(stream)}`);
+    this.list.names = streams.map((stream) => named(stream.site, called(stream)));
     this.list.colours = streams.map((stream) => sites.indexOf(stream.site) % 8);
     if (!this.stream) {
       this.search.streams = streams.map(({ site, log }) => ({ site, log }));

@@ -10,7 +10,7 @@ import { listen } from "./keys.js";
 import { Machines } from "./machines.js";
 import { meter } from "./paint.js";
 import { again, past, silence, trouble } from "./runs.js";
-import { bytes, count, moment, percent, several, skew } from "./words.js";
+import { bytes, called, count, moment, percent, several, skew } from "./words.js";
 
 const ORDER = ["failed", "lost link", "silent", "not stored", "incomplete", "paused", "hung", "gone", "sending", "busy", "quiet", "open", "complete"];
 const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
@@ -204,7 +204,7 @@ export class RunPage extends HTMLElement {
 
   where(one) {
     const href = one.log ? `${path(this.run, one.site, one.log)}#bytes=${one.offset}-${one.offset + Math.max(1, one.length ?? 1)}` : null;
-    const name = h("bdi", {}, one.log ? `${one.site}/${one.log}` : (one.site ?? ""));
+    const name = h("bdi", {}, one.log ? `${one.site}/${called(one)}` : (one.site ?? ""));
     return h("span", {}, href ? h("a", { href }, name) : name, one.count > 1 ? ` (${count(one.count)} times)` : "");
   }
 
@@ -213,7 +213,7 @@ export class RunPage extends HTMLElement {
   /** The logs of *site* that the filter names, or all where it names the site. */
   named(site) {
     const name = this.filter.value.trim().toLowerCase();
-    return site.site.toLowerCase().includes(name) ? logs(site) : logs(site).filter((one) => one.log.toLowerCase().includes(name));
+    return site.site.toLowerCase().includes(name) ? logs(site) : logs(site).filter((one) => [one.log, called(one)].some((each) => each.toLowerCase().includes(name)));
   }
 
   wanted(sites) {
@@ -287,7 +287,7 @@ export class RunPage extends HTMLElement {
       node.dataset.is = label;
       const link = h(site.streams.length ? "a" : "span", { href: !site.streams.length ? null : single ? path(this.run, site.site, site.streams[0].log) : `${path(this.run)}?merged=time&${query({ site: site.site })}` }, h("bdi", {}, site.site));
       const toggle = !single && h("button", { type: "button", class: "quiet", "aria-expanded": String(this.isOpen(site)), on: { click: () => this.turn(site.site) } }, several(all, "log"));
-      node.name.replaceChildren(link, ...(single ? [h("small", {}, h("bdi", {}, logs(site)[0].log))] : [toggle]));
+      node.name.replaceChildren(link, ...(single ? [h("small", {}, h("bdi", {}, called(logs(site)[0])))] : [toggle]));
     }
     const latest = site.streams.filter((one) => one.last).reduce((best, one) => ((one.grown ?? 0) > (best?.grown ?? -1) ? one : best), null);
     const exits = site.streams.map((one) => one.exit).filter(Boolean);
@@ -297,7 +297,7 @@ export class RunPage extends HTMLElement {
   showLog(node, site, one) {
     if (node.dataset.is !== one.log) {
       node.dataset.is = one.log;
-      node.name.replaceChildren(site.streams.includes(one) ? h("a", { href: path(this.run, site.site, one.log) }, h("bdi", {}, one.log)) : h("bdi", {}, one.log), one.rank === null || one.rank === undefined ? "" : h("small", {}, `rank ${one.rank}`));
+      node.name.replaceChildren(site.streams.includes(one) ? h("a", { href: path(this.run, site.site, one.log) }, h("bdi", {}, called(one))) : h("bdi", {}, called(one)), one.rank === null || one.rank === undefined ? "" : h("small", {}, `rank ${one.rank}`));
     }
     this.fill(node, { ...one, bytes: one.committed, lost: 0, skew: null }, { text: one.last ?? "", bars: one.bar ? [one] : [], exit: one.exit });
   }
@@ -331,7 +331,7 @@ export class RunPage extends HTMLElement {
   /** The bar of one rank. */
   bar(one) {
     const done = percent(one.bar);
-    const name = one.rank === null || one.rank === undefined ? one.log : `rank ${one.rank}`;
+    const name = one.rank === null || one.rank === undefined ? called(one) : `rank ${one.rank}`;
     return h("span", { class: "progress" }, h("small", {}, name), done === null ? "" : meter(done, `${name}: ${Math.round(done)} %`), h("span", { class: "tail", dir: "auto" }, one.bar.replace(DRAWN, " ")));
   }
 

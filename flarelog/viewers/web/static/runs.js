@@ -2,7 +2,7 @@
 
 import { Refused, answers, ask, path } from "./api.js";
 import { arrange, h, icon, say } from "./dom.js";
-import { bytes, lasting, moment, several } from "./words.js";
+import { bytes, called, lasting, moment, several } from "./words.js";
 
 const EVERY = 2000;
 const LATE = 2500; // ms without an answer after which the page says so
@@ -119,7 +119,7 @@ export class RunsPage extends HTMLElement {
     const old = this.rows.get(run.run);
     const node = old ?? h("div", { class: "line", role: "row" });
     if (!old) {
-      node.link = h("a", { href: path(run.run) }, h("bdi", {}, run.run));
+      node.link = h("a", { href: path(run.run) }, h("bdi", {}, called({ log: run.run })));
       node.cells = Array.from({ length: 6 }, () => h("span", { role: "cell" }));
       node.append(h("span", { role: "rowheader", class: "name" }, node.link), ...node.cells);
     }

@@ -8,7 +8,7 @@ import { h, say } from "./dom.js";
 import { NOTE, STDERR, TRACE } from "./lines.js";
 import { Endless, Matcher, pattern } from "./matching.js";
 import { painted } from "./paint.js";
-import { count, several } from "./words.js";
+import { called, count, several } from "./words.js";
 
 const LISTED = 200; // hits that are listed
 const SHOWN = 1000; // ms that a step waits for its hit to be on the screen
@@ -238,7 +238,7 @@ export class SearchBar extends HTMLElement {
       "li",
       {},
       h("a", { href: `${path(this.run, hit.site, hit.log)}#bytes=${hit.offset}-${hit.end}` },
-        h("span", { class: "where" }, `${hit.site}/${hit.log}`), h("span", { class: "what" }, ...painted(hit.text, null, 300))),
+        h("span", { class: "where" }, `${hit.site}/${called(hit)}`), h("span", { class: "what" }, ...painted(hit.text, null, 300))),
     );
   }
 

@@ -13,6 +13,15 @@ export function several(number, one, more = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : more}`;
 }
 
+/** The name of a log for people, that of its file. *log* is its name in the store; the server adds *name* where that differs. */
+export function called({ log, name }) {
+  try {
+    return name ?? decodeURIComponent(log).replace(/\p{C}/gu, "\ufffd");
+  } catch {
+    return log;
+  }
+}
+
 /** *text*, cut in the middle to *most* characters, because names differ at their ends. */
 export function short(text, most) {
   const half = (most - 1) / 2;
