@@ -222,7 +222,7 @@ def _place(options: RunOptions, outer: str | None, run: str, site: str, log: str
     try:
         if not own and (outer or options.spool):
             return names.hold(options.spool or outer or "", log, apart=False, logs=logs)
-        base = options.spool or names.own_directory(os.environ)
+        base = options.spool or names.own_directory(os.environ, say)
         return names.hold(os.path.join(os.path.abspath(base), run, site), log, apart=True, logs=logs)
     except OSError as error:
         where = error.filename or options.spool

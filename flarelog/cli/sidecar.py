@@ -30,6 +30,7 @@ from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import HIDDEN, SourceOptions
 from flarelog.sources.files.unmatched import left_out
 from flarelog.sources.process import names as spools
+from flarelog.sources.spool import Stored
 from flarelog.text import several
 
 T = TypeVar("T")
@@ -125,7 +126,7 @@ def command(
     consents = checked(lambda: in_force(*site_policy))
     for consent in () if only_check else consents:  # a site without consent must not fail the command of flarelog run
         checked(consent.demand)
-    logs = checked(lambda: source(root, sites=consents))
+    logs = checked(lambda: source(root, sites=consents, stored=Stored(len(receivers)) if until_stdin_ends else None))
     tls = checked(access.tls)
     targets = checked(
         lambda: [

@@ -9,6 +9,9 @@ further line tells the length of an earlier command's output, once the spool has
 A generation's notes carry the same as ``spool:TOKEN:BASE``: the receiver's record tells it to the next sidecar.
 
 ``.NAME.lead`` has the last bytes of the dropped segments: the masking of the next segment depends on them.
+
+A segment of the mode 0400 is stored at every receiver. The sidecar of ``flarelog run`` marks it so, because a full disk
+cannot prevent that, and the spooler removes it.
 """
 
 from __future__ import annotations
@@ -69,10 +72,10 @@ def log_of(root: str, path: str) -> str:
     return older[1] if older and os.path.lexists(beside(os.path.join(root, path))) else path
 
 
-def segments(path: str) -> list[Segment]:
-    """The segments in the record at *path*, the oldest first; empty where it cannot be read."""
+def segments(path: str, most: int = _MOST) -> list[Segment]:
+    """The segments in the last *most* bytes of the record at *path*, the oldest first; empty if it cannot be read."""
     found = []
-    for said in _lines(path):
+    for said in _lines(path, most=most):
         try:
             one = Segment(str(said["token"]), int(said["number"]), int(said["base"]), int(said["inode"]))
         except (ValueError, TypeError, KeyError):
@@ -128,6 +131,31 @@ def opened(record: str, segment: Segment) -> Iterator[int]:
         finally:
             os.close(fd)
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), newest)
+
+
+class Stored:
+    """Marks the segments that each of *receivers* receivers has stored, so that the spooler removes them."""
+
+    def __init__(self, receivers: int) -> None:
+        self._receivers = receivers
+        self._by_segment: dict[tuple[int, int], set[int]] = {}  # by device and inode: the readers that are done with it
+
+    def mark(self, reader: int, fd: int) -> None:
+        """The receiver that *reader* reads for has stored the segment open as *fd*."""
+        status = os.fstat(fd)
+        key = status.st_dev, status.st_ino
+        done = self._by_segment.setdefault(key, set())
+        done.add(reader)
+        if len(done) < self._receivers:
+            return
+        del self._by_segment[key]
+        with contextlib.suppress(OSError):  # another user's spool, or a file system without modes: it is kept
+            os.fchmod(fd, 0o400)
+
+
+def is_stored(path: str) -> bool:
+    """Whether the segment at *path* is stored at every receiver. Raises OSError."""
+    return not os.stat(path).st_mode & 0o200
 
 
 def lead_path(record: str) -> str:
@@ -191,15 +219,15 @@ def ending_line(how: Exit) -> bytes:
     return json.dumps({"exit": how.process, "how": said}).encode() + b"\n"
 
 
-def _lines(path: str, word: bytes = b"") -> list[Any]:
-    """The parsed lines with *word* of the record at *path*; without a word, of its last bytes."""
+def _lines(path: str, word: bytes = b"", most: int = _MOST) -> list[Any]:
+    """The parsed lines with *word* of the record at *path*; without a word, of its last *most* bytes."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return []
     try:
         size = os.fstat(fd).st_size
-        most = _MOST_LINES if word else _MOST
+        most = _MOST_LINES if word else most
         text = os.pread(fd, most, max(0, size - most))
     except OSError:
         return []

@@ -10,6 +10,7 @@ import errno
 import math
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from flarelog.checksum import extend
@@ -417,13 +418,17 @@ class SourceFile:
             crc, begin = extend(crc, data), begin + len(data)
         return crc
 
-    def lay_down(self) -> bool:
-        """Close the file, and keep its size and mtime; False if its bytes are not those that were read."""
+    def lay_down(self, mark: Callable[[int], None] | None = None) -> bool:
+        """Close the file, and keep its size and mtime; False if its bytes are not those that were read. *mark* marks
+        the descriptor of a stored segment of a spool.
+        """
         status = os.fstat(self.fd)  # before the comparison, so that a later write is noticed
         altered = (status.st_mtime_ns != self.as_of or self.altered) and not self.unaltered()
         if status.st_size != self.position or altered or not self.intact():
             return False
         self.rest = status.st_size, status.st_mtime_ns
+        if self.spool and mark is not None:
+            mark(self.fd)
         self.close()
         return True
 

@@ -18,7 +18,7 @@ from flarelog.sources.files.record import Piece
 from flarelog.sources.files.renames import MOVING, Renames
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.watch import Change, What
-from flarelog.sources.spool import Segment
+from flarelog.sources.spool import Segment, Stored
 
 Known = tuple[Tail, SourceFile]
 
@@ -41,6 +41,7 @@ class Ledger:
     opened: set[str] = field(default_factory=set)
     draining: bool = False
     zone: str = ""  # of the site's clock
+    stored: Stored | None = None  # marks the stored segments of a spool
     _inodes: dict[tuple[int, int], str] = field(default_factory=dict)  # by device and inode: identities of known files
     _logs: dict[str, str] = field(default_factory=dict)  # by identity: the log, also of files that have gone
     # By inode number: identities of absent generations, and how many bytes of the file the receiver holds.
@@ -55,7 +56,7 @@ class Ledger:
     def tail(self, log: str) -> Tail:
         """The log of that name, created if needed."""
         if log not in self.tails:
-            self.tails[log] = Tail(log, draining=self.draining, zone=self.zone)
+            self.tails[log] = Tail(log, draining=self.draining, zone=self.zone, stored=self.stored)
         return self.tails[log]
 
     def know(self, tail: Tail, file: SourceFile) -> None:

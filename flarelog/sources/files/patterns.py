@@ -14,7 +14,7 @@ from flarelog.render.zones import zone_of
 from flarelog.sources.consent import Consent
 from flarelog.sources.files.lineage import names_of
 from flarelog.sources.redaction.mask import Rules
-from flarelog.sources.spool import log_of
+from flarelog.sources.spool import Stored, log_of
 from flarelog.values import changed, frozen
 
 HIDDEN = (".*", ".*/**", "**/.*/**")  # hidden files, and files in hidden directories: no user expects them to be sent
@@ -71,6 +71,7 @@ class SourceOptions:
     )
     sites: tuple[Consent, ...] = ()  # the policies of the site's administrators, each of which must permit a file
     goes: bool = False  # the root is one of many that come and go: its absence is not reported
+    stored: Stored | None = None  # marks the stored segments of a spool; None: they are kept
 
     @property
     def directory(self) -> str:

@@ -27,7 +27,7 @@ from flarelog.sources.files.gaps import MISSING, Reached, missing, reached, too_
 from flarelog.sources.files.lineage import birth_note, born_of, compare
 from flarelog.sources.files.record import begins_as_stored, nul_runs, settled_on, shipped
 from flarelog.sources.files.truncation import rewritten, unchanged
-from flarelog.sources.spool import Command, commands
+from flarelog.sources.spool import Command, Stored, commands
 from flarelog.values import changed, frozen
 
 ROTATION_GRACE = 1.0  # seconds that a rotated file, not seen closed, may hold up its successor
@@ -67,6 +67,7 @@ class Tail:
     end: int = 0  # the stream offset after the last byte read
     draining: bool = False
     zone: str = ""  # of the site's clock; empty: not reported
+    stored: Stored | None = None  # marks the stored segments of a spool
     waiting: bool = False  # a file at rest has grown, and there is no descriptor for it
     # The identities of all begun generations, in order: none of them is begun again.
     begun: dict[str, None] = field(default_factory=dict)
@@ -456,8 +457,11 @@ class Tail:
         unstored = {segment.file for segment in self._segments} if self._acked < self.end else set()
         before = len(self.files)
         end = next((n for n, file in enumerate(self.files) if not file.begun), before)
+        mark = None if self.stored is None else functools.partial(self.stored.mark, id(self))
         self.files[:end] = [
-            file for file in self.files[:end] if file in unstored or not (self._may_go(file, now) and file.lay_down())
+            file
+            for file in self.files[:end]
+            if file in unstored or not (self._may_go(file, now) and file.lay_down(mark))
         ]
         self._kept, self._since_release = end - (before - len(self.files)), 0
 
@@ -481,6 +485,8 @@ class Tail:
     def _may_go(self, file: SourceFile, now: float) -> bool:
         if file is self._current or (file.linked and file is self.files[-1]) or file.size(now) != file.position:
             return False
+        if file.spool:  # the spooler has begun a later segment
+            return True
         # Bytes written to a removed file after its descriptor is closed are lost.
         return file.closed or now - file.quiet_since >= (REMOVED_AFTER if file.removed else RELEASE_AFTER)
 

@@ -1,7 +1,8 @@
 """The copier: a process that copies one stream's spool to flarelog's own stdout or stderr.
 
-The copier reads files, so a blocked copy blocks nothing else. It keeps the segment that it reads open. Bytes of
-segments dropped before the copier read them are missing in the copy, and a sentence there says so.
+The copier reads files, so a blocked copy blocks nothing else. It keeps the segment that it reads open. Bytes that a
+full spool cannot take come through memory (``unspooled``). Bytes that were dropped while the copy was blocked are
+missing in it, and a sentence there says so.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import select
 import signal
 import time
 
+from flarelog.sources.process import unspooled
 from flarelog.sources.process.spooler import Stream
 from flarelog.sources.spool import Segment, beside, segments
 
 PIECE = 1 << 16  # bytes at once
+RECENT = 1 << 12  # bytes at the end of a spool's record that a copier reads first
 FULL = 0.1  # seconds between two tries to write to a disk that is full
 
 
@@ -32,21 +35,28 @@ class Reading:
     def piece(self) -> bytes:
         """The next bytes to copy; empty while there are none."""
         while True:
-            newest = self.shared.segment  # before the file is read, because an older segment no longer grows
+            shared = self.shared
+            # Both before the file is read: it no longer grows once there is a newer one, or later bytes are in memory.
+            in_memory, newest = shared.unspooled, shared.segment
             if self.here is not None:
-                data = os.pread(self.fd, PIECE, self.shared.copied - self.here.base)
-                if data or self.here.number == newest:
-                    return data
-                # Read again: the segment may have grown before the next one was begun.
-                data = os.pread(self.fd, PIECE, self.shared.copied - self.here.base)
+                data = os.pread(self.fd, PIECE, shared.copied - self.here.base)
                 if data:
                     return data
-            if not self._following():
-                return b""
+            data = unspooled.get(shared, shared.copied, PIECE)
+            if data:
+                return data
+            if (self.here is not None and self.here.number == newest) or not self._following():
+                if in_memory <= shared.copied:
+                    return b""
+                self.skipped += in_memory - shared.copied
+                shared.copied = in_memory
 
     def _following(self) -> bool:
         after = -1 if self.here is None else self.here.number
-        for one in segments(beside(self.path)):
+        known = segments(beside(self.path), RECENT)
+        if all(one.number > after for one in known):
+            known = segments(beside(self.path))
+        for one in known:
             if one.token == self.token and one.number > after and (fd := self._open(one)) >= 0:
                 if os.fstat(fd).st_size + one.base <= self.shared.copied and one.number < self.shared.segment:
                     os.close(fd)

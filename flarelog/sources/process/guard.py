@@ -184,6 +184,7 @@ class Guard:
         self._ends[output] = end
         written = os.fstat(end)
         self._written[pipe] = (written.st_dev, written.st_ino)
+        shared.gone = not options.copy
         bell = os.eventfd(0, os.EFD_CLOEXEC)
         return Stream(log, pipe, segments, shared, bell, 2 if output == "stderr" else 1)
 
@@ -415,7 +416,7 @@ class Guard:
                 self._send_earlier()
         lost = {stream.name: stream.shared.lost for stream in self._streams if stream.shared.lost}
         for name, count in lost.items():
-            say(f"{name}: {count:,} bytes could not be spooled and are lost")
+            say(f"{name}: {count:,} bytes could not be spooled: they are missing in the log")
 
     def _drain(self, sending: Sending) -> None:
         """Wait until *sending* has ended."""

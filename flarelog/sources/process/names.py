@@ -52,24 +52,48 @@ def _fit(name: str) -> str:
     return _UNFIT.sub("_", name).strip(".")[:120] or "unnamed"
 
 
-def own_directory(env: Mapping[str, str]) -> str:
-    """A directory of this user's for spools, which survives a reboot where possible. Raises OSError."""
+def own_directory(env: Mapping[str, str], say: Callable[[str], None], lasting: str = "/var/tmp") -> str:  # noqa: S108
+    """A directory of this user alone for spools, in *lasting* where possible, which survives a reboot. If another user
+    has taken its usual name, it has another one, and *say* gets a sentence. Raises OSError.
+    """
     name = f"flarelog-{os.getuid()}"
-    trouble: OSError | None = None
-    for base in ("/var/tmp", env.get("TMPDIR") or "/tmp"):  # noqa: S108  it is this user's alone, or not taken
+    bases = (lasting, env.get("TMPDIR") or "/tmp")  # noqa: S108  it is this user's alone, or not taken
+    trouble = OSError()
+    for base in bases:
         path = os.path.join(base, name)
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path, 0o700)
-            found = os.lstat(path)
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-                raise PermissionError(1, "it belongs to another user", path)
+            if not _is_own(path):
+                other = _private(base, f"{name}-")
+                say(f"{path} is not a directory of this user alone: the spool is in {other}")
+                return other
             if os.access(path, os.W_OK | os.X_OK):
                 return path
             raise PermissionError(13, "it cannot be written", path)
         except OSError as error:
             trouble = error
-    raise trouble or FileNotFoundError(base)
+    raise trouble
+
+
+def _is_own(path: str) -> bool:
+    """Whether *path* is a directory, not a link to one, that only this user can write. Raises OSError."""
+    found = os.lstat(path)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+
+
+def _private(base: str, prefix: str) -> str:
+    """A directory of this user alone in *base*: an earlier one, which may have unsent output, or a new one with an
+    unpredictable name. Raises OSError.
+    """
+    for name in sorted(name for name in os.listdir(base) if name.startswith(prefix)):
+        with contextlib.suppress(OSError):
+            path = os.path.join(base, name)
+            if _is_own(path) and os.access(path, os.W_OK | os.X_OK):
+                return path
+    import tempfile  # imported late, to keep a command's start fast
+
+    return tempfile.mkdtemp(prefix=prefix, dir=base)
 
 
 @frozen

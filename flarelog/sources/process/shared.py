@@ -1,4 +1,4 @@
-"""The shared state of guard, spooler and copier for a stream: a page of memory that outlives each of them.
+"""The shared state of guard, spooler and copier for a stream: memory that outlives each of them.
 
 Each number has one writer. The counts here serve messages and the copy; no byte's offset depends on them.
 """
@@ -6,6 +6,8 @@ Each number has one writer. The counts here serve messages and the copy; no byte
 from __future__ import annotations
 
 import mmap
+
+RING = 1 << 20  # bytes
 
 
 class _Number:
@@ -23,7 +25,9 @@ class _Number:
 
 
 class Shared:
-    """Numbers of one stream, in memory that forks share. The spooler writes the first five, the copier the next two."""
+    """Numbers and bytes of one stream, in memory that forks share. The spooler writes the first five numbers and the
+    last two, the copier the two after those five.
+    """
 
     taken = _Number(0)  # bytes that left the pipe
     lost = _Number(1)  # bytes that left the pipe and were not spooled
@@ -31,8 +35,11 @@ class Shared:
     done = _Number(3)  # 1 when the pipe has ended
     trouble = _Number(4)  # the errno of the failure that is losing bytes, 0 without one
     copied = _Number(5)  # bytes of the output that were copied or skipped
-    gone = _Number(6)  # 1 when the copy's reader is gone
+    gone = _Number(6)  # 1 when there is no copy, or its reader is gone
     over = _Number(7)  # 1 when the guard lets the spooler end before the pipe has
+    unspooled = _Number(8)  # the offset in the output of the first byte in the ring
+    unspooled_end = _Number(9)  # the offset after the last one
 
     def __init__(self) -> None:
         self.page = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("Q")
+        self.ring = mmap.mmap(-1, RING)  # the byte at offset n of the output is at n % RING

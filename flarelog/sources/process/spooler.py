@@ -1,7 +1,8 @@
 """The spooler: a process that moves a command's output from its pipes into its spool, and does nothing else.
 
 The spooler pauses for a few milliseconds after a small piece, so that a command that writes line by line wakes it a few
-hundred times a second at most. Whatever fails here, the pipes are emptied.
+hundred times a second at most. Whatever fails here, the pipes are emptied. A pipe waits only for a copier that is about
+to read bytes that would otherwise be missing in the copy.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import select
 import signal
 import time
 
-from flarelog.sources.process.segments import Segments
+from flarelog.sources.process.segments import Awaited, Segments
 from flarelog.sources.process.shared import Shared
 from flarelog.values import frozen
 
 PAUSE = 0.003  # seconds after a piece smaller than SMALL
 SMALL = 1 << 17  # bytes
-RETRY_EVERY = 0.5  # seconds, while a spool cannot be written
+RETRY_EVERY = 0.1  # seconds, while a spool cannot be written
+COPIER = 0.002  # seconds between two looks at a copier that a pipe waits for
 
 
 @frozen
@@ -57,26 +59,35 @@ def spool(streams: list[Stream]) -> None:
         except OSError as error:
             stream.shared.trouble = error.errno or errno.EIO
     retried = time.monotonic()
+    held = set[int]()  # the pipes that wait for a copier
     while by_pipe:
         troubled = [stream for stream in by_pipe.values() if stream.shared.trouble]
         if troubled and time.monotonic() - retried >= RETRY_EVERY:
             for stream in troubled:
                 stream.segments.retry()
             retried = time.monotonic()
-        patience = 0 if told else int(RETRY_EVERY * 1000) if troubled else None
-        ready = [fd for fd, _ in waiting.poll(patience)]
+        patience = COPIER if held else 0 if told else RETRY_EVERY if troubled else None
+        ready = [fd for fd, _ in waiting.poll(None if patience is None else patience * 1000)]
+        for pipe in held:
+            waiting.register(pipe, select.POLLIN)
         if telling in ready:
             told = True
             waiting.unregister(telling)
             continue
         most = 0
+        released, held = held, set()
         for pipe in ready:
-            count = _take(by_pipe[pipe])
+            try:
+                count = _take(by_pipe[pipe])
+            except Awaited:
+                waiting.unregister(pipe)
+                held.add(pipe)
+                continue
             if count == 0:
                 _end(by_pipe.pop(pipe))
                 waiting.unregister(pipe)
             most = max(most, count)
-        if told and not ready:
+        if told and not ready and not released:
             break
         if 0 < most < SMALL and not told:
             time.sleep(PAUSE)
@@ -87,6 +98,8 @@ def spool(streams: list[Stream]) -> None:
 def _take(stream: Stream) -> int:
     try:
         count = stream.segments.take(stream.pipe)
+    except Awaited:
+        raise
     except BlockingIOError:
         return -1
     _ring(stream)
@@ -105,22 +118,20 @@ def _ring(stream: Stream) -> None:
 
 
 def only_empty(streams: list[Stream]) -> None:
-    """Read and count the bytes without keeping them, for a spooler that keeps failing."""
+    """Read, count and copy the bytes without keeping them, for a spooler that keeps failing."""
     by_pipe = {stream.pipe: stream for stream in streams if not stream.shared.done}
     waiting = select.poll()
     for pipe in by_pipe:
         waiting.register(pipe, select.POLLIN)
     while by_pipe:
         for pipe, _ in waiting.poll():
-            shared = by_pipe[pipe].shared
+            stream = by_pipe[pipe]
+            stream.shared.trouble = stream.shared.trouble or errno.EIO
             try:
-                count = len(os.read(pipe, SMALL))
-            except BlockingIOError:
+                count = _take(stream)
+            except Awaited:
+                time.sleep(COPIER)
                 continue
-            except OSError:
-                count = 0
-            shared.trouble = shared.trouble or errno.EIO
-            shared.taken, shared.lost = shared.taken + count, shared.lost + count
             if not count:
                 _end(by_pipe.pop(pipe))
                 waiting.unregister(pipe)

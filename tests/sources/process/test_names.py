@@ -168,3 +168,33 @@ def test_hidden_files_of_a_spool_are_those_that_flarelog_did_not_make(tmp_path: 
     (tmp_path / ".link").symlink_to("stdout.log")
     os.mkfifo(tmp_path / ".pipe")
     assert names.hidden_files(str(tmp_path)) == sorted(others)
+
+
+@pytest.mark.parametrize("how", ["link", "open", "file", "other"])
+def test_a_directory_that_somebody_else_made_is_not_taken(tmp_path: Path, how: str) -> None:
+    usual, said = tmp_path / f"flarelog-{os.getuid()}", list[str]()
+    (tmp_path / "elsewhere").mkdir(0o700)
+    if how == "link":
+        usual.symlink_to(tmp_path / "elsewhere")
+    elif how == "file":
+        usual.touch(0o600)
+    else:
+        usual.mkdir(0o700)
+        if how == "open":
+            usual.chmod(0o777)
+        elif os.getuid() == 0:
+            os.chown(usual, 12345, -1)
+        else:
+            pytest.skip("only root can give a directory away")
+    found = names.own_directory({}, said.append, str(tmp_path))
+    assert found != str(usual)
+    assert os.stat(found).st_mode & 0o777 == 0o700
+    assert said == [f"{usual} is not a directory of this user alone: the spool is in {found}"]
+    assert names.own_directory({}, said.append, str(tmp_path)) == found, "the next command finds what this one left"
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
+def test_the_usual_directory_is_made_once(tmp_path: Path) -> None:
+    said = list[str]()
+    found = {names.own_directory({}, said.append, str(tmp_path)) for _ in range(2)}
+    assert (found, said) == ({str(tmp_path / f"flarelog-{os.getuid()}")}, [])

@@ -26,6 +26,7 @@ class Spool:
 
     def __init__(self, path: Path, most: int = MOST, token: str = TOKEN) -> None:
         self.path, self.shared = path, Shared()
+        self.shared.gone = 1  # no copier
         self.segments = Segments(str(path), most, token, self.shared)
         self.segments.begin()
         self.out, self.into = os.pipe()

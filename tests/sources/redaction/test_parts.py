@@ -41,7 +41,9 @@ class Spooled:
 
     def __init__(self, root: Path, most: int = 1 << 20, name: str = "out.log", **options: object) -> None:
         self.said = b""
-        self.segments = Segments(str(root / name), most, "0123456789abcdef", Shared())
+        shared = Shared()
+        shared.gone = 1  # no copier
+        self.segments = Segments(str(root / name), most, "0123456789abcdef", shared)
         self.segments.begin()
         self.site = Site(root, **options)
         self._out, self._into = os.pipe()
@@ -80,9 +82,11 @@ class Spooled:
 @contextmanager
 def spooled(*, most: int = 1 << 20, part: int = 0, name: str = "out.log", **options: object) -> Iterator[Spooled]:
     """A spool with parts of *part* bytes."""
-    with tempfile.TemporaryDirectory() as root, mock.patch.object(segments, "SMALLEST", part or SMALLEST):
+    with (
+        tempfile.TemporaryDirectory() as root,
+        mock.patch.multiple(segments, SMALLEST=part or SMALLEST, LARGEST=part or SMALLEST),
+    ):
         spool = Spooled(Path(root), most, name, **options)
-        spool.segments._room = part or SMALLEST
         yield spool
         spool.close()
 
