@@ -248,3 +248,21 @@ def test_an_agent_says_what_it_waits_for_and_nothing_of_a_run_that_was_removed(p
     assert program.stop() == 0, program.talk()
     assert program.said.count("waiting for") == 1
     assert "WARNING" not in program.said
+
+
+@pytest.mark.parametrize("moves", [("a", "b"), ("x/a", "y/a")], ids=["to-another-run", "within-a-run"])
+def test_bytes_that_follow_a_rename_of_the_directory_are_in_the_run_of_its_name(
+    place: Place, moves: tuple[str, str]
+) -> None:
+    receiver = place.serve()
+    old, new = (Path(move) for move in moves)
+    (place.root / new).parent.mkdir(parents=True, exist_ok=True)
+    wrote(place, str(old), b"begin\n")
+    program = agent(place, receiver, "--idle", "60", "--run-from", f"path:{'*/' * (len(old.parts) - 1)}{{run}}/**")
+    receiver.gets(b"begin\n", "log.txt", run="a")
+    (place.root / old).rename(place.root / new)
+    with open(place.root / new / "log.txt", "ab") as file:
+        file.write(b"later\n")
+    receiver.gets(b"begin\nlater\n", "log.txt", run=new.name)
+    assert program.stop() == 0, program.talk()
+    assert receiver.stored("log.txt", run="a") == (b"begin\n" if new.name == "b" else b"begin\nlater\n")

@@ -79,6 +79,7 @@ class Agent:
         self._runs = Runs(options.idle, once=self._once)
         self._connections: list[tuple[Channels, set[str]]] = []
         self._sending: dict[str, Sending] = {}
+        self._directories: dict[str, str] = {}  # of the runs that are being sent
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._outcomes: dict[str, Outcome] = {}  # of runs whose latest sending failed or had gaps
         self._any = False  # whether any run was sent
@@ -175,6 +176,9 @@ class Agent:
                 log.warning("%s", trouble)
 
     def _step(self, found: Mapping[str, tuple[Wanted, Contents]]) -> None:
+        for run, directory in self._directories.items():
+            if run in found and found[run][0].directory != directory:  # it was moved: the rest is sent from there
+                self._sending[run].drain()
         steps = self._runs.look({run: seen for run, (_, seen) in found.items()}, time.monotonic(), time.time())
         for gone in self._producers.keys() - found.keys():
             del self._producers[gone]
@@ -192,6 +196,7 @@ class Agent:
                 log.error("run %s: %s", shown(run), error)
                 self._end(run, Outcome((), (), error))
                 continue
+            self._directories[run] = found[run][0].directory
             self._tasks[run] = asyncio.create_task(self._send(run))
         for run in steps.drain:
             self._sending[run].drain()
@@ -221,7 +226,7 @@ class Agent:
         try:
             outcome = await self._sending[run].run()
         finally:
-            del self._sending[run], self._tasks[run]
+            del self._sending[run], self._tasks[run], self._directories[run]
         self._end(run, outcome)
 
     def _end(self, run: str, outcome: Outcome) -> None:

@@ -6,6 +6,7 @@ in it.
 
 from __future__ import annotations
 
+import errno
 import functools
 import logging
 import math
@@ -13,6 +14,7 @@ import resource
 from dataclasses import dataclass, field
 
 from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.home import Home
 from flarelog.sources.files.identity import lacks
 from flarelog.sources.files.ledger import Ledger
 from flarelog.sources.files.tail import Tail
@@ -40,11 +42,16 @@ class Descriptors:
     ledger: Ledger
     rules: Rules  # the masking of each file
     waiting: set[str] = field(default_factory=set)  # paths of files that wait for a descriptor
+    home: Home | None = None  # the root, if it is the directory of a run among those of an agent
     _said: float = -math.inf
 
     def open(self, path: str, now: float) -> SourceFile:
         """Open the file at *path*, with what its file system cannot tell. Raises OSError."""
         file = (RedactedFile if self.rules else SourceFile).open(self.walk.root, path, now)
+        file.home = self.home
+        if self.home is not None and self.home.left():
+            file.close()
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         file.rules, file.called = self.rules, self.ledger.links.name(path)
         file.closed = path in self.ledger.renames.closed
         unwatched = directory_of(path) in self.walk.unwatched

@@ -21,6 +21,7 @@ from flarelog.sources.files.adopt import Adoption
 from flarelog.sources.files.copies import Copies
 from flarelog.sources.files.descriptors import SPARE, Descriptors
 from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.home import Home
 from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.ledger import Known, Ledger
 from flarelog.sources.files.lineage import pattern_of
@@ -256,6 +257,9 @@ class Discovery:
 
     def _scan(self, now: float, only: set[str] | None, look: Look) -> set[str]:
         """List the directories of *only*, or all, and apply the files that came and went."""
+        home = self._descriptors.home
+        if self.options.goes and (home is None or home.left()):
+            self._descriptors.home = Home.at(self.options.root)
         self._ledger.moved.clear()
         left, grown = self._list(only, look)
         # Every rename that the listing shows is reported by now, and later renames bring another look.

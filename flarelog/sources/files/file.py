@@ -17,6 +17,7 @@ from flarelog.checksum import extend
 from flarelog.extents import spooled
 from flarelog.model import Activity
 from flarelog.sources import spool
+from flarelog.sources.files.home import Home
 from flarelog.sources.files.identity import HEAD, Sight, head, identity_of, opened
 from flarelog.sources.files.lineage import Age
 from flarelog.sources.files.nuls import EXTENT, SEARCH_EVERY, search
@@ -82,6 +83,8 @@ class SourceFile:
     quiet_since: float = 0.0  # when the file was last seen to grow
     looked_at: float = -math.inf  # the last look for late bytes
     appeared: float = 0.0  # the birth time, or the time of discovery where that is unknown
+    home: Home | None = None  # of a run among those of an agent
+    stop: int | None = None  # the size of the file when it was last seen in its home, which it has left
     limit: int | None = None  # while draining: the offset to stop at
     graced: bool = False  # while draining: the one read past the limit was made
     rules: Rules = UNREDACTED  # of masking
@@ -181,7 +184,7 @@ class SourceFile:
     def sized(self, now: float) -> int:
         """The file's present size, shown or not."""
         status = os.fstat(self.fd)
-        size, self.modified = status.st_size, status.st_mtime_ns
+        size, self.modified = self.there(status), status.st_mtime_ns
         if size != self.length:
             self.length, self.quiet_since = size, now
         if size < self.seen:
@@ -190,6 +193,28 @@ class SourceFile:
         if self.nuls == self.position and now - self.searched[2] >= SEARCH_EVERY:
             self._search(size, now)
         return size
+
+    def there(self, status: os.stat_result | None = None) -> int:
+        """The file's present size, from *status* if that is known, or the last one in its home: later bytes belong to
+        the run of its new place.
+        """
+        size = (status or os.fstat(self.fd)).st_size
+        if self.home is None or (self.stop is None and size == self.seen):
+            return size
+        if self.stop is None:
+            if not (self.home.left() and os.fstat(self.fd).st_nlink):
+                return size
+            self.stop = self.seen
+        elif not self.home.left():  # it is back
+            self.stop = None
+            return size
+        if size < self.stop or (self.position < self.stop and not self.intact()):
+            self.stop = self.position  # the seen bytes after it are lost
+        return self.stop
+
+    def ending(self, reason: str) -> str:
+        """*reason*, or "unseen" if nobody can tell whether bytes that follow were written before the file left home."""
+        return "unseen" if self.stop is not None and os.fstat(self.fd).st_size != self.stop else reason
 
     def shown(self, size: int) -> int:
         """How many bytes may be shown while the file has *size* bytes."""
@@ -252,6 +277,8 @@ class SourceFile:
         """Whether the bytes that were read are still there. They are read again if the file was modified since the last
         of them was read, because they may have been replaced in their places.
         """
+        if self.stop is not None:
+            return True  # another run's writer has it now
         modified = os.fstat(self.fd).st_mtime_ns
         if modified != self.as_of or self.altered:
             self.altered, self.as_of = False, modified
@@ -265,7 +292,7 @@ class SourceFile:
         This path does ``rewritten``, ``hole``, ``read``, ``intact`` and ``advance`` for a line in half of the time.
         """
         status, marker = os.fstat(self.fd), self.marker
-        size = status.st_size
+        size = self.there(status)
         count = min(size - self.position, room)
         if not 0 < count <= _FEW or size < self.seen or self.limit is not None:
             return b""
@@ -341,11 +368,11 @@ class SourceFile:
 
     def holds_back(self) -> bool:
         """Whether bytes after the position are held back because they may change, or more may be appended to them."""
-        return self.holds_nuls and os.fstat(self.fd).st_size not in (self.position, self.finished)
+        return self.holds_nuls and self.there() not in (self.position, self.finished)
 
     def finish(self) -> None:
         """Show the bytes held back: the file has no writer any more."""
-        self.finished = os.fstat(self.fd).st_size
+        self.finished = self.there()
 
     def hole(self) -> int:
         """The length of the hole at the position; 0 where bytes were written, or where the hole was reported before.
@@ -423,8 +450,11 @@ class SourceFile:
         the descriptor of a stored segment of a spool.
         """
         status = os.fstat(self.fd)  # before the comparison, so that a later write is noticed
-        altered = (status.st_mtime_ns != self.as_of or self.altered) and not self.unaltered()
-        if status.st_size != self.position or altered or not self.intact():
+        if self.stop is None:
+            altered = (status.st_mtime_ns != self.as_of or self.altered) and not self.unaltered()
+            if status.st_size != self.position or altered or not self.intact():
+                return False
+        elif self.there() != self.position:
             return False
         self.rest = status.st_size, status.st_mtime_ns
         if self.spool and mark is not None:

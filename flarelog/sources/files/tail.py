@@ -227,15 +227,15 @@ class Tail:
             if self._lets_go(file, now):
                 return None
             if following is None:
-                if not file.linked and self._finished_with(file, now):
-                    self._end_current("removed" if file.removed else "rotated")
+                if not (file.linked and file.stop is None) and self._finished_with(file, now):
+                    self._end_current(file.ending("removed" if file.removed else "rotated"))
             elif not following.begun and not self._gives_way(file, following, now):
                 return None
             elif not following.begun and self.draining and file.holds_back():
                 file.finish()  # its rest would come after the bytes of its successor
                 return None
             elif not following.begun and self._finished_with(file, now):
-                self._end_current("rotated")
+                self._end_current(file.ending("rotated"))
         if following is not None:
             self._begin(following, now)
         return None
@@ -270,11 +270,11 @@ class Tail:
         if self._held_since is None:
             self._held_since = now
         held = now - min(self._held_since, following.appeared)
-        return file.closed or held >= ROTATION_GRACE
+        return file.closed or file.stop is not None or held >= ROTATION_GRACE
 
     def _finished_with(self, file: SourceFile, now: float) -> bool:
         """Whether *file* probably no longer grows. Later bytes still arrive."""
-        return file.closed or now - file.quiet_since >= RELEASE_AFTER
+        return file.closed or file.stop is not None or now - file.quiet_since >= RELEASE_AFTER
 
     def _begin(self, file: SourceFile, now: float) -> None:
         self._since_release += 1
@@ -485,7 +485,7 @@ class Tail:
     def _may_go(self, file: SourceFile, now: float) -> bool:
         if file is self._current or (file.linked and file is self.files[-1]) or file.size(now) != file.position:
             return False
-        if file.spool:  # the spooler has begun a later segment
+        if file.spool or file.stop is not None:  # the spooler has begun a later segment; or the rest is another run's
             return True
         # Bytes written to a removed file after its descriptor is closed are lost.
         return file.closed or now - file.quiet_since >= (REMOVED_AFTER if file.removed else RELEASE_AFTER)
@@ -568,7 +568,7 @@ class Tail:
 
     def unread(self, *, look: bool = True) -> int:
         """The number of unread bytes in the open files; without *look*, as of the latest look at each."""
-        sizes = ((os.fstat(file.fd).st_size if look else file.length, file) for file in self.files if file.fd >= 0)
+        sizes = ((file.there() if look else file.length, file) for file in self.files if file.fd >= 0)
         return sum(max(0, size - file.position) for size, file in sizes if file.nuls != file.position)
 
     # --- taking up where the receiver's record ends

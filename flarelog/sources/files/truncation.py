@@ -16,6 +16,8 @@ def rewritten(file: SourceFile, now: float) -> bool:
     """
     size = file.sized(now)
     before, file.seen = file.seen, size
+    if file.stop is not None:
+        return False
     if file.begun or file.start:
         if size >= file.position and file.intact():
             return False

@@ -60,7 +60,7 @@ class RedactedFile(SourceFile):
         return (size, False) if cut is None else (cut, cut < size)
 
     def holds_back(self) -> bool:
-        return self._cut_behind(self.position) is None and os.fstat(self.fd).st_size > self.position
+        return self._cut_behind(self.position) is None and self.there() > self.position
 
     def awaits(self) -> bool:
         if self.around is None or self.limit is not None or not self.holds_back():
