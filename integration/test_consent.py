@@ -47,7 +47,7 @@ def sealed(receiver: Receiver, data: bytes, matches: int) -> None:
     assert SECRET[:4] not in wanted
     record = receiver.holds(wanted)
     assert record["redacted"] == {"matches": matches, "bytes": sum(a != b for a, b in zip(data, wanted, strict=True))}
-    assert "redacted:4:tokens+passwords+keys+email" in record["notes"]
+    assert "redacted:5:tokens+passwords+keys+email" in record["notes"]
 
 
 def test_what_is_masked_is_said_by_the_receipt_by_streams_and_by_verify(place: Place) -> None:

@@ -6,9 +6,9 @@ file's bytes.
 
 A line ends with LF or CR, because a progress bar may go on for hours without an LF. Each line is matched by itself. A
 line longer than WINDOW is cut at each multiple of WINDOW in the file that has no line end in the WINDOW bytes before
-it, and each piece is matched with OVERLAP bytes of the line on both sides. The look back is at most twice WINDOW. A
-private key is the one secret of many lines: the lines after its first one are masked up to its last one, or for
-KEY_BLOCK bytes.
+it, and each piece is matched with OVERLAP bytes of the line on both sides. The look back is at most twice WINDOW. Two
+kinds of secrets depend on lines before theirs: the lines of a private key are masked up to its last one, or for
+KEY_BLOCK bytes, and a value whose name is at most ABOVE bytes before its line is masked as if both were in one line.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ Fetch = Callable[[int, int], bytes]
 WINDOW = 64 << 10  # bytes of a line that are matched at once
 OVERLAP = 4 << 10  # bytes matched on both sides of a window: the longest secret that a window's end cuts
 KEY_BLOCK = 16 << 10  # bytes masked after the first line of a private key without a last line
-RULES = 4  # the version of the rules: another version masks differently
+RULES = 5  # the version of the rules: another version masks differently
 
 _LOOK = 4 << 10  # bytes around a request that are read first: most lines are shorter
 MARGIN = 128  # bytes of the longest first line of a private key
+ABOVE = 4 << 10  # bytes before a line that may announce its value
 
 # A lookahead, because the hyphens after one header may be those before the next.
 _KEY_BEGIN = re.compile(rb"-{4,5} ?BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?(?=( ?-{4,5}))")
@@ -123,7 +124,13 @@ class Rules:
             text = _Text(raw, left, begin, right == end)
             if text.knows(last - 1):
                 break
-        spans = _merged([*self._spans(text, last), *self._keys(text), *([(torn, torn + rest)] if rest else [])])
+        spans = _merged(
+            [
+                *self._spans(text, last),
+                *self._keys(text),
+                *([(torn, torn + rest)] if rest else []),
+            ]
+        )
         matches = masked = 0
         if not spans:
             return raw[offset - left : last - left], matches, masked
@@ -145,14 +152,17 @@ class Rules:
         for begin in (*unusual, end):
             if at < begin:  # whole lines are independent, and are matched all at once
                 whole = text.raw[at - text.left : begin - text.left]
-                found = chain(_secrets(whole, self.names), *(own.find(whole) for own in self._own))
+                above = text.raw[max(0, at - text.left - ABOVE) : at - text.left]
+                found = chain(_secrets(whole, self.names, above), *(own.find(whole) for own in self._own))
                 yield from ((at + one, at + other) for one, other in found)
             at = text.piece(begin)[1] if begin < end else end
         for begin in unusual:
             first, behind = text.piece(begin)
             line_begin, line_end, unfinished = text.around(first, behind)
             line = text.raw[line_begin - text.left : line_end - text.left]
-            spans = [*_secrets(line, self.names), *(span for own in self._own for span in own.spans(line))]
+            is_begin = line_begin == first and text.ends_line(first)
+            above = text.raw[max(0, first - text.left - ABOVE) : first - text.left] if is_begin else b""
+            spans = [*_secrets(line, self.names, above), *(span for own in self._own for span in own.spans(line))]
             if unfinished:
                 spans.append((0 if self._own else max(line.rfind(b" "), line.rfind(b"\t")) + 1, len(line)))
             for one, other in spans:
@@ -288,9 +298,9 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return out
 
 
-def _secrets(text: bytes, names: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """The spans of the secrets of *names* in *text*."""
+def _secrets(text: bytes, names: tuple[str, ...], above: bytes = b"") -> Iterator[tuple[int, int]]:
+    """The spans of the secrets of *names* in *text*, which follows the lines *above*."""
     # The import compiles expressions for 70 ms, which a sidecar without masking must not pay.
     from flarelog.sources.redaction.secret import find
 
-    return find(text, names)
+    return find(text, names, above)

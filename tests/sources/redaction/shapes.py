@@ -11,11 +11,13 @@ from pathlib import Path
 _ALPHABETS = {
     "a": string.ascii_letters + string.digits,
     "b": string.ascii_letters + string.digits + "+/",
+    "c": "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
     "d": string.digits,
     "h": "0123456789abcdef",
     "H": "0123456789ABCDEF",
     "l": string.ascii_lowercase + string.digits,
     "L": string.ascii_letters,
+    "p": "qpzry9x8gf2tvdw0s3jn54khce6mua7l",
     "q": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L",
     "U": string.ascii_uppercase + string.digits,
     "w": string.ascii_letters + string.digits + "-_",

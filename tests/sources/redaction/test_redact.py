@@ -268,6 +268,46 @@ PARTS = [  # parts of texts that are meant to take long or to confuse
         b"as a:aaaaa1@",
     ),
     *(b"a:Aaaaaaa1@", b"as a:", b"%40", b"a%40a.", b"%2540", b"AKIAAAAAAAAAAAAAAAAA ", b"session_id=", b"github_pat="),
+    *(b" -p", b" -p a", b"mysql -p", b" -a a:a", b"curl -U ", b"-u a -p ", b"--value ", b"secret --value "),
+    *(
+        b"--from-literal=",
+        b"--from-literal=a=",
+        b"auth a",
+        b"operator unseal ",
+        b"kv put a ",
+        b"kv put a a=",
+        b"alias set a ",
+    ),
+    *(b"://", b"://a", b"://hook", b"://a/hook/", b"://a/t/", b"://a/a/a/a/a/", b"://a.a.a.a/", b"#login=", b"?code="),
+    *(
+        b"value",
+        b"value: a, ",
+        b'"value": "a", "name": ',
+        b"session=",
+        b"SESSION_a=",
+        b"samlresponse=",
+        b"s%3a",
+        b"s%3aa.",
+    ),
+    *(
+        b"=\t",
+        b"A" * 43 + b"=\t",
+        b":5432:",
+        b":5432:a:a:",
+        b"psk=",
+        b"recovery code",
+        b"seed phrase ",
+        b"mnemonic: aaa ",
+    ),
+    *(
+        b"name: password\n",
+        b"value: a\n",
+        b"name: password\nvalue: a\n",
+        b"password: |\n",
+        b"key: [\n",
+        b'"keys_b64": ["',
+    ),
+    *(b"eJ", b"eyJ.", b"AGE-PLUGIN-", b"AGE-PLUGIN-A1", b"Private-Lines: 1\n", b"OpenVPN ", b"routing_key=", b"&a !b "),
     *(b"+A", b"+ASt", b"A" * 60 + b"JQQJ99", "\u0430@\u0430.".encode(), b"password='\\", b'password="\\"\\'),
 ]
 
@@ -430,7 +470,8 @@ def reference(data: bytes, rules: Rules) -> bytes:
         first = begin if begin == 0 or begin in ends else begin - overlap
         behind = end - 1 if end in ends else min(end + overlap, line_end)
         line = data[first:behind]
-        spans = [*find(line, rules.names)]
+        above = data[max(0, begin - mask.ABOVE) : begin] if first == begin else b""
+        spans = [*find(line, rules.names, above)]
         for text in rules.own:
             for at in range(0, len(line), patterns.WINDOW):
                 low = max(0, at - patterns.OVERLAP)
@@ -660,14 +701,14 @@ def test_without_re2_own_patterns_are_refused_with_what_to_install() -> None:
 
 def test_rules_are_told_again_from_a_generations_notes() -> None:
     own = Rules(("tokens",), ("x1",))
-    assert Rules(("email", "tokens")).note == "redacted:4:tokens+email"
-    assert own.note.startswith("redacted:4:tokens+own-")
-    assert ALL.once("no-handle,redacted:4:tokens+email,hole:3") == Rules(("tokens", "email"))
+    assert Rules(("email", "tokens")).note == "redacted:5:tokens+email"
+    assert own.note.startswith("redacted:5:tokens+own-")
+    assert ALL.once("no-handle,redacted:5:tokens+email,hole:3") == Rules(("tokens", "email"))
     assert ALL.once("no-handle") == Rules()
     assert own.once(own.note) is own
     assert ALL.once(own.note) is None
     assert ALL.once("redacted:3:tokens") is None
-    assert ALL.once("redacted:4:tokens+news") is None
+    assert ALL.once("redacted:5:tokens+news") is None
 
 
 def test_a_sign_that_stands_for_itself_is_parted_as_if_no_other_line_had_signs() -> None:

@@ -50,7 +50,7 @@ def test_a_secret_is_masked_and_every_offset_stays(site: Site) -> None:
     assert site.content("a.log") == b"one\n" + MASKED + b"two\n"
     (mark,) = site.stored["a.log"].marks
     assert isinstance(mark, Generation)
-    assert "redacted:4:tokens+passwords+keys+email" in mark.notes.split(",")
+    assert "redacted:5:tokens+passwords+keys+email" in mark.notes.split(",")
 
 
 def test_a_line_is_held_back_until_it_ends_with_lf_or_cr(site: Site) -> None:
@@ -319,7 +319,7 @@ def test_a_file_whose_redaction_cannot_be_repeated_is_sent_anew_and_that_is_said
     site.settle()
     (mark,) = site.stored["a.log"].marks
     assert isinstance(mark, Generation)
-    object.__setattr__(mark, "notes", mark.notes.replace("redacted:4:", "redacted:0:"))
+    object.__setattr__(mark, "notes", mark.notes.replace("redacted:5:", "redacted:0:"))
     site.restart()
     site.settle()
     assert site.content("a.log") == MASKED * 2

@@ -83,7 +83,31 @@ KINDS: tuple[tuple[str, str, int | bytes], ...] = (
     ("tokens", "pscale_tkn_ pscale_oauth_ pscale_pw_", rb"[\w.=-]{24,}+"),
     ("tokens", "AKCp cmVmd", rb"[A-Za-z0-9]{50,}+"),
     ("tokens", "A3-", rb"[A-Z0-9]{6}-[A-Z0-9-]{20,}+"),
-    ("tokens", "AGE-SECRET-KEY-1 age-secret-key-1", 50),
+    ("tokens", "AGE-SECRET-KEY-1 age-secret-key-1 AGE-SECRET-KEY-PQ-1 age-secret-key-pq-1", 50),
+    ("tokens", "AGE-PLUGIN-", rb"[A-Z0-9_.+-]{1,32}?1[AC-HJ-NP-Z02-9]{6,}+(?![\w-])"),
+    # Bitcoin's extended keys and keys for import, Nostr's, Cardano's, Stellar's and those of NATS.
+    (
+        "keys",
+        "xprv yprv zprv tprv uprv vprv Yprv Zprv Uprv Vprv Ltpv Mtpv ttpv dgpv drkp",
+        rb"[1-9A-HJ-NP-Za-km-z]{90,}+(?![\w-])",
+    ),
+    ("keys", "nsec1 ncryptsec1", rb"[ac-hj-np-z02-9]{50,}+(?![\w-])"),
+    ("keys", "edsk spsk p2sk edesk spesk p2esk", rb"(?=[A-Za-z]{0,49}\d)[1-9A-HJ-NP-Za-km-z]{50,}+(?![\w-])"),
+    ("keys", "suiprivkey1 ed25519_sk1 ed25519e_sk1 root_xsk1 acct_xsk1 addr_xsk1 stake_xsk1", 50),
+    (
+        "keys",
+        "5H 5J 5K",
+        rb"(?=[A-Za-z]{0,48}\d)(?=[^a-z]{0,48}[a-z])[1-9A-HJ-NP-Za-km-z]{49}(?![\w-])",
+    ),
+    (
+        "keys",
+        "Kw Kx Ky Kz L1 L2 L3 L4 L5",
+        rb"(?=[A-Za-z]{0,49}\d)(?=[^a-z]{0,49}[a-z])[1-9A-HJ-NP-Za-km-z]{50}(?![\w-])",
+    ),
+    ("keys", "SA SB SC SD SN SO SU SX", rb"(?=[A-Z]{0,53}[2-7])[A-Z2-7]{54,56}(?![\w-])"),
+    ("tokens", "CfDJ8", 40),  # what ASP.NET protects
+    ("tokens", "SEC", rb"[0-9a-f]{64}(?![\w-])"),  # DingTalk
+    ("tokens", "K10", rb"[0-9a-f]{64}::[\w-]{1,32}:[\w.-]{8,}+"),
     ("tokens", "NRAK- NRII- NRJS-", 19),
     ("tokens", "ATATT3 ATCTT3 ATSTT3", rb"[\w=-]{50,}+"),
     ("tokens", "secret_", rb"[A-Za-z0-9]{43}(?![\w-])"),
@@ -94,7 +118,7 @@ KINDS: tuple[tuple[str, str, int | bytes], ...] = (
     ("tokens", "EAA", rb"[A-Za-z0-9]{100,}+"),
     ("tokens", "AQVN", 35),
     ("tokens", "pat", rb"[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
-    ("tokens", "eyJrIjoi eyJhcGlf", rb"[\w+/=-]{32,}+"),
+    ("tokens", "eyJrIjoi eyJhcGlf eyJhIjoi eyJhIjog", rb"[\w+/=-]{32,}+"),
     ("tokens", "eyJ", rb"[\w-]{8,}+(?:\.[\w-]*+){1,5}"),  # JWT and its relatives
     ("tokens", "ZXlK", rb"[\w+/=-]{40,}+"),  # the same in base64
     # The secret key beside an AWS key id has no recognizable form.
@@ -129,6 +153,7 @@ PARTED = tuple(
                 *(rb"xoxe\.xox[bp]-[\w-]{40,}+", rb"[\w~.]{3}\dQ~[\w~.-]{31,34}"),
                 rb"[a-z]{2,8}_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][\w-]{10,32}\.[\w+/=-]{30,}+",
                 rb"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk(?![\w-])",
+                rb"\.?eJ[\w-]{16,}+\.[\w-]{6}\.[\w-]{20,}+",  # a signed session of Flask
             ),
         ),
         (
@@ -141,14 +166,21 @@ PARTED = tuple(
             ),
         ),
         (b"!", (rb"00D[A-Za-z0-9]{12}![\w.]{80,}+",)),
-        (b":", (rb"(?:bot)?\d{8,10}:AA[\w-]{32,}+", rb"AAAA[\w-]{7}:APA91b[\w-]{100,}+")),
+        (
+            b":",
+            (
+                rb"(?:eyJ|eJ)[\w-]{4,}+:[\w-]{6}:[\w-]{27,}+",
+                rb"(?:bot)?\d{8,10}:AA[\w-]{32,}+",
+                rb"AAAA[\w-]{7}:APA91b[\w-]{100,}+",
+            ),
+        ),
         (b"$", (rb"access_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[0-9a-f]{32}",)),
     )
 )
 # The text near the beginning of such a kind.
 PARTS = re.compile(
     rb"SG\.|hv[sbr]\.|ya29|s\.|dt0|t1\.|[ps]k\.eyJ|sl\.|dp\.|[ps]at|sha256~|v1\.0-|[MNO][\w-]{22}|atlasv1|xoxe|\dQ~|acc[_-]|_mmk"
-    rb"|ops_|glc_|sntrys|fm[12]|ABSK|1//|:AA|APA91b|access_token|eyJ|st\.|snyk_|AQ\.|secret_|0\.[0-9a-f]{8}-|pdus|bce-v3|00D"
+    rb"|ops_|glc_|sntrys|fm[12]|ABSK|1//|:AA|APA91b|access_token|eyJ|eJ|st\.|snyk_|AQ\.|secret_|0\.[0-9a-f]{8}-|pdus|bce-v3|00D"
 )
 JOINTS = b".~/:$@+!"  # the signs that join parts
 # Signs within a token, the number of letters before them, and the token: in a run of letters and digits, and in base64,

@@ -29,8 +29,9 @@ _NO_SECRET = re.compile(  # words after a secret's name that make it no secret
     rb"[_.-]?(?:file|path|len(?:gth)?|size|count|min|max|policy|field|prompt|reset|stdin|less|expir|chang|requir|attempt"
     rb"|retr|timeout|strength|type|check|valid|manager|protected|name\b|(?:hash|salt)?_?(?:rounds|iter|cost)|algo|shar|limit|budget|per_)"
 )
-_PASSWORD = re.compile(rb"pass(?:w(?:or)?d|wrd|phrase|code)s?")
+_PASSWORD = re.compile(rb"pass(?:w(?:or)?d|wrd|[ _-]?phrase|[_-]word|code)s?")
 _MORE = re.compile(rb"[\w.-]{0,32}")
+_ID = re.compile(rb"[ ]id(?=[ \t]{0,8}[=:])")
 _PASS = re.compile(rb"pass\d{0,2}(?![a-z])")
 _OWNERS = re.compile(
     rb"(?:db|database|mysql|maria|postgres|pg|pgsql|redis|smtp|e?mail|imap|s?ftp|ssh|ldap|user|usr|admin|root|login|my|http"
@@ -120,7 +121,7 @@ _OF_AN_APP = re.compile(rb"(?:api|app|client|consumer|oauth|shared|signing|user|
 
 def secret(view: bytes, low: bytes, at: int) -> Span | None:
     found, name = _SECRET.match(low, at), name_before(view, at)
-    rest = _MORE.match(low, found.end()) if found is not None else None
+    rest = (_ID.match(low, found.end()) or _MORE.match(low, found.end())) if found is not None else None
     if found is None or rest is None or _NO_SECRET.match(rest[0]):
         return None
     begin = gap(view, rest.end(), name, said=True)
@@ -148,6 +149,7 @@ _OF_A_DOOR = re.compile(
 
 
 # The name of a page in the query for the next one; and a list of tokens that are no model's.
+_REMEMBERED = re.compile(rb"remember[\w.-]{0,16}token[\"']?[=:][ ]?[\"']?(?=\d{1,12}\|[0-9a-f]{40})")
 _OF_A_PAGE = re.compile(rb"(?:next|prev(?:ious)?|first|last|start|begin|end|latest|earliest)(?![\w.~+/=%-])")
 _A_LIST = re.compile(rb"\[[ ]{0,4}\\{0,15}[\"']?(?=[\w.-]{0,64}[0-9])(?=[\w.-]{0,64}[A-Za-z])[\w.-]{20,}+")
 
@@ -160,6 +162,9 @@ UNCOUNTED = re.compile(
 
 
 def token(view: bytes, low: bytes, at: int) -> Span | None:
+    remembered = _REMEMBERED.match(low, max(0, at - 9))
+    if remembered is not None:
+        return value_at(view, low, remembered.end())
     found = _TOKEN.match(low, at)
     if found is None or _NO_SECRET.match(low, at + 5):
         return None
@@ -181,11 +186,25 @@ def token(view: bytes, low: bytes, at: int) -> Span | None:
     return value_of(view, low, at, name, begin)
 
 
-_KEY = re.compile(rb"keys?(?:[_-]?(?:id|value|data|base|secret|hex|b64|base64|\d{1,2}))?(?![a-z])" + COMES_TEXT)
+_KEY = re.compile(
+    rb"keys?(?:[_-]?(?:id|value|data|base|secret|hex|b64|base64|\d{1,2})|[ ]\d{1,2})?"
+    rb"(?:[ ]\(will be hidden\))?(?![a-z])" + COMES_TEXT
+)
 _OF_A_LOCK = re.compile(
     rb"(?:api|app|secret|access|private|fernet|account|signing|encryption|shared|sharedaccess|subscription|master|auth|storage|hmac"
-    rb"|webhook|deploy|license|licence|decryption|crypto|admin|functions|service|consumer|ssh|ingest|write|maps|publish)"
+    rb"|webhook|deploy|license|licence|decryption|crypto|admin|functions|service|consumer|ssh|ingest|write|maps|publish"
+    rb"|unseal|recovery|wrapping|root)"
     rb"[ _.-]?\Z"
+)
+# Keys that also name a queue, a metric or a column: only a long random value is a secret.
+_OF_A_SERVICE = re.compile(
+    rb"(?:routing|integration|application|instrumentation|events?|project|write|server|tenant|host)[ _.-]?\Z"
+)
+_NUMBERED = re.compile(rb"key[ ]\d{1,2}:")
+_SHARE = re.compile(rb"(?:[0-9a-f]{66}|[A-Za-z0-9+/]{44})(?![\w+/=])")
+_SHARES = re.compile(rb"\[[ ]{0,4}[\"'](?:[0-9a-f]{64,66}|[A-Za-z0-9+/]{43,44}={0,2})[\"']")  # of Vault's master key
+_LONG = re.compile(
+    rb"(?:(?=[A-Za-z]{0,63}\d)(?=\d{0,63}[A-Za-z])[A-Za-z0-9]{20,}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22})(?![\w.-])"
 )
 
 
@@ -195,7 +214,8 @@ def key(view: bytes, low: bytes, at: int) -> Span | None:
         return None
     begin, name = found.end(), name_before(view, at)
     if found["flag"] is not None and not name.startswith(b"-") and not is_made(view, found.start("flag"), name):
-        return None
+        said = _LONG.match(view, begin) and _OF_A_SERVICE.search(line_before(low, at, 24))
+        return value_at(view, low, begin) if said else None
     first, asked = bare(view, begin), is_asked(view, at, name)
     if is_number(low, first) or PATH.match(view, first):
         return None
@@ -206,6 +226,9 @@ def key(view: bytes, low: bytes, at: int) -> Span | None:
         or (name.isupper() and name.endswith(b"_") and is_random(view, first, 8))
         or (random and (asked or owner.endswith((b"client-", b"client_", b"session_", b"session-"))))
         or (random and b'"username"' in line_before(low, at))
+        or (random and _LONG.match(view, first) and _OF_A_SERVICE.search(owner))
+        or (_SHARE.match(view, first) and _NUMBERED.match(low, at))
+        or (_SHARES.match(view, first) and (b"keys_" in found[0] or b"keys_b" in low[found.end() : found.end() + 512]))
     ):
         return None
     return value_of(view, low, at, name, begin)
@@ -339,3 +362,107 @@ _IDENTIFIED = re.compile(
 def identified(view: bytes, low: bytes, at: int) -> Span | None:
     found = _IDENTIFIED.match(low, at)
     return None if found is None else value_at(view, low, found.end())
+
+
+_DOCKER = re.compile(rb"dockerc(?:onfig(?:json)?|fg)")
+
+
+def docker(view: bytes, low: bytes, at: int) -> Span | None:
+    """The content of Docker's file of passwords, in base64 or JSON: .dockerconfigjson."""
+    found = _DOCKER.match(low, at)
+    begin = gap(view, found.end(), b"") if found is not None else 0
+    return value_at(view, low, begin) if begin and is_random(view, bare(view, begin), RUN) else None
+
+
+_SAML = re.compile(rb"saml[_-]?(?:response|request|assertion|token|art)(?![a-z])")
+
+
+def saml(view: bytes, low: bytes, at: int) -> Span | None:
+    found, name = _SAML.match(low, at), name_before(view, at)
+    begin = gap(view, found.end(), name) if found is not None else 0
+    if not begin or not is_random(view, bare(view, begin), 20):
+        return None
+    return value_of(view, low, at, name, begin)
+
+
+_SID = re.compile(rb"s%3a[\w%-]{16,128}\.[\w%+/-]{20,128}")
+
+
+def sid(view: bytes, low: bytes, at: int) -> Span | None:
+    """A signed session of Express: s:ID.SIGNATURE, quoted for a cookie."""
+    found = _SID.match(low, at)
+    return None if found is None else found.span()
+
+
+_PSK = re.compile(rb"psk(?![a-z])")
+
+
+def psk(view: bytes, low: bytes, at: int) -> Span | None:
+    """A preshared key, as of WPA."""
+    found, name = _PSK.match(low, at), name_before(view, at)
+    begin = gap(view, found.end(), name) if found is not None else 0
+    first = bare(view, begin)
+    if not begin or is_number(low, first) or not (first > begin or is_random(view, first, 8)):
+        return None
+    return value_of(view, low, at, name, begin)
+
+
+_CODE = re.compile(rb"(?:recovery|backup|pin)[ _-]?codes?(?![a-z])")
+
+
+def code(view: bytes, low: bytes, at: int) -> Span | None:
+    """A code that replaces a password."""
+    found, name = _CODE.match(low, at), name_before(view, at)
+    begin = gap(view, found.end(), name) if found is not None else 0
+    if not begin or not view[bare(view, begin) : bare(view, begin) + 4].isalnum():
+        return None
+    return value_of(view, low, at, name, begin, True)
+
+
+_SEED = re.compile(rb"(?:seed|mnemonic|privkey)(?:[ _-]?(?:phrase|words?|hex|wif))?(?![a-z])")
+_OF_A_WALLET = re.compile(rb"(?:master|wallet|secret|hd|bip39|recovery|private|root|account)[ _.-]?\Z")
+_WORDS = re.compile(rb"[\"'\[]{0,2}(?:[a-z]{3,8}[\"']?,?[ ][\"']?){11}[a-z]{3,8}")
+
+
+def seed(view: bytes, low: bytes, at: int) -> Span | None:
+    """The seed of a wallet: twelve words or more, or a long random value. The seed of a training is a number."""
+    if low.startswith((b"master", b"secret", b"wallet"), at):
+        at += 7
+    found, name = _SEED.match(low, at), name_before(view, at)
+    if found is None:
+        return None
+    begin = gap(view, found.end(), name) or (found.end() + 1 if view[found.end() : found.end() + 1] == b" " else 0)
+    first = bare(view, begin)
+    if not begin or not (
+        _WORDS.match(low, first)
+        or (
+            is_random(view, first, 20)
+            and (name.isalpha() or found[0] != b"seed" or _OF_A_WALLET.search(line_before(low, at, 24)))
+        )
+    ):
+        return None
+    return value_of(view, low, at, name, begin, _WORDS.match(low, first) is not None)
+
+
+_BEFORE_ITS_NAME = re.compile(
+    rb"value[\"']?[ ]{0,4}[:=][ ]{0,4}(?:\"([^\"\r\n]{1,512})\"|'([^'\r\n]{1,512})'|([^\s\"',]{1,256}))"
+    rb"[ ]{0,4},[ ]{0,4}"
+    rb"[\"']?(?:name|key|variable)[\"']?[ ]{0,4}[:=][ ]{0,4}[\"']?([\w.-]{3,128})",
+    re.IGNORECASE,
+)
+
+
+def before_its_name(view: bytes, low: bytes, at: int) -> Span | None:
+    """The value of a secret whose name follows: {"value": "x", "name": "DB_PASSWORD"}."""
+    found = _BEFORE_ITS_NAME.match(view, at)
+    if found is None or view[at - 1 : at] not in (b'"', b"'", b"{", b" ", b","):
+        return None
+    which = next(number for number in (1, 2, 3) if found[number] is not None)
+    value, name = found[which], found[4]
+    line = name + b': "' + value + b'"'
+    lowered = line.lower()
+    for word, probe in ((b"pass", password), (b"secret", secret), (b"token", token), (b"key", key), (b"pw", pw)):
+        where = lowered.find(word)
+        if 0 <= where < len(name) and probe(line, lowered, where) is not None:
+            return found.span(which)
+    return None

@@ -16,9 +16,12 @@ _COMES = (
     rb"(?>(?i:"
     + _CLOSE
     + rb"(?:[ \t]{0,40}(?:=>|->|:=|={1,3}|:{1,2}(?!//)|%3[dD])[ \t]{0,16}"
+    + rb"|[ \t]{0,4},[ \t]{0,4}\\{0,15}[\"']?[a-z]{0,16}value\\{0,15}[\"']?[ \t]{0,4}[:=][ \t]{0,4}"
+    + rb"|[ \t]{1,4}value:[ \t]{1,4}"
     + rb"|(?<=[\"'`])[ \t]{0,4},[ \t]{0,4}"
     + rb"(?:\\{0,15}[\"']?value\\{0,15}[\"']?[ \t]{0,4}[:=][ \t]{0,4})?(?=b?\\{0,15}[\"'`])"
     + rb"|(?<=[\"'`])[ \t]{1,4}value[ \t]{0,4}=[ \t]{0,4}(?=\\{0,15}[\"'`])|[ \t]{1,4}value=(?=[^\s\"'`])"
+    + rb"|</[a-z]{1,12}>[ \t]{0,8}<(?:value|string|data)>"
     + rb"|[ \t]{0,2}\.{3,80}[ \t]{0,4}[:=][ \t]{1,4}"
     + rb"|[ \t]{1,40}(?:\||\xe2\x94\x82)[ \t]{1,16}|(?<=[A-Za-z])>(?=[^\s<>]))))"
 )
@@ -58,14 +61,14 @@ _ONE_WORD = re.compile(
 )
 _MADE = re.compile(
     rb"[ \t](?=[^\s]{0,64}?[0-9])(?=[^\s]{0,64}?[A-Za-z])"
-    rb"(?=(?:[A-Za-z0-9+/]{16,512}+={0,2}|[0-9a-f]{8}-[0-9a-f-]{27})(?:[\s\"'`,;)\]}\\<>|]|\Z))"
+    rb"(?=(?:[A-Za-z0-9+/]{16,512}+={0,2}|[A-Za-z0-9]{8,64}_[A-Za-z0-9]{16,64}|[0-9a-f]{8}-[0-9a-f-]{27})(?:[\s\"'`,;)\]}\\<>|]|\Z))"
 )
 
 # The wrapping of a value: a type, a tag, its length, a call.
 _WRAPPED = re.compile(
     rb"(?:(?:str|string|bytes|any|secretstr|secretbytes|optional\[\w{1,16}\]|&str)(?:[ \t]*\|[ \t]*none)?"
     rb"[ \t]{1,4}=[ \t]{0,4})?"
-    rb"(?:!{1,2}\w{1,16}[ \t]{1,4})?"
+    rb"(?:&[\w.-]{1,64}[ \t]{1,4})?(?:!{1,2}\w{1,16}[ \t]{1,4})?(?:&[\w.-]{1,64}[ \t]{1,4})?"
     rb"(?:\(\w{1,16}\)[ \t]{0,4}(?:\(len=\d{1,9}\)[ \t]{0,4})?(?=\\{0,15}[\"'`]))?"
     rb"(?:string\(\d{1,9}\)[ \t]{0,4})?"
     rb"(?:(?:[a-z_][\w.:]{0,40}\([ \t]{0,4}){1,3}(?=[bruf]{0,2}\\{0,15}[\"'`]))?"
@@ -129,7 +132,8 @@ def value_at(view: bytes, low: bytes, at: int, words: bool = False, query: bool 
         return (at, end) if at < end else None
     close = _BRACKETS.get(view[at : at + 1])
     if close is not None:
-        return at, end_of(_BARE, view, end_of(close, view, at))
+        end = end_of(close, view, at)
+        return at, end if view.startswith(b'],"', end - 1) else end_of(_BARE, view, end)
     if view[at : at + 1] in (b",", b";", b"&", b"\\", b"<"):
         return None
     end = end_of(_BARE, view, at)
