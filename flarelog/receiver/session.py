@@ -319,7 +319,7 @@ class Session:
 
     def refuse(self, why: FlarelogError) -> None:
         """Commit the received bytes, and close with *why*; the first refusal counts."""
-        self.reception.refuse(why)
+        self.reception.refuse(_without_frames(why))
         self._ends()
 
     def failed(self, bug: Exception) -> None:
@@ -398,3 +398,11 @@ class Session:
             finally:
                 self.closed.set_result(None)
                 self.line.closed(self)
+
+
+def _without_frames(error: FlarelogError) -> FlarelogError:
+    """*error* without its tracebacks: their frames hold a message of up to 4 MiB, up to the next garbage collection."""
+    one: BaseException | None = error
+    while one is not None:
+        one.__traceback__, one = None, one.__context__
+    return error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -218,3 +219,20 @@ def test_a_peer_whose_opens_wait_is_not_read(tmp_path: Path, monkeypatch: pytest
         assert not server.intake.openings._having
 
     play(tmp_path, act)
+
+
+def test_a_refused_open_does_not_hold_its_news_until_garbage_is_collected(tmp_path: Path) -> None:
+    async def act(server: Server) -> None:
+        assert (await pushed(server, Open(StreamId("run-1", "site-1", "a.log"), b"a-producer")))[0] is Code.OK
+        gc.collect()
+        gc.disable()
+        try:
+            for number in range(50):
+                news = News(1, 1, unread=(("z" * 1000, WHY),), health=Health(memory=1))
+                stream = StreamId(f"ghost-{number}", "evil", "a.log")
+                assert await pushed(server, Open(stream, b"a-producer", news=news)) == [Code.PAUSE]
+            assert sum(isinstance(one, News) and bool(one.unread) for one in gc.get_objects()) <= 2
+        finally:
+            gc.enable()
+
+    play(tmp_path, act, max_runs=1)

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from flarelog.stores.moments import Moment
 from flarelog.viewers.lanes import BUCKETS as MOST
@@ -29,11 +30,11 @@ class Kept(NamedTuple):
 class Timelines:
     def __init__(self) -> None:
         self._kept: dict[tuple[bytes, str], Kept] = {}
-        self._lock = asyncio.Lock()
+        self._locks: WeakValueDictionary[tuple[bytes, str], asyncio.Lock] = WeakValueDictionary()
 
     async def of(self, rights: Rights, run: str) -> list[Moment]:
         """The moments of *run*. Raises NotAllowed, also where a receiver is older; CannotConnect."""
-        async with self._lock:
+        async with self._locks.setdefault((rights.key, run), asyncio.Lock()):
             kept, now = self._kept.pop((rights.key, run), None), time.monotonic()
             if kept is None or now - kept.at >= max(FRESH, SHARE * kept.took):
                 moments = await rights.origin.timeline(run)

@@ -12,6 +12,7 @@ import sys
 from typing import NamedTuple, Protocol
 
 from flarelog.checksum import EMPTY_DIGEST
+from flarelog.delivery.fairness import FairMap
 from flarelog.errors import NotFound
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer, may_be_records
@@ -22,6 +23,7 @@ from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.drawing import BEFORE, LATER, LINE, Drawing, Drawn, Wanted
 
 MOST_ROWS = 1000
+KEPT = 10_000  # logs of which something is remembered
 ANSWER = 2 << 20  # bytes of an answer
 DRAWN = 2 << 20  # bytes behind the place that are drawn at most
 SCANNED = 128 << 20  # bytes that are searched for the beginning or the end of a line
@@ -95,10 +97,10 @@ class Windows:
 
     def __init__(self, hints: Hints | None = None) -> None:
         self._hints = hints
-        self._plain: dict[tuple[StreamId, int], bool] = {}  # whether no container runtime wrote it
-        self._endless: dict[tuple[StreamId, int], _Endless] = {}  # the last that was found
+        self._plain = FairMap[tuple[StreamId, int], bool](KEPT, _site)  # whether no container runtime wrote it
+        self._endless = FairMap[tuple[StreamId, int], _Endless](KEPT, _site)  # the last that was found
         # By log: the beginning of the last long line whose beginning was searched, and a later offset of that line.
-        self._begins: dict[tuple[StreamId, int], tuple[int, int]] = {}
+        self._begins = FairMap[tuple[StreamId, int], tuple[int, int]](KEPT, _site)
 
     async def drawn(self, origin: Origin, info: StreamInfo, wanted: Wanted, view: View) -> Drawn:
         """The rows at *wanted*, as *view* says. Raises NotFound, NotAllowed, CannotConnect, Unavailable."""
@@ -278,3 +280,7 @@ class Windows:
             if renderer.decided:
                 known = self._plain[info.identity] = renderer.plain
         return known
+
+
+def _site(identity: tuple[StreamId, int]) -> str:
+    return identity[0].site
