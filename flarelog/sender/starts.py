@@ -13,6 +13,7 @@ import time
 
 from flarelog.model import Started
 from flarelog.sources.process.environment import machine
+from flarelog.started import after_boot
 
 
 def of_process() -> Started | None:
@@ -21,22 +22,18 @@ def of_process() -> Started | None:
     if latest is None:
         return None
     with contextlib.suppress(OSError, ValueError, IndexError):
-        with open("/proc/self/stat", errors="replace") as file:
+        with open("/proc/self/stat", "rb") as file:
             ns = started(file.read(), os.sysconf("SC_CLK_TCK"))
         if 0 < ns <= latest.ns:
             return Started(latest.boot_id, ns)
     return latest
 
 
-def started(stat: str, rate: int) -> int:
-    """The start in nanoseconds since the boot, from a process's *stat* in /proc, at *rate* ticks a second.
-
-    Of two processes that were started in one tick, the one with the higher number counts as the later one: each
-    receiver must come to the same decision.
+def started(stat: bytes, rate: int) -> int:
+    """The start as of ``after_boot``. Of two processes that were started in one tick, the one with the higher number
+    counts as the later one: each receiver must come to the same decision.
     """
-    number, fields = int(stat.split(" ", 1)[0]), stat[stat.rindex(")") + 2 :].split()  # a name may hold anything
-    tick = 10**9 // rate
-    return int(fields[19]) * tick + number % tick
+    return after_boot(stat, rate) + int(stat.split(b" ", 1)[0]) % (1_000_000_000 // rate)
 
 
 def now() -> Started | None:

@@ -14,10 +14,10 @@ from flarelog.sender import starts
 TICK = 10_000_000  # ns, at 100 ticks a second
 
 
-def stat(number: int, name: str, ticks: int) -> str:
+def stat(number: int, name: str, ticks: int) -> bytes:
     """A process's line in /proc."""
     fields = ["S", "1", *["0"] * 17, str(ticks), "1000", "200"]
-    return f"{number} ({name}) {' '.join(fields)}\n"
+    return f"{number} ({name}) {' '.join(fields)}\n".encode()
 
 
 @pytest.mark.parametrize("name", ["flarelog", "a b", "a) S 1 (b", ")", "\n"])

@@ -10,6 +10,7 @@ import errno
 import functools
 import logging
 import math
+import os
 import resource
 from dataclasses import dataclass, field
 
