@@ -260,7 +260,7 @@ class Adoption:
             unsure = [file for file in unsure if file.identity not in names.values()]
             left = keys - names.keys()
             if unsure and left:
-                names.update(alike(info, left, self._may_be_of(info.stream.log, unsure)))
+                names.update(alike(info, left, self._may_be_of(info.stream.path, unsure)))
             if names:
                 marks = (
                     changed(mark, identity=names.get(mark.identity, mark.identity))
@@ -289,7 +289,7 @@ class Adoption:
         """
         tails = self.ledger.tails
         wanted = {
-            key: tails[name] for info in infos if (name := info.stream.log) in tails for key in tails[name].lacks(info)
+            key: tails[name] for info in infos if (name := info.stream.path) in tails for key in tails[name].lacks(info)
         }
         for _ in range(SEARCHES):
             for path in self.walk.with_inodes({inode(key)[1] for key in wanted}) if wanted else ():

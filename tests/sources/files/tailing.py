@@ -69,7 +69,7 @@ class Stored:
 
     def info(self, log: str) -> StreamInfo:
         at = len(self.data)
-        return StreamInfo(StreamId("run", "site", log), 0, at, self.digests[at], False, tuple(self.marks))
+        return StreamInfo(StreamId.of_file("run", "site", log), 0, at, self.digests[at], False, tuple(self.marks))
 
 
 class Site:

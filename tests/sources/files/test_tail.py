@@ -883,21 +883,22 @@ def test_a_drain_masks_the_last_line_of_a_rotated_file_as_it_is_before_it_begins
     site.close()
 
 
-def test_what_a_receiver_lost_during_a_drain_is_read_to_its_end_again(site: Site) -> None:
-    site.append("a.log", b"one\n")
+@pytest.mark.parametrize("log", ["a.log", "lr=0.1 \udcff.log"])
+def test_what_a_receiver_lost_during_a_drain_is_read_to_its_end_again(site: Site, log: str) -> None:
+    site.append(log, b"one\n")
     site.settle()
-    early = deepcopy(site.stored["a.log"])
-    handle = site.open("a.log")
+    early = deepcopy(site.stored[log])
+    handle = site.open(log)
     site.write(handle, b"two\n")
-    site.rename("a.log", "a.log.1")
-    site.append("a.log", b"three\n")
+    site.rename(log, f"{log}.1")
+    site.append(log, b"three\n")
     site.settle()
     site.discovery.drain(site.now)
     site.pump()
-    site.stored["a.log"] = early
+    site.stored[log] = early
     site.write(handle, b"late\n")
-    read_to_the_end_of_a_drain(site, "a.log")
-    assert site.content("a.log") == b"one\ntwo\nlate\nthree\n"
+    read_to_the_end_of_a_drain(site, log)
+    assert site.content(log) == b"one\ntwo\nlate\nthree\n"
 
 
 @pytest.mark.parametrize("name", ["my log.txt", "lr=0.1,bs=32/log.txt", "\u8bad\u7ec3.log", "a\udcff\n.log", "%41.log"])
@@ -1119,21 +1120,22 @@ def test_a_receiver_that_lost_bytes_gets_them_again_from_files_with_new_names(
     assert (site.content("a.log"), lost(site, "a.log")) == (everything, [])
 
 
+@pytest.mark.parametrize("log", ["a.log", "lr=0.1.log"])
 def test_a_receiver_that_lost_bytes_of_a_file_that_was_closed_since_gets_them_again(
-    make_site: Callable[..., Site],
+    make_site: Callable[..., Site], log: str
 ) -> None:
-    site = make_site(include=("a.log",))
-    site.append("a.log", b"one\n")
+    site = make_site(include=(log,))
+    site.append(log, b"one\n")
     site.settle()
-    early = deepcopy(site.stored["a.log"])
-    site.append("a.log", b"two\n")
+    early = deepcopy(site.stored[log])
+    site.append(log, b"two\n")
     site.settle()
-    site.rename("a.log", "a.log.1")
+    site.rename(log, f"{log}.1")
     site.settle()
-    assert not site.discovery.tails["a.log"].files
-    site.stored["a.log"] = early
+    assert not site.discovery.tails[log].files
+    site.stored[log] = early
     site.settle()
-    assert (site.content("a.log"), lost(site, "a.log")) == (b"one\ntwo\n", [])
+    assert (site.content(log), lost(site, log)) == (b"one\ntwo\n", [])
 
 
 def test_only_what_is_gone_from_all_directories_is_lost(make_site: Callable[..., Site]) -> None:
