@@ -264,5 +264,6 @@ def test_bytes_that_follow_a_rename_of_the_directory_are_in_the_run_of_its_name(
     with open(place.root / new / "log.txt", "ab") as file:
         file.write(b"later\n")
     receiver.gets(b"begin\nlater\n", "log.txt", run=new.name)
-    assert program.stop() == 0, program.talk()
+    # Nobody can tell whether the last bytes under the old name were all seen.
+    assert program.stop() == (6 if new.name == "b" else 0), program.talk()
     assert receiver.stored("log.txt", run="a") == (b"begin\n" if new.name == "b" else b"begin\nlater\n")
