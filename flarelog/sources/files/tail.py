@@ -225,7 +225,7 @@ class Tail:
             self._tell_ending(self._spooled, now)
         if file is not None:
             if self._lets_go(file, now):
-                return None
+                return self._look(now)
             if following is None:
                 if not (file.linked and file.stop is None) and self._finished_with(file, now):
                     self._end_current(file.ending("removed" if file.removed else "rotated"))
@@ -233,7 +233,7 @@ class Tail:
                 return None
             elif not following.begun and self.draining and file.holds_back():
                 file.finish()  # its rest would come after the bytes of its successor
-                return None
+                return self._look(now)
             elif not following.begun and self._finished_with(file, now):
                 self._end_current(file.ending("rotated"))
         if following is not None:

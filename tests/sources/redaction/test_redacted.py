@@ -35,6 +35,7 @@ def drained(site: Site) -> None:
     """Drain the sidecar, and start its successor."""
     site.settle()
     site.discovery.drain(site.now)
+    site.hear_of_closed()
     more = 1
     while more:
         more = site.pump()
