@@ -144,8 +144,9 @@ class Losses:
         return identity in self._unseen
 
     def _begin(self, begin: Generation) -> None:
-        self._unseen.pop(begin.identity, None)  # it goes on: its end may still be seen
         end, gaps = self._parts.get(begin.identity, (begin.source_offset, 0))
+        if begin.source_offset >= end:
+            self._unseen.pop(begin.identity, None)  # it goes on: its end may still be seen
         # The parts of a spool overlap, and a gap since the last part tells of what is missing.
         if begin.source_offset > end and gaps == len(self.gaps) and SPOOL not in begin.notes:
             self.skipped += begin.source_offset - end
