@@ -17,7 +17,7 @@ from flarelog.errors import CannotListen
 from flarelog.integrations.jobs import JobReceiver
 from flarelog.model import StreamInfo
 from flarelog.receiver.retention import DAY
-from flarelog.v1.log_pb2 import REJECTED, Reply
+from flarelog.v1.log_pb2 import GOING_AWAY, Reply
 from integration.harness.hostile import Peer
 from integration.harness.places import Place, append, content, until
 
@@ -245,7 +245,7 @@ def test_a_sender_that_dies_before_it_says_which_stream_leaves_nothing_behind(
             return await peer.push(await peer.channel(), [])
 
     replies = asyncio.run(silent())
-    assert [(reply.code, reply.reason) for reply in replies] == [(REJECTED, "the call ended before its Open")]
+    assert [(reply.code, reply.reason) for reply in replies] == [(GOING_AWAY, "the call ended before its Open")]
     assert not receiver.sending(RUN)
     finished = receiver.finish(RUN)
     assert finished is not None

@@ -271,7 +271,8 @@ class Receiver:
         self.reader_address = reader_address  # the address of its port for readers, if it has one
 
     def file(self, log: str = LOG, site: str = SITE, run: str = RUN) -> Path:
-        return self.store / run / site / log_of(log)
+        """The file of *log* in the store; without one, the directory of all logs of *site*."""
+        return self.store / run / site / (log_of(log) if log else "")
 
     def stored(self, log: str = LOG, site: str = SITE, run: str = RUN) -> bytes:
         return content(self.file(log, site, run))
