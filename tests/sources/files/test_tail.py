@@ -18,7 +18,7 @@ from flarelog.model import Attributes, Ended, Generation
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.record import shipped, wholes
-from flarelog.sources.files.tail import ROTATION_GRACE
+from flarelog.sources.files.tail import RELEASE_AFTER, ROTATION_GRACE
 from tests.often import often
 from tests.sources.files.tailing import NoWatch, Site, Stored
 
@@ -838,9 +838,9 @@ def test_a_drain_begins_no_generation_that_came_after_its_beginning(site: Site, 
     site.discovery.drain(site.now)
 
     def rotate(turn: int) -> None:
-        if turn < 20:
+        if turn < 2:
             site.write(handle, b"while it is read\n")
-        elif turn == 20:
+        elif turn == 2:
             site.rename("a.log", old)
             handle.close()
             site.append("a.log", b"the next generation\n")
@@ -853,6 +853,22 @@ def test_a_drain_begins_no_generation_that_came_after_its_beginning(site: Site, 
     site.restart()
     site.settle()
     assert site.content("a.log") == written
+
+
+def test_a_rotated_file_whose_bytes_are_in_flight_stays_open_though_it_is_deleted(site: Site) -> None:
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.append("a.log", b"two\n")
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"three\n")
+    site.look()
+    site.pump()
+    site.now += RELEASE_AFTER + 1
+    site.look()
+    (site.root / "a.log.1").unlink()
+    site.cut()
+    site.settle()
+    assert site.content("a.log") == b"one\ntwo\nthree\n"
 
 
 def test_a_drain_reads_a_rotated_file_to_its_end_before_it_begins_the_next(site: Site) -> None:
