@@ -73,6 +73,7 @@ class SourceFile:
     nuls: int = -1  # where NULs begin that may not be written yet; -1: no such place is known
     filled: int = -1  # where NULs begin that were sent though nothing followed
     written: int = 0  # the offset after a byte that is no NUL: the NULs before it are written
+    allocated: int = 0  # the offset up to which NULs were seen after the bytes that were written
     searched: tuple[int, int, float] = (0, 0, -math.inf)  # NULs up to an offset, the file's mtime then, and the time
     modified: int = 0  # the file's mtime at the latest look, in ns since the epoch
     as_of: int = 0  # the file's mtime just before the last byte was read
@@ -173,6 +174,7 @@ class SourceFile:
         self.before = max(self.before, self.position)
         self.start, self.begun = position, False
         self.nuls, self.filled, self.written, self.altered = -1, -1, 0, False
+        self.allocated = 0
         self.finished, self.reread = -1, self.limit is not None
         self.start_at(position)
         self.seen, self.opening = size, opening_of(self.fd)
@@ -188,8 +190,8 @@ class SourceFile:
         if size != self.length:
             self.length, self.quiet_since = size, now
         if size < self.seen:
-            self.lose(max(size, self.position), self.seen)
-            self.seen = size
+            self.lose(max(size, self.position, self.unwritten), self.seen)
+            self.seen, self.allocated = size, min(size, self.allocated)
         if self.nuls == self.position and now - self.searched[2] >= SEARCH_EVERY:
             self._search(size, now)
         return size
@@ -230,6 +232,13 @@ class SourceFile:
         return self.nuls == self.position
 
     @property
+    def unwritten(self) -> int:
+        """The offset up to which only NULs were seen after the position; 0 if none are held back. A logger that allocates
+        its file in advance cuts them off at its end, and nothing is lost by that.
+        """
+        return self.allocated if self.holds_nuls else 0
+
+    @property
     def urgent(self) -> bool:
         """Whether another look is due soon: held back NULs are searched for what follows, or the file has changed."""
         return self.altered or (self.holds_nuls and self.searched[0] < self.length)
@@ -245,6 +254,7 @@ class SourceFile:
             at = self.nuls
         at, follows = search(self.fd, at, size)
         self.searched = at, self.modified, now
+        self.allocated = max(self.allocated, at)
         if follows and at >= self.nuls + _AHEAD:
             self.nuls, self.written = -1, at + 1
 
@@ -259,6 +269,7 @@ class SourceFile:
             self.nuls += len(data)
             return data
         self.nuls = self.position + len(kept)
+        self.allocated = max(self.allocated, self.position + len(data))
         return kept
 
     def lose(self, begin: int, end: int) -> None:

@@ -125,6 +125,8 @@ class Tail:
         end = self._segments[at + 1].offset if at + 1 < len(self._segments) else self.end
         if segment.offset > offset or segment.file.fd < 0 or segment.gone:
             return self._lost(offset, marks, at)
+        if marks < len(self.marks):  # a mark within the segment has its place between the bytes
+            end = min(end, self.marks[marks].offset)
         data = segment.file.read(segment.source_offset + offset - segment.offset, min(room, end - offset))
         if len(data) < min(room, end - offset) or not segment.file.intact():
             self._truncated(segment.file, now)

@@ -25,9 +25,9 @@ def rewritten(file: SourceFile, now: float) -> bool:
     else:
         opening, file.opening = file.opening, opening_of(file.fd)
         same = common(opening, file.opening)
-        if same == min(len(opening), len(file.opening)):
+        if same == min(len(opening), len(file.opening)) or not opening[same:].strip(b"\0"):  # it is filled in
             return False
-    file.lose(same, before)
+    file.lose(max(same, file.unwritten), before)
     file.seen = os.fstat(file.fd).st_size  # again: the file may have been truncated after the first stat
     return True
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pytest_mock import MockerFixture
 
-from flarelog.model import Ended, Generation
+from flarelog.model import Ended, Gap, Generation
 from flarelog.sources.files import nuls
 from flarelog.sources.files.tail import ROTATION_GRACE
 from tests.sources.files.tailing import NoWatch, Site
@@ -120,6 +120,25 @@ def test_who_allocates_may_close_the_file_before_it_is_filled_in(site: Site, how
         site.settle()
     drain(site)
     assert lines(site) == TEXT
+
+
+@pytest.mark.parametrize("how", ["allocated", "sparse", "written", "mapped"])
+@pytest.mark.parametrize("met", ["empty", "in use"])
+def test_nuls_that_a_logger_cuts_off_at_its_end_are_no_loss(site: Site, how: str, met: str) -> None:
+    logger = Logger(site, how)
+    if met == "empty":
+        site.look()
+    for line in LINES:
+        logger.log(line)
+        site.now += 1
+        site.look()
+        site.pump()
+        site.arrive("a.log")
+    os.ftruncate(logger.file.fileno(), logger.at)
+    logger.close()
+    site.settle()
+    assert site.content("a.log") == TEXT
+    assert not any(isinstance(mark, Gap) for mark in site.stored["a.log"].marks)
 
 
 def test_nuls_that_belong_to_a_log_arrive_byte_for_byte(site: Site) -> None:

@@ -14,7 +14,7 @@ import pytest
 from pytest_mock import MockerFixture
 
 from flarelog.completeness import Losses
-from flarelog.model import Attributes, Ended, Generation
+from flarelog.model import Attributes, Ended, Gap, Generation
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.record import shipped, wholes
@@ -853,6 +853,23 @@ def test_a_drain_begins_no_generation_that_came_after_its_beginning(site: Site, 
     site.restart()
     site.settle()
     assert site.content("a.log") == written
+
+
+def test_a_gap_within_a_generation_is_sent_again_with_the_bytes_before_it(site: Site) -> None:
+    """Its end was cut off before it was read, and the connection is lost before the receiver has the gap."""
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.append("a.log", b"two\nthree\n")
+    site.look()
+    site.pump(room=4, limit=1)
+    os.truncate(site.root / "a.log", len(b"one\ntwo\n"))
+    site.look()
+    site.append("a.log", b"four\n")
+    site.pump()
+    site.cut()
+    site.settle()
+    assert site.content("a.log") == b"one\ntwo\nfour\n"
+    assert [mark.length for mark in site.stored["a.log"].marks if isinstance(mark, Gap)] == [len(b"three\n")]
 
 
 def test_a_rotated_file_whose_bytes_are_in_flight_stays_open_though_it_is_deleted(site: Site) -> None:
