@@ -233,8 +233,9 @@ class SourceFile:
 
     @property
     def unwritten(self) -> int:
-        """The offset up to which only NULs were seen after the position; 0 if none are held back. A logger that allocates
-        its file in advance cuts them off at its end, and nothing is lost by that.
+        """The offset up to which only NULs were seen after the position; 0 if none are held back.
+
+        A logger that allocates its file in advance cuts them off at its end, and nothing is lost by that.
         """
         return self.allocated if self.holds_nuls else 0
 
