@@ -21,7 +21,7 @@ from flarelog.errors import NotFound, Unavailable
 from flarelog.extents import Extent, extents
 from flarelog.model import REDACTED, Generation, Redaction, StreamId, StreamInfo
 from flarelog.sources.files.identity import identity, inode
-from flarelog.sources.files.lineage import born_of, is_numbered, is_surely_rotation, names_of
+from flarelog.sources.files.lineage import born_of, is_numbered, is_rotation, is_surely_rotation, names_of
 from flarelog.stores.base import Evidence, Reader
 from flarelog.text import are, legible, several
 from flarelog.values import frozen
@@ -291,6 +291,8 @@ def _strayed(journals: dict[StreamId, StreamInfo], files: Files) -> Iterator[tup
             if path is None:
                 continue
             name = files.name(path)
+            if stream.path != name and is_rotation(stream.path, name):
+                continue  # its own, though a log of that name elsewhere may be rotated to here
             for log, marks in others:
                 if _is_generation(extent, name, log, marks):
                     text = f"holds, from offset {extent.offset} on, {extent.length} bytes of {legible(str(path))}"

@@ -221,6 +221,7 @@ def judged(tmp_path: Path, streams: dict[str, Sequence[Piece]]) -> dict[str, Ver
     source = tmp_path / "source"
     source.mkdir()
     for path, data, _ in (piece for pieces in streams.values() for piece in pieces):
+        (source / path).parent.mkdir(exist_ok=True)
         (source / path).write_bytes(data)
     store = LocalStore(tmp_path / "store", "memory")
 
@@ -242,6 +243,18 @@ def judged(tmp_path: Path, streams: dict[str, Sequence[Piece]]) -> dict[str, Ver
 
 
 ONE, TWO, THREE = ("log.txt.2", b"one\n", 1), ("log.txt.1", b"two\n", 2), ("log.txt", b"three\n", 3)
+
+
+def test_logs_of_one_name_in_two_directories_have_generations_of_their_own(tmp_path: Path) -> None:
+    logs = {
+        directory: [
+            (f"{directory}/log.txt.1", b"old of %s\n" % directory.encode(), number),
+            (f"{directory}/log.txt", b"new of %s\n" % directory.encode(), number + 2),
+        ]
+        for number, directory in enumerate("ab", 1)
+    }
+    found = judged(tmp_path, {f"{directory}/log.txt": pieces for directory, pieces in logs.items()})
+    assert {log: verdict.text for log, verdict in found.items()} == {"a/log.txt": "ok", "b/log.txt": "ok"}
 
 
 def test_a_generation_that_stands_in_a_log_of_its_own_is_said_to(tmp_path: Path) -> None:
