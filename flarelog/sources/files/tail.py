@@ -632,12 +632,9 @@ class Tail:
                     self._spooled = file
                 continue
             file.start = 0  # the skipped bytes are no longer in the file
-            refills = filled >= 0 and begins_as_stored(file, info, filled)
-            file.start_at(filled if refills else 0)
+            file.start_at(filled if filled >= 0 and begins_as_stored(file, info, filled) else 0)
             if piece is last and piece.closed is None:
-                # Nobody watched the file until a sidecar starts: its last bytes before the change are unknown.
-                again = refills or rest is not None or file.rules.once(piece.begin.notes) is None
-                self.marks.append(Ended(self.end, EMPTY_DIGEST, "unseen" if first and not again else "truncated"))
+                self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))
         parts = [file for file in self.files if file.spool and (file.begun or file.identity not in self.begun)]
         if parts:
             log, known = reached(info.marks, info.committed), functools.cache(commands)

@@ -13,7 +13,6 @@ from typing import BinaryIO
 import pytest
 from pytest_mock import MockerFixture
 
-from flarelog.completeness import Losses
 from flarelog.model import Attributes, Ended, Gap, Generation
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.file import SourceFile
@@ -686,7 +685,7 @@ def test_a_restarted_sidecar_goes_on_where_the_receiver_is(
     assert list(site.stored) == ["a.log"]
 
 
-def test_the_end_of_a_file_truncated_while_nobody_watched_was_not_seen(site: Site) -> None:
+def test_a_file_truncated_while_nobody_watched_is_said_to_have_been(site: Site) -> None:
     site.append("a.log", b"one\n")
     site.settle()
     site.truncate("a.log")
@@ -694,8 +693,7 @@ def test_the_end_of_a_file_truncated_while_nobody_watched_was_not_seen(site: Sit
     site.restart()
     site.settle()
     assert site.content("a.log") == b"one\ntwo, and more\n"
-    assert ends(site, "a.log") == ["unseen"]
-    assert Losses(site.stored["a.log"].marks).with_receipt(True).unseen == ("a.log",)
+    assert ends(site, "a.log") == ["truncated"]
 
 
 def test_a_file_removed_while_nobody_watched_is_said_to_have_ended_unseen(site: Site) -> None:
