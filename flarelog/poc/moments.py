@@ -12,7 +12,6 @@ import os
 import re
 import signal
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 from flarelog.errors import TimedOut
 from flarelog.model import Code
@@ -138,17 +137,16 @@ async def full_disk(machine: Machine, _: list[str]) -> None:
                     while file.write(bytes(size)) == size:
                         pass
         try:
-            paused = partial(_more, machine, Code.PAUSE, before)
-            await machine.until(paused, "the receiver makes a site wait for room on its disk", UNNOTICED)
+            await machine.until(
+                lambda: answers(machine.work, Code.PAUSE).total() > before,
+                "the receiver makes a site wait for room on its disk",
+                UNNOTICED,
+            )
         except TimedOut:
             if all(writer.returncode is None for writer in machine.writers.values()):
                 raise  # there was something to send
     finally:
         os.unlink(path)
-
-
-def _more(machine: Machine, code: Code, before: int) -> bool:
-    return answers(machine.work, code).total() > before
 
 
 async def renew_certificates(machine: Machine, _: list[str]) -> None:
