@@ -552,6 +552,11 @@ class RunInfo:
         """Whether bytes of its logs are lost, or may be."""
         return bool(self.gaps or self.unseen)
 
+    @property
+    def unsealed(self) -> int:
+        """How many logs of an ended run have no receipt."""
+        return self.streams - self.sealed if self.state == "ended" else 0
+
     def standing(self, *, live: bool) -> str:
         """The state that people see: that of the logs, for a run that no operator ended. *live*: it is known which logs
         are open.

@@ -190,7 +190,7 @@ def runs(stored: Stored) -> str:
 
 def runs_table(stored: Stored) -> str:
     head, row = (re.split(r"  +", line) for line in stored.call("runs", RUN)[1].splitlines())
-    return ", ".join(f"{name} {row[head.index(name)]}" for name in ("GAPS", "UNSEEN", "NOT STORED") if name in head)
+    return ", ".join(f"{name} {row[head.index(name)]}" for name in ("GAPS", "UNSEEN", "NO RECEIPT", "NOT STORED") if name in head)
 
 
 def status(stored: Stored) -> str:
@@ -400,6 +400,7 @@ def test_no_reader_calls_a_log_complete_that_is_not(what: str) -> None:
     if not lacks:
         assert "incomplete" not in "\n".join(said.values())
         return
+    assert said["runs"] != "GAPS 0"
     for name in SENTENCES:
         assert any(word in said[name] for word in (*WORDS, "not ended", "open", "not stored")), name
     for name, text in said.items():

@@ -33,8 +33,9 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
     OPEN counts the logs of connected sidecars, which only a receiver knows. FIRST and LAST are times of the
     receiver's clock: when the first log was begun, and when the last byte came. FIRST is "-" where a store was written
     by an older version. GAPS counts the places where bytes are known to be lost, and UNSEEN the generations whose end
-    was not seen: with either of them a run is incomplete. FAILED counts the commands of flarelog run that failed:
-    "1+2?" means that one failed, and that the ends of two are unknown. flarelog status RUN names all of these.
+    was not seen; NO RECEIPT counts the logs of an ended run whose last bytes may be missing: with any of them a run is
+    incomplete. FAILED counts the commands of flarelog run that failed: "1+2?" means that one failed, and that the ends
+    of two are unknown. flarelog status RUN names all of these.
 
     \b
     Example: flarelog runs --store logs
@@ -66,14 +67,20 @@ def _table(found: list[RunInfo], *, live: bool) -> list[str]:
     if not found:
         return []
     failed, unstored = any(info.failed or info.unended for info in found), any(info.unstored for info in found)
-    unseen = any(info.unseen for info in found)
-    rare = *(["UNSEEN"] if unseen else []), *(["NOT STORED"] if unstored else []), *(["FAILED"] if failed else [])
+    unseen, unsealed = any(info.unseen for info in found), any(info.unsealed for info in found)
+    rare = (
+        *(["UNSEEN"] if unseen else []),
+        *(["NO RECEIPT"] if unsealed else []),
+        *(["NOT STORED"] if unstored else []),
+        *(["FAILED"] if failed else []),
+    )
     rows = [("RUN", "STATE", "SITES", "LOGS", "OPEN", "BYTES", "GAPS", *rare, "FIRST", "LAST")]
     rows += [
         (
             *(shown(info.run), info.standing(live=live), str(info.sites), str(info.streams)),
             *(str(info.open) if live else "-", f"{info.size:,}", str(info.gaps)),
             *([str(info.unseen)] if unseen else []),
+            *([str(info.unsealed)] if unsealed else []),
             *([str(info.unstored)] if unstored else []),
             *([f"{info.failed}{f'+{info.unended}?' if info.unended else ''}"] if failed else []),
             *(_short(info.begun), _short(info.grown)),
@@ -81,7 +88,7 @@ def _table(found: list[RunInfo], *, live: bool) -> list[str]:
         for info in found
     ]
     fitting = narrowed(rows, ("FIRST", "OPEN", "BYTES", "LAST", "LOGS"), terminal_columns())
-    numbers = {"SITES", "LOGS", "OPEN", "BYTES", "GAPS", "UNSEEN", "NOT STORED", "FAILED"}
+    numbers = {"SITES", "LOGS", "OPEN", "BYTES", "GAPS", "UNSEEN", "NO RECEIPT", "NOT STORED", "FAILED"}
     return aligned(fitting, [at for at, name in enumerate(fitting[0]) if name in numbers])
 
 
