@@ -83,6 +83,7 @@ class Tail:
     _kept: int = 0  # begun files that the last release kept
     _since_release: int = 0  # files begun since the last release
     _held_since: float | None = None  # since when a newer file waits for the current one
+    _frees: bool = False  # a segment of a spool was acknowledged since the last release
 
     @property
     def activity(self) -> Activity | None:
@@ -99,6 +100,8 @@ class Tail:
         if self.failed is not None:
             failed, self.failed = self.failed, None
             raise failed
+        if self._frees:  # a small spool is full before the next look
+            self.release(now)
         ready: int | None = None
         if offset == self.end and marks == len(self.marks):
             file = self._current
@@ -451,6 +454,7 @@ class Tail:
         self._acked = offset
         while len(self._segments) > 1 and self._segments[1].offset <= offset:
             del self._segments[0]
+            self._frees = self.stored is not None
 
     def release(self, now: float) -> None:
         """Close rotated files whose bytes are acknowledged and that no writer can extend. The search stops at the first
@@ -465,7 +469,7 @@ class Tail:
             for file in self.files[:end]
             if file in unstored or not (self._may_go(file, now) and file.lay_down(mark))
         ]
-        self._kept, self._since_release = end - (before - len(self.files)), 0
+        self._kept, self._since_release, self._frees = end - (before - len(self.files)), 0, False
 
     def rest(self, now: float) -> None:
         """Close a quiet file whose bytes are stored, though it may grow, because descriptors are short."""

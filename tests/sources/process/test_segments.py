@@ -14,7 +14,7 @@ from flarelog.extents import spooled
 from flarelog.model import Gap
 from flarelog.sources.process.segments import SMALLEST, Segments
 from flarelog.sources.process.shared import Shared
-from flarelog.sources.spool import beside, ending, note, segments
+from flarelog.sources.spool import Stored, beside, ending, note, segments
 from tests.sources.files.tailing import Site
 
 TOKEN = "0123456789abcdef"
@@ -244,3 +244,17 @@ def test_the_end_of_a_command_is_known_however_many_parts_stand_behind_it(spool:
     how = ending(beside(str(spool.path)), TOKEN)
     assert how is not None
     assert how.status == 7
+
+
+def test_what_is_stored_makes_room_before_the_next_look_at_the_files(tmp_path: Path) -> None:
+    site, spool = Site(tmp_path, stored=Stored(1)), Spool(tmp_path / "out.log")
+    for piece in pieces(12):
+        spool.say(piece)
+    older = sorted(tmp_path.glob("out.log.????????"))
+    assert len(older) > 1
+    site.look()
+    site.pump()
+    site.arrive("out.log")
+    site.pump()
+    assert [path.stat().st_mode & 0o777 for path in (*older, spool.path)] == [0o400] * len(older) + [0o600]
+    site.close()
