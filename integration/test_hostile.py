@@ -174,7 +174,7 @@ def _attacked(honest: Honest, beside: Honest, name: str, quiet: float) -> tuple[
 
 @pytest.mark.soak
 def test_a_site_that_attacks_in_each_way_for_a_minute_leaves_the_receiver_as_it_was(beside: Honest) -> None:
-    """The bounds of the issue: p99 at most five times its quiet value, and nobody is locked out."""
+    """p99 is at most five times its quiet value, and nobody is locked out."""
     with new_place() as place:
         honest = Honest(place.serve("--max-site-runs", "20"))
         receiver, largest, slow = honest.receiver.program, 0, list[str]()

@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from integration.harness.places import Place
 from integration.web.browsing import Tab, Web, filled, held, numbered, tab_of
@@ -188,11 +188,17 @@ def test_rows_are_the_log_s(tab: Tab) -> None:
     assert [text for text in held(page) if "of rank" in text] == wanted
 
 
-def test_at_four_hundred_percent_rows_and_hits_are_on_the_screen(browser: Browser, stored: tuple[Place, Web]) -> None:
+@pytest.mark.parametrize("late", [False, True], ids=["", "whose-rows-come-later"])
+def test_at_four_hundred_percent_rows_and_hits_are_on_the_screen(
+    browser: Browser, stored: tuple[Place, Web], late: bool
+) -> None:
     size = {"width": 320, "height": 256}
     with tab_of(browser, stored[1], viewport=size, device_scale_factor=4) as tab:
         page = tab.show(BERLIN)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        asked: list[Route] = []
+        if late:
+            page.route("**/api/window", lambda route: route.continue_() if asked else asked.append(route))
         page.keyboard.press("g")
         page.keyboard.press("/")
         page.keyboard.type("000012")

@@ -84,7 +84,7 @@ export class Choosing extends Moving {
     if (index < 0) return this.go({ at: offset });
     if (list.follow) list.turn(false);
     list.current = key(list.lines.view()[index].row);
-    list.scrollIntoView({ block: "nearest" }); // in a low window the bars above the list take most of the room
+    list.scrollIntoView({ block: "nearest" });
     const seen = list.seen();
     list.reveal(index, index > seen.before + 1 && index < list.lines.view().length - seen.behind - 2 ? null : 0.35);
   }

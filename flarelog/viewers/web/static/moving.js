@@ -128,6 +128,7 @@ export class Moving extends HTMLElement {
     const chosen = lines.view()[where.top && list.marked ? lines.find(list.marked[1], list.marked[0]) : index];
     if (where.at !== undefined && list.marked && chosen && (!where.top || list.marked[1] < chosen.row[2])) list.current = key(chosen.row);
     list.reveal(index, where.end ? 1 : where.share !== undefined ? Math.min(1, where.share) : share);
+    if (list.current !== null) list.scrollIntoView({ block: "nearest" }); // in a low window the bars above the list take most of the room
     if (live && !this.map.held) this.listen();
     else this.watch();
     this.pressed();
