@@ -70,8 +70,12 @@ class _Kind(NamedTuple):
         found = self.apart(_encoded(raw))
         if len(found) <= self.most:
             return found
-        signs = [_encoded(os.fsencode(sign)) for sign in os.fsdecode(raw)]
-        return self.apart(f"{_fitting(signs, self.beginning)}%-{_hash(raw)}-{_fitting(signs[::-1], self.end, -1)}")
+        text = os.fsdecode(raw)
+        beginning, end = (
+            _fitting(text[: self.beginning], self.beginning),
+            _fitting(text[: -self.end - 1 : -1], self.end),
+        )
+        return self.apart(f"{''.join(beginning)}%-{_hash(raw)}-{''.join(reversed(end))}")
 
     def apart(self, part: str) -> str:
         """*part*, or another name in place of one that the store uses for its own files."""
@@ -178,6 +182,11 @@ def log_name(name: str) -> str:
 @lru_cache(maxsize=4096)
 def log_of(path: str) -> str:
     """The name of the log that the file at *path* is, relative to the producer's root. Raises InvalidName."""
+    return log_of_peer(path)
+
+
+def log_of_peer(path: str) -> str:
+    """As ``log_of``, of a *path* that a peer chose: its names would stay in memory."""
     if path and _PART.fullmatch(path) and len(path) <= MAX_PART and not path.startswith("."):
         return path
     raw = _raw(path, _LOG)
@@ -238,12 +247,20 @@ def _decoded(text: str) -> bytes:
     )
 
 
-def _fitting(signs: list[str], most: int, step: int = 1) -> str:
-    """The first of *signs*, together at most *most* characters; with a *step* of -1 in the reverse order."""
-    size = count = 0
-    while size + len(signs[count]) <= most:
-        size, count = size + len(signs[count]), count + 1
-    return "".join(signs[:count][::step])
+@lru_cache(maxsize=1024)
+def _encoded_sign(sign: str) -> str:
+    return _encoded(os.fsencode(sign))
+
+
+def _fitting(signs: str, most: int) -> list[str]:
+    """The first of *signs*, encoded, together at most *most* characters."""
+    size, found = 0, list[str]()
+    for sign in map(_encoded_sign, signs):
+        size += len(sign)
+        if size > most:
+            break
+        found.append(sign)
+    return found
 
 
 def _hash(raw: bytes) -> str:

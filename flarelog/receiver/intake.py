@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from flarelog.bus import Bus
@@ -30,7 +30,7 @@ from flarelog.receiver.runs import Runs
 from flarelog.receiver.session import Session
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.states import States
-from flarelog.receiver.unread import told
+from flarelog.receiver.unread import names_any, told
 from flarelog.receiver.windows import Lately, Pressure
 from flarelog.stores.base import Appender
 from flarelog.stores.moments import CLOSED, LEFT, OPENED
@@ -104,11 +104,11 @@ class Intake:
         stream, news = opened.stream, opened.news
         if news is None:
             return
-        if news.health is not None and told(news, news.health)[1]:
+        if names_any(news):
             await self._admit(session, opened)
         elif not await self._admission.has(stream.run, stream.site):
             return  # the run would be empty
-        self._told_missing(stream, news)
+        self._told_missing(stream, news, None if news.health is None else told(news, news.health)[1])
 
     async def _admit(self, session: Session, opened: Open) -> None:
         """Admit the run and the site of *opened*: before that, nothing that its producer says is kept. Raises Refused,
@@ -219,17 +219,18 @@ class Intake:
 
     def told(self, stream: StreamId, producer: bytes, news: News) -> None:
         """Record the *news* of *producer* about *stream* and its machine."""
+        found = None
         if news.health is not None:
-            health, _ = told(news, news.health)
+            health, found = told(news, news.health)
             self.happenings.fares(stream, health)
             self.states.news(stream, producer, replace(news, health=health))
         else:
             self.states.news(stream, producer, news)
-        self._told_missing(stream, news)
+        self._told_missing(stream, news, found)
 
-    def _told_missing(self, stream: StreamId, news: News) -> None:
-        if news.health is not None:
-            found = told(news, news.health)[1]
+    def _told_missing(self, stream: StreamId, news: News, found: Mapping[str, str] | None) -> None:
+        """*found*: the unreadable files; None: the news are not of them."""
+        if found is not None:
             self.missing.unread(stream.run, stream.site, found, news.place, whole=news.whole)
         if news.refused is not None:
             for gone in self.missing.refused(stream.run, stream.site, news.place, frozenset(news.refused)):

@@ -23,8 +23,9 @@ from flarelog.stores.base import Missing, Store, key_of, names_of, never_stored
 
 log = logging.getLogger(__name__)
 
-ROOM = 8 << 20  # bytes that may wait for each site; further logs have no name
+ROOM = 4 << 20  # bytes that may wait for each site; further logs have no name
 COST = 100  # bytes of memory for a name, besides its text
+PLACE = 2000  # bytes of memory for a place with a name
 SITES = 20_000  # sites of runs whose news is remembered
 PLACES = 100  # places of a site in a run whose latest reports are remembered
 OUTSIDE, OUTSIDE_EACH = 20_000, 1_000  # streams of runs without room: in all, and of one site
@@ -149,6 +150,7 @@ class MissingLogs:
     def _has_room(self, site: str, news: _News, place: str, texts: Collection[str]) -> bool:
         """Count the memory of *texts* from *place*; returns False, without counting, if the site has used its room."""
         size = COST + len(place) + sum(map(len, texts))
+        size += 0 if place in news.found or place in news.unread or place in news.refused else PLACE
         if self._size[site] + size > ROOM:
             return False
         self._size[site] += size

@@ -21,14 +21,14 @@ from flarelog.model import (
     is_unread,
     unnamed,
 )
-from flarelog.names import log_name, log_of
+from flarelog.names import log_name, log_of_peer
 
 
 def told(news: News, health: Health) -> tuple[Health, dict[str, str]]:
     """*health*, from *news*, with its ``unread`` in the store's sentences; and the unreadable files, by the names of
     their logs, with reasons.
     """
-    known = {name: why for name, why in news.unread if is_unread(why)} or dict(_of_older(health))
+    known = _known(news, health)
     others = [one for one in health.unread if CANNOT_BE_READ not in one and CANNOT_BE_LISTED not in one]
     sentences = (f"{name.rstrip('/')} {why}" for name, why in known.items())
     said = [*(one for one in sentences if len(one) <= LONGEST_REASON), *others][:UNREAD]  # only those that fit uncut
@@ -38,10 +38,21 @@ def told(news: News, health: Health) -> tuple[Health, dict[str, str]]:
     return replace(health, unread=tuple(said)), found
 
 
+def names_any(news: News) -> bool:
+    """Whether *news* name an unreadable file. Nothing but the first name is encoded, because the producer may not be
+    admitted yet.
+    """
+    return news.health is not None and (news.more > 0 or any(_named(_known(news, news.health))))
+
+
+def _known(news: News, health: Health) -> dict[str, str]:
+    return {name: why for name, why in news.unread if is_unread(why)} or dict(_of_older(health))
+
+
 def _named(known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for path, why in known.items():
         with suppress(InvalidName):
-            yield f"{log_of(path.rstrip('/'))}{'/' if path.endswith('/') else ''}", why
+            yield f"{log_of_peer(path.rstrip('/'))}{'/' if path.endswith('/') else ''}", why
 
 
 def _of_older(health: Health) -> Iterator[tuple[str, str]]:

@@ -11,9 +11,11 @@ from typing import Any
 import grpc
 import pytest
 
+from flarelog import names
 from flarelog.lifecycle import RunState
 from flarelog.model import OTHERS, Code, Health, News, Open, StreamId
 from flarelog.receiver import missing as module
+from flarelog.receiver import unread
 from flarelog.receiver.intake import OPENINGS
 from flarelog.receiver.missing import MissingLogs
 from flarelog.receiver.server import Server
@@ -176,6 +178,28 @@ def test_a_site_without_room_in_a_run_writes_nothing_there(tmp_path: Path) -> No
         new = [one.name for one in tmp_path.rglob("*") if one not in before]
         assert [one for one in new if not one.startswith(".site-1.")] == []
         assert len(await server.missing.unstored("run-1", lambda run, site: True)) == 10
+
+    play(tmp_path, act, max_sites=1)
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["without-a-log", "with-a-log"])
+def test_the_names_that_a_refused_open_brings_are_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
+    named, real = list[str](), names.log_of_peer
+
+    def counted(path: str) -> str:
+        named.append(path)
+        return real(path)
+
+    monkeypatch.setattr(unread, "log_of_peer", counted)
+    news = News(1, 1, health=Health(memory=1), place="here", unread=tuple((f"{n}.log", WHY) for n in range(100)))
+
+    async def act(server: Server) -> None:
+        assert (await pushed(server, Open(StreamId("run-1", "site-1", "log.txt"), b"a-producer")))[0] is Code.OK
+        another = Open(StreamId("run-1", "site-2", "log.txt"), b"a-producer", news=news, news_only=alone)
+        assert (await pushed(server, another))[-1] is Code.PAUSE
+        assert len(named) <= 1
 
     play(tmp_path, act, max_sites=1)
 

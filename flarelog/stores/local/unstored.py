@@ -25,7 +25,7 @@ from flarelog.stores.local import chronicle, lines
 from flarelog.stores.local.layout import Layout
 
 SUFFIX = ".unstored"
-LIMIT = 1 << 20  # bytes of a record
+LIMIT = 1 << 18  # bytes of a record
 A_LINE = 100  # logs
 
 
