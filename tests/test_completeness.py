@@ -190,7 +190,8 @@ def runs(stored: Stored) -> str:
 
 def runs_table(stored: Stored) -> str:
     head, row = (re.split(r"  +", line) for line in stored.call("runs", RUN)[1].splitlines())
-    return ", ".join(f"{name} {row[head.index(name)]}" for name in ("GAPS", "UNSEEN", "NO RECEIPT", "NOT STORED") if name in head)
+    counted = [name for name in ("GAPS", "UNSEEN", "NO RECEIPT", "NOT STORED") if name in head]
+    return ", ".join(f"{name} {row[head.index(name)]}" for name in counted)
 
 
 def status(stored: Stored) -> str:
