@@ -34,7 +34,7 @@ FLOOR = 0.2  # seconds: a lower p99 counts as fast on a shared machine; before o
 TRIES = 5  # attempts: other load may delay one, and an attack counts as slow only if all of them are
 # Thousands of streams and calls cost gRPC and the loop some KiB each, which malloc keeps: up to 220 MiB so far.
 MAX_RESIDENT = 320 << 20  # the limit of the receiver's memory, in bytes
-LONG = 60.0  # seconds of a long attack
+LONG, PARTS = 60.0, 4  # seconds of a long attack, and its parts, after each of which a new site comes
 MAX_LONG, MORE = 256 << 20, 20 << 20  # bytes resident during long attacks, and more than before them a minute later
 ONCE_WITHIN = 15.0  # seconds in which a new site must be served
 
@@ -178,14 +178,16 @@ def test_a_site_that_attacks_in_each_way_for_a_minute_leaves_the_receiver_as_it_
     with new_place() as place:
         honest = Honest(place.serve("--max-site-runs", "20"))
         receiver, largest, slow = honest.receiver.program, 0, list[str]()
+        a_new_site_is_served(honest.receiver)
         quiet, before = p99([honest.line() for _ in range(10 * LINES)]), resident(receiver)
         for name in OF_ONE_SITE:
             both: list[list[float]] = []
             with attack(name, honest.receiver, LONG) as process:
-                end = time.monotonic() + LONG
-                while time.monotonic() < end and process.poll() is None:
-                    both += [lines(honest, beside) for _ in range(LINES)]
-                    largest = max(largest, resident(receiver))
+                begin = time.monotonic()
+                for part in range(PARTS):
+                    while time.monotonic() < begin + (part + 1) * LONG / PARTS and process.poll() is None:
+                        both.append(lines(honest, beside))
+                        largest = max(largest, resident(receiver))
                     a_new_site_is_served(honest.receiver)
             late, late_beside = (p99([pair[number] for pair in both]) for number in (0, 1))
             print(f"{name}: p99 {late:.3f} s, quiet {quiet:.3f} s, elsewhere {late_beside:.3f} s, {largest >> 20} MiB")
