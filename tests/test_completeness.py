@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import io
 import json
+import os
 import re
 import sys
 import tempfile
@@ -143,7 +144,12 @@ class Stored:
     def __init__(self, directory: Path, row: Row) -> None:
         self.directory, self.row = directory, row
         asyncio.run(fill(directory, row))
-        every = asyncio.run(StoreOrigin(directory).streams(RUN, unstored=True))
+        self.look()
+
+    def look(self) -> None:
+        """Learn what the store has."""
+        row = self.row
+        every = asyncio.run(StoreOrigin(self.directory).streams(RUN, unstored=True))
         self.infos = [replace(info, state=row.state) if info.stream == STREAM else info for info in every]
         self.info = next(info for info in self.infos if info.stream == STREAM)
 
@@ -421,6 +427,34 @@ def test_each_reason_for_an_incomplete_log_has_a_row() -> None:
 
 def test_the_table_has_no_other_rows() -> None:
     assert re.findall(r"^# (.*)$", TABLE.read_text(), re.MULTILINE) == list(ROWS)
+
+
+@pytest.mark.parametrize("left", [0, 3, None], ids=["emptied", "cut", "gone"])
+def test_no_reader_calls_a_log_complete_whose_stored_file_lost_bytes(tmp_path: Path, left: int | None) -> None:
+    stored = Stored(tmp_path, ROWS["everything was sent"])
+    path = tmp_path / RUN / SITE / LOG
+    path.unlink() if left is None else os.truncate(path, left)
+    stored.look()
+    for name in (
+        "streams",
+        "streams --json",
+        "runs --json",
+        "runs",
+        "status",
+        "status -o json",
+        "web: the list of runs",
+    ):
+        said = READERS[name](stored)
+        assert not re.search(
+            r"sealed \||None|1 of 1 sealed|GAPS 0$|receipt|\bcomplete", said.replace("no receipt", "")
+        ), name
+    for reader in (
+        ("logs", RUN, "--exit-status"),
+        ("verify", RUN),
+        ("findings", RUN),
+        ("report", RUN, "-o", f"{tmp_path}.md"),
+    ):
+        assert stored.call(*reader)[0] != OK, reader
 
 
 def test_a_log_that_was_never_stored_is_not_complete() -> None:

@@ -13,11 +13,11 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from weakref import WeakValueDictionary
 
-from flarelog.errors import NotFound
+from flarelog.errors import NotFound, Unavailable
 from flarelog.model import StreamId, StreamInfo
 from flarelog.stores.aside import aside
 from flarelog.stores.base import Evidence
@@ -160,6 +160,9 @@ class Listing:
                 self.growing[stream] = Growing()
             if not journal.sealed:
                 _believe(directory, log, journal)
+            else:
+                with suppress(Unavailable):  # a link; what reads the log says so
+                    journal.sealed = directory.size(log) >= journal.committed  # a receipt is for bytes that are there
             if journal.committed and not journal.grown:  # an older version wrote its lines, without times
                 journal.grown = directory.changed(log)
             return journal
