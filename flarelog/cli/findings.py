@@ -20,12 +20,10 @@ from flarelog.cli.there import origin
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
 from flarelog.contents import contents
-from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.detect.records import finding_record
 from flarelog.detect.table import Table
 from flarelog.errors import FAILED, NOT_FOUND, OK, InvalidFile
-from flarelog.model import StreamId
 from flarelog.names import run_name
 from flarelog.options import typed
 from flarelog.render.ranks import RankChoice, RankChooser
@@ -33,11 +31,12 @@ from flarelog.render.times import shown
 from flarelog.sources.zone import system_zone
 from flarelog.text import are, legible, several
 from flarelog.values import frozen
-from flarelog.viewers.findings import Search, drawn, first_sentences, kept, nothing
+from flarelog.viewers.findings import Search, cause_sentences, drawn, kept, nothing
+from flarelog.viewers.first_error import First, first_cause
 from flarelog.viewers.flow import View
 from flarelog.viewers.health import few_missing
 from flarelog.viewers.reading import Reading
-from flarelog.viewers.searching import Told, found_in, places_of, searching
+from flarelog.viewers.searching import Told, found_in, searching
 from flarelog.viewers.selection import Selection
 
 EXAMPLES = """\b
@@ -152,13 +151,12 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         ranks = RankChooser(RankChoice.of((), "", options.rank_map))
         return searching(those, signatures, ranks, lines.stamps, Search)
 
-    async def look() -> tuple[Told, dict[StreamId, int]]:
+    async def look() -> tuple[Told, First | None]:
         async with reading.origin:
             told = (await found_in(reading, new, system_zone() if asks else None, time.time_ns()))[0]
-            root = first_root(told.findings)
-            return told, {} if root is None else await places_of(reading, root)
+            return told, await first_cause(reading, told.findings, None)
 
-    (found, more, _), places = asyncio.run(look())
+    (found, more, _), first = asyncio.run(look())
     if options.roots:
         found = [each for each in found if each.is_root]
     if not found:
@@ -175,9 +173,19 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         left = f"{several(more, 'more finding')} {are(more)} not shown"
         say(f"flarelog: {left}: choose with --site and --log, or give --rescan")
     missing = [*reading.infos, *reading.unstored]
-    for sentence in (*first_sentences(found, places, place.words), *few_missing(missing)):
+    for sentence in (*_first_sentences(first, place.words), *few_missing(missing)):
         say(f"flarelog: {sentence}")
     return FAILED if reading.unread else OK
+
+
+def _first_sentences(first: First | None, place: Sequence[str]) -> Iterator[str]:
+    """The earliest cause, and its ``cause_sentences``."""
+    if first is None or first.root is None:
+        yield "no finding may be a cause by itself: look at the earliest one, and at logs that are not here"
+        return
+    where = f"{first.stream.site}/{first.stream.name}{'' if first.root.rank is None else f', rank {first.root.rank}'}"
+    yield f"the earliest root is {first.root.signature} in {where}"
+    yield from cause_sentences(first.root, first.places, place)
 
 
 def _table(found: Sequence[Finding]) -> list[str]:

@@ -17,7 +17,7 @@ from flarelog.errors import FlarelogError, NotFound
 from flarelog.model import Buffer, Mark, StreamId
 from flarelog.render.merge import ByTime
 from flarelog.render.ranks import RankChoice, RankChooser
-from flarelog.viewers.flow import Block, Display, Item
+from flarelog.viewers.flow import Block, Consumer, Item
 from flarelog.viewers.follow import LIVE_READS, Order
 from flarelog.viewers.missing import absent, never_stored
 from flarelog.viewers.reading import LEFT_OUT, SLICE, Reading, Stream
@@ -34,7 +34,7 @@ class Batch:
     """Shows the streams of *reading* on *display*."""
 
     def __init__(
-        self, reading: Reading, display: Display, order: Order = "arrival", ranks: RankChooser | None = None
+        self, reading: Reading, display: Consumer, order: Order = "arrival", ranks: RankChooser | None = None
     ) -> None:
         self._reading, self._display, self._by_times = reading, display, order == "time"
         self._ranks = ranks or RankChooser(RankChoice())

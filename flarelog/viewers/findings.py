@@ -6,11 +6,10 @@ transfers little.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from flarelog.detect.across import first_root, judged
+from flarelog.detect.across import judged
 from flarelog.detect.aftermath import AFTER
 from flarelog.detect.base import Finding
 from flarelog.detect.before import BEFORE
@@ -27,9 +26,8 @@ from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve
 from flarelog.render.zones import Stamps
 from flarelog.text import several
-from flarelog.viewers.flow import Block
+from flarelog.viewers.flow import Block, Consumer
 from flarelog.viewers.health import few_missing
-from flarelog.viewers.pipe import Pipe
 
 Came = Callable[[StreamId, Line], tuple[int, int] | None]
 """The times between which a line of a stream arrived, in ns since 1970 by the site's clock, if they are known."""
@@ -68,34 +66,20 @@ def cause_sentences(root: Finding, places: Mapping[StreamId, int], place: Sequen
     yield f"its place: {look_at(places, place)}"
 
 
-def first_sentences(found: Sequence[Finding], places: Mapping[StreamId, int], place: Sequence[str]) -> Iterator[str]:
-    """The earliest cause, and its ``cause_sentences``."""
-    root = first_root(found)
-    if root is None:
-        yield "no finding may be a cause by itself: look at the earliest one, and at logs that are not here"
-        return
-    where = f"{root.stream.site}/{root.stream.name}"
-    yield f"the earliest root is {root.signature} in {where}{'' if root.rank is None else f', rank {root.rank}'}"
-    yield from cause_sentences(root, places, place)
-
-
-class Search:
-    """A display that feeds detectors. *stamps* reads a log's times; *pipe*: the output, whose closing ends the search.
-    *ends*: the known exits of a log's commands. ``came`` is set before the first stream is known.
+class Search(Consumer):
+    """Feeds detectors. *stamps* reads a log's times; *ends*: the known exits of a log's commands. ``came`` is set
+    before the first stream is known.
     """
-
-    terminal = False
 
     def __init__(
         self,
         table: Table,
         ranks: RankChooser,
         stamps: Callable[[StreamId], Stamps],
-        pipe: Pipe | None = None,
         *,
         ends: Callable[[StreamId], Sequence[Exit]] = lambda stream: (),
     ) -> None:
-        self._table, self.ranks, self.stamps, self._pipe, self._ends = table, ranks, stamps, pipe, ends
+        self._table, self.ranks, self.stamps, self._ends = table, ranks, stamps, ends
         self.came: Came = lambda stream, line: None
         self._clocks: dict[StreamId, Stamps] = {}
         self._detectors: dict[StreamId, Detector] = {}
@@ -152,22 +136,6 @@ class Search:
             found += each.findings
         return found
 
-    def before(self, stream: StreamId) -> str:
-        return ""
-
-    def wants(self, stream: StreamId) -> bool:
-        return True
-
     def show(self, blocks: Sequence[Block]) -> None:
         for stream, items in blocks:
             self._detectors[stream].feed(items)
-
-    def draw(self, rows: Callable[[], list[str]], now: float) -> None:
-        if self._pipe is not None and self._pipe.closed:
-            raise BrokenPipeError
-
-    async def drain(self) -> None:
-        await asyncio.sleep(0)  # a store has all bytes at hand: without it other tasks would get no turn
-
-    def enough(self, caught_up: bool, now: float) -> bool:
-        return False

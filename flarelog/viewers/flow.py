@@ -6,10 +6,11 @@ no difference, and a piece that comes twice is shown once.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from flarelog.completeness import INCOMPLETE, SEEN, Losses, gap_sentence, unseen_text
 from flarelog.exit_marks import Exit
@@ -29,6 +30,7 @@ from flarelog.values import changed, frozen
 
 if TYPE_CHECKING:  # a view without times needs none
     from flarelog.render.zones import Stamps
+    from flarelog.viewers.pipe import Pipe
 
 QUIET = 0.05  # seconds without a byte after which complete lines are shown
 SETTLE = 0.25  # seconds after which they are shown although bytes keep coming
@@ -41,31 +43,43 @@ Block = tuple[StreamId, Sequence[Item]]
 """Items of one stream that are shown together."""
 
 
-class Display(Protocol):
-    """Shows lines."""
-
-    terminal: bool
+class Consumer:
+    """Takes the lines of streams."""
 
     def known(self, streams: Iterable[StreamId]) -> None:
-        """Learn *streams*, all that are known by now."""
+        """Learn *streams*, all that are known so far."""
 
     def wants(self, stream: StreamId) -> bool:
         """Whether more of *stream* is wanted."""
+        return True
 
     def show(self, blocks: Sequence[Block]) -> None:
-        """Show *blocks*. Raises OSError."""
+        """Take *blocks*. Raises OSError."""
+        raise NotImplementedError
+
+    async def drain(self) -> None:
+        """Return when what was taken is shown. Raises OSError."""
+        await asyncio.sleep(0)  # a store has all bytes at hand: without it other tasks would get no turn
+
+
+class Display(Consumer):
+    """Shows lines while they come. *pipe*: the output, whose closing ends the reading."""
+
+    terminal = False
+    pipe: Pipe | None = None
 
     def before(self, stream: StreamId) -> str:
         """The prefix of a row of *stream*, as of its lines."""
+        return ""
 
     def draw(self, rows: Callable[[], list[str]], now: float) -> None:
         """Draw *rows*, which may change, below the lines: the incomplete ones by stream, and the state of the sites."""
-
-    async def drain(self) -> None:
-        """Return when the output has taken all that was shown. Raises OSError."""
+        if self.pipe is not None and self.pipe.closed:  # while no line comes, no write reports a closed pipe
+            raise BrokenPipeError
 
     def enough(self, caught_up: bool, now: float) -> bool:
         """Whether the display is done; *caught_up*: everything that was there at the beginning was shown."""
+        return False
 
 
 @frozen

@@ -18,7 +18,7 @@ from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve
 from flarelog.render.times import SECOND
 from flarelog.values import frozen
-from flarelog.viewers.flow import Block
+from flarelog.viewers.flow import Block, Consumer
 
 LOOKED = 1024  # characters of a line that are searched
 MOST = 5000  # rounds of one log
@@ -118,10 +118,8 @@ def slowest_of(rounds: Sequence[Round]) -> dict[str, int]:
     return counts
 
 
-class RoundSearch:
-    """A display that looks for rounds. *time*: as of Rounds, for each stream."""
-
-    terminal = False
+class RoundSearch(Consumer):
+    """Looks for rounds. *time*: as of Rounds, for each stream."""
 
     def __init__(self, time: Callable[[StreamId, Line], int | None]) -> None:
         self._time = time
@@ -137,21 +135,6 @@ class RoundSearch:
             if stream not in self._found:
                 self._found[stream] = Rounds(stream, partial(self._time, stream))
 
-    def before(self, stream: StreamId) -> str:
-        return ""
-
-    def wants(self, stream: StreamId) -> bool:
-        return True
-
     def show(self, blocks: Sequence[Block]) -> None:
         for stream, items in blocks:
             self._found[stream].feed(item for item in items if item is not None and not isinstance(item, Note))
-
-    def draw(self, rows: Callable[[], list[str]], now: float) -> None:
-        pass
-
-    async def drain(self) -> None:
-        pass
-
-    def enough(self, caught_up: bool, now: float) -> bool:
-        return False

@@ -90,16 +90,15 @@ class Suspicious(Search):
             if stream not in self._like_error and any(is_error(plain(item.text)) for item in items if item):
                 self._like_error.add(stream)
 
-    def suspects(self, infos: Iterable[StreamInfo]) -> dict[tuple[str, str], int]:
-        """The suspects of *infos*, each from its beginning: logs with a line that looks like an error, long logs, whose
-        lines were left out, and logs that were not read because the origin kept their findings.
+    def suspects(self, infos: Iterable[StreamInfo]) -> list[tuple[str, str]]:
+        """The suspects of *infos*, each its site and its log: logs with a line that looks like an error, long logs,
+        whose lines were left out, and logs that were not read because the origin kept their findings.
         """
-        found = (
-            info.stream
+        return [
+            (info.stream.site, info.stream.log)
             for info in infos
             if info.committed > HEAD or info.stream in self._like_error or info.stream not in self._detectors
-        )
-        return {(stream.site, stream.log): 0 for stream in found}
+        ]
 
 
 async def searched(reading: Reading, search: Search, new: Callable[[Reading], Search]) -> None:

@@ -39,8 +39,9 @@ from flarelog.viewers import follow as live
 from flarelog.viewers import reading as reads
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.console import Console, ConsoleOptions, Output
-from flarelog.viewers.display import ERROR, BytesDisplay, FirstError, label
-from flarelog.viewers.flow import Block, Flow, View
+from flarelog.viewers.display import ERROR, BytesDisplay, label
+from flarelog.viewers.first_error import FirstError
+from flarelog.viewers.flow import Block, Display, Flow, View
 from flarelog.viewers.follow import Follow, Order
 from flarelog.viewers.origin import Counts, Found, StoreOrigin
 from flarelog.viewers.pipe import Pipe
@@ -112,10 +113,8 @@ class Held:
             yield found
 
 
-class Shown:
+class Shown(Display):
     """The shown lines, as SITE: text."""
-
-    terminal = False
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -128,9 +127,6 @@ class Shown:
     def before(self, stream: StreamId) -> str:
         return f"{stream.site}/{stream.log} │ "
 
-    def wants(self, stream: StreamId) -> bool:
-        return True
-
     def show(self, blocks: Sequence[Block]) -> None:
         self.lines += [
             f"{stream.site}: {'--' if item is None else item.text}" for stream, items in blocks for item in items
@@ -138,12 +134,6 @@ class Shown:
 
     def draw(self, rows: Callable[[], list[str]], now: float) -> None:
         self.rows = rows()
-
-    async def drain(self) -> None:
-        await asyncio.sleep(0)
-
-    def enough(self, caught_up: bool, now: float) -> bool:
-        return False
 
 
 def read(

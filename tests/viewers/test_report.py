@@ -31,7 +31,7 @@ from flarelog.render.zones import Stamps
 from flarelog.stores.fares import Point
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Happening
-from flarelog.viewers.display import FirstError
+from flarelog.viewers.first_error import FirstError
 from flarelog.viewers.lanes import Lane, Lanes, Sign, Stretch
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.report import drawing
@@ -566,7 +566,7 @@ def test_the_first_line_like_an_error_is_looked_for_where_it_may_be(
                 await appender.append(0, b"".join(lines))
                 await appender.close()
 
-    monkeypatch.setattr("flarelog.viewers.report.gather.FirstError", Counted)
+    monkeypatch.setattr("flarelog.viewers.first_error.FirstError", Counted)
     asyncio.run(fill())
     first = gathered(tmp_path).first
     assert (first and first.stream.log) == found

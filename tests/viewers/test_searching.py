@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from flarelog.render.zones import Stamps
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Moment
 from flarelog.viewers import searching
-from flarelog.viewers.findings import first_sentences, kept
+from flarelog.viewers.findings import cause_sentences, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.reading import Reading
@@ -329,6 +328,6 @@ def test_of_a_command_that_was_killed_the_last_lines_of_all_its_logs_are_shown(t
         said: [f"step {number}" for number in range(15, 20)]
     }
     assert places == {said: near[said][0].offset}
-    assert list(first_sentences([replace(one, role="root")], places, ("--store", "logs")))[-1] == (
+    assert list(cause_sentences(one, places, ("--store", "logs")))[-1] == (
         f"its place: flarelog logs {RUN} --from site-1/stdout.log:{places[said]} --store logs"
     )

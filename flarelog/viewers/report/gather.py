@@ -15,7 +15,6 @@ from functools import partial
 from itertools import groupby
 
 from flarelog.completeness import in_all
-from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
 from flarelog.errors import FlarelogError
@@ -23,21 +22,17 @@ from flarelog.lifecycle import RunState
 from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
 from flarelog.receiver.phases import Phase, Standing, sites, standing
 from flarelog.records import ordered, unknown_ends, unstored_sentences
-from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
-from flarelog.render.merge import BLOCK
 from flarelog.render.ranks import RankChoice, RankChooser, known
 from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
-from flarelog.render.times import stamp
 from flarelog.render.zones import Stamps
 from flarelog.stores import moments as made
 from flarelog.stores.moments import Moment, points_for
 from flarelog.text import legible
-from flarelog.viewers.batch import Batch
 from flarelog.viewers.clocks import Clocks
-from flarelog.viewers.display import ERROR, FirstError, is_error
 from flarelog.viewers.findings import drawn, kept
+from flarelog.viewers.first_error import LineSearch, first_error
 from flarelog.viewers.flow import View
 from flarelog.viewers.health import few_incomplete, unread
 from flarelog.viewers.lanes import BUCKETS, Lane, Lanes, lanes_of
@@ -45,12 +40,13 @@ from flarelog.viewers.missing import absent, said
 from flarelog.viewers.origin import Origin, StoreOrigin
 from flarelog.viewers.reading import LEFT_OUT, Reading
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
-from flarelog.viewers.searching import AROUND, Suspicious, found_in, lines_around, places_of, rounds_of, searching
+from flarelog.viewers.searching import Suspicious, found_in, rounds_of, searching
 from flarelog.viewers.selection import Selection
 
 COUNTED_HERE, COUNTED_THERE = 2 << 30, 64 << 20  # most bytes whose lines are counted: of a store, of a receiver
 TAIL = 64 << 10  # bytes that are searched for a log's last line
 SHOWN = 300  # characters of a line
+SHOWN_LINES = 18  # of a log around the first error
 _BAR = re.compile(r"\d{1,3}(?:\.\d{1,3})?\s?%.{0,3}[|\[█━▏▎▍▌▋▊▉#=]|[█━]{3}")
 
 Zoned = Callable[[StreamId, int], Stamps]
@@ -150,35 +146,21 @@ async def _moments(origin: Origin, run: str, infos: Sequence[StreamInfo], notes:
 async def _first(
     reading: Reading, found: Sequence[Finding], search: Suspicious, stamps: Callable[[StreamId], Stamps]
 ) -> First | None:
-    root = first_root(found)
-    if root is not None:
-        around = await lines_around(reading, root, Renderer)
-        end = root.offset + max(1, root.length)
-        told = [
-            (f"{f'{stream.name}: ' if len(around) > 1 else ''}{_shown(line)}", root.offset <= line.offset < end)
-            for stream, lines in around.items()
-            for line in lines
-        ]
-        places = await places_of(reading, root)
-        return First(root.stream, root.offset, tuple(told), root, (root.time or 0) // 1_000_000, places)
-    suspects = search.suspects(reading.infos)
-    if not suspects:
+    first = await first_error(reading, found, search, LineSearch(reading, View(notes=False, stamps=stamps)))
+    if first is None:
         return None
-    choice = Choice((ERROR,), before=AROUND[0], after=max(AROUND[1], BLOCK))
-    selection = Selection(reading.selection.run, starts=suspects)
-    looking = _reading(reading.origin, selection, View(choice, notes=False, stamps=stamps))
-    looking.unread = reading.unread
-    display = FirstError((ERROR,), *AROUND, stamp, ahead=looking.ahead)
-    await Batch(looking, display).run()
-    display.close()
-    trouble = display.earliest
-    if trouble is None:
-        return None
-    at = next(number for number, line in enumerate(trouble.lines) if is_error(plain(line.text)))
-    time = (trouble.time + looking.ahead(trouble.stream)) // 1_000_000 if trouble.time is not None else 0
-    near = trouble.lines[max(0, at - AROUND[0]) : at + 1 + AROUND[1]]
-    wrong = trouble.lines[at]
-    return First(trouble.stream, wrong.offset, tuple((_shown(line), line is wrong) for line in near), None, time)
+    lines = [
+        (f"{f'{stream.name}: ' if len(first.lines) > 1 else ''}{text}", wrong)
+        for stream, those in first.lines.items()
+        for text, wrong in _without_middle([(_shown(line), first.is_wrong(line)) for line in those])
+    ]
+    return First(first.stream, first.offset, tuple(lines), first.root, (first.time or 0) // 1_000_000, first.places)
+
+
+def _without_middle(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
+    """*lines*, or where they are more than SHOWN_LINES, those at both ends: a traceback's exception is at its end."""
+    end = 2 * SHOWN_LINES // 3
+    return [*lines[: SHOWN_LINES - end], ("…", False), *lines[-end:]] if len(lines) > SHOWN_LINES else lines
 
 
 def _shown(line: Line) -> str:

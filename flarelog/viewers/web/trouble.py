@@ -14,22 +14,16 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any
 
-from flarelog.detect.across import first_root
-from flarelog.detect.base import Finding
 from flarelog.detect.records import finding_record, identity
 from flarelog.detect.table import Table
 from flarelog.errors import FlarelogError, NotAllowed
 from flarelog.model import StreamId, StreamInfo
-from flarelog.render.choose import Choice
-from flarelog.render.container import Renderer
-from flarelog.render.merge import BLOCK
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.sgr import plain
 from flarelog.render.zones import Stamps, zone_of
 from flarelog.sources.zone import system_zone
-from flarelog.viewers.batch import Batch
-from flarelog.viewers.display import ERROR, FirstError, is_error
 from flarelog.viewers.findings import drawn, kept
+from flarelog.viewers.first_error import First, LineSearch, first_error
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Reading
@@ -96,8 +90,9 @@ class Troubles:
             (found, more, _), search, reading = await _findings(origin, run)
             ahead = reading.ahead
             look.findings, look.more = [{**finding_record(each), **named(each.stream)} for each in found[:MOST]], more
-            root = first_root(found)
-            look.first = _of_root(root, ahead) if root is not None else await _first_line(reading, search)
+            lines = LineSearch(reading, View(stamps=stamps_here(), notes=False), (0, 0))
+            first = await first_error(reading, found, search, lines, around=False)
+            look.first = None if first is None else _first_record(first, ahead(first.stream))
             look.rounds = await _rounds(reading)
             look.grown = grown
         except FlarelogError as error:
@@ -107,11 +102,6 @@ class Troubles:
         finally:
             took = time.monotonic() - began
             look.due, look.task = time.monotonic() + min(max(LEAST, SHARE * took), LATEST), None
-
-
-class _FirstBeside(FirstError):
-    async def drain(self) -> None:
-        await asyncio.sleep(0)
 
 
 async def _rounds(reading: Reading) -> list[tuple[int, str]]:
@@ -136,43 +126,31 @@ async def _findings(origin: Origin, run: str) -> tuple[Told, Suspicious, Reading
     return found, search, reading
 
 
-async def _first_line(reading: Reading, search: Suspicious) -> dict[str, Any] | None:
-    """The earliest line that looks like an error, where no known cause was found."""
-    suspects = search.suspects(reading.infos)
-    if not suspects:
-        return None
-    stamps = stamps_here()
-    view = View(Choice((ERROR,), after=BLOCK), Renderer, stamps=stamps, notes=False)
-    looking = Reading(reading.origin, Selection(reading.selection.run, starts=suspects), view, log.debug, ordered=True)
-    display = _FirstBeside((ERROR,), 0, 0, view.told, ahead=looking.ahead)
-    await Batch(looking, display).run()
-    display.close()
-    first = display.earliest
-    if first is None:
-        return None
-    line = next((line for line in first.lines if is_error(plain(line.text))), first.lines[0])
-    return {
+def _first_record(first: First, ahead: int) -> dict[str, Any]:
+    """*first* for the page; the clock of its times is *ahead* ns."""
+    found = {
         "stream": named(first.stream),
-        "offset": first.lines[0].offset,
-        "end": first.lines[-1].end,
-        "text": plain(first.lines[-1].text if len(first.lines) > 1 else line.text)[:MOST],
-        "meaning": "this is the earliest line that looks like an error: no known cause was found",
-        "action": "",
-        "time": None if first.time is None else first.time // 1_000_000,
-        "id": "line",
-        "role": "line",
+        "offset": first.offset,
+        "end": first.end,
+        "time": None if first.time is None else (first.time - ahead) // 1_000_000,
     }
-
-
-def _of_root(root: Finding, ahead: Callable[[StreamId], int]) -> dict[str, Any]:
+    root = first.root
+    if root is None:
+        wrong = [line for line in first.lines[first.stream] if first.is_wrong(line)]
+        meaning = "this is the earliest line that looks like an error: no known cause was found"
+        return {
+            **found,
+            "text": plain(wrong[-1].text)[:MOST],
+            "meaning": meaning,
+            "action": "",
+            "id": "line",
+            "role": "line",
+        }
     return {
-        "stream": named(root.stream),
-        "offset": root.offset,
-        "end": root.offset + root.length,
+        **found,
         "text": root.text,
         "meaning": root.meaning,
         "action": str(root.facts.get("advice", root.action)),
-        "time": None if root.time is None else (root.time - ahead(root.stream)) // 1_000_000,
         "id": identity(root),
         "signature": root.signature,
         "rank": root.rank,

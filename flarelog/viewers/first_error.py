@@ -1,0 +1,222 @@
+"""The first error of a run, the same for every viewer: the earliest finding that may be the cause, or else the earliest
+line that looks like an error. A cause comes first, however early that line is: it may be a consequence at another site.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from flarelog.detect.across import first_root
+from flarelog.detect.base import Finding
+from flarelog.model import StreamId
+from flarelog.render.container import Renderer
+from flarelog.render.merge import BLOCK, HOLD, Blocks
+from flarelog.render.ranks import RankChooser
+from flarelog.render.rows import Line, Note
+from flarelog.render.sgr import plain
+from flarelog.viewers.batch import Batch
+from flarelog.viewers.display import ERROR, is_error
+from flarelog.viewers.flow import Block, Display, Item, View
+from flarelog.viewers.reading import Reading
+from flarelog.viewers.searching import AROUND, Suspicious, lines_around, places_of
+
+STAMPED_WITHIN = 20  # lines before an error, one of which may hold its time
+SETTLED = 1.0  # seconds without a line, after which a traceback at the end of a log is whole
+
+
+class First(NamedTuple):
+    """The first error. *lines*: its own and those around it, by log; *places*: where logs show it."""
+
+    stream: StreamId
+    offset: int
+    end: int
+    time: int | None  # nanoseconds since 1970, by the site's clock
+    lines: Mapping[StreamId, Sequence[Line]]
+    places: Mapping[StreamId, int]
+    root: Finding | None = None  # None: lines that only look like an error
+    others: int = 0  # other logs with such lines
+
+    def is_wrong(self, line: Line) -> bool:
+        """Whether *line* of ``lines`` is one of the error itself."""
+        return self.offset <= line.offset < self.end
+
+
+async def first_cause(
+    reading: Reading,
+    found: Iterable[Finding],
+    around: tuple[int, int] | None = AROUND,
+    new: Callable[[], Renderer] = Renderer,
+) -> First | None:
+    """The earliest of *found*, which are in the order of time, that may be the cause, with the lines *around* it; None:
+    without lines. Raises FlarelogError.
+    """
+    root = first_root(found)
+    if root is None:
+        return None
+    lines = await lines_around(reading, root, new, around) if around is not None else {}
+    places, end = await places_of(reading, root), root.offset + max(1, root.length)
+    return First(root.stream, root.offset, end, root.time, lines, places, root)
+
+
+async def first_error(
+    reading: Reading, found: Iterable[Finding], search: Suspicious, lines: LineSearch, *, around: bool = True
+) -> First | None:
+    """The first error in *reading*: of *found*, which *search* has found there, or else of *lines*. Without *around* a
+    cause comes without lines. Raises FlarelogError.
+    """
+    cause = await first_cause(reading, found, lines.around if around else None, lines.reading.view.new)
+    return cause or await lines.first(search.suspects(reading.infos))
+
+
+class LineSearch:
+    """Searches the logs of *reading*, drawn as *view* says, for the earliest line that its choice includes, or that
+    looks like an error. Its ``reading`` reads their lines.
+    """
+
+    def __init__(
+        self, reading: Reading, view: View, around: tuple[int, int] = AROUND, ranks: RankChooser | None = None
+    ):
+        self._ranks, self.around = ranks, around
+        wanted, before, after = view.choice.include or (ERROR,), max(around[0], STAMPED_WITHIN), max(around[1], BLOCK)
+        choice = replace(view.choice, include=wanted, before=before, after=after, shown=None)
+        view = replace(view, choice=choice)
+        self.reading = Reading(reading.origin, reading.selection, view, reading.say, ordered=True)
+        self.reading.unread = reading.unread
+        self.display = FirstError(wanted, *around, view.told, ahead=self.reading.ahead)
+
+    async def first(self, logs: Iterable[tuple[str, str]] | None = None) -> First | None:
+        """The earliest such line in *logs*, pairs of a site and a log; None: in all. Raises FlarelogError."""
+        if logs is not None:
+            chosen = self.reading.selection
+            starts = {log: chosen.starts.get(log, 0) for log in logs}
+            if not starts:
+                return None
+            self.reading.selection = replace(chosen, sites=(), logs=(), starts=starts)
+        await Batch(self.reading, self.display, ranks=self._ranks).run()
+        self.display.close()
+        one = self.display.earliest
+        if one is None:
+            return None
+        time = None if one.time is None else one.time + self.reading.ahead(one.stream)
+        lines, places = {one.stream: one.lines}, {one.stream: one.offset}
+        return First(one.stream, one.offset, one.end, time, lines, places, others=self.display.count - 1)
+
+
+class Trouble:
+    """The first block of one stream with an error. *missing*: lines after it that are yet to come."""
+
+    def __init__(
+        self, stream: StreamId, time: int | None, before: Iterable[Line], block: list[Line], missing: int
+    ) -> None:
+        self.stream, self.time, self.lines, self.missing = stream, time, [*before, *block], missing
+        self.offset, self.end = block[0].offset, block[-1].end
+
+
+class FirstError(Display):
+    """Keeps the first error of each stream, a line that one of *wanted* matches, or a whole traceback, with *before*
+    lines before it and *after* lines after it.
+
+    *stamped* reads a line's own time; a block without a time has that of the lines before it. *ahead*: nanoseconds by
+    which a stream's clock is ahead.
+    """
+
+    def __init__(
+        self,
+        wanted: Sequence[re.Pattern[str]],
+        before: int,
+        after: int,
+        stamped: Callable[[str], int | None],
+        ahead: Callable[[StreamId], int] = lambda stream: 0,
+    ) -> None:
+        self.ahead = ahead
+        self._wanted = wanted
+        self._count, self._after, self._stamped = before, after, stamped
+        self._found: dict[StreamId, Trouble] = {}
+        self._before: dict[StreamId, deque[Line]] = {}
+        self._blocks: dict[StreamId, Blocks] = {}
+        self._times: dict[StreamId, int] = {}
+        self._since: float | None = None  # when an error was known and all logs caught up: an earlier one may come
+        self._fed = set[StreamId]()  # streams with lines since the last call of ``enough``
+        self._quiet: dict[StreamId, float] = {}  # since when a stream with an unfinished block brings no line
+        self.failed: Callable[[], bool] = lambda: False  # whether a command ended badly, whatever its log tells
+
+    @property
+    def errors(self) -> bool:
+        """Whether lines that look like errors are wanted."""
+        return ERROR in self._wanted
+
+    @property
+    def earliest(self) -> Trouble | None:
+        """The earliest error; where no time is known, the one that came first."""
+        found = list(self._found.values())
+        return min(found, key=lambda each: (each.time is None, each.time or 0), default=None)
+
+    @property
+    def count(self) -> int:
+        """The number of streams with an error."""
+        return len(self._found)
+
+    def wants(self, stream: StreamId) -> bool:
+        return stream not in self._found or self._found[stream].missing > 0
+
+    def show(self, blocks: Sequence[Block]) -> None:
+        for stream, items in blocks:
+            self._look(stream, items)
+
+    def _look(self, stream: StreamId, items: Sequence[Item]) -> None:
+        blocks = self._blocks.setdefault(stream, Blocks())
+        self._fed.add(stream)
+        for item in items:
+            if item is None:
+                self._take_all(stream, blocks.settle())
+                self._before.pop(stream, None)
+            elif not isinstance(item, Note):
+                self._take_all(stream, blocks.feed((item,)))
+
+    def _take_all(self, stream: StreamId, found: Iterable[list[Line]]) -> None:
+        for block in found:
+            self._take(stream, block)
+
+    def _take(self, stream: StreamId, block: list[Line]) -> None:
+        trouble = self._found.get(stream)
+        if trouble is not None:
+            trouble.lines += block[: trouble.missing]
+            trouble.missing -= min(trouble.missing, len(block))
+            return
+        time = block[0].time if block[0].time is not None else self._stamped(block[0].text)
+        if time is not None:
+            self._times[stream] = time - self.ahead(stream)
+        before = self._before.setdefault(stream, deque(maxlen=self._count))
+        if any(self._is_wanted(plain(line.text)) for line in block):
+            self._found[stream] = Trouble(stream, self._times.get(stream), before, block, self._after)
+        else:
+            before.extend(block)
+
+    def _is_wanted(self, text: str) -> bool:
+        return any(is_error(text) if each is ERROR else each.search(text) for each in self._wanted)
+
+    def close(self) -> None:
+        """Take the unfinished blocks, because no more lines come."""
+        for stream, blocks in self._blocks.items():
+            self._take_all(stream, blocks.settle())
+
+    def enough(self, caught_up: bool, now: float) -> bool:
+        if not caught_up:
+            return False
+        self._settle(now)
+        if not (self._found or self.failed()):
+            return False
+        self._since = now if self._since is None else self._since
+        return now - self._since >= HOLD
+
+    def _settle(self, now: float) -> None:
+        """Take a traceback at the end of a log that has been quiet for SETTLED seconds."""
+        self._quiet.update(dict.fromkeys(self._fed, now))
+        self._fed.clear()
+        for stream in [stream for stream, since in self._quiet.items() if now - since >= SETTLED]:
+            del self._quiet[stream]
+            self._take_all(stream, self._blocks[stream].settle())
