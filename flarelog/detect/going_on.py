@@ -14,6 +14,7 @@ from flarelog.detect.base import LOOKED, sieved
 from flarelog.detect.speaking import goes_on
 from flarelog.late import late
 from flarelog.render.levels import Level, level_of
+from flarelog.render.meters import is_bar
 
 HEAD = 400  # characters of a line that are searched
 
@@ -27,7 +28,7 @@ _STEP = sieved(
 )
 _OF = late(r"(?<![Rr]etry )(?<![Aa]ttempt )(?<![Tt]ry )(?<!ank )\b\d{1,9} of \d{1,9}\b")
 _MAY_BE_OF = late(r"\d of \d")
-_BAR = late(r"\d(?:/(?:\d{1,12}|\?) \[|%\||\s?(?:it/s|s/it|samples/s|tokens/s|examples/s)\b)")
+_RATE = late(r"\d\s?(?:it/s|s/it|samples/s|tokens/s|examples/s)\b")
 _WELL = sieved(
     "succe|complete|recovered|reconnected|resum|upgraded|installed|deployed|finished|done|ended|saved"
     "|saving|wrote|ready |end_run|started container|synced|` reached|exit|http/",
@@ -133,7 +134,8 @@ def shows(text: str) -> bool:
 
 
 def _steps(head: str, small: str) -> bool:
-    return bool(_BAR.search(head) or _STEP.search(head, small) or (_MAY_BE_OF.search(head) and _OF.search(head)))
+    of = _MAY_BE_OF.search(head) and _OF.search(head)
+    return bool(of or is_bar(head) or _RATE.search(head) or _STEP.search(head, small))
 
 
 def _ends(head: str, small: str) -> bool:

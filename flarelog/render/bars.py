@@ -14,8 +14,8 @@ import re
 import sys
 from collections.abc import Iterator
 
-from flarelog.late import late
 from flarelog.render.allowance import MOVE, PAGE, Allowance
+from flarelog.render.meters import has_picture, is_bar
 from flarelog.render.rows import TAB, WINDOW, Line, Overlong, Row, mark_of, resembles
 from flarelog.render.sgr import SGR, changed, plain
 
@@ -23,8 +23,6 @@ LIMIT = 1 << 16  # characters shown of a line
 SPLIT = 1 << 17  # characters of an endless line held before its parts are output
 WAITING = 256  # states of bars that may wait for text above them
 HELD = 1 << 17  # cells plus characters of all rows that a cursor can still reach
-
-_DRAWN = late(r"[\u2500-\u259f\u2800-\u28ff]|([-=#*])\1")  # the characters of bars
 
 
 class Reach:
@@ -283,7 +281,7 @@ class Reach:
         entry = self.rows[index]
         if isinstance(entry, Line):
             text = plain(entry.text)
-            if "\x1b" in entry.text and _DRAWN.search(text):
+            if "\x1b" in entry.text and has_picture(text):
                 return None
         elif entry.bar or not entry.end or any(entry.styles):
             return None
@@ -291,8 +289,7 @@ class Reach:
             text = "".join(entry.chars).strip()
         above = self.rows[index - 1] if index else None
         alike = isinstance(above, Row) and above.bar and resembles("".join(above.chars).strip(), text)
-        may_be_bar = "%" in text and ("%|" in text or _DRAWN.search(text))
-        return None if alike or may_be_bar else text
+        return None if alike or is_bar(text) else text
 
     def _written_over(self, over: int) -> list[Row]:
         """The rows in ``_passed`` that show text now, or stand before the index *over*, from top to bottom."""

@@ -33,11 +33,12 @@ from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Happening
 from flarelog.viewers.first_error import FirstError
 from flarelog.viewers.lanes import Lane, Lanes, Sign, Stretch
+from flarelog.viewers.last import NOTHING, last_of
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.report import drawing
 from flarelog.viewers.report.drawing import axis
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, Stands, duration, placed
-from flarelog.viewers.report.gather import gather, last_of
+from flarelog.viewers.report.gather import gather
 from flarelog.viewers.report.markdown import markdown
 from flarelog.viewers.report.markup import anchor, tag, text
 from flarelog.viewers.report.page import LARGE, SMALL, page, ranks_said
@@ -380,10 +381,12 @@ def test_words() -> None:
 
 def test_the_last_line_is_the_last_that_says_something_and_a_bar_beside_it_is_told() -> None:
     bar = "epoch 1: 100%|██████████| 400/400"
-    assert last_of(f"one\n{bar}\ntwo\n\n  \n".encode(), 0) == ("two", bar)
-    assert last_of(f"one\n\repoch 1:  10%|█         | 40/400\r{bar}".encode(), 0) == (bar, "")
-    assert last_of(b"half of a line\n\x1b[31mred\x1b[0m\n", 900) == ("red", "")
-    assert last_of(b"", 0) == ("", "")
+    assert last_of(f"one\n{bar}\ntwo\n\n  \n".encode(), 0) == ("two", bar, False)
+    assert last_of(f"one\n\repoch 1:  10%|█         | 40/400\r{bar}".encode(), 0) == ("one", bar, True)
+    assert last_of(b"half of a line\n\x1b[31mred\x1b[0m\n", 900) == ("red", "", False)
+    assert last_of(b"", 0) == NOTHING
+    assert last_of(b"a line without an end", 0) == ("a line without an end", "", False)
+    assert last_of(b"\rloading: 4%\rloading: 45%", 0).progress == ("loading: 45%", 45.0)
 
 
 # --- the report of a store

@@ -7,7 +7,6 @@ reported, and hides no other data; reads over the wire are bounded.
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -22,9 +21,8 @@ from flarelog.lifecycle import RunState
 from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
 from flarelog.receiver.phases import Phase, Standing, sites, standing
 from flarelog.records import ordered, unknown_ends, unstored_sentences
-from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChoice, RankChooser, known
-from flarelog.render.rows import Line, Note
+from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.zones import Stamps
 from flarelog.stores import moments as made
@@ -36,6 +34,7 @@ from flarelog.viewers.first_error import LineSearch, first_error
 from flarelog.viewers.flow import View
 from flarelog.viewers.health import few_incomplete, unread
 from flarelog.viewers.lanes import BUCKETS, Lane, Lanes, lanes_of
+from flarelog.viewers.last import NOTHING, SHOWN, Last, last_of
 from flarelog.viewers.missing import absent, said
 from flarelog.viewers.origin import Origin, StoreOrigin
 from flarelog.viewers.reading import LEFT_OUT, Reading
@@ -45,9 +44,7 @@ from flarelog.viewers.selection import Selection
 
 COUNTED_HERE, COUNTED_THERE = 2 << 30, 64 << 20  # most bytes whose lines are counted: of a store, of a receiver
 TAIL = 64 << 10  # bytes that are searched for a log's last line
-SHOWN = 300  # characters of a line
 SHOWN_LINES = 18  # of a log around the first error
-_BAR = re.compile(r"\d{1,3}(?:\.\d{1,3})?\s?%.{0,3}[|\[█━▏▎▍▌▋▊▉#=]|[█━]{3}")
 
 Zoned = Callable[[StreamId, int], Stamps]
 """Makes the reader of a log's times, from its stream and the time by which a year is guessed, in ns since 1970."""
@@ -58,9 +55,8 @@ class _Ends:
     """The results of reading the bytes of a site's logs."""
 
     lines: int | None
-    last: str = ""
+    last: Last = NOTHING
     log: str = ""
-    bar: str = ""
 
 
 async def gather(
@@ -197,7 +193,7 @@ async def _ends(reading: Reading, infos: Sequence[StreamInfo], notes: list[str])
                 now.lines += count
             if info is latest:
                 now.log = info.stream.name
-                now.last, now.bar = last_of(tail, info.committed - len(tail))
+                now.last = last_of(tail, info.committed - len(tail))
     return found
 
 
@@ -213,22 +209,6 @@ async def _read(origin: Origin, info: StreamInfo, *, whole: bool) -> tuple[int, 
                 count += data.count(b"\n")
                 tail = data[-TAIL:] if len(data) >= TAIL else (tail + data)[-TAIL:]
     return count + (not tail.endswith(b"\n") and bool(tail)), tail
-
-
-def last_of(tail: bytes, start: int) -> tuple[str, str]:
-    """The last line with text in *tail*, the last bytes of a log, and the last state of its last bar, if that is
-    another line.
-    """
-    renderer = Renderer()
-    if start:
-        cut = tail.find(b"\n") + 1
-        tail, start = tail[cut:], start + cut
-        renderer.jump(start)
-    lines = [line for line in renderer.feed(tail) + renderer.close() if not isinstance(line, Note)]
-    texts = [shown for line in lines if (shown := _shown(line)).strip()]
-    last = texts[-1] if texts else ""
-    bar = next((shown for shown in reversed(texts[-200:]) if _BAR.search(shown)), "")
-    return last, bar if bar != last else ""
 
 
 # --- the sites
@@ -284,9 +264,9 @@ def _site(
         sum(masked) if masked else None,
         _ranks(infos),
         max((clocks.seconds(info.stream) for info in infos), key=abs, default=0.0),
-        ends.last,
+        ends.last.line,
         ends.log,
-        ends.bar,
+        ends.last.bar if ends.last.bar != ends.last.line else "",
         tuple(endings.values()),
         unread=sum(info.stream in unread for info in infos),
         unended=len(unknown_ends(infos)),

@@ -8,33 +8,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from flarelog.errors import FlarelogError
 from flarelog.model import StreamId, StreamInfo
-from flarelog.render.container import Renderer
-from flarelog.render.rows import Line, Note
-from flarelog.render.sgr import plain
-from flarelog.viewers.flow import Flow, View
+from flarelog.viewers.last import Last, last_of
 from flarelog.viewers.web.origins import Rights
 from flarelog.viewers.web.windows import gathered
 
 log = logging.getLogger(__name__)
 
 READ = 4 << 10  # bytes at the end of a log
-LONGEST = 300  # characters
 AT_ONCE = 60  # logs that are read for one answer
 SIDE_BY_SIDE = 8
 KEPT = 20_000
 WAIT = 0.05  # seconds that an answer waits for lines
-
-
-class Last(NamedTuple):
-    """*line*: the last line of text; *bar*: the last bar that goes on; empty where there is none."""
-
-    committed: int
-    line: str
-    bar: str
 
 
 _Key = tuple[bytes, tuple[StreamId, int]]
@@ -42,7 +29,7 @@ _Key = tuple[bytes, tuple[StreamId, int]]
 
 class Lasts:
     def __init__(self) -> None:
-        self._kept: dict[_Key, Last] = {}
+        self._kept: dict[_Key, tuple[int, Last]] = {}
         self._reading: dict[_Key, asyncio.Task[None]] = {}
         self._turns = asyncio.Semaphore(SIDE_BY_SIDE)
 
@@ -57,14 +44,14 @@ class Lasts:
         newest = sorted(old, key=lambda info: -info.grown)[:AT_ONCE]
         tasks = [self._begun(rights, info) for info in newest]
         reading = bool(tasks) and bool((await asyncio.wait(tasks, timeout=WAIT))[1])
-        found = {info.stream: self._kept.get((rights.key, info.identity)) for info in infos}
+        found = {info.stream: self._kept.get((rights.key, info.identity), (0, None))[1] for info in infos}
         while len(self._kept) > KEPT:
             del self._kept[next(iter(self._kept))]
         return {stream: last for stream, last in found.items() if last is not None}, reading
 
     def _length(self, rights: Rights, info: StreamInfo) -> int:
         last = self._kept.get((rights.key, info.identity))
-        return -1 if last is None else last.committed
+        return -1 if last is None else last[0]
 
     def _begun(self, rights: Rights, info: StreamInfo) -> asyncio.Task[None]:
         key = (rights.key, info.identity)
@@ -79,26 +66,8 @@ class Lasts:
         try:
             async with self._turns:
                 data = await gathered(rights.origin, info.stream, begin, info.committed)
-            self._kept[rights.key, info.identity] = drawn(info, begin, data)
+            self._kept[rights.key, info.identity] = info.committed, last_of(data, begin)
         except FlarelogError:
             return
         except Exception:
             log.exception("the last line of a log is not known")  # the next request tries again
-
-
-def drawn(info: StreamInfo, begin: int, data: bytes) -> Last:
-    """The last line and the last bar in *data*, the end of a log."""
-    start = data.find(b"\n") + 1 if begin else 0
-    flow = Flow(info.stream, View(new=Renderer, notes=False), begin + start, over=True)
-    items = flow.feed(begin + start, data[start:], 0.0) + flow.settle(1.0)
-    opened = [text for text in map(plain, flow.open()) if text.strip()]
-    lines = [line for line in items if line is not None and not isinstance(line, Note)]
-    line = next((text for text in reversed(list(map(_text, lines))) if text.strip()), "")
-    bar = next((text for text in reversed(opened) if "%" in text), "")
-    if not line and not bar and opened:
-        line = opened[-1]
-    return Last(info.committed, line.strip()[:LONGEST], bar.strip()[:LONGEST])
-
-
-def _text(line: Line) -> str:
-    return plain(line.text)

@@ -17,8 +17,8 @@ from flarelog.stores.moments import Moment
 from flarelog.text import legible
 from flarelog.viewers import health
 from flarelog.viewers.health import few_missing
+from flarelog.viewers.last import Last
 from flarelog.viewers.standings import called
-from flarelog.viewers.web.lasts import Last
 
 _CALLED = {Phase.LIVE: "sending"}
 _WITH_REASON = (Phase.PAUSED, Phase.BUSY, Phase.HUNG, Phase.GONE, Phase.UNSTORED)
@@ -173,7 +173,7 @@ def _stream_record(info: StreamInfo, last: Last | None, ranks: RankChooser) -> d
         "unseen": completeness(info).doubts,
         "rank": ranks.stretch(info.stream.key, info.committed).rank,
         "last": last.line if last is not None else "",
-        "bar": last.bar if last is not None else "",
+        "bar": last.progress if last is not None else None,
         "exit": legible(info.exits[-1].sentence) if info.exits else "",
     }
     return record | {name: value for name, value in optional.items() if value or (name == "rank" and value == 0)}

@@ -10,12 +10,11 @@ import { listen } from "./keys.js";
 import { Machines } from "./machines.js";
 import { meter } from "./paint.js";
 import { again, past, silence, trouble } from "./runs.js";
-import { bytes, called, count, moment, percent, several, skew } from "./words.js";
+import { bytes, called, count, moment, several, skew } from "./words.js";
 
 const ORDER = ["failed", "lost link", "silent", "not stored", "incomplete", "paused", "hung", "gone", "sending", "busy", "quiet", "open", "complete"];
 const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
 const SHOWN = 200; // sites that are shown at first
-const DRAWN = /\|?[\u2580-\u259f#=>.\s-]{3,}\|?/g; // the part of a bar's text that a meter replaces
 const PLACES = 12; // places that are shown of equal findings
 const KINDS = 6; // kinds of findings that are named while the findings are folded
 const FEW = 2; // different findings that are unfolded at first: more would push the sites off the screen
@@ -313,7 +312,7 @@ export class RunPage extends HTMLElement {
       node.classList.add(kind(one.standing));
     }
     say(state.words, words);
-    const drawn = `${text}\n${bars.map((bar) => bar.bar).join("\n")}`;
+    const drawn = `${text}\n${bars.map((one) => one.bar.join(" ")).join("\n")}`;
     if (last.dataset.is !== drawn) {
       last.dataset.is = drawn;
       last.replaceChildren(...(bars.length ? bars.slice(0, 8).map((bar) => this.bar(bar)) : [h("span", { class: "tail", dir: "auto" }, text)]));
@@ -330,9 +329,9 @@ export class RunPage extends HTMLElement {
 
   /** The bar of one rank. */
   bar(one) {
-    const done = percent(one.bar);
+    const [words, done] = one.bar;
     const name = one.rank === null || one.rank === undefined ? called(one) : `rank ${one.rank}`;
-    return h("span", { class: "progress" }, h("small", {}, name), done === null ? "" : meter(done, `${name}: ${Math.round(done)} %`), h("span", { class: "tail", dir: "auto" }, one.bar.replace(DRAWN, " ")));
+    return h("span", { class: "progress" }, h("small", {}, name), done === null ? "" : meter(done, `${name}: ${Math.round(done)} %`), h("span", { class: "tail", dir: "auto" }, words));
   }
 
   turn(site) {

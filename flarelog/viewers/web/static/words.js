@@ -84,14 +84,6 @@ export function skew(ms) {
   return `${ms < 0 ? "\u2212" : "+"}${size < 1000 ? `${Math.round(size)} ms` : size < 100_000 ? `${(size / 1000).toFixed(1)} s` : lasting(size)}`;
 }
 
-/** The progress that the text of a bar tells, 0 to 100; null if it tells none. */
-export function percent(text) {
-  const found = /(\d{1,3}(?:\.\d+)?)\s?%/.exec(text ?? "");
-  if (found) return Math.min(100, Number(found[1]));
-  const steps = /(\d+)\s*\/\s*(\d+)/.exec(text ?? "");
-  return steps && Number(steps[2]) ? Math.min(100, (100 * Number(steps[1])) / Number(steps[2])) : null;
-}
-
 /** Parses a place to go to: a line, `@OFFSET`, `50%`, a time; null for any other text. */
 export function place(text, now) {
   const wanted = text.trim();
