@@ -1,13 +1,14 @@
 """Merge the lines of several logs into one order, with a bound on how long a log is waited for.
 
 A line without a time stamp inherits the stamp of the line before it in its log, shown or not (``Placing``), so a
-traceback stays behind its line. A log's own order never changes; None stands for hidden lines, and goes with the line
-behind it. ``by_time`` merges complete logs. ``Merge`` merges live logs: it holds a line for *hold* seconds from its
-arrival, and then releases it behind all earlier lines that it holds. A silent log therefore stalls no other log, and
-the lines of a log whose clock is behind are released too late for their place. A stamp in the future proves that the
-log's clock is ahead by at least as much; the merge subtracts the difference. A stamp that leaps ahead by more than LEAP
-may be a date in a line's text: it counts only once the next one leaps as well; in complete logs, if none of the NEXT
-lines goes back, and the first time of a log if most of them do not.
+traceback stays behind its line; in a live log only if it arrives within HOLD seconds. A log's own order never changes;
+None stands for hidden lines, and goes with the line behind it. ``stored_keys`` and ``LiveKeys`` decide the order, for
+terminals and for the page. ``by_time`` merges complete logs. ``Merge`` merges live logs: it holds a line for *hold*
+seconds from its arrival, and then releases it behind all earlier lines that it holds. A silent log therefore stalls no
+other log, and the lines of a log whose clock is behind are released too late for their place. A stamp in the future
+proves that the log's clock is ahead by at least as much; the merge subtracts the difference. A stamp that leaps ahead
+by more than LEAP may be a date in a line's text: it counts only once the next one leaps as well; in complete logs, if
+none of the NEXT lines goes back, and the first time of a log if most of them do not.
 
 ``Blocks`` keeps the lines of a Python traceback together in a live merge. Callers pass the time.
 """
@@ -26,6 +27,7 @@ from flarelog.render.times import SECOND, stamp
 from flarelog.render.tracebacks import Traceback, before_traceback
 
 HOLD = 2.0  # seconds
+_HOLD = int(HOLD * SECOND)
 LEAP = 3600 * SECOND  # a time so far ahead of the next ones is not that of its line
 NEXT = 100  # lines
 MOST = 100_000  # lines held at once
@@ -73,26 +75,11 @@ class ByTime(Generic[Source, Item]):
         self._unread.remove(number)
         if not lines:
             return
-        latest, keys, ahead = self._latest[number], [], self._ahead[number]
-        hidden = 0
         times = [None if line is None else _time(line, self._stamped) for line in lines]
-        for at, (line, time) in enumerate(zip(lines, times, strict=True)):
-            if line is None:
-                hidden += 1
-                continue
-            leaps = time is not None and latest < time - ahead - LEAP
-            if (
-                time is not None
-                and time - ahead > latest
-                and not (leaps and _is_odd(times, at, time, first=latest < 0))
-            ):
-                latest = time - ahead
-            if hidden:
-                keys += [latest] * hidden
-                hidden = 0
-            keys.append(latest)
-        keys += [latest] * hidden
-        self._latest[number], self._batches[number] = latest, (lines, keys, 0)
+        keys = stored_keys(times, self._latest[number], self._ahead[number])
+        for at in [at for at, line in enumerate(lines[:-1]) if line is None][::-1]:  # it goes with the line after it
+            keys[at] = keys[at + 1]
+        self._latest[number], self._batches[number] = keys[-1], (lines, keys, 0)
         heapq.heappush(self._heads, (keys[0], number))
 
     def take(self) -> Iterator[tuple[Source, Sequence[Item]]]:
@@ -113,6 +100,21 @@ class ByTime(Generic[Source, Item]):
             else:
                 self._unread.append(number)
             yield self._sources[number], lines[begin:end]
+
+
+def stored_keys(times: Sequence[int | None], latest: int = -1, ahead: int = 0) -> list[int]:
+    """The keys by which lines with *times* are merged with those of other logs: each line's own time by the receiver's
+    clock, or that of an earlier line, if that is later. *latest*: the key before them; -1: none. *ahead*: ns by which
+    the log's clock is ahead.
+    """
+    keys = []
+    for at, time in enumerate(times):
+        if time is not None and time - ahead > latest:
+            leaps = latest < time - ahead - LEAP
+            if not (leaps and _is_odd(times, at, time, first=latest < 0)):
+                latest = time - ahead
+        keys.append(latest)
+    return keys
 
 
 def _is_odd(times: Sequence[int | None], at: int, time: int, *, first: bool) -> bool:
@@ -158,6 +160,47 @@ class _Held(NamedTuple):
     apart: bool  # lines before it are hidden
 
 
+class LiveKeys:
+    """The keys by which one live log's lines are merged with those of other logs. *known*: ns by which its clock is
+    known to be ahead; *latest*: the key before its lines.
+    """
+
+    def __init__(self, known: int = 0, latest: int | None = None) -> None:
+        self.known, self._latest = known, latest
+        self._until = 0  # lines without a time that arrive later have none of an earlier line
+        self._ahead = 0  # nanoseconds by which its times prove its clock to be ahead
+        self._leapt: int | None = None  # by how much the last time was ahead, if that was not believed
+
+    def of(self, time: int | None, arrived: int) -> int:
+        """The key of the next line, with *time*, which *arrived* then; ns since 1970."""
+        if time is not None:
+            self._until, time = arrived + _HOLD, time - self.known
+            if time <= arrived and not self._ahead:
+                self._leapt = None
+            elif self._leaps(time - arrived):
+                return arrived if self._latest is None else self._latest
+            else:
+                self._ahead = max(self._ahead, time - arrived)
+                time -= self._ahead
+            if self._latest is None or time > self._latest:
+                self._latest = time
+        return arrived if self._latest is None or arrived > self._until else self._latest
+
+    def _leaps(self, over: int) -> bool:
+        """Whether a time *over* ns ahead is the first that proves so much; the next one makes it believed, until two
+        times are as far behind it: the clock was set right, or it never was ahead.
+        """
+        ahead, one = self._ahead, self._leapt
+        if abs(over - ahead) <= LEAP or (over < 0 and not ahead):
+            self._leapt = None
+            return False
+        self._leapt = over
+        believed = one is not None and (one > ahead) is (over > ahead)
+        if believed and over < ahead:
+            self._ahead = max(0, over)
+        return over > ahead and not believed
+
+
 class Merge(Generic[Source]):
     """Merge lines of several live logs by time. The module's docstring has the rules."""
 
@@ -166,46 +209,21 @@ class Merge(Generic[Source]):
     ) -> None:
         self._hold, self._most, self._stamped, self._known = hold, most, stamped, ahead
         self._queues: dict[Source, deque[_Held]] = {}
-        self._latest: dict[Source, int] = {}
-        self._ahead: dict[Source, int] = {}  # nanoseconds by which a log's clock is known to be ahead
-        self._leapt: dict[Source, int] = {}  # by how much the last time was ahead, if that was not believed
+        self._keys: dict[Source, LiveKeys] = {}
         self._count = self._size = 0
 
     def add(self, source: Source, lines: Iterable[Line | None], now: float) -> None:
         """Hold *lines* of *source*, which arrived at *now*, in seconds since 1970."""
-        queue, known = self._queues.setdefault(source, deque()), self._known(source)
-        apart, arrived = False, int(now * SECOND)
+        queue, keys = self._queues.setdefault(source, deque()), self._keys.setdefault(source, LiveKeys())
+        apart, arrived, keys.known = False, int(now * SECOND), self._known(source)
         for line in lines:
             if line is None:
                 apart = True
                 continue
-            time = _time(line, self._stamped)
-            latest = self._latest.get(source)
-            if time is not None and not self._leaps(source, time - known - arrived):
-                time -= known
-                ahead = self._ahead[source] = max(self._ahead.get(source, 0), time - arrived)
-                time -= ahead
-                latest = time if latest is None else max(latest, time)
-                self._latest[source] = latest
-            queue.append(_Held(now, arrived if latest is None else latest, line, apart))
+            queue.append(_Held(now, keys.of(_time(line, self._stamped), arrived), line, apart))
             apart = False
             self._count += 1
             self._size += len(line.text)
-
-    def _leaps(self, source: Source, over: int) -> bool:
-        """Whether a time *over* ns ahead is the first that proves so much; the next one makes it believed, until two
-        times are as far behind it: the clock was set right, or it never was ahead.
-        """
-        ahead = self._ahead.get(source, 0)
-        if abs(over - ahead) <= LEAP or (over < 0 and not ahead):
-            self._leapt.pop(source, None)
-            return False
-        one = self._leapt.get(source)
-        self._leapt[source] = over
-        believed = one is not None and (one > ahead) is (over > ahead)
-        if believed and over < ahead:
-            self._ahead[source] = max(0, over)
-        return over > ahead and not believed
 
     def first(self, source: Source) -> Line | None:
         """The first held line of *source*; None without one."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flarelog.render.merge import Blocks, Merge, by_time
+from flarelog.render.merge import Blocks, LiveKeys, Merge, by_time, stored_keys
 from flarelog.render.rows import Line
 from flarelog.render.times import SECOND
 from flarelog.render.tracebacks import TRACEBACK as BEGINS
@@ -313,3 +313,28 @@ def test_a_line_behind_a_traceback_takes_no_time_for_what_stood_before_that() ->
     lines = [Line(0, 1, " " * (2 << 20) + BEGINS), *(Line(0, 1, "x") for _ in range(20_000))]
     blocks = Blocks()
     assert sum(len(block) for block in [*blocks.feed(lines), *blocks.settle()]) == len(lines)
+
+
+@together(
+    ("times", "wanted"),
+    [
+        ([1, 2, 3], [1, 2, 3]),
+        ([1, None, 3, None], [1, 1, 3, 3]),
+        ([3, 1, 2, 4], [3, 3, 3, 4]),
+        ([1, 73_000, 2, 3], [1, 1, 2, 3]),  # a date in a line's text
+        ([1, 2, None, 73_000, None, 3], [1, 2, 2, 2, 2, 3]),
+    ],
+)
+def test_a_log_that_is_read_as_it_grows_has_the_keys_of_the_stored_one(
+    times: list[int | None], wanted: list[int]
+) -> None:
+    own = [None if time is None else time * SECOND for time in times]
+    assert [key // SECOND for key in stored_keys(own)] == wanted
+    live = LiveKeys()
+    assert [live.of(time, 4 * SECOND) // SECOND for time in own] == wanted
+
+
+def test_a_live_line_without_a_time_goes_where_it_is_seen() -> None:
+    live = LiveKeys()
+    found = [live.of(time, at * SECOND) // SECOND for time, at in ((None, 5), (3 * SECOND, 6), (None, 7), (None, 9))]
+    assert found == [5, 3, 3, 9]

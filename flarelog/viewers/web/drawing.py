@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flarelog.model import StreamInfo
+from flarelog.render.merge import stored_keys
 from flarelog.render.rows import WINDOW, Line, Note
 from flarelog.render.sgr import RESETS, style_behind
 from flarelog.viewers.flow import Flow, View
@@ -49,7 +50,7 @@ class Drawn:
     end: int = 0
     open: list[str] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
-    time: int | None = None  # the last time told above the first row; nanoseconds since 1970
+    keys: list[int] = field(default_factory=list)  # of the rows, by which they are merged with other logs' by time
 
 
 class Drawing:
@@ -209,7 +210,7 @@ class Drawing:
             last -= 1
         rows, rest = self._items[first:last], self._items[last:]
         found.rows = rows
-        found.time = next((line.time for line in reversed(self._items[:first]) if line.time is not None), None)
+        found.keys = stored_keys([line.time for line in self._items])[first:last]
         found.begin = rows[0].offset if rows else self._wanted.at
         if self._wanted.before and not first:
             found.begin = min(found.begin, self._began)  # lines there are unfinished, or have no row

@@ -18,6 +18,8 @@ from typing import NamedTuple
 from flarelog.backoff import FIRST_PAUSE, delay
 from flarelog.errors import FlarelogError
 from flarelog.model import Buffer, StreamId, StreamInfo
+from flarelog.render.merge import LiveKeys
+from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import QUIET, SETTLE, Flow, Item
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.asking import same
@@ -62,6 +64,13 @@ def is_calm(data: bytes) -> bool:
     return data.count(b"\r") == data.count(b"\r\n")
 
 
+def live_keys(info: StreamInfo) -> LiveKeys:
+    """The keys of the rows to come in the log of *info*."""
+    clocks = Clocks()
+    clocks.learn((info,))
+    return LiveKeys(clocks.ahead(info.stream))
+
+
 @dataclass(slots=True, eq=False)
 class Viewer:
     """A reader of a feed, with the rights of *origin*. *refused*: why it may not read any more."""
@@ -95,7 +104,7 @@ class Feed:
         self._flow: Flow | None = None
         self._ring: deque[Batch] = deque()
         self._size = 0
-        self._encoder = Encoder()
+        self._encoder = Encoder(live_keys(info))
         self._viewers: dict[Viewer, None] = {}
         self._reader: Viewer | None = None
         self._tasks: list[asyncio.Task[None]] = []

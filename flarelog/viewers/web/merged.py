@@ -26,11 +26,12 @@ SIDE_BY_SIDE = 8
 
 
 class Page(NamedTuple):
-    """Rows with the numbers of their streams. *before* and *after*: where the pages on either side begin in each log:
-    twice an offset, and one more where the notes at the offset lie before the place. *over*: no page follows.
+    """Rows with the numbers of their streams, and their keys. *before* and *after*: where the pages beside it begin
+    in each log: twice an offset, and one more where the notes at the offset lie before the place. *over*: no page
+    follows.
     """
 
-    rows: list[tuple[int, Line]]
+    rows: list[tuple[int, Line, int]]
     before: list[int]
     after: list[int]
     over: bool
@@ -65,7 +66,7 @@ async def page(
     merged = in_order(lines, by_times(infos, found) if grown is None else by_arrivals(infos, found, grown))
     chosen = merged[-rows:] if back else merged[:rows]
     before, after = list(places), list(places)
-    for k, line in chosen:
+    for k, line, _ in chosen:
         note = isinstance(line, Note)
         before[k] = min(before[k], 2 * line.offset + (not note))
         after[k] = max(after[k], 2 * line.end + note)
@@ -84,15 +85,15 @@ async def of_level(
     """The rows of *level* and graver ones, *rows* of them or more, from the pages that *turn* gives; fewer once it is
     *late*.
     """
-    found: list[tuple[int, Line]] = []
+    found: list[tuple[int, Line, int]] = []
     first = one = await turn(places, MOST_ROWS)
     choosers: dict[int, Chooser] = {}
     while True:
         if back:
             choosers = {}  # an earlier page does not continue the lines of the page read before
         kept = [
-            (k, line)
-            for k, line in one.rows
+            (k, line, key)
+            for k, line, key in one.rows
             for _ in choosers.setdefault(k, Chooser(Choice(level=level))).feed((line,))
         ]
         found = kept + found if back else found + kept
@@ -106,26 +107,19 @@ def by_times(infos: Sequence[StreamInfo], found: Sequence[Drawn]) -> list[list[i
     """A key for each row: its time by the receiver's clock, or that of an earlier row of its log, if that is later."""
     clocks = Clocks()
     clocks.learn(infos)
-    keys = []
-    for info, one in zip(infos, found, strict=True):
-        ahead = clocks.ahead(info.stream)
-        latest, own = -1 if one.time is None else one.time - ahead, []
-        for line in one.rows:
-            latest = latest if line.time is None else max(latest, line.time - ahead)
-            own.append(latest)
-        keys.append(own)
-    return keys
+    aheads = [clocks.ahead(info.stream) for info in infos]
+    return [[max(-1, key - ahead) for key in one.keys] for one, ahead in zip(found, aheads, strict=True)]
 
 
-def in_order(found: Sequence[Sequence[Line]], keys: Sequence[Sequence[int]]) -> list[tuple[int, Line]]:
-    """The rows of all logs by their *keys*, each with the number of its log, whose own order stays."""
+def in_order(found: Sequence[Sequence[Line]], keys: Sequence[Sequence[int]]) -> list[tuple[int, Line, int]]:
+    """The rows of all logs by their *keys*, each with the number of its log, whose own order stays, and its key."""
     numbered = [
         (key, k, n, line)
         for k, (lines, own) in enumerate(zip(found, keys, strict=True))
         for n, (line, key) in enumerate(zip(lines, own, strict=True))
     ]
     numbered.sort(key=lambda each: each[:3])
-    return [(k, line) for _, k, _, line in numbered]
+    return [(k, line, key) for key, k, _, line in numbered]
 
 
 def by_arrivals(

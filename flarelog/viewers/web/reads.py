@@ -134,14 +134,14 @@ class Reads:
                 end = monotonic() + LOOKING
                 found = await merged.of_level(turn, places, count, level, back=back, late=lambda: monotonic() >= end)
             encoders = [Encoder() for _ in infos]
-            rows = [f"[{k},{encoders[k].row(line)}" for k, line in found.rows]
+            rows = [f"[{k},{encoders[k].row(line)}" for k, line, _ in found.rows]
             clocks = Clocks()
             clocks.learn(infos)
             ordered = text(asked, "order") != "arrival"
             head = {
                 "streams": [told(info) for info in infos],
                 "clocks": [note for info in infos for note in clocks.notes(info.stream, (), ordered=ordered)],
-                "ahead": [clocks.ahead(info.stream) // 1_000_000 for info in infos],  # milliseconds
+                "keys": [key // 1_000_000 for _, _, key in found.rows] if ordered else [],  # milliseconds
                 "before": found.before,
                 "after": found.after,
                 "over": found.over,

@@ -1,8 +1,9 @@
 """Encodes lines for a browser: JSON arrays, text without a control character, and its colours as classes.
 
-A row is ``[k, offset, end, text, flags, time, spans, null, line]``; empty values at its end are left out. The line
-number is there unless it is the previous row's plus one. Encoded rows are text without their ``[k,``, so that viewers
-that number their streams differently share them.
+A row is ``[k, offset, end, text, flags, time, spans, key, line]``; empty values at its end are left out. A live row is
+merged with other logs' by its *key*, which is there unless it is the row's time, or without one that of the row before.
+The line number is there unless it is the previous row's plus one. Encoded rows are text without their ``[k,``, so that
+viewers that number their streams differently share them.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring
+from time import time_ns
 
 from flarelog.render.levels import Level, Levels
+from flarelog.render.merge import LiveKeys
 from flarelog.render.rows import MARK, Line, Note, Rest
 from flarelog.render.sgr import SGR, changed, plain
 
@@ -26,24 +29,35 @@ _WEIGHTS = {"1": "b", "2": "d", "3": "i", "4": "u", "7": "r", "9": "s", "21": "u
 
 
 class Encoder:
-    """Encodes the lines of one log, in their order: a line may have the level of the line before."""
+    """Encodes the lines of one log, in their order: a line may have the level of the line before. *keys*: of live
+    lines.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, keys: LiveKeys | None = None) -> None:
         self._levels = defaultdict[str, Levels](Levels)  # by a line's stream
+        self._keys, self._key = keys, 0
 
     def rows(self, lines: Iterable[Line | None], numbers: Sequence[int | None] = ()) -> list[str]:
         """*lines* as rows, each without its ``[k,``. *numbers*: their line numbers, None where a row needs none."""
-        row = self.row
-        found = [row(line) for line in lines if line is not None]
+        row, those = self.row, [line for line in lines if line is not None]
+        found = [row(line) for line in those]
+        if self._keys is not None:
+            of, before, now = self._keys.of, self._key, time_ns()
+            for at, line in enumerate(those):
+                time = line.time
+                key = of(time, now)
+                if key != (before if time is None else time):
+                    found[at] = _at(found[at], 7, key // _MILLISECOND)
+                before = key
+            self._key = before
         for at, number in enumerate(numbers):
             if number is not None:
-                empty = ",null" * (7 - len(json.loads(f"[0,{found[at]}")))
-                found[at] = f"{found[at][:-1]}{empty},null,{number}]"
+                found[at] = _at(found[at], 8, number)
         return found
 
-    def row(self, line: Line, flags: int = 0) -> str:
+    def row(self, line: Line) -> str:
         offset, end, text, stream, time, _ = line
-        spans = ""
+        spans, flags = "", 0
         if isinstance(line, Note):
             flags |= NOTE
             text = plain(text)
@@ -68,6 +82,11 @@ class Encoder:
         elif spans:
             said += ",null"
         return f"{said},{spans}]" if spans else f"{said}]"
+
+
+def _at(row: str, place: int, value: int) -> str:
+    """*row* with *value* at *place*, behind all its values."""
+    return f"{row[:-1]}{',null' * (place - len(json.loads(f'[0,{row}')))},{value}]"
 
 
 def bar(offset: int, text: str) -> str:

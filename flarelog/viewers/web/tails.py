@@ -21,7 +21,7 @@ from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.viewers.flow import Item
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.asking import same, told
-from flarelog.viewers.web.hub import LONGEST_PAUSE, NEAR, Batch, Feed, Hub, Slices, Viewer
+from flarelog.viewers.web.hub import LONGEST_PAUSE, NEAR, Batch, Feed, Hub, Slices, Viewer, live_keys
 from flarelog.viewers.web.numbering import Numbering
 from flarelog.viewers.web.rows import Encoder, numbered
 from flarelog.viewers.web.windows import gathered, info_of
@@ -206,7 +206,7 @@ class Tail:
         """Read to the present end; False where the browser took nothing for STALLED seconds before that."""
         part.info = info = same(await info_of(self._origin, part.info.stream), part.info.begun)
         start = part.position
-        encoder, slices, numbering = Encoder(), Slices(), Numbering(start)
+        encoder, slices, numbering = Encoder(live_keys(info)), Slices(), Numbering(start)
 
         def rows(items: Sequence[Item]) -> str:
             lines = [item for item in items if item is not None]

@@ -4,8 +4,8 @@
  * A row is `[k, offset, end, text, flags, time, spans, key, line]`, and its offset is its only identity: a row that comes
  * again replaces the earlier one, so that a resumed stream doubles no row, and a bar moves in its place.
  *
- * Live rows of logs that are merged by time go to their place by time, as `by_times` of the server orders rows: at equal
- * times by log, and never before an earlier row of their log.
+ * Where logs are merged by time, the server gives each row the key of its place (`row.time`). Live rows are put there: at
+ * equal keys by log, and never before an earlier row of their log.
  */
 
 export const BAR = 1;
@@ -19,8 +19,6 @@ export const REST = 128; // the row's line begins above the row
 
 const LIVE = 3000; // rows that are kept while new ones come at the end
 const MOST = 20000; // rows that are kept while the user reads older ones, or selects text
-const HOLD = 2000; // ms for which rows without a time belong to their log's last time; later ones go to the end, to be seen
-const LEAP = 3600_000; // ms: a time so far in the future is not that of its row
 const FOLDED = 4; // rows: a shorter traceback is not folded
 
 /** The sort key of a row within its log: a note comes before the line at its offset. */
@@ -29,7 +27,7 @@ function order(row) {
 }
 
 export function key(row) {
-  return row[7] ?? (row[4] & NOTE ? `${row[0]}:${row[1]}:${row[3]}` : `${row[0]}:${row[1]}`);
+  return row.open ?? (row[4] & NOTE ? `${row[0]}:${row[1]}:${row[3]}` : `${row[0]}:${row[1]}`);
 }
 
 /** The number of lines in *rows*, with the lines that are left out before each. */
@@ -43,7 +41,6 @@ export class Lines {
     this.level = 0; // flags of which a row must have one; 0: all rows
     this.merged = false;
     this.timed = false; // whether the logs are merged by time
-    this.ahead = []; // by k: ms by which the clock of the log's times is ahead
     this.clear();
   }
 
@@ -55,7 +52,7 @@ export class Lines {
     this.about = false; // whether `number` is an estimate
     this.rest = 0; // lines behind the last row that the level leaves out; `left` of a row counts those before it
     this.last = []; // by k: the order of the last row
-    this.times = []; // by k: the latest time, and when it came
+    this.times = []; // by k: the key of the latest row
     this.open = []; // by k: the rows at its end that may still change, such as bars
     this.changed();
   }
@@ -65,23 +62,21 @@ export class Lines {
   }
 
   /** Replaces all rows with those of an answer, because the page is at another place. */
-  replace(rows, { from = 0, to = 0, line = null, about = false, open = [], left, ahead = [] } = {}) {
+  replace(rows, { from = 0, to = 0, line = null, about = false, open = [], left, keys } = {}) {
     this.clear();
-    this.ahead = ahead;
     this.from = from;
     this.whole = open.length > 0;
     this.number = line ?? null;
     this.about = about;
-    this.append(rows, left);
+    this.append(rows, left, { keys });
     this.to = to;
     for (const k of new Set(open.map((row) => row[0]))) this.reopen(k, open.filter((row) => row[0] === k));
   }
 
   /** Puts *rows* of the level before all others. Returns how many are new. */
-  prepend(rows, { from = this.from, line = null, about = false, left = [] } = {}) {
+  prepend(rows, { from = this.from, line = null, about = false, left = [], keys = [] } = {}) {
     const known = new Set(this.rows.slice(0, 200).map(key));
-    for (const [at, row] of rows.entries()) row.left = left[at] ?? 0;
-    if (this.timed) this.ordered(rows, -Infinity, Date.now());
+    for (const [at, row] of rows.entries()) [row.left, row.time] = [left[at] ?? 0, keys[at]];
     const fresh = rows.filter((row) => !known.has(key(row)) && (!this.level || row[4] & (this.level | NOTE)));
     const rest = left.at(-1) ?? 0;
     if (this.rows.length) this.rows[0].left += rest;
@@ -97,24 +92,23 @@ export class Lines {
 
   /** Sets the rows that may still change at the end of log *k*. */
   reopen(k, rows) {
-    this.open[k] = rows.map((row, at) => [k, row[1], row[2], row[3], row[4] | BAR, row[5] ?? null, row[6] ?? null, `open:${k}:${at}`]);
+    this.open[k] = rows.map((row, at) => Object.assign([k, ...row.slice(1)], { open: `open:${k}:${at}` }));
     this.changed();
   }
 
   /**
    * Appends *rows*; a row that is held already is replaced. Returns how many are new. *left*: lines that are left out before
-   * each, and behind the last; the stream leaves out none, and gives no *left*. *live*: the rows are not in order yet; *late*
-   * takes those whose place is above all rows, and which are not held; without it they are the first.
+   * each, and behind the last; the stream leaves out none, and gives no *left*. *keys*: of rows in order; *live*: the rows are
+   * not in order yet; *late* takes those whose place is above all rows, and which are not held; without it they are the first.
    */
-  append(rows, left = [], { live = false, late = null, now = Date.now() } = {}) {
+  append(rows, left = [], { keys = [], live = false, late = null } = {}) {
     let fresh = 0;
     let near = -1; // where the last row was put
     const sorts = live && this.timed;
-    if (this.timed && !live) this.ordered(rows, this.rows.at(-1)?.time, now);
     for (const [at, row] of rows.entries()) {
       row.left = 0;
       const place = order(row);
-      if (sorts) this.time(row, now);
+      if (this.timed) row.time = this.times[row[0]] = keys[at] ?? row[7] ?? row[5] ?? this.times[row[0]] ?? Infinity;
       if (this.open[row[0]]?.length && !(row[4] & (BAR | NOTE))) this.open[row[0]] = this.open[row[0]].filter((open) => open[1] >= row[2]);
       if (!(place <= this.last[row[0]])) {
         this.last[row[0]] = place;
@@ -145,25 +139,6 @@ export class Lines {
     this.rest += left.at(-1) ?? 0;
     this.changed();
     return fresh;
-  }
-
-  /** Sets the times of *rows* of an answer, which are in order; *time* is that of the row before them. */
-  ordered(rows, time = -Infinity, now) {
-    let latest = time;
-    for (const row of rows) {
-      this.time(row, now, 0);
-      if (row.time < Infinity) latest = Math.max(latest, row.time);
-      row.time = latest;
-    }
-  }
-
-  /** Sets the time that decides on the place of *row*; Infinity: none is known. It came at *now*; rows without a time have it for *hold* ms. */
-  time(row, now, hold = HOLD) {
-    const [k, , , , , own] = row;
-    const time = own - (this.ahead[k] ?? 0);
-    const { latest = -Infinity, until = 0 } = this.times[k] ?? {};
-    if (own && time < now + LEAP) this.times[k] = { latest: Math.max(time, latest), until: Math.max(now + hold, until) };
-    row.time = own || now <= until ? (this.times[k]?.latest ?? Infinity) : Infinity;
   }
 
   /** The index for the live *row*; *near*: that of the row put before it, or -1. */

@@ -220,7 +220,7 @@ export class Moving extends HTMLElement {
         const answer = await stay.got(source.later(lines, stay.signal));
         if (answer) {
           const first = !lines.rows.length;
-          lines.append(answer.rows, answer.left);
+          lines.append(answer.rows, answer.left, answer);
           if (first) this.count();
           for (const row of answer.open ?? []) lines.reopen(row[0], answer.open.filter((one) => one[0] === row[0]));
           lines.whole = Boolean(answer.open?.length);
