@@ -6,15 +6,15 @@ import re
 from typing import Any, AnyStr
 
 
-class _Late:
+class Late:
     """Takes each attribute on demand from the compiled expression, of which ``re`` caches one."""
 
     def __init__(self, text: Any, flags: int) -> None:
-        self._expression = text, flags
+        self.expression = text, flags
         self.pattern = text
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(re.compile(*self._expression), name)
+        found = getattr(re.compile(*self.expression), name)
         setattr(self, name, found)
         return found
 
@@ -22,4 +22,4 @@ class _Late:
 def late(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """Like ``re.compile``, but compiles *text*, and raises its errors, on first use."""
     # Pattern cannot be subclassed, and callers use its attributes alone.
-    return _Late(text, flags)  # type: ignore[return-value]
+    return Late(text, flags)  # type: ignore[return-value]

@@ -9,34 +9,23 @@ more than ``LINE`` bytes is searched at both ends, and in the bar states in betw
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from inspect import getsource
 from itertools import pairwise
 from typing import NamedTuple
-from zlib import crc32
 
-from flarelog.detect.aftermath import AFTER, Aftermath
-from flarelog.detect.base import PIECES, Finding
-from flarelog.detect.before import BEFORE, Before
+from flarelog.detect.base import Finding
+from flarelog.detect.before import BEFORE
 from flarelog.detect.clean import SIEVE, is_clean
 from flarelog.detect.detector import Detector, Settled
-from flarelog.detect.exceptions import Told
-from flarelog.detect.found import Found, Key
-from flarelog.detect.going_on import shows
-from flarelog.detect.meant import is_meant
+from flarelog.detect.found import Key
 from flarelog.detect.progress import Progress, digest_of
-from flarelog.detect.speaking import only_speaks
 from flarelog.detect.table import Table
-from flarelog.detect.tracebacks import Tracebacks
 from flarelog.model import Attributes, Mark, StreamInfo
 from flarelog.render.bars import LIMIT
 from flarelog.render.container import UNDECIDED, Renderer, may_be_records
 from flarelog.render.edges import is_packed, tears
-from flarelog.render.levels import level_of
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
@@ -54,18 +43,6 @@ UNFINISHED = 64 << 10  # bytes of an unfinished line; a longer one is searched w
 NEAR = 16 << 10  # bytes that mostly hold the ``BEFORE`` lines before an offset
 FAR, FAR_END = 24 << 20, 16 << 10  # bytes that are searched for long lines before an offset; bytes of each end of one
 _TABLE = Table()
-
-
-@cache
-def version() -> int:
-    """The version of the signatures and rules: findings of another version are made anew."""
-    rows = [
-        (each.id, each.role, each.severity, each.literals, each.pattern and each.pattern.pattern)
-        for each in _TABLE.signatures
-    ]
-    rooms = (Detector, Aftermath, Before, Found, is_meant, only_speaks, shows, Told, Tracebacks, level_of, Stamps)
-    rules = [getsource(sys.modules[each.__module__]) for each in rooms]
-    return crc32(repr((rows, rules, PIECES, BEFORE, AFTER)).encode())
 
 
 _Pieces = Sequence[tuple[int, bytes]]

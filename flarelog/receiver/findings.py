@@ -21,8 +21,9 @@ from functools import partial
 from weakref import WeakValueDictionary
 
 from flarelog.delivery.fairness import FairQueue, site_of
-from flarelog.detect.looking import BLOCK, examine, glance, version
+from flarelog.detect.looking import BLOCK, examine, glance
 from flarelog.detect.progress import Progress
+from flarelog.detect.version import version
 from flarelog.errors import FlarelogError, InvalidName
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.zones import Stamps, zone_of

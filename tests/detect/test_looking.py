@@ -7,8 +7,6 @@ import random
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from inspect import getsource
-from types import ModuleType
 
 import pytest
 from hypothesis import given, settings
@@ -16,16 +14,7 @@ from hypothesis import strategies as st
 
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.detect import (
-    aftermath,
-    before,
-    detector,
-    exceptions,
-    found,
-    going_on,
     looking,
-    meant,
-    speaking,
-    tracebacks,
 )
 from flarelog.detect.aftermath import AFTER
 from flarelog.detect.base import Finding
@@ -339,14 +328,3 @@ def test_findings_that_are_too_many_are_counted() -> None:
     progress.trim(10)
     assert (len(progress.findings), progress.more) == (10, many - 10)
     assert progress.findings == expected(data)[:10]
-
-
-@pytest.mark.parametrize(
-    "room",
-    [aftermath, before, detector, exceptions, found, going_on, meant, speaking, tracebacks],
-    ids=lambda one: one.__name__,
-)
-def test_what_was_found_by_other_rules_is_found_anew(room: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = looking.version.__wrapped__()
-    monkeypatch.setattr(looking, "getsource", lambda module: "" if module is room else getsource(module))
-    assert looking.version.__wrapped__() != known

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from flarelog.detect.base import Finding
-from flarelog.detect.looking import examine, version
+from flarelog.detect.looking import examine
 from flarelog.detect.records import finding_of, kept_record
+from flarelog.detect.version import version
 from flarelog.errors import Full, Unavailable
 from flarelog.model import Receipt, StreamId, StreamInfo
 from flarelog.receiver import findings as module
