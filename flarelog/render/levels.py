@@ -286,12 +286,12 @@ class Levels:
     def __init__(self) -> None:
         self._last: Level | None = None
         self._tracebacks = Tracebacks()
-        self.within = False  # the last line continued a traceback
+        self.begins = self.within = False  # a traceback begins in the last line; the last line continued one
         self._like, self._end = b"", 0  # the shape and length of the text that set the previous line's level
 
     def of(self, text: str) -> Level | None:
         """The level of *text*, without colours; None: unknown."""
-        self.within = False
+        self.begins = self.within = False
         if TRACEBACK in text and not _is_low(text) and self._tracebacks.begins(text):
             return self._begun()
         if self._tracebacks.open and self._tracebacks.goes_on(text):
@@ -312,5 +312,5 @@ class Levels:
         return own
 
     def _begun(self, level: Level = Level.ERROR) -> Level:
-        self._last, self._end = level, 0
+        self._last, self._end, self.begins = level, 0, True
         return level

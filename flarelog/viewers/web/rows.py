@@ -20,7 +20,7 @@ from flarelog.render.merge import LiveKeys
 from flarelog.render.rows import MARK, Line, Note, Rest
 from flarelog.render.sgr import SGR, changed, plain
 
-BAR, NOTE, ERROR, WARNING, INSIDE, CUT, STDERR, REST = 1, 2, 4, 8, 16, 32, 64, 128
+BAR, NOTE, ERROR, WARNING, INSIDE, CUT, STDERR, REST, BEGINS = 1, 2, 4, 8, 16, 32, 64, 128, 256
 _WARNING, _ERROR = int(Level.WARNING), int(Level.ERROR)  # ints: looking up a member of an enum takes ten times as long
 _MILLISECOND = 1_000_000
 SPANS = 2000  # of a row; the text behind them has no colour
@@ -70,6 +70,8 @@ class Encoder:
                 flags |= ERROR if level >= _ERROR else WARNING
             if levels.within:
                 flags |= INSIDE
+            elif levels.begins:
+                flags |= BEGINS
             if stream == "stderr":
                 flags |= STDERR
             if text.endswith(MARK):

@@ -9,7 +9,20 @@ import pytest
 
 from flarelog.render.container import Renderer
 from flarelog.render.rows import Line, Note
-from flarelog.viewers.web.rows import BAR, CUT, ERROR, INSIDE, NOTE, STDERR, WARNING, Encoder, bar, classes_of, numbered
+from flarelog.viewers.web.rows import (
+    BAR,
+    BEGINS,
+    CUT,
+    ERROR,
+    INSIDE,
+    NOTE,
+    STDERR,
+    WARNING,
+    Encoder,
+    bar,
+    classes_of,
+    numbered,
+)
 from tests.rows import together
 
 
@@ -39,9 +52,17 @@ def test_a_rows_flags_are_what_its_writer_says(text: str, flags: int) -> None:
     assert rows(f"{text}\n".encode())[0][4] == flags
 
 
-def test_the_lines_of_a_traceback_can_be_folded_behind_its_first() -> None:
-    data = b"Traceback (most recent call last):\n  File x\nValueError: no\nINFO on\n"
-    assert [row[4] for row in rows(data)] == [ERROR, ERROR | INSIDE, ERROR | INSIDE, 0]
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"Traceback (most recent call last):\n  File x\nValueError: no\n",
+        b"goroutine 1 [running]:\nmain.main()\n\t/app/main.go:8 +0x1d\n",
+        b"thread 'main' panicked at src/main.rs:2:5:\nno luck\nnote: run with `RUST_BACKTRACE=1`\n",
+    ],
+    ids=["python", "go", "rust"],
+)
+def test_the_lines_of_a_traceback_can_be_folded_into_its_first(block: bytes) -> None:
+    assert [row[4] for row in rows(block + b"INFO on\n")] == [ERROR | BEGINS, ERROR | INSIDE, ERROR | INSIDE, 0]
 
 
 def test_notes_and_outputs_are_told_apart() -> None:

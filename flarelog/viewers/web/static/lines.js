@@ -16,6 +16,7 @@ export const TRACE = 16;
 export const CUT = 32;
 export const STDERR = 64;
 export const REST = 128; // the row's line begins above the row
+const BEGINS = 256; // a traceback, a stack or a panic begins in the row, and goes on in rows with TRACE
 
 const LIVE = 3000; // rows that are kept while new ones come at the end
 const MOST = 20000; // rows that are kept while the user reads older ones, or selects text
@@ -255,11 +256,11 @@ export class Lines {
    */
   traceback(at) {
     const head = this.rows[at];
-    if (!(head[4] & (TRACE | ERROR)) || !HEAD.test(head[3])) return at + 1;
+    if (!(head[4] & BEGINS)) return at + 1;
     let end = at + 1;
     for (let next = end; next < this.rows.length && this.rows[next][0] === head[0] && !(this.rows[next][4] & NOTE); next += 1) {
       if (!sameWriter(this.rows[next], head)) continue;
-      if (!(this.rows[next][4] & TRACE) || HEAD.test(this.rows[next][3])) break;
+      if (!(this.rows[next][4] & TRACE)) break;
       end = next + 1;
     }
     return end;
@@ -312,5 +313,3 @@ export class Lines {
 function sameWriter(row, other) {
   return row[0] === other[0] && (row[4] & STDERR) === (other[4] & STDERR);
 }
-
-const HEAD = /Traceback \(most recent call last\)/;
