@@ -146,10 +146,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         ordered=True,
     )
     asks = place.store is None and not (options.rescan or options.rules or options.zones or options.rank_map)
-
-    def new(those: Reading) -> Search:
-        ranks = RankChooser(RankChoice.of((), "", options.rank_map))
-        return searching(those, signatures, ranks, lines.stamps, Search)
+    new = searching(signatures, RankChooser(RankChoice.of((), "", options.rank_map)), lines.stamps, Search)
 
     async def look() -> tuple[Told, First | None]:
         async with reading.origin:

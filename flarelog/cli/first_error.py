@@ -51,9 +51,7 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     looking = LineSearch(reading, view, around, ranks)
     narrowed = chosen.starts or chosen.tail is not None or not choice.everything or not ranks.choice.everything
     zone = None if narrowed or asked.lines.zones or asked.logs.rank_map else system_zone()
-
-    def new(those: Reading) -> Suspicious:
-        return searching(those, table, ranks, lines.stamps, Suspicious)
+    new = searching(table, ranks, lines.stamps, Suspicious)
 
     async def look() -> tuple[First | None, int]:
         async with reading.origin:

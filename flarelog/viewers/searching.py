@@ -51,23 +51,22 @@ BEHIND = 64 << 10  # bytes behind a finding that are searched for the lines behi
 
 
 def searching(
-    reading: Reading,
-    known: Table,
-    ranks: RankChooser,
-    stamps: Callable[[StreamId], Stamps],
-    kind: type[_Kind],
-) -> _Kind:
-    """A search of *reading* that reads times as the sites write them. *stamps*: of a log, before its marks are learned.
-    *kind*: the class of the search.
+    known: Table, ranks: RankChooser, stamps: Callable[[StreamId], Stamps], kind: type[_Kind]
+) -> Callable[[Reading], _Kind]:
+    """Makes a search of a reading that reads times as the sites write them. *stamps*: of a log, before its marks are
+    learned. *kind*: the class of the search.
     """
 
-    def learned(stream: StreamId) -> Stamps:
-        found, info = stamps(stream), reading.streams[stream].info
-        found.learn(info.marks)
-        found.came(info)
-        return found
+    def new(reading: Reading) -> _Kind:
+        def learned(stream: StreamId) -> Stamps:
+            found, info = stamps(stream), reading.streams[stream].info
+            found.learn(info.marks)
+            found.came(info)
+            return found
 
-    return kind(known, ranks, learned, ends=lambda stream: reading.streams[stream].info.exits)
+        return kind(known, ranks, learned, ends=lambda stream: reading.streams[stream].info.exits)
+
+    return new
 
 
 class Suspicious(Search):

@@ -76,7 +76,7 @@ class Told(StoreOrigin):
 
 
 def new(reading: Reading) -> Suspicious:
-    return searching.searching(reading, Table(), RankChooser(RankChoice()), stamps, Suspicious)
+    return searching.searching(Table(), RankChooser(RankChoice()), stamps, Suspicious)(reading)
 
 
 def found(
@@ -151,7 +151,7 @@ def test_an_hour_that_a_clock_shows_twice_is_told_apart_though_most_lines_are_le
     ranks = RankChooser(RankChoice())
 
     def search(reading: Reading) -> Suspicious:
-        return searching.searching(reading, Table(), ranks, lambda stream: Stamps(BERLIN, 0), Suspicious)
+        return searching.searching(Table(), ranks, lambda stream: Stamps(BERLIN, 0), Suspicious)(reading)
 
     view = View(notes=False, keep=kept(Table()))
     reading = Reading(Told(tmp_path, None), Selection(RUN), view, print, ordered=True)
@@ -241,7 +241,7 @@ def test_a_search_knows_where_commands_ended(tmp_path: Path) -> None:
     table = Table(absences=(Absence(quiet, "step", 1800),))
 
     def search(reading: Reading) -> Suspicious:
-        return searching.searching(reading, table, RankChooser(RankChoice()), stamps, Suspicious)
+        return searching.searching(table, RankChooser(RankChoice()), stamps, Suspicious)(reading)
 
     reading = Reading(Told(tmp_path, None), Selection(RUN), View(notes=False), print, ordered=True)
     (findings, _, _), _ = asyncio.run(found_in(reading, search, None))
@@ -304,8 +304,8 @@ def test_in_a_log_that_tells_no_times_silence_counts_by_arrival(
 
     def search(reading: Reading) -> Suspicious:
         return searching.searching(
-            reading, Table(absences=(Absence(quiet, "step", 600),)), RankChooser(RankChoice()), stamps, Suspicious
-        )
+            Table(absences=(Absence(quiet, "step", 600),)), RankChooser(RankChoice()), stamps, Suspicious
+        )(reading)
 
     reading = Reading(Timed(tmp_path, *at), Selection(RUN), View(notes=False), print, ordered=True)
     (findings, _, _), _ = asyncio.run(found_in(reading, search, None, now * 10**9))

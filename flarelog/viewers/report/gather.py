@@ -89,10 +89,7 @@ async def gather(
     stamps = partial(zoned_at, zoned, lanes.end * 1_000_000)
     known_ = table or Table()
     reading = _reading(origin, Selection(run), View(new=drawn(known_), notes=False, keep=kept(known_)))
-
-    def new(those: Reading) -> Suspicious:
-        return searching(those, known_, RankChooser(RankChoice()), stamps, Suspicious)
-
+    new = searching(known_, RankChooser(RankChoice()), stamps, Suspicious)
     (found, more, _), search = await found_in(reading, new, zone, None if over else lanes.end * 1_000_000)
     first = await _first(reading, found, search, stamps)
     rounds = await rounds_of(origin, infos, moments, stamps, reading.ahead)

@@ -118,10 +118,7 @@ async def _findings(origin: Origin, run: str) -> tuple[Told, Suspicious, Reading
     table, ranks = Table(), RankChooser(RankChoice())
     view = View(new=drawn(table), notes=False, keep=kept(table))
     reading = Reading(origin, Selection(run), view, log.debug, ordered=True)
-
-    def new(those: Reading) -> Suspicious:
-        return searching(those, table, ranks, stamps_here(), Suspicious)
-
+    new = searching(table, ranks, stamps_here(), Suspicious)
     found, search = await found_in(reading, new, system_zone(), time.time_ns())
     return found, search, reading
 
