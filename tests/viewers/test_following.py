@@ -21,19 +21,17 @@ from flarelog.cli import main
 from flarelog.errors import CannotConnect, ConnectionAged, FlarelogError, InvalidOption, NotFound, Unreadable
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import RunState
-from flarelog.model import Attributes, Buffer, Ended, Generation, Mark, Receipt, State, StreamId, StreamInfo
+from flarelog.model import Attributes, Ended, Generation, Mark, Receipt, State, StreamId, StreamInfo
 from flarelog.render.choose import Choice, Chooser
 from flarelog.render.container import Renderer
 from flarelog.render.merge import Merge
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.rows import Line
 from flarelog.render.sieve import Sieve
-from flarelog.render.sieving import Sieving
 from flarelog.render.times import stamp
 from flarelog.render.zones import Stamps
 from flarelog.stores.local.reader import LocalReader
 from flarelog.stores.local.store import LocalStore
-from flarelog.stores.moments import Moment
 from flarelog.viewers import batch, retry
 from flarelog.viewers import follow as live
 from flarelog.viewers import reading as reads
@@ -43,7 +41,7 @@ from flarelog.viewers.display import ERROR, BytesDisplay, label
 from flarelog.viewers.first_error import FirstError
 from flarelog.viewers.flow import Block, Display, Flow, View
 from flarelog.viewers.follow import Follow, Order
-from flarelog.viewers.origin import Counts, Found, StoreOrigin
+from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading
 from flarelog.viewers.selection import Selection
@@ -51,66 +49,9 @@ from tests.missing import never_stored
 from tests.often import often, table
 from tests.rows import together
 from tests.twice import BERLIN, twice
+from tests.viewers.held import RUN, Held
 
-RUN = "run-1"
 PLAIN = View(new=partial(Renderer, "plain"), notes=False)
-
-
-class Held:
-    """An origin with *logs*, by SITE/LOG, which it gives in pieces of *size*."""
-
-    name = "here"
-    live = True
-
-    def __init__(self, logs: dict[str, bytes], size: int = 1 << 17, sealed: bool = True) -> None:
-        self._logs = {StreamId(RUN, *name.split("/", 1)): data for name, data in logs.items()}
-        self._size, self._sealed = size, sealed
-        self.asked: list[tuple[StreamId, int, Sieve | None]] = []
-
-    async def streams(
-        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
-    ) -> list[StreamInfo]:
-        return [StreamInfo(stream, 0, len(data), 0, self._sealed) for stream, data in self._logs.items()]
-
-    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
-        return None
-
-    async def runs(self) -> list[str]:
-        return [RUN]
-
-    async def state(self, run: str) -> RunState:
-        return RunState.ENDED
-
-    async def findings(self, run: str, site: str = "") -> None:
-        return None
-
-    async def counted(
-        self, stream: StreamId, start: int, digest: int, stop: int
-    ) -> AsyncGenerator[tuple[int, Counts], None]:
-        async for offset, what in self.find(stream, start, 0, follow=False, stop=stop):
-            if isinstance(what, Buffer):
-                yield offset, what
-
-    async def timeline(self, run: str, site: str = "", points: int = 0) -> list[Moment]:
-        return []
-
-    async def __aenter__(self) -> Held:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        pass
-
-    async def find(
-        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
-    ) -> AsyncGenerator[Found, None]:
-        self.asked.append((stream, start, sieve))
-        sieving, data = Sieving(sieve, start) if sieve else None, self._logs[stream][: stop or None]
-        for at in range(start, len(data), self._size):
-            piece = data[at : at + self._size]
-            for found in sieving.feed(at, piece) if sieving else [(at, piece)]:
-                yield found
-        for found in sieving.close() if sieving else []:
-            yield found
 
 
 class Shown(Display):
@@ -663,20 +604,20 @@ class Restarted(Held):
 
     def __init__(self, ranks: tuple[int, int, int]) -> None:
         super().__init__({"s/l": self.DATA})
-        self._marks: list[Mark] = []
+        self._written: list[Mark] = []
         self._steps = [1]  # the number of marks in each list
         for number, rank in enumerate(ranks):
             at = 1000 * number
-            self._marks += [Ended(at, 0, "rotated")] if number else []
-            self._marks.append(Generation(at, 0, "l", 0, f"fh:{number}", 0, 0))
-            self._marks.append(Attributes(at, 0, f"rank:{rank}"))
-            self._steps.append(len(self._marks))
+            self._written += [Ended(at, 0, "rotated")] if number else []
+            self._written.append(Generation(at, 0, "l", 0, f"fh:{number}", 0, 0))
+            self._written.append(Attributes(at, 0, f"rank:{rank}"))
+            self._steps.append(len(self._written))
         self._steps += self._steps[-1:]
         self._looks = -1
         self.read_at: list[int] = []  # the number of lists before each read
 
     def _committed(self, marks: int) -> int:
-        return next((mark.offset for mark in self._marks[marks:] if isinstance(mark, Ended)), len(self.DATA))
+        return next((mark.offset for mark in self._written[marks:] if isinstance(mark, Ended)), len(self.DATA))
 
     async def streams(
         self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
@@ -684,7 +625,7 @@ class Restarted(Held):
         self._looks = min(self._looks + 1, len(self._steps) - 1)
         marks = self._steps[self._looks]
         stream = StreamId(RUN, "s", "l")
-        return [StreamInfo(stream, 0, self._committed(marks), 0, False, tuple(self._marks[:marks]))]
+        return [StreamInfo(stream, 0, self._committed(marks), 0, False, tuple(self._written[:marks]))]
 
     async def state(self, run: str) -> RunState:
         return RunState.ENDED if self._looks == len(self._steps) - 1 else RunState.RUNNING
@@ -696,8 +637,8 @@ class Restarted(Held):
         marks = max(self._steps[self._looks], self._steps[min(self._looks + 1, len(self._steps) - 1)] - 1)
         end, number = self._committed(marks), first_mark
         while start < end or number < marks:
-            if number < marks and (start >= end or self._marks[number].offset <= start):
-                yield number, self._marks[number]
+            if number < marks and (start >= end or self._written[number].offset <= start):
+                yield number, self._written[number]
                 number += 1
             else:
                 yield start, self.DATA[start : start + 500]

@@ -15,7 +15,8 @@ from tests.often import often
 from tests.render.test_order import Rich, Tqdm
 from tests.render.test_screen import KEPT, SHARED, on_a_terminal
 from tests.rows import rows
-from tests.viewers.test_following import RUN, Held, read
+from tests.viewers.held import RUN, Held
+from tests.viewers.test_following import read
 
 SAMPLES = sorted(path for path in (SHARED / "samples" if SHARED else KEPT).rglob("*.log"))
 NUMBERS = (0, 1, 2, 3, 10, 100, 1000)

@@ -11,7 +11,7 @@ from flarelog.model import StreamId, StreamInfo
 from flarelog.viewers.missing import missing
 from flarelog.viewers.selection import Selection
 from tests.rows import together
-from tests.viewers.test_following import RUN, Held
+from tests.viewers.held import RUN, Held
 
 
 class Known(Held):
