@@ -47,12 +47,15 @@ class Encoder:
                 time = line.time
                 key = of(time, now)
                 if key != (before if time is None else time):
-                    found[at] = _at(found[at], 7, key // _MILLISECOND)
+                    spans = found[at].endswith("]]")
+                    empty = ",null" * (2 - spans - (spans or time is not None))
+                    found[at] = f"{found[at][:-1]}{empty},{key // _MILLISECOND}]"
                 before = key
             self._key = before
         for at, number in enumerate(numbers):
             if number is not None:
-                found[at] = _at(found[at], 8, number)
+                empty = ",null" * (8 - len(json.loads(f"[0,{found[at]}")))
+                found[at] = f"{found[at][:-1]}{empty},{number}]"
         return found
 
     def row(self, line: Line) -> str:
@@ -84,11 +87,6 @@ class Encoder:
         elif spans:
             said += ",null"
         return f"{said},{spans}]" if spans else f"{said}]"
-
-
-def _at(row: str, place: int, value: int) -> str:
-    """*row* with *value* at *place*, behind all its values."""
-    return f"{row[:-1]}{',null' * (place - len(json.loads(f'[0,{row}')))},{value}]"
 
 
 def bar(offset: int, text: str) -> str:

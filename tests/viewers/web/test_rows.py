@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from flarelog.render.container import Renderer
+from flarelog.render.merge import LiveKeys
 from flarelog.render.rows import Line, Note
 from flarelog.viewers.web.rows import (
     BAR,
@@ -131,3 +133,22 @@ def test_rows_that_streams_share_can_be_numbered_for_each_viewer() -> None:
     assert encoded.count("\n") == 1
     assert [row[0] for row in json.loads(f"[{numbered(12, encoded)}]")] == [12, 12]
     assert numbered(3, "") == ""
+
+
+def test_a_live_row_has_its_key_where_that_is_not_its_time() -> None:
+    second = 10**9
+    lines = [
+        Line(0, 1, "no time before"),
+        Line(1, 2, "a time", "", 5 * second),
+        Line(2, 3, "none of its own"),
+        Line(3, 4, "an earlier time", "", 3 * second),
+        Line(4, 5, "\x1b[1mbold\x1b[0m", "", 4 * second),
+        Line(5, 6, "\x1b[1mnone\x1b[0m"),
+        Line(6, 7, "later", "", 6 * second),
+    ]
+    with mock.patch("flarelog.viewers.web.rows.time_ns", return_value=7 * second):
+        encoded = Encoder(LiveKeys()).rows(lines, [None, 9, 10, None, 11, None, None])
+    found = json.loads(f"[{numbered(0, chr(10).join(encoded))}]")
+    assert [row[7] if len(row) > 7 else None for row in found] == [7000, None, None, 5000, 5000, None, None]
+    assert [row[8] if len(row) > 8 else None for row in found] == [None, 9, 10, None, 11, None, None]
+    assert [row[5] if len(row) > 5 else None for row in found] == [None, 5000, None, 3000, 4000, None, 6000]
