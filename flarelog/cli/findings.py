@@ -31,7 +31,7 @@ from flarelog.render.times import shown
 from flarelog.sources.zone import system_zone
 from flarelog.text import are, legible, several
 from flarelog.values import frozen
-from flarelog.viewers.findings import Search, cause_sentences, drawn, kept, nothing
+from flarelog.viewers.findings import cause_sentences, drawn, kept, nothing
 from flarelog.viewers.first_error import First, first_cause
 from flarelog.viewers.flow import View
 from flarelog.viewers.health import few_missing
@@ -146,7 +146,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         ordered=True,
     )
     asks = place.store is None and not (options.rescan or options.rules or options.zones or options.rank_map)
-    new = searching(signatures, RankChooser(RankChoice.of((), "", options.rank_map)), lines.stamps, Search)
+    new = searching(signatures, RankChooser(RankChoice.of((), "", options.rank_map)), lines.stamps)
 
     async def look() -> tuple[Told, First | None]:
         async with reading.origin:

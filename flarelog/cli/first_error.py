@@ -33,7 +33,7 @@ from flarelog.viewers.follow import Follow
 from flarelog.viewers.health import few_missing
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading
-from flarelog.viewers.searching import AROUND, Suspicious, found_in, searching
+from flarelog.viewers.searching import AROUND, found_in, searching
 from flarelog.viewers.selection import Selection
 
 
@@ -51,7 +51,7 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     looking = LineSearch(reading, view, around, ranks)
     narrowed = chosen.starts or chosen.tail is not None or not choice.everything or not ranks.choice.everything
     zone = None if narrowed or asked.lines.zones or asked.logs.rank_map else system_zone()
-    new = searching(table, ranks, lines.stamps, Suspicious)
+    new = searching(table, ranks, lines.stamps)
 
     async def look() -> tuple[First | None, int]:
         async with reading.origin:

@@ -26,8 +26,10 @@ from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve
 from flarelog.render.zones import Stamps
 from flarelog.text import several
+from flarelog.viewers.display import is_error
 from flarelog.viewers.flow import Block, Consumer
 from flarelog.viewers.health import few_missing
+from flarelog.viewers.reading import HEAD
 
 Came = Callable[[StreamId, Line], tuple[int, int] | None]
 """The times between which a line of a stream arrived, in ns since 1970 by the site's clock, if they are known."""
@@ -83,6 +85,7 @@ class Search(Consumer):
         self.came: Came = lambda stream, line: None
         self._clocks: dict[StreamId, Stamps] = {}
         self._detectors: dict[StreamId, Detector] = {}
+        self._like_error = set[StreamId]()  # logs with a line that looks like an error
 
     def known(self, streams: Iterable[StreamId]) -> None:
         for stream in streams:
@@ -139,3 +142,15 @@ class Search(Consumer):
     def show(self, blocks: Sequence[Block]) -> None:
         for stream, items in blocks:
             self._detectors[stream].feed(items)
+            if stream not in self._like_error and any(is_error(plain(item.text)) for item in items if item):
+                self._like_error.add(stream)
+
+    def suspects(self, infos: Iterable[StreamInfo]) -> list[tuple[str, str]]:
+        """The logs of *infos* that may have a line that looks like an error, each its site and its log: such a line was
+        seen, lines were left out, as in a long log, or the log was not read because the origin kept its findings.
+        """
+        return [
+            (info.stream.site, info.stream.log)
+            for info in infos
+            if info.committed > HEAD or info.stream in self._like_error or info.stream not in self._detectors
+        ]

@@ -20,9 +20,10 @@ from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.display import ERROR, is_error
+from flarelog.viewers.findings import Search
 from flarelog.viewers.flow import Block, Display, Item, View
 from flarelog.viewers.reading import Reading
-from flarelog.viewers.searching import AROUND, Suspicious, lines_around, places_of
+from flarelog.viewers.searching import AROUND, lines_around, places_of
 
 STAMPED_WITHIN = 20  # lines before an error, one of which may hold its time
 SETTLED = 1.0  # seconds without a line, after which a traceback at the end of a log is whole
@@ -63,7 +64,7 @@ async def first_cause(
 
 
 async def first_error(
-    reading: Reading, found: Iterable[Finding], search: Suspicious, lines: LineSearch, *, around: bool = True
+    reading: Reading, found: Iterable[Finding], search: Search, lines: LineSearch, *, around: bool = True
 ) -> First | None:
     """The first error in *reading*: of *found*, which *search* has found there, or else of *lines*. Without *around* a
     cause comes without lines. Raises FlarelogError.

@@ -13,35 +13,30 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from flarelog.detect.across import judged
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
 from flarelog.errors import FlarelogError
-from flarelog.exit_marks import Exit
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChooser
 from flarelog.render.rows import Line
-from flarelog.render.sgr import plain
 from flarelog.render.zones import Stamps
 from flarelog.render.zones import told as zones_told
 from flarelog.stores.moments import Moment, points_for
 from flarelog.text import legible
 from flarelog.viewers.batch import Batch
-from flarelog.viewers.display import is_error
 from flarelog.viewers.findings import Came, Search
-from flarelog.viewers.flow import Block, View
+from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.reading import HEAD, LEFT_OUT, Reading
+from flarelog.viewers.reading import LEFT_OUT, Reading
 from flarelog.viewers.rounds import SIEVE, Round, RoundSearch, tellers
 from flarelog.viewers.selection import Selection
 
 if TYPE_CHECKING:  # a reader of a store needs no gRPC
     from flarelog.wire.codec.findings import FoundIn
-
-_Kind = TypeVar("_Kind", bound=Search)
 
 AROUND = (5, 5)  # lines before and behind the first error
 CATCHES_UP, ASK_AGAIN = 2.0, 0.2  # seconds for a receiver to catch up with new bytes; between two requests
@@ -50,54 +45,21 @@ LOGS_OF_ONE = 8  # logs of one failed command whose last lines are shown
 BEHIND = 64 << 10  # bytes behind a finding that are searched for the lines behind it
 
 
-def searching(
-    known: Table, ranks: RankChooser, stamps: Callable[[StreamId], Stamps], kind: type[_Kind]
-) -> Callable[[Reading], _Kind]:
+def searching(known: Table, ranks: RankChooser, stamps: Callable[[StreamId], Stamps]) -> Callable[[Reading], Search]:
     """Makes a search of a reading that reads times as the sites write them. *stamps*: of a log, before its marks are
-    learned. *kind*: the class of the search.
+    learned.
     """
 
-    def new(reading: Reading) -> _Kind:
+    def new(reading: Reading) -> Search:
         def learned(stream: StreamId) -> Stamps:
             found, info = stamps(stream), reading.streams[stream].info
             found.learn(info.marks)
             found.came(info)
             return found
 
-        return kind(known, ranks, learned, ends=lambda stream: reading.streams[stream].info.exits)
+        return Search(known, ranks, learned, ends=lambda stream: reading.streams[stream].info.exits)
 
     return new
-
-
-class Suspicious(Search):
-    """A search that also gathers the logs in which ``--first-error`` must look for a line that looks like an error."""
-
-    def __init__(
-        self,
-        table: Table,
-        ranks: RankChooser,
-        stamps: Callable[[StreamId], Stamps],
-        *,
-        ends: Callable[[StreamId], Sequence[Exit]] = lambda stream: (),
-    ) -> None:
-        super().__init__(table, ranks, stamps, ends=ends)
-        self._like_error: set[StreamId] = set()
-
-    def show(self, blocks: Sequence[Block]) -> None:
-        super().show(blocks)
-        for stream, items in blocks:
-            if stream not in self._like_error and any(is_error(plain(item.text)) for item in items if item):
-                self._like_error.add(stream)
-
-    def suspects(self, infos: Iterable[StreamInfo]) -> list[tuple[str, str]]:
-        """The suspects of *infos*, each its site and its log: logs with a line that looks like an error, long logs,
-        whose lines were left out, and logs that were not read because the origin kept their findings.
-        """
-        return [
-            (info.stream.site, info.stream.log)
-            for info in infos
-            if info.committed > HEAD or info.stream in self._like_error or info.stream not in self._detectors
-        ]
 
 
 async def searched(reading: Reading, search: Search, new: Callable[[Reading], Search]) -> None:
@@ -197,8 +159,8 @@ class Told(NamedTuple):
 
 
 async def found_in(
-    reading: Reading, new: Callable[[Reading], _Kind], zone: str | None, now: int | None = None
-) -> tuple[Told, _Kind]:
+    reading: Reading, new: Callable[[Reading], Search], zone: str | None, now: int | None = None
+) -> tuple[Told, Search]:
     """The findings in *reading*: those that its origin keeps, of logs that it has searched whole, and those of a
     search, which *new* makes for a reading, in the other logs. The result equals a search of all logs.
 

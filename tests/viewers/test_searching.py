@@ -22,11 +22,11 @@ from flarelog.render.zones import Stamps
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Moment
 from flarelog.viewers import searching
-from flarelog.viewers.findings import cause_sentences, kept
+from flarelog.viewers.findings import Search, cause_sentences, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.reading import Reading
-from flarelog.viewers.searching import Suspicious, found_in, lines_around, places_of
+from flarelog.viewers.searching import found_in, lines_around, places_of
 from flarelog.viewers.selection import Selection
 from flarelog.wire.codec.findings import FoundIn
 from tests.detect.cases import cases
@@ -75,13 +75,11 @@ class Told(StoreOrigin):
         return super().find(stream, *args, **how)
 
 
-def new(reading: Reading) -> Suspicious:
-    return searching.searching(Table(), RankChooser(RankChoice()), stamps, Suspicious)(reading)
+def new(reading: Reading) -> Search:
+    return searching.searching(Table(), RankChooser(RankChoice()), stamps)(reading)
 
 
-def found(
-    origin: Told, selection: Selection | None = None, zone: str | None = "UTC"
-) -> tuple[searching.Told, Suspicious]:
+def found(origin: Told, selection: Selection | None = None, zone: str | None = "UTC") -> tuple[searching.Told, Search]:
     reading = Reading(origin, selection or Selection(RUN), View(notes=False, keep=kept(Table())), print, ordered=True)
     return asyncio.run(found_in(reading, new, zone))
 
@@ -150,8 +148,8 @@ def test_an_hour_that_a_clock_shows_twice_is_told_apart_though_most_lines_are_le
     asyncio.run(fill())
     ranks = RankChooser(RankChoice())
 
-    def search(reading: Reading) -> Suspicious:
-        return searching.searching(Table(), ranks, lambda stream: Stamps(BERLIN, 0), Suspicious)(reading)
+    def search(reading: Reading) -> Search:
+        return searching.searching(Table(), ranks, lambda stream: Stamps(BERLIN, 0))(reading)
 
     view = View(notes=False, keep=kept(Table()))
     reading = Reading(Told(tmp_path, None), Selection(RUN), view, print, ordered=True)
@@ -240,8 +238,8 @@ def test_a_search_knows_where_commands_ended(tmp_path: Path) -> None:
     quiet = Signature("quiet", "root", Level.ERROR, (), None, "", "")
     table = Table(absences=(Absence(quiet, "step", 1800),))
 
-    def search(reading: Reading) -> Suspicious:
-        return searching.searching(table, RankChooser(RankChoice()), stamps, Suspicious)(reading)
+    def search(reading: Reading) -> Search:
+        return searching.searching(table, RankChooser(RankChoice()), stamps)(reading)
 
     reading = Reading(Told(tmp_path, None), Selection(RUN), View(notes=False), print, ordered=True)
     (findings, _, _), _ = asyncio.run(found_in(reading, search, None))
@@ -302,10 +300,10 @@ def test_in_a_log_that_tells_no_times_silence_counts_by_arrival(
     asyncio.run(stored())
     quiet = Signature("quiet", "root", Level.ERROR, (), None, "", "")
 
-    def search(reading: Reading) -> Suspicious:
-        return searching.searching(
-            Table(absences=(Absence(quiet, "step", 600),)), RankChooser(RankChoice()), stamps, Suspicious
-        )(reading)
+    def search(reading: Reading) -> Search:
+        return searching.searching(Table(absences=(Absence(quiet, "step", 600),)), RankChooser(RankChoice()), stamps)(
+            reading
+        )
 
     reading = Reading(Timed(tmp_path, *at), Selection(RUN), View(notes=False), print, ordered=True)
     (findings, _, _), _ = asyncio.run(found_in(reading, search, None, now * 10**9))

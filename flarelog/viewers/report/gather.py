@@ -29,7 +29,7 @@ from flarelog.stores import moments as made
 from flarelog.stores.moments import Moment, points_for
 from flarelog.text import legible
 from flarelog.viewers.clocks import Clocks
-from flarelog.viewers.findings import drawn, kept
+from flarelog.viewers.findings import Search, drawn, kept
 from flarelog.viewers.first_error import LineSearch, first_error
 from flarelog.viewers.flow import View
 from flarelog.viewers.health import few_incomplete, unread
@@ -39,7 +39,7 @@ from flarelog.viewers.missing import absent, said
 from flarelog.viewers.origin import Origin, StoreOrigin
 from flarelog.viewers.reading import LEFT_OUT, Reading
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
-from flarelog.viewers.searching import Suspicious, found_in, rounds_of, searching
+from flarelog.viewers.searching import found_in, rounds_of, searching
 from flarelog.viewers.selection import Selection
 
 COUNTED_HERE, COUNTED_THERE = 2 << 30, 64 << 20  # most bytes whose lines are counted: of a store, of a receiver
@@ -89,7 +89,7 @@ async def gather(
     stamps = partial(zoned_at, zoned, lanes.end * 1_000_000)
     known_ = table or Table()
     reading = _reading(origin, Selection(run), View(new=drawn(known_), notes=False, keep=kept(known_)))
-    new = searching(known_, RankChooser(RankChoice()), stamps, Suspicious)
+    new = searching(known_, RankChooser(RankChoice()), stamps)
     (found, more, _), search = await found_in(reading, new, zone, None if over else lanes.end * 1_000_000)
     first = await _first(reading, found, search, stamps)
     rounds = await rounds_of(origin, infos, moments, stamps, reading.ahead)
@@ -137,7 +137,7 @@ async def _moments(origin: Origin, run: str, infos: Sequence[StreamInfo], notes:
 
 
 async def _first(
-    reading: Reading, found: Sequence[Finding], search: Suspicious, stamps: Callable[[StreamId], Stamps]
+    reading: Reading, found: Sequence[Finding], search: Search, stamps: Callable[[StreamId], Stamps]
 ) -> First | None:
     first = await first_error(reading, found, search, LineSearch(reading, View(notes=False, stamps=stamps)))
     if first is None:

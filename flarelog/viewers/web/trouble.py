@@ -22,12 +22,12 @@ from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.sgr import plain
 from flarelog.render.zones import Stamps, zone_of
 from flarelog.sources.zone import system_zone
-from flarelog.viewers.findings import drawn, kept
+from flarelog.viewers.findings import Search, drawn, kept
 from flarelog.viewers.first_error import First, LineSearch, first_error
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Reading
-from flarelog.viewers.searching import Suspicious, Told, found_in, rounds_of, searching
+from flarelog.viewers.searching import Told, found_in, rounds_of, searching
 from flarelog.viewers.selection import Selection
 from flarelog.viewers.web.asking import named
 
@@ -114,11 +114,11 @@ async def _rounds(reading: Reading) -> list[tuple[int, str]]:
     return [(one.begin, one.name) for one in found]
 
 
-async def _findings(origin: Origin, run: str) -> tuple[Told, Suspicious, Reading]:
+async def _findings(origin: Origin, run: str) -> tuple[Told, Search, Reading]:
     table, ranks = Table(), RankChooser(RankChoice())
     view = View(new=drawn(table), notes=False, keep=kept(table))
     reading = Reading(origin, Selection(run), view, log.debug, ordered=True)
-    new = searching(table, ranks, stamps_here(), Suspicious)
+    new = searching(table, ranks, stamps_here())
     found, search = await found_in(reading, new, system_zone(), time.time_ns())
     return found, search, reading
 
