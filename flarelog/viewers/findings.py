@@ -6,6 +6,7 @@ transfers little.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -142,8 +143,10 @@ class Search(Consumer):
     def show(self, blocks: Sequence[Block]) -> None:
         for stream, items in blocks:
             self._detectors[stream].feed(items)
-            if stream not in self._like_error and any(is_error(plain(item.text)) for item in items if item):
-                self._like_error.add(stream)
+            if stream not in self._like_error:  # a log longer than HEAD is suspect anyway
+                short = itertools.takewhile(lambda item: item is None or item.offset < HEAD, items)
+                if any(is_error(plain(item.text)) for item in short if item):
+                    self._like_error.add(stream)
 
     def suspects(self, infos: Iterable[StreamInfo]) -> list[tuple[str, str]]:
         """The logs of *infos* that may have a line that looks like an error, each its site and its log: such a line was
