@@ -30,7 +30,9 @@ MAX_LOG = 1024
 ASKED = 4  # generations of a log in whose records its path is looked for: a log may have very many
 MAX_PARTS = 16  # of a log's name: each but the last is a directory, which costs the receiver an fsync
 
-_HOST = late(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
+_HOST = late(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?\]")
+_IN_NET = late(r"127(?:\.[0-9]{1,3}){1,3}")
+_SCHEME = late(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*).*")
 _PORT = late(r"[0-9]+")
 _PART = late(r"[A-Za-z0-9._-]+")
 _ODD = late(rb"[^A-Za-z0-9._-]")  # a byte that a log's name cannot have
@@ -285,15 +287,50 @@ def receiver_address(address: str) -> tuple[str, int]:
 def _parsed(address: str, ports: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     if not _HOST.fullmatch(host) or not _PORT.fullmatch(port):
-        raise InvalidOption(f"{address!r} is not an address: write HOST:PORT, as in 127.0.0.1:4721")
+        raise InvalidOption(f"{quoted(address)} is not an address: {_advice(address)}")
     if len(port) > 5 or int(port) > 65535:
-        raise InvalidOption(f"the port of {address!r} is out of range: give one {ports}")
+        raise InvalidOption(f"the port of {quoted(address)} is out of range: give one {ports}")
     return host, int(port)
+
+
+def _advice(address: str) -> str:
+    """How to write *address* as ``HOST:PORT``."""
+    if scheme := _SCHEME.fullmatch(address):
+        ports = ("", ":443" if scheme[1].lower() == "https" else ":4721")
+        rest = next((f", as in {scheme[2]}{port}" for port in ports if _valid(f"{scheme[2]}{port}")), "")
+        return f"leave out {scheme[1]}://{rest}"
+    host, _, port = address.rpartition(":")
+    for ip, its_port in ((host, port), (address.strip("[]"), "4721")):
+        if ":" in ip and _packed(ip) is not None and _valid(f"[{ip}]:{its_port}"):
+            return f"an IPv6 address needs brackets and a port, as in [{ip}]:{its_port}"
+    return (
+        f"write HOST:PORT, as in {address}:4721"
+        if _valid(f"{address}:4721")
+        else "write HOST:PORT, as in 127.0.0.1:4721"
+    )
+
+
+def _valid(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    return bool(_HOST.fullmatch(host) and _PORT.fullmatch(port))
+
+
+def _packed(ip: str) -> bytes | None:
+    """The 16 bytes of the IPv6 address *ip*, which may have a zone; None if it is none."""
+    import socket  # rarely needed
+
+    try:
+        return socket.inet_pton(socket.AF_INET6, ip.partition("%")[0])
+    except OSError:
+        return None
 
 
 def is_loopback(host: str) -> bool:
     """Whether the address part *host* is this machine on any network."""
-    return host in ("localhost", "[::1]") or host.startswith("127.")
+    if host.startswith("["):
+        packed = _packed(host.strip("[]")) or b""
+        return packed == b"\0" * 15 + b"\1" or packed.startswith(b"\0" * 10 + b"\xff\xff\x7f")
+    return host == "localhost" or _IN_NET.fullmatch(host) is not None
 
 
 # --- sorting and matching names

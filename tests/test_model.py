@@ -17,6 +17,7 @@ from flarelog.names import (
     MAX_NAME,
     MAX_PART,
     MAX_PARTS,
+    is_loopback,
     log_name,
     parse_address,
     receiver_address,
@@ -234,6 +235,46 @@ def test_a_stream_as_scripts_see_it() -> None:
 def test_what_is_no_port_makes_no_address(port: str) -> None:
     with pytest.raises(InvalidOption, match="is not an address"):
         parse_address(f"127.0.0.1:{port}")
+
+
+@together(
+    ("address", "advice"),
+    [
+        ("fd77::1:4721", "an IPv6 address needs brackets and a port, as in [fd77::1]:4721"),
+        ("fd77::1", "an IPv6 address needs brackets and a port, as in [fd77::1]:4721"),
+        ("::1:4721", "an IPv6 address needs brackets and a port, as in [::1]:4721"),
+        ("[::1]", "an IPv6 address needs brackets and a port, as in [::1]:4721"),
+        ("fe80::1%eth0:4721", "an IPv6 address needs brackets and a port, as in [fe80::1%eth0]:4721"),
+        ("http://logs.example:4721", "leave out http://, as in logs.example:4721"),
+        ("https://logs.example/", "leave out https://, as in logs.example:443"),
+        ("grpc://logs.example", "leave out grpc://, as in logs.example:4721"),
+        ("http://", "leave out http://"),
+        ("logs.example", "write HOST:PORT, as in logs.example:4721"),
+        ("logs example", "write HOST:PORT, as in 127.0.0.1:4721"),
+        ("1:2:3", "write HOST:PORT, as in 127.0.0.1:4721"),
+        ("", "write HOST:PORT, as in 127.0.0.1:4721"),
+    ],
+)
+def test_what_is_no_address_is_refused_with_the_right_form(address: str, advice: str) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        receiver_address(address)
+    assert str(refused.value) == f"'{address}' is not an address: {advice}"
+
+
+def test_an_ipv6_address_may_have_a_zone() -> None:
+    assert parse_address("[fe80::1%eth0]:4721") == ("[fe80::1%eth0]", 4721)
+
+
+@together(
+    ("host", "loopback"),
+    [
+        ("localhost", True), ("127.0.0.1", True), ("127.1", True), ("127.255.255.254", True), ("[::1]", True),
+        ("[0:0:0:0:0:0:0:1]", True), ("[::ffff:127.0.0.1]", True), ("127.example.com", False), ("10.127.0.1", False),
+        ("[::2]", False), ("[::]", False), ("localhost.example", False), ("[::ffff:10.0.0.1]", False),
+    ],
+)  # fmt: skip
+def test_which_hosts_are_loopback_addresses(host: str, loopback: bool) -> None:
+    assert is_loopback(host) == loopback
 
 
 @pytest.mark.parametrize("port", ["9" * 5000, "65536", "99999"])

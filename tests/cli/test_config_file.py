@@ -260,7 +260,7 @@ def test_what_a_file_says_beside_the_command_line_is_told_with_its_line(
 
 def test_of_a_wrong_value_that_the_line_tells_no_variable_is_named() -> None:
     done = CliRunner().invoke(main, ["run", "--receiver", "foo", "true"], env={"FLARELOG_RECEIVER": "foo"})
-    assert done.stderr == f"flarelog: {ADDRESS}: write HOST:PORT, as in 127.0.0.1:4721\n"
+    assert done.stderr == f"flarelog: {ADDRESS}: write HOST:PORT, as in foo:4721\n"
 
 
 def test_a_file_that_everybody_can_change_is_refused(path: Path) -> None:
