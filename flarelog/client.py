@@ -19,6 +19,7 @@ from flarelog.errors import CannotConnect, FlarelogError, InvalidName, NotAllowe
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
 from flarelog.names import receiver_address
+from flarelog.proxies import route
 from flarelog.security.tls import Tls, why
 from flarelog.wire import calls, listing, statuses
 
@@ -44,18 +45,22 @@ class Client:
     """A connection to the receiver at *address* (``HOST:PORT``). Use as an asynchronous context manager.
 
     *patience*: seconds of retries without an answer before CannotConnect is raised. *tls*: this end's files. *token*:
-    a secret that identifies the caller at the receiver's port for readers, where the CA alone is enough. Raises
-    InvalidOption for an invalid address, for unusable certificates, and for a token that would go unencrypted.
+    a secret that identifies the caller at the receiver's port for readers, where the CA alone is enough. *proxy*: the
+    URL of the HTTP proxy before the receiver, ``off``, or empty: the environment decides. Raises InvalidOption for an
+    invalid address or proxy, for unusable certificates, and for a token that would go unencrypted.
     """
 
-    def __init__(self, address: str, *, patience: float = TIMEOUT, tls: Tls | None = None, token: str = "") -> None:
+    def __init__(
+        self, address: str, *, patience: float = TIMEOUT, tls: Tls | None = None, token: str = "", proxy: str = ""
+    ) -> None:
         receiver_address(address)
         if tls is not None:
             tls.check("client")
         self.address = address
         self.patience = patience
-        self._tls = tls
-        self._channel = calls.channel(address, tls, token, ahead=AHEAD)
+        self._tls, self._proxy = tls, proxy
+        self._peer = route(address, proxy).to(address)  # the receiver, and the proxy before it, for messages
+        self._channel = calls.channel(address, tls, token, ahead=AHEAD, proxy=proxy)
         self._answered = False  # the receiver answered once: another program at its port is then a reason to retry
         self._waited = False  # an answer came, or the wait for it was logged
 
@@ -70,27 +75,25 @@ class Client:
     async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
         """The result of *ask*, retried while the receiver does not answer."""
 
-        trouble = ""
-
         async def attempt() -> T:
-            nonlocal trouble
             try:
                 found = await ask()
             except grpc.RpcError as error:
                 raised = await self._trouble(error)
-                trouble = str(raised)
+                if raised.retry_safe:
+                    say(str(raised))
                 raise raised from error
             self._waited = self._answered = True
             return found
 
-        def say() -> None:
+        def say(trouble: str) -> None:
             if not self._waited:
                 self._waited = True
-                log.info("%s; retrying", trouble or f"{self.address} does not answer yet")
+                log.info("%s; retrying", trouble)
 
         loop = asyncio.get_running_loop()
         end = loop.time() + self.patience
-        saying = loop.call_later(SAY_AFTER, say)
+        saying = loop.call_later(SAY_AFTER, say, f"{self._peer} does not answer yet")
         try:
             return await self._again(attempt, end)
         finally:
@@ -119,11 +122,11 @@ class Client:
 
     async def _trouble(self, error: grpc.RpcError) -> FlarelogError:
         """The exception for *error*; NotAllowed where certificates are the cause, which no retry would fix."""
-        trouble = statuses.error_of(error, self.address)
+        trouble = statuses.error_of(error, self.address, self._proxy)
         if isinstance(trouble, CannotConnect):
-            reason = await asyncio.to_thread(why, self.address, self._tls)
+            reason = await asyncio.to_thread(why, self.address, self._tls, self._proxy)
             if reason:
-                return NotAllowed(f"no connection to {self.address}: {reason}")
+                return NotAllowed(f"no connection to {self._peer}: {reason}")
             if statuses.NO_GRPC in str(trouble) and not self._answered:
                 return NotAReceiver(str(trouble))
         return trouble
@@ -283,7 +286,7 @@ class Client:
         try:
             return await self._answer(lambda: self._newer(ask))
         except TimeoutError as error:
-            raise statuses.late_answer(self.address) from error
+            raise statuses.late_answer(self.address, self._proxy) from error
 
     async def timeline(self, run: str, site: str = "", points: int = 0) -> list[Moment]:
         """The events of *run* in the order of time, or with *site* those of that site and of the run as a whole.
@@ -300,7 +303,7 @@ class Client:
         try:
             return await self._answer(lambda: self._newer(ask, older))
         except TimeoutError as error:
-            raise statuses.late_answer(self.address) from error
+            raise statuses.late_answer(self.address, self._proxy) from error
 
     async def findings(self, run: str, site: str = "", *, every: bool = False) -> list[FoundIn] | None:
         """The receiver's findings in the logs of *run*, or of *site* in it, as far as the caller may read them.
@@ -325,7 +328,7 @@ class Client:
         try:
             return await self._answer(newer)
         except TimeoutError as error:
-            raise statuses.late_answer(self.address) from error
+            raise statuses.late_answer(self.address, self._proxy) from error
 
     async def remove(self, run: str, site: str = "", *, force: bool = False) -> Removed:
         """Remove *run*, or *site* in it; with *force* even if streams of it are open.

@@ -126,7 +126,7 @@ def test_a_server_s_kit_that_is_for_another_name_is_not_believed(place: Place) -
     kits = nvflare_kits(place.directory / "kits", "logs.example.org", (), SITES, ADMIN)
     receiver = place.serve(*kit(kits, "logs.example.org").arguments())
     sidecar = place.sidecar(receiver, *kit(kits, "site-1").arguments())
-    sidecar.says("its certificate is not valid for 127.0.0.1: connect to a name that the certificate has")
+    sidecar.says("its certificate is only for logs.example.org, and not for 127.0.0.1: connect to a name that it has")
 
 
 def shape(tls: Tls) -> list[object]:

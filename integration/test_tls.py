@@ -89,9 +89,9 @@ def test_who_has_no_certificate_of_the_ca_does_not_get_in_and_is_told_why(
 
 
 def test_a_receiver_whose_name_is_another_is_not_believed(place: Place, ca: Authority) -> None:
-    receiver = place.serve(*files(ca.issue("receiver", hosts=("receiver.example",))))
+    receiver = place.serve(*files(ca.issue("receiver", hosts=("receiver.example", "10.1.2.3"))))
     sentence = refused(place, receiver.address, *files(ca.issue("me")))
-    assert "its certificate is not valid for 127.0.0.1: connect to a name that the certificate has" in sentence
+    assert "its certificate is only for receiver.example, 10.1.2.3, and not for 127.0.0.1: connect to" in sentence
 
 
 def test_a_receiver_without_tls_is_not_spoken_to(place: Place, ca: Authority) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from flarelog import proxies
 from tests.often import often
 from tests.sources.files.tailing import Site
+
+for name in (*proxies.VARIABLES, *proxies.EXCEPTIONS):
+    os.environ.pop(name, None)  # where the tests run, a proxy may be set
 
 # No deadline: an example's duration depends on the machine's other load.
 settings.register_profile(

@@ -11,17 +11,18 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from flarelog.checks.certificates import CLOCK, dated
 from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.client import Client
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.delivery.sending import WAITS
+from flarelog.dial import addresses, dial, reach, reason
 from flarelog.errors import CannotConnect, FlarelogError, InUse, InvalidName, NotAllowed, NotAReceiver, TimedOut
 from flarelog.lifecycle import RunState
-from flarelog.names import DOCTORS_LOG, DOCTORS_RUN, parse_address, receiver_address, run_name, site_name
-from flarelog.security.tls import TOO_EARLY, Tls, why
+from flarelog.names import DOCTORS_LOG, DOCTORS_RUN, is_loopback, parse_address, receiver_address, run_name, site_name
+from flarelog.proxies import Proxy, Route, route
+from flarelog.security.tls import TOO_EARLY, Tls, certificate_of, names_in, why
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
@@ -29,6 +30,7 @@ from flarelog.wire.codec.base import MAJOR
 from flarelog.wire.statuses import NO_PROTOCOL
 
 RESOLVES, CONNECTS, TRIP = 5.0, 3.0, 15.0  # timeouts in seconds
+ADDRESSES = 16  # the maximum of a name's addresses that are tried
 PORT = "check the port: flarelog serve must listen there"
 AHEAD = 2.0  # seconds that two clocks may differ before a row warns
 
@@ -36,6 +38,7 @@ AHEAD = 2.0  # seconds that two clocks may differ before a row warns
 async def way(
     receiver: str,
     tls: Tls | None,
+    proxy: str,
     connect: Callable[[], Client],
     run_id: str,
     site: str | None,
@@ -43,12 +46,12 @@ async def way(
     *,
     forbidden: bool = False,
 ) -> None:
-    """Run the steps, each of which needs the previous one: a failure ends them. *forbidden*: no log may leave the site,
-    so no test record is sent.
+    """Run the steps, each of which needs the previous one: a failure ends them. *proxy*: the value of ``--proxy``.
+    *forbidden*: no log may leave the site, so no test record is sent.
     """
     steps: list[Callable[[], Awaitable[list[Row]]]] = [
-        lambda: _address(receiver),
-        lambda: asyncio.to_thread(_handshake, receiver, tls),
+        lambda: _address(receiver, proxy),
+        lambda: asyncio.to_thread(_handshake, receiver, tls, proxy),
         lambda: _talk(connect, run_id),
     ]
     for step in steps:
@@ -63,7 +66,7 @@ async def way(
     elif site:
         own = run_id == DOCTORS_RUN
         announced = await _announced(connect) if own else True
-        row = await _trip(receiver, tls, run_id, site)
+        row = await _trip(receiver, tls, proxy, run_id, site)
         if own and row.result != "fail":
             row = replace(row, found=row.found + await _removed(connect, site, announced=announced))
         shown(row)
@@ -71,56 +74,85 @@ async def way(
         shown(warn("round trip", "the round trip was skipped: it needs the name of a site", "give --site NAME"))
 
 
-async def _address(receiver: str) -> list[Row]:
+async def _address(receiver: str, proxy: str) -> list[Row]:
     try:
         host, port = receiver_address(receiver)
     except FlarelogError as error:
         return [fail("address", str(error), "write the address as HOST:PORT, as in receiver.example:4721")]
+    try:
+        way = route(receiver, proxy)
+    except FlarelogError as error:
+        return [fail("proxy", str(error), "correct --proxy, or leave it out")]
+    if way.proxy is not None:
+        return [await asyncio.to_thread(_through, receiver, way, way.proxy)]
+    rows = [ok("proxy", way.note)] if way.note else []
     name = host.strip("[]")
     try:
         async with asyncio.timeout(RESOLVES):
-            entries = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
+            found = (await asyncio.to_thread(addresses, name, port))[:ADDRESSES]
     except (OSError, TimeoutError, UnicodeError) as error:
-        why_not = "no answer" if isinstance(error, TimeoutError) else getattr(error, "strerror", "") or str(error)
         fix = "check the name, /etc/resolv.conf and /etc/hosts, or give the receiver's IP address"
-        return [fail("address", f"{name} cannot be resolved: {why_not}", fix)]
-    found = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
-    rows = [ok("address", f"{receiver} resolves to {', '.join(found[:4])}" if [name] != found else receiver)]
-    return [*rows, await asyncio.to_thread(_connects, name, port, receiver)]
+        return [*rows, fail("address", f"{name} cannot be resolved: {reason(error)}{way.instead(receiver)}", fix)]
+    shown = [str(where[0]) for _, where in found]
+    rows.append(ok("address", f"{receiver} resolves to {', '.join(shown[:4])}" if [name] != shown else receiver))
+    tried = await asyncio.gather(*(asyncio.to_thread(_tried, *one) for one in found))
+    return [*rows, _connection(receiver, way, dict(zip(shown, tried, strict=True)))]
 
 
-def _connects(name: str, port: int, receiver: str) -> Row:
+def _through(receiver: str, way: Route, proxy: Proxy) -> Row:
+    """Whether *proxy* connects to the receiver."""
     began = time.monotonic()
     try:
-        with socket.create_connection((name, port), CONNECTS):
-            return ok("connection", f"the connection took {1000 * (time.monotonic() - began):.1f} ms")
-    except ConnectionRefusedError:
-        fix = "start flarelog serve there, and check the port and --listen (127.0.0.1 accepts only its own machine)"
-        return fail("connection", f"{receiver} refused the connection: no program listens there", fix)
+        with dial(receiver, CONNECTS, proxy):
+            took = 1000 * (time.monotonic() - began)
+            return ok("proxy", f"the connection {way.to('')[1:]} took {took:.1f} ms")
     except OSError as error:
-        why_not = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        return fail("proxy", f"no connection to {way.to(receiver)}: {error}", way.instead(receiver)[2:])
+
+
+def _tried(family: int, where: object) -> float | Exception:
+    """The seconds that a connection to one address takes, or why there is none."""
+    began = time.monotonic()
+    try:
+        with reach(family, where, CONNECTS):
+            return time.monotonic() - began
+    except OSError as error:
+        return error
+
+
+def _connection(receiver: str, way: Route, tried: Mapping[str, float | Exception]) -> Row:
+    """The row for the attempts to connect to each of the receiver's addresses. One that answers is enough."""
+    troubles = {ip: error for ip, error in tried.items() if isinstance(error, Exception)}
+    others = "; ".join(f"{ip}: {reason(error)}" for ip, error in troubles.items())
+    for ip, took in tried.items():
+        if not isinstance(took, Exception):
+            which, rest = (f" to {ip}", f"; {others}") if troubles else ("", "")
+            return ok("connection", f"the connection{which} took {1000 * took:.1f} ms{rest}")
+    if all(isinstance(error, ConnectionRefusedError) for error in troubles.values()):
+        found = f"{receiver} refused the connection: no program listens there"
+        fix = "start flarelog serve there, and check the port and --listen (127.0.0.1 accepts only its own machine)"
+    else:
+        why_not = others if len(troubles) > 1 else reason(*troubles.values())
+        found = f"no connection to {receiver} within {CONNECTS:g} s: {why_not}"
         fix = "check the address, and allow this machine to connect to that port in the firewall"
-        return fail("connection", f"no connection to {receiver} within {CONNECTS:g} s: {why_not}", fix)
+    return fail("connection", f"{found}{way.instead(receiver)}", fix)
 
 
-def _handshake(receiver: str, tls: Tls | None) -> list[Row]:
-    trouble = why(receiver, tls)
+def _handshake(receiver: str, tls: Tls | None, proxy: str) -> list[Row]:
+    trouble = why(receiver, tls, proxy)
     if trouble:
         fix = "make the certificates and --tls options of both ends agree: flarelog certs makes certificates"
         return [fail("tls", trouble, CLOCK if TOO_EARLY in trouble else fix)]
-    host, _ = parse_address(receiver)
     if tls is None:
-        if host in ("localhost", "[::1]") or host.startswith("127."):
+        if is_loopback(parse_address(receiver)[0]):
             return [ok("tls", "TLS is off, and not needed: the receiver is on this machine")]
         fix = "give --tls-ca, --tls-cert and --tls-key at both ends"
         return [warn("tls", "TLS is off: every machine on the way can read and change the logs", fix)]
     try:
-        certificate = _certificate_of(receiver, tls)
+        certificate = certificate_of(receiver, tls, proxy)
     except OSError as error:
         return [_no_handshake(receiver, error)]
-    hosts = cast(tuple[tuple[str, str], ...], certificate.get("subjectAltName", ()))
-    names = ", ".join(value for _, value in hosts)
-    return [dated("tls", f"the receiver's certificate is for {names}", certificate, "at the receiver")]
+    return [dated("tls", f"the receiver's certificate is for {names_in(certificate)}", certificate, "at the receiver")]
 
 
 def _no_handshake(receiver: str, error: OSError) -> Row:
@@ -134,23 +166,6 @@ def _no_handshake(receiver: str, error: OSError) -> Row:
         why_not = getattr(error, "reason", None) or error.strerror or str(error)
     found = f"{receiver} accepts connections, but the TLS handshake failed: {why_not}"
     return fail("tls", found, f"{PORT} with --tls-cert, and must not be stopped or overloaded")
-
-
-def _certificate_of(receiver: str, tls: Tls) -> Mapping[str, object]:
-    import ssl
-
-    host, port = parse_address(receiver)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.set_alpn_protocols(["h2"])
-    tls.believe(context)
-    if tls.cert:
-        tls.present(context)
-    name = host.strip("[]")
-    with (
-        socket.create_connection((name, port), CONNECTS) as plain,
-        context.wrap_socket(plain, server_hostname=tls.server_name or name) as shaken,
-    ):
-        return dict(shaken.getpeercert() or {})
 
 
 async def _talk(connect: Callable[[], Client], run_id: str) -> list[Row]:
@@ -216,7 +231,7 @@ def _clock(began: float, theirs: float, ended: float) -> Iterator[Row]:
         yield ok("clock", found)
 
 
-async def _trip(receiver: str, tls: Tls | None, run_id: str, site: str) -> Row:
+async def _trip(receiver: str, tls: Tls | None, proxy: str, run_id: str, site: str) -> Row:
     """Send a test record like any log, with a receipt."""
     fix = "check the receiver's messages and its policy, which must allow this site to push"
     with tempfile.TemporaryDirectory(prefix="flarelog-doctor-") as directory:
@@ -226,7 +241,8 @@ async def _trip(receiver: str, tls: Tls | None, run_id: str, site: str) -> Row:
         try:
             options = SidecarOptions(
                 *(receiver, run_name(run_id), site_name(site), SourceOptions(directory, (DOCTORS_LOG,))),
-                delivery=DeliveryOptions(max_misses=6), once=True, drain_timeout=TRIP, tls=tls, ranks=False,
+                delivery=DeliveryOptions(max_misses=6), once=True, drain_timeout=TRIP, tls=tls, proxy=proxy,
+                ranks=False,
             )  # fmt: skip
             with _quiet():
                 outcome = await Sidecar(options).run()

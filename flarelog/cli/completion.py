@@ -113,7 +113,9 @@ async def _asked(what: Literal["run", "site"], receiver: str, run: str, given: M
     from flarelog.security.tls import Tls
 
     named = {name: given.get(f"tls_{name}") or "" for name in ("ca", "cert", "key")}
-    async with Access(partial(Tls, **named), given.get("token_file")).client(receiver) as connected:
+    async with Access(partial(Tls, **named), given.get("token_file"), given.get("proxy") or "").client(
+        receiver
+    ) as connected:
         connected.patience = LIMIT
         async with asyncio.timeout(LIMIT):
             try:

@@ -190,6 +190,10 @@ def _demand(value: str, param: click.Option) -> None:
         globs.check([value])
     elif "--receiver" in param.opts:
         receiver_address(value)
+    elif "--proxy" in param.opts:
+        from flarelog.proxies import route
+
+        route("localhost:1", value)
     elif {"--listen", "--web"} & set(param.opts) or (value and "--reader-listen" in param.opts):
         parse_address(value)
 

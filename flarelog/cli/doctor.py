@@ -132,6 +132,7 @@ async def examine(visit: Visit, shown: Callable[[Row], Row]) -> None:
         await way.way(
             receiver,
             tls,
+            visit.access.proxy,
             lambda: visit.access.client(receiver),
             visit.run,
             visit.site,

@@ -21,6 +21,7 @@ from flarelog.cli.running import checked
 from flarelog.cli.tuning import importing
 from flarelog.errors import FlarelogError
 from flarelog.options import Option, declared
+from flarelog.proxies import PROXY
 from flarelog.values import frozen
 
 if TYPE_CHECKING:
@@ -217,15 +218,16 @@ class Switches(click.Command):
 
 
 _ADDS = "site_policy"  # values of its variable are added to those of flags
+_PRIVATE = "proxy"  # may hold a password, and every user can read the words of a command
 
 
 def words(context: click.Context, without: Collection[str]) -> list[str]:
     """The options given to the command of *context*, by flags, variables and a file, as words that mean the same in any
-    directory and environment; *without* the parameters of these names.
+    directory and environment; *without* the parameters of these names. A proxy is among them only if a flag gave it.
     """
     said: list[str] = []
     for param in context.command.params:
-        if param.name in without or _weight(context, param.name or "") < 0:
+        if param.name in without or _weight(context, param.name or "") < (2 if param.name == _PRIVATE else 0):
             continue
         value = context.params.get(param.name or "", ())
         if param.name == _ADDS:
@@ -287,6 +289,7 @@ class Access:
 
     named: partial[Tls]
     token_file: str | None = None
+    proxy: str = ""
 
     def tls(self) -> Tls | None:
         """The TLS options given; None if there are none. Raises InvalidOption."""
@@ -302,7 +305,7 @@ class Access:
             # The port that takes certificates ignores tokens: any token would read with this end's certificate.
             tls = replace(tls, cert="", key="")
         own = _token(self.token_file) if self.token_file and token is None else ""
-        return Client(receiver, tls=tls, token=own if token is None else token)
+        return Client(receiver, tls=tls, token=own if token is None else token, proxy=self.proxy)
 
 
 def _token(path: str) -> str:
@@ -316,16 +319,22 @@ def tls_options(command: F) -> F:
     from flarelog.security.tls import Tls
 
     @wraps(command)
-    def called(*args: object, tls: partial[Tls], token_file: str | None = None, **given: object) -> object:
-        return command(*args, access=Access(tls, token_file), **given)
+    def called(
+        *args: object, tls: partial[Tls], token_file: str | None = None, proxy: str = "", **given: object
+    ) -> object:
+        return command(*args, access=Access(tls, token_file, proxy), **given)
 
     return asks(tls=Tls)(called)  # type: ignore[return-value]
 
 
 def client_options(command: F) -> F:
-    """Add ``tls_options`` and ``--token-file``; *access* holds both."""
+    """Add ``tls_options``, ``--token-file`` and ``--proxy``; *access* holds all of them."""
     text = "File with a token for the receiver's second port (serve --reader-listen)."
-    return tls_options(option("--token-file", type=click.Path(dir_okay=False), help=text)(command))
+    return tls_options(option("--token-file", type=click.Path(dir_okay=False), help=text)(proxy_option(command)))
+
+
+proxy_option = option("--proxy", default="", metavar="URL|off", help=PROXY)
+"""Adds ``--proxy``, to be placed below ``tls_options``: *access* then holds it."""
 
 
 def receiver_options(command: F) -> F:

@@ -12,10 +12,11 @@ from functools import partial
 
 import click
 
-from flarelog.cli.options import Access, asks, complete_file, is_flag, option, tls_options, words
+from flarelog.cli.options import Access, asks, complete_file, is_flag, option, proxy_option, tls_options, words
 from flarelog.cli.running import checked, sentence, stdout_is_closed
 from flarelog.errors import FlarelogError
 from flarelog.names import receiver_address
+from flarelog.proxies import route
 from flarelog.sources.process import environment, names
 from flarelog.sources.process.command import end_as
 from flarelog.sources.process.guard import Guard, Plan, python, say
@@ -47,6 +48,7 @@ _OWN = ("receivers", "run_id", "site", "command", *(RunOptions.__dataclass_field
     help="TOML file that limits what leaves the site. Repeatable.",
 )
 @tls_options
+@proxy_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_file)
 def command(
     receivers: tuple[str, ...],
@@ -89,6 +91,7 @@ def command(
     checked(lambda: names.checked(run, where, log, alone=options.merge or options.pty))
     for address in receivers:
         checked(partial(receiver_address, address))
+        checked(partial(route, address, access.proxy))
     context = click.get_current_context()
     outer = environment.outer(env)
     if outer and not _goes_its_own_way(env, run):
@@ -110,8 +113,9 @@ def command(
     place = _place(options, outer, run, where, log, own=bool(receivers))
     sending, earlier = None, partial(iter, ())
     if place is not None and receivers:
-        sending = _sending(asked, env, options, place)
-        earlier = partial(_earlier, asked, env, options, place, log)
+        of_sidecar = env | ({"FLARELOG_PROXY": access.proxy} if access.proxy else {})
+        sending = _sending(asked, of_sidecar, options, place)
+        earlier = partial(_earlier, asked, of_sidecar, options, place, log)
     root = place.root if place is not None else None
     wanted = bool(receivers or outer or options.spool)
     guard = Guard(

@@ -125,7 +125,10 @@ def _place(context: click.Context, param: click.Parameter) -> str:
         told: Callable[[click.Parameter], str] = context.meta["flarelog.told"]
         return told(param)
     name = param.envvar if isinstance(param.envvar, str) else ""
-    return f"{name}={legible(os.environ.get(name, ''))}" if source is ParameterSource.ENVIRONMENT and name else ""
+    if source is not ParameterSource.ENVIRONMENT or not name:
+        return ""
+    value = os.environ.get(name, "")
+    return f"{name}={legible(value.rpartition('@')[2] if name == 'FLARELOG_PROXY' else value)}"  # without a login
 
 
 class Closed(io.TextIOWrapper):

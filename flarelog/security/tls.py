@@ -12,17 +12,20 @@ import codecs
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from flarelog.contents import contents
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption
 from flarelog.names import parse_address
 from flarelog.options import option
+from flarelog.proxies import route
+from flarelog.text import legible, some
 from flarelog.values import frozen
 from flarelog.watched import Watched
 
 if TYPE_CHECKING:
+    import socket
     import ssl
 
     import grpc
@@ -178,32 +181,18 @@ class Tls:
         return grpc.ssl_server_certificate_configuration([(readable(self.key), readable(self.cert))], readable(self.ca))
 
 
-def why(address: str, tls: Tls | None) -> str:
+def why(address: str, tls: Tls | None, proxy: str = "") -> str:
     """Why a TLS connection to the receiver at *address* fails although the port answers; empty if it does not answer.
 
-    Blocks for PROBE seconds at most. *tls*: this end's files; None without TLS.
+    Blocks for PROBE seconds at most. *tls*: this end's files; None without TLS. *proxy*: the value of ``--proxy``.
     """
-    import socket
     import ssl
 
-    host, port = parse_address(address)
-    name = host.strip("[]")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.set_alpn_protocols(["h2"])
     cert, ca = (tls.cert, tls.ca) if tls is not None else ("", "")
     agreed = False
-    wanted = (tls.server_name if tls is not None else "") or name
+    wanted = _wanted(address, tls)
     try:
-        if tls is None:
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        else:
-            tls.believe(context)
-            if tls.cert:
-                tls.present(context)
-        with (
-            socket.create_connection((name, port), PROBE) as plain,
-            context.wrap_socket(plain, server_hostname=wanted) as shaken,
-        ):
+        with _plain(address, proxy) as plain, _context(tls).wrap_socket(plain, server_hostname=wanted) as shaken:
             agreed = True
             # With TLS 1.3 a server refuses a certificate only now; a receiver that accepts it sends first.
             if tls is not None and not shaken.recv(1):
@@ -211,8 +200,8 @@ def why(address: str, tls: Tls | None) -> str:
     except InvalidOption as error:
         return str(error)
     except ssl.SSLCertVerificationError as error:
-        if "mismatch" in error.verify_message:
-            return f"its certificate is not valid for {wanted}: connect to a name that the certificate has"
+        if "mismatch" in error.verify_message and tls is not None:
+            return _for_others(address, tls, proxy)
         reason = _REASONS.get(error.verify_message, error.verify_message).format(ca=ca)
         return f"its certificate is not trusted: {reason}"
     except ConnectionResetError:  # a reset before the handshake ended tells nothing
@@ -230,6 +219,61 @@ def why(address: str, tls: Tls | None) -> str:
         return ""
     want = "it requires TLS: give --tls-ca, and --tls-cert and --tls-key or, at the port for readers, --token-file"
     return want if tls is None else ""
+
+
+def _plain(address: str, proxy: str) -> socket.socket:
+    """A connection to the receiver, on the same way as gRPC's. Raises OSError."""
+    from flarelog.dial import dial
+
+    return dial(address, PROBE, route(address, proxy).proxy)
+
+
+def _wanted(address: str, tls: Tls | None) -> str:
+    """The name that the receiver's certificate must have."""
+    return (tls.server_name if tls is not None else "") or parse_address(address)[0].strip("[]")
+
+
+def _context(tls: Tls | None) -> ssl.SSLContext:
+    """What a client with *tls* demands. Raises InvalidOption."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols(["h2"])
+    if tls is None:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context
+    tls.believe(context)
+    if tls.cert:
+        tls.present(context)
+    return context
+
+
+def certificate_of(address: str, tls: Tls, proxy: str = "", *, any_name: bool = False) -> dict[str, Any]:
+    """The receiver's certificate, which the CA signed, as ssl's ``getpeercert`` returns it. *any_name*: even if it is
+    for another name. Raises InvalidOption and OSError.
+    """
+    context = _context(tls)
+    context.check_hostname = not any_name
+    with (
+        _plain(address, proxy) as plain,
+        context.wrap_socket(plain, server_hostname=_wanted(address, tls)) as shaken,
+    ):
+        return dict(shaken.getpeercert() or {})
+
+
+def names_in(certificate: Mapping[str, Any]) -> str:
+    """The names that a receiver's *certificate* is for."""
+    return some([legible(value) for _, value in certificate.get("subjectAltName", ())], 8)
+
+
+def _for_others(address: str, tls: Tls, proxy: str) -> str:
+    """Which names the receiver's certificate has instead of the wanted one."""
+    try:
+        names = names_in(certificate_of(address, tls, proxy, any_name=True))
+    except OSError:
+        names = ""
+    names = f"only for {names}" if names else "for another name"
+    return f"its certificate is {names}, and not for {_wanted(address, tls)}: connect to a name that it has"
 
 
 def _not_accepted(cert: str) -> str:

@@ -23,6 +23,7 @@ from flarelog.delivery.fair import SMALL
 from flarelog.delivery.sending import Lost, Miss, Silent
 from flarelog.errors import CannotConnect, InvalidOption, NoAnswer
 from flarelog.model import StreamId, StreamInfo
+from flarelog.proxies import route
 from flarelog.security.tls import why
 from flarelog.sender import starts
 from flarelog.sender.older import Older
@@ -92,7 +93,7 @@ class Channels:
         files = tls.contents() if tls is not None else ()
         if files == self._files:
             return self._channel
-        channel = calls.channel(self._options.receiver, tls)
+        channel = calls.channel(self._options.receiver, tls, proxy=self._options.proxy)
         self._files = files
         return channel
 
@@ -123,6 +124,8 @@ class Link:
         self.epoch = 0  # the latest epoch that the receiver has granted
         self.connected = False  # whether the receiver has ever returned its record
         self.trouble = ""  # why the last attempt failed; empty: it did not
+        self.peer = route(options.receiver, options.proxy).to(options.receiver)
+        """The receiver, and the proxy before it, for messages."""
         self.whose = f"{options.receiver}: " if options.others else ""  # prefix of log lines about one log
         self.shared = channels is not None  # whether other runs of this process use the channels
         self.channels = channels or Channels(options)
@@ -183,11 +186,11 @@ class Link:
                     channel, options.run, options.site, silence=REPLY_TIMEOUT, heard=self._heard
                 )
             except grpc.RpcError as error:
-                trouble = statuses.error_of(error, options.receiver)
+                trouble = statuses.error_of(error, options.receiver, options.proxy)
                 if statuses.refuses(trouble):
                     raise trouble from error
             except TimeoutError:
-                trouble = NoAnswer(f"{options.receiver} did not answer for {REPLY_TIMEOUT:g} s")
+                trouble = NoAnswer(f"{self.peer} did not answer for {REPLY_TIMEOUT:g} s")
             except Malformed as error:
                 trouble = CannotConnect(f"{options.receiver} answered with an invalid list: {error}")
             except (asyncio.CancelledError, *ENDED):  # gRPC cancels a task that reads from a closed channel
@@ -292,10 +295,10 @@ class Link:
         said[kind] = now
         of_each = each("are being retried", stream, self.whose) if stream is not None and not of_connection else {}
         if of_connection and not isinstance(trouble, Silent | NoAnswer):  # a handshake would wait as well
-            receiver, reason = self._options.receiver, ""
+            reason, options = "", self._options
             with contextlib.suppress(RuntimeError):  # the interpreter is shutting down and starts no threads
-                reason = await asyncio.to_thread(why, receiver, self._options.tls)
-            sentence = f"no connection to {receiver}: {reason}" if reason else sentence
+                reason = await asyncio.to_thread(why, options.receiver, options.tls, options.proxy)
+            sentence = f"no connection to {self.peer}: {reason}" if reason else sentence
         log.warning("%s; retrying", self.names(sentence), extra=of_each)
 
     def names(self, sentence: object) -> str:

@@ -185,7 +185,7 @@ class Log:
 
     async def connect(self) -> Again | None:
         """Deliver over one connection; returns why another one is needed, or None when the stream is sealed."""
-        link, receiver = self._site.link, self._site.options.receiver
+        link, receiver, proxy = self._site.link, self._site.options.receiver, self._site.options.proxy
         stream: Stream | None = None
         try:
             turn = link.beginning(self.source.unread())
@@ -196,12 +196,12 @@ class Log:
             await self._open(stream)
             await self._sent(stream)
         except grpc.RpcError as error:
-            trouble = statuses.error_of(error, receiver)
+            trouble = statuses.error_of(error, receiver, proxy)
             if statuses.refuses(trouble):
                 raise trouble from error
             return (Silent if isinstance(trouble, NoAnswer) else Lost)(str(trouble))
         except Unanswered as silence:
-            return Silent(f"{receiver} {silence}")
+            return Silent(f"{link.peer} {silence}")
         except Gone as gone:
             return Lost(f"{receiver} {gone}")
         except OSError as error:

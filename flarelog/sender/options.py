@@ -9,6 +9,7 @@ from flarelog.errors import InvalidOption
 from flarelog.model import Started
 from flarelog.names import receiver_address, run_name, site_name
 from flarelog.options import option
+from flarelog.proxies import PROXY, route
 from flarelog.security.tls import Tls
 from flarelog.sources.base import Wanted
 from flarelog.values import frozen
@@ -59,6 +60,7 @@ class SidecarOptions:
         "Seconds after which a drain (--once, SIGTERM) ends, with exit code 7 (or 4).  [default: none]",
     )
     heartbeat: float = HEARTBEAT  # seconds
+    proxy: str = option("", PROXY, metavar="URL|off")
     tls: Tls | None = None  # the CA that the receiver must have, and this site's certificate
 
     def __post_init__(self) -> None:
@@ -74,3 +76,4 @@ class SidecarOptions:
             self.tls.whole()
         check(self.compression)
         receiver_address(self.receiver)
+        route(self.receiver, self.proxy)

@@ -214,7 +214,7 @@ class Sidecar:
         if found := trouble_of(path, self.finder.troubles):
             return found
         if not self.link.connected:
-            return self.link.trouble or f"{self.options.receiver} has not answered yet"
+            return self.link.trouble or f"{self.link.peer} has not answered yet"
         return "" if log in self.finder.logs else f"no log is at {legible(path)} yet"
 
     def _unsent_of(self, source: Source) -> int:
@@ -251,7 +251,7 @@ class Sidecar:
             what = "could not be read" if self._is_there() else "did not appear"
             return NotFound(f"{missing} {what} within {seconds}")
         if not self.link.connected:
-            return CannotConnect(f"no receiver answered at {self.options.receiver} within {seconds}")
+            return CannotConnect(f"no receiver answered at {self.link.peer} within {seconds}")
         waiting, left = self.finder.waiting, [one for one in self._logs.values() if not one.ended]
         count = len(left) + waiting
         parts = [f"the limit is {seconds}" if too_long else f"nothing was acknowledged for {seconds}"]

@@ -15,6 +15,7 @@ from flarelog.model import (
     Removed,
     RunInfo,
 )
+from flarelog.proxies import route
 from flarelog.security.context import Metadata
 from flarelog.security.tls import Tls
 from flarelog.text import legible
@@ -51,15 +52,18 @@ CHANNEL_OPTIONS: list[tuple[str, object]] = [
 ]
 
 
-def channel(address: str, tls: Tls | None, token: str = "", *, ahead: int = 0) -> grpc.aio.Channel:
+def channel(address: str, tls: Tls | None, token: str = "", *, ahead: int = 0, proxy: str = "") -> grpc.aio.Channel:
     """A channel to the receiver at *address*. *token*: a secret sent with each call, only over TLS.
-    *ahead*: bytes of each call to buffer before they are read; 0: gRPC's estimate for the network.
+    *ahead*: bytes of each call to buffer before they are read; 0: gRPC's estimate for the network. *proxy*: the
+    value of ``--proxy``.
 
-    Raises InvalidOption for invalid files in *tls*, and for a token without TLS.
+    Raises InvalidOption for invalid files in *tls*, for a token without TLS, and for an invalid *proxy*.
     """
     # A person waits for a reader: it finds a restarted receiver within a second.
     reads = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", ahead), ("grpc.max_reconnect_backoff_ms", 500)]
     options = dict(CHANNEL_OPTIONS) | (dict(reads) if ahead else {})
+    through = route(address, proxy).proxy
+    options |= {"grpc.http_proxy": through.url} if through is not None else {"grpc.enable_http_proxy": 0}
     if tls is None:
         if token:
             raise InvalidOption(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import grpc
@@ -24,7 +25,8 @@ from flarelog.errors import (
     Unreadable,
 )
 from flarelog.late import late
-from flarelog.text import legible
+from flarelog.proxies import NO_ANSWER, NO_PROXY, Proxy, route
+from flarelog.text import legible, quoted
 from flarelog.wire.codec.base import MAJOR, MAX_TEXT, Malformed
 
 _STATUS: dict[type[FlarelogError], grpc.StatusCode] = {
@@ -46,14 +48,13 @@ def status_of(error: FlarelogError) -> grpc.StatusCode:
     return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
 
 
-def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
-    """The error of flarelog for a failed call to *address*."""
+def error_of(error: grpc.RpcError, address: str, proxy: str = "") -> FlarelogError:
+    """The error of flarelog for a failed call to *address*. *proxy*: the value of ``--proxy``."""
     status = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else grpc.StatusCode.UNKNOWN
     said = error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)
     details = legible(said or status.name, 2 * MAX_TEXT)
-    cause = _cause(details)
     if _HTTP.fullmatch(details) or _RESET.fullmatch(details):  # gRPC derived the status: the receiver has set none
-        return CannotConnect(f"no connection to {address}: {cause}")
+        return CannotConnect(_no_connection(address, details, proxy)[0])
     match status:
         case grpc.StatusCode.NOT_FOUND:
             return NotFound(details)
@@ -68,15 +69,37 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
         case grpc.StatusCode.DATA_LOSS:
             return Unreadable(details)
         case grpc.StatusCode.DEADLINE_EXCEEDED:
-            return late_answer(address)
+            return late_answer(address, proxy)
         case grpc.StatusCode.UNIMPLEMENTED:
             return NotAReceiver(f"{address} answers, but {NO_PROTOCOL}, version {MAJOR}")
         case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in details:  # gRPC's words, at either end
             return StreamRejected(f"{address} refuses a message: {details}", offset=0)
-    if cause in _SILENT:
-        return CannotConnect(f"{address} accepts connections, but does not answer: {CHECK}")
+    sentence, kind = _no_connection(address, details, proxy)
+    return kind(sentence)
+
+
+def _no_connection(address: str, details: str, proxy: str) -> tuple[str, type[CannotConnect]]:
+    """The sentence for a call that failed with *details*, and its exception."""
+    cause, way = _cause(details), route(address, proxy)
     kind = {_AGED: ConnectionAged, _STOPPED: NoAnswer}.get(cause, CannotConnect)
-    return kind(f"no connection to {address}: {cause}")
+    if cause in _SILENT:
+        return f"{way.to(address)} accepts connections, but does not answer: {CHECK}", kind
+    if cause == details:  # a sentence of the receiver, which was reached
+        return f"no connection to {address}: {cause}", kind
+    if way.proxy is not None:
+        cause = _of_proxy(details, cause, way.proxy)
+    return f"no connection to {way.to(address)}: {cause}{way.instead(address)}", kind
+
+
+def _of_proxy(details: str, cause: str, proxy: Proxy) -> str:
+    """What gRPC's *details* say about *proxy*, or else *cause*."""
+    if refused := _REFUSED.search(details):
+        return proxy.refusal(int(refused[1]))
+    if _UNREACHED in details:
+        return f"the proxy cannot be reached: {cause}"
+    if "Expected '" in details:  # of gRPC's parser of HTTP/1
+        return NO_PROXY
+    return NO_ANSWER if details.endswith(": Endpoint closing") else cause
 
 
 def refuses(trouble: FlarelogError) -> bool:
@@ -87,8 +110,10 @@ def refuses(trouble: FlarelogError) -> bool:
 CHECK = "check the port, and that the receiver there is neither stopped nor overloaded"
 
 
-def late_answer(address: str) -> TimedOut:
-    return TimedOut(f"{address} did not answer in time: {CHECK}")
+def late_answer(address: str, proxy: str = "") -> TimedOut:
+    """The error for a call that took too long. *proxy*: as for ``error_of``."""
+    way = route(address, proxy)
+    return TimedOut(f"{way.to(address)} did not answer in time: {CHECK}{way.instead(address)}")
 
 
 _SILENT = (  # gRPC's words for a port that accepts a connection and says nothing, without and with TLS
@@ -101,7 +126,18 @@ _WRAPPING = late(
     r"failed to connect to all addresses; last error: |(?:[A-Z_]+: )?(?:ipv4|ipv6|unix|unix-abstract|vsock):\S+: "
     r"|Failed to connect to remote host: |connect: |getsockopt\(SO_ERROR\): "
 )
-_RESOLVING = late(r"errors resolving \S+: \[field:hostname lookup error:(.*)\]")
+_UNREACHED = "Failed to connect to remote host: "
+_REFUSED = late(r"HTTP proxy returned response code (\d{3})")
+_RESOLVING = late(
+    r"errors resolving (\S+):\d+: \[field:hostname lookup error:"
+    r"(?:[Aa]ddress lookup failed for \S+:\d+:? *)?(?:os_error: ?)?(.*?)(?: syscall: getaddrinfo)?\]"
+)
+_NO_NAME = ("Domain name not found", "Name or service not known", "No address associated with hostname")
+_NO_DNS = (
+    "Could not contact DNS servers",
+    "Timeout while contacting DNS servers",
+    "Temporary failure in name resolution",
+)
 
 NO_PROTOCOL = "does not speak flarelog's protocol"
 NO_GRPC = "the program at this port does not speak gRPC: check the port"
@@ -128,8 +164,8 @@ def _cause(details: str) -> str:
     if "Failed parsing HTTP/2" in details:
         return NO_GRPC
     if resolving := _RESOLVING.fullmatch(details):
-        return resolving[1]
-    at = 0
+        return _not_found(resolving[1], resolving[2])
+    at = 0  # where the cause begins after gRPC's prefixes
     while wrapping := _WRAPPING.match(details, at):
         at = wrapping.end()
     cause = details[at:]
@@ -139,7 +175,21 @@ def _cause(details: str) -> str:
         return "the connection was closed"
     if cause in _UNANSWERED:
         return _STOPPED
+    if cause == "tcp handshaker shutdown":
+        return "no answer: check the address, and allow this machine to connect to that port in the firewall"
+    if answer := _HTTP.fullmatch(cause):
+        return f"the answer is HTTP status {answer[1]}: check the port, and proxies before it"
     if (numbered := _NUMBERED.fullmatch(cause)) and os.strerror(int(numbered[2])) == numbered[1]:
-        return numbered[1]
-    answer = _HTTP.fullmatch(cause)
-    return cause if answer is None else f"the answer is HTTP status {answer[1]}: check the port, and proxies before it"
+        cause = numbered[1]
+    if at and cause == os.strerror(errno.ECONNREFUSED):
+        return f"{cause}: no program listens there"
+    if cause in (details, *_SILENT, _AGED) or cause in map(os.strerror, errno.errorcode):
+        return cause
+    return f"the connection {'failed' if at else 'was closed'}; gRPC reports {quoted(cause)}"
+
+
+def _not_found(name: str, reason: str) -> str:
+    """The cause if *name* cannot be resolved. *reason*: the resolver's words."""
+    if reason in _NO_NAME:
+        return f"the name {name} was not found"
+    return f"the name {name} was not found: {'no DNS server answered' if reason in _NO_DNS else reason}"

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from flarelog import proxies
 from flarelog.names import log_of
 from flarelog.text import legible
 from integration.harness.loops import LoopThread
@@ -130,8 +131,11 @@ Plain = bool | tuple[str, ...]
 
 
 def environment() -> dict[str, str]:
-    """The tests' environment without flarelog's variables."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("FLARELOG_")}
+    """The tests' environment without proxies and flarelog's variables, as of a gRPC that it tuned."""
+    left_out = (*proxies.VARIABLES, *proxies.EXCEPTIONS, "GRPC_VERBOSITY", "GRPC_DNS_RESOLVER")
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith("FLARELOG_") and name not in left_out
+    }
 
 
 @functools.cache

@@ -355,6 +355,7 @@ def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
         ("[run]\nreceiver = ''\n", 2, "receiver: '' is not an address"),
         ("[sidecar]\nreceiver = ['a:1', '']\n", 2, "receiver: '' is not an address"),
         ("[status]\nreceiver = ''\n", 2, "receiver: '' is not an address"),
+        ("[status]\nproxy = 'socks5://p:1'\n", 2, "proxy: proxy must be off or http://HOST:PORT"),
         ("[serve]\nweb = ''\n", 2, "web: '' is not an address"),
         ("[serve]\ntls-crl = ''\n", 2, "tls-crl:  cannot be read"),
         ("[token.create]\nruns = ['a', 'b c']\n", 2, "runs: the token's runs: no run can have the name 'b c'"),

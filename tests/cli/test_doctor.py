@@ -16,6 +16,7 @@ from flarelog.checks.certificates import dated, own
 from flarelog.checks.row import Row
 from flarelog.cli import doctor
 from flarelog.errors import FlarelogError, NotAllowed, NotAReceiver, TimedOut
+from flarelog.proxies import Route
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.wire import statuses
 from tests.certificates import Authority
@@ -71,6 +72,33 @@ def test_clocks_differ_when_even_the_best_case_is_too_much(
     began: float, theirs: float, ended: float, results: list[str]
 ) -> None:
     assert [row.result for row in way._clock(began, theirs, ended)] == results
+
+
+REFUSED, SILENT = ConnectionRefusedError(111, "Connection refused"), TimeoutError("timed out")
+
+
+@together(
+    ("tried", "result", "found"),
+    [
+        ({"10.0.0.1": 0.002}, "ok", "the connection took 2.0 ms"),
+        (
+            {"10.0.0.1": REFUSED, "10.0.0.2": 0.002},
+            "ok",
+            "the connection to 10.0.0.2 took 2.0 ms; 10.0.0.1: Connection refused",
+        ),
+        ({"10.0.0.1": 0.001, "::1": SILENT}, "ok", "the connection to 10.0.0.1 took 1.0 ms; ::1: no answer"),
+        ({"10.0.0.1": REFUSED, "10.0.0.2": REFUSED}, "fail", "r:1 refused the connection: no program listens there"),
+        ({"10.0.0.1": SILENT}, "fail", "no connection to r:1 within 3 s: no answer"),
+        (
+            {"10.0.0.1": SILENT, "10.0.0.2": REFUSED},
+            "fail",
+            "no connection to r:1 within 3 s: 10.0.0.1: no answer; 10.0.0.2: Connection refused",
+        ),
+    ],
+)
+def test_one_address_of_several_is_enough(tried: dict[str, float | Exception], result: str, found: str) -> None:
+    row = way._connection("r:1", Route(), tried)
+    assert (row.result, row.found, bool(row.fix)) == (result, found, result == "fail")
 
 
 @pytest.mark.parametrize(("days", "result"), [(-1, "fail"), (29, "warn"), (31, "ok")])

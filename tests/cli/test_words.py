@@ -31,6 +31,8 @@ SAID = ["--receiver", "127.0.0.1:1", "--run", "r", "--site", "s", "--all-files"]
         ),
         pytest.param({}, 'site-policy = "a.toml"', ["--site-policy", "DIR/a.toml"], id="policy-of-a-table"),
         pytest.param({"RANKS": "off", "COMPRESSION": "off"}, "", ["--ranks", "off", "--compression", "off"], id="how"),
+        pytest.param({"PROXY": "http://ann:pw@p:1"}, "", [], id="a-password-stays-in-the-variable"),
+        pytest.param({}, "proxy = 'http://ann:pw@p:1'", [], id="a-password-stays-in-the-file"),
         pytest.param({"NO_RANKS": "1"}, "", ["--no-ranks"], id="how-once"),
         pytest.param({}, "ranks = false\ndrain-timeout = 3", ["--ranks", "off", "--drain-timeout", "3.0"], id="table"),
         pytest.param(

@@ -33,7 +33,7 @@ def failed(details: str) -> grpc.RpcError:
 class Link:
     """A receiver that accepts each log."""
 
-    moves, epoch, producer_id, whose, started = 0, 1, b"the-producer", "", None
+    moves, epoch, producer_id, whose, started, peer = 0, 1, b"the-producer", "", None, "receiver.example:4721"
 
     def beginning(self, unread: int) -> asyncio.Semaphore:
         return asyncio.Semaphore(1)

@@ -516,7 +516,8 @@ def failed(status: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
 
 HERE = "127.0.0.1:4721"
 MANY = "9 calls of ipv4:10.0.0.7 are open, at most 9 are taken: wait until one has ended, or start the receiver anew"
-NO_HOST = "address lookup failed for r:1: Domain name not found"
+RESOLVING = "errors resolving r.example:1: [field:hostname lookup error:"
+C_ARES, NATIVE = "address lookup failed for r.example:1: ", "Address lookup failed for r.example:1 os_error: "
 
 
 @together(
@@ -526,7 +527,7 @@ NO_HOST = "address lookup failed for r:1: Domain name not found"
         pytest.param(
             f"failed to connect to all addresses; last error: UNKNOWN: ipv4:{HERE}: Failed to connect to remote host:"
             " connect: Connection refused (111)",
-            "Connection refused",
+            "Connection refused: no program listens there",
             id="what-grpc-wraps-often",
         ),
         pytest.param(
@@ -585,7 +586,7 @@ NO_HOST = "address lookup failed for r:1: Domain name not found"
         ),
         pytest.param(
             "Stream removed (GOAWAY received; Error code: 0; Debug Text: session_timed_out)",
-            "session_timed_out",
+            "the connection was closed; gRPC reports 'session_timed_out'",
             id="what-a-proxy-says",
         ),
         pytest.param("Stream removed (ping timeout)", "it no longer answers", id="a-peer-that-was-stopped"),
@@ -600,7 +601,28 @@ NO_HOST = "address lookup failed for r:1: Domain name not found"
             "No such file or directory",
             id="a-socket",
         ),
-        pytest.param(f"errors resolving r:1: [field:hostname lookup error:{NO_HOST}]", NO_HOST, id="no-such-host"),
+        *(
+            pytest.param(f"{RESOLVING}{words}]", f"the name r.example was not found{more}", id=f"no-such-host-{number}")
+            for number, (words, more) in enumerate(
+                (
+                    (f"{C_ARES}Domain name not found", ""),
+                    (f"{NATIVE}Name or service not known syscall: getaddrinfo", ""),
+                    (f"{C_ARES}Could not contact DNS servers", ": no DNS server answered"),
+                    (f"{NATIVE}Temporary failure in name resolution syscall: getaddrinfo", ": no DNS server answered"),
+                    (f"{NATIVE}System error syscall: getaddrinfo", ": System error"),
+                )
+            )
+        ),
+        pytest.param(
+            f"failed to connect to all addresses; last error: UNKNOWN: ipv4:{HERE}: tcp handshaker shutdown",
+            "no answer: check the address, and allow this machine to connect to that port in the firewall",
+            id="an-address-that-drops-packets",
+        ),
+        pytest.param(
+            f"failed to connect to all addresses; last error: UNKNOWN: ipv4:{HERE}: Frobnicator stalled",
+            "the connection failed; gRPC reports 'Frobnicator stalled'",
+            id="words-of-grpc-that-nobody-knows",
+        ),
         pytest.param(
             f"failed to connect to all addresses; last error: INTERNAL: ipv4:{HERE}: Failed parsing HTTP/2 (Expected"
             " SETTINGS frame as the first frame, got frame type 79)",
@@ -616,6 +638,45 @@ def test_the_cause_of_a_failed_call_is_told_whole(details: str, cause: str) -> N
     error = statuses.error_of(failed(grpc.StatusCode.UNAVAILABLE, details), HERE)
     silent = cause == "it no longer answers"
     assert (type(error), str(error)) == (NoAnswer if silent else CannotConnect, f"no connection to {HERE}: {cause}")
+
+
+FAR, ITS_PROXY = "r.example:4721", "https_proxy=http://p.example:3128"
+
+
+@together(
+    ("details", "cause"),
+    [
+        (
+            "UNKNOWN: ipv4:10.0.0.1:3128: HTTP proxy returned response code 403",
+            "it refuses the connection (status 403)",
+        ),
+        ("UNKNOWN: ipv4:10.0.0.1:3128: HTTP proxy returned response code 502", "it cannot reach the receiver"),
+        (
+            "UNKNOWN: ipv4:10.0.0.1:3128: Failed to connect to remote host: Connection refused",
+            "the proxy cannot be reached: Connection refused: no program listens there",
+        ),
+        ("UNAVAILABLE: ipv4:10.0.0.1:3128: Endpoint closing", "the proxy accepts connections, but does not answer"),
+        ("UNKNOWN: ipv4:10.0.0.1:3128: Expected 'H'", "the program at the proxy's port is no HTTP proxy"),
+        ("UNAVAILABLE: ipv4:10.0.0.1:3128: Socket closed", "the connection was closed"),
+    ],
+)
+def test_a_failure_on_the_way_through_a_proxy_names_the_proxy_its_variable_and_no_proxy(
+    details: str, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", "http://user:secret@p.example:3128")
+    wrapped = f"failed to connect to all addresses; last error: {details}"
+    for proxy, source, instead in (
+        ("", ITS_PROXY, "no_proxy=r.example"),
+        ("p2.example:80", "--proxy=http://p2.example:80", "--proxy off"),
+    ):
+        error = statuses.error_of(failed(grpc.StatusCode.UNAVAILABLE, wrapped), FAR, proxy)
+        assert error.retry_safe
+        assert str(error).startswith(f"no connection to {FAR} through the proxy {source}: {cause}"), str(error)
+        assert str(error).endswith(f"; to connect without the proxy, set {instead}"), str(error)
+        assert "secret" not in str(error)
+    assert ITS_PROXY in str(statuses.late_answer(FAR))
+    lost = str(statuses.error_of(failed(grpc.StatusCode.UNAVAILABLE, MANY), FAR))
+    assert lost == f"no connection to {FAR}: {MANY}"  # the receiver's own answer: the proxy let it through
 
 
 @pytest.mark.parametrize(
