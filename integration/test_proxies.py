@@ -126,6 +126,7 @@ def test_the_option_outweighs_the_variables(place: Place) -> None:
         assert not bad.requests
         environment = dict(line.partition("=")[::2] for line in with_env.printed.splitlines())
         assert environment["https_proxy"] == bad.url
+        assert not {"GRPC_VERBOSITY", "GRPC_DNS_RESOLVER"} & set(environment), "the command's gRPC is its own"
         reader = place.call("runs", "--receiver", far, "--proxy", good.url, https_proxy=bad.url)
         assert reader.ends() == 0, reader.talk()
         assert not bad.requests

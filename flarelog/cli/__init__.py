@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from importlib import import_module
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flarelog.cli.running import ended_by, stand_in, stdout_is_closed, terminal_size, told_at
+from flarelog.cli.tuning import tune_grpc
 from flarelog.text import legible
 from flarelog.version import __version__
 
@@ -57,8 +57,7 @@ _NO_FILE = ("config", "completion")  # commands without --config
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
-# gRPC's core logs in a format of its own; what matters of it also arrives as an error with a sentence.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+tune_grpc()
 
 
 @contextlib.contextmanager

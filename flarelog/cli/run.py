@@ -14,6 +14,7 @@ import click
 
 from flarelog.cli.options import Access, asks, complete_file, is_flag, option, proxy_option, tls_options, words
 from flarelog.cli.running import checked, sentence, stdout_is_closed
+from flarelog.cli.tuning import users_environment
 from flarelog.errors import FlarelogError
 from flarelog.names import receiver_address
 from flarelog.proxies import route
@@ -82,7 +83,7 @@ def command(
       srun flarelog run --log rank-{SLURM_PROCID} -- python train.py
     """
     options = checked(how)
-    env = dict(os.environ)
+    env = users_environment()
     if not command[0]:
         raise click.UsageError("the command is empty: name a program")
     run = names.filled(names.default_run(command[0], env, time.time()) if run_id is None else run_id, env)

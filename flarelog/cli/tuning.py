@@ -7,11 +7,35 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import sys
 from collections.abc import Iterator
 
 TRIM_EVERY = 10.0  # seconds
 COLLECT_EVERY = 60.0  # seconds
+
+
+_GRPC = {
+    # gRPC's core logs in a format of its own; what matters of it also arrives as an error with a sentence.
+    "GRPC_VERBOSITY": "NONE",
+    # gRPC's own resolver takes one address of a name in /etc/hosts, even if that one refuses and the next one answers.
+    # The system's tries every address, as curl does, and gives up no later if no DNS server answers.
+    "GRPC_DNS_RESOLVER": "native",
+}
+_tuned: list[str] = []
+
+
+def tune_grpc() -> None:
+    """Set variables for this process's gRPC, unless the user has set them. Call it before gRPC is imported."""
+    for name, value in _GRPC.items():
+        if name not in os.environ:
+            os.environ[name] = value
+            _tuned.append(name)
+
+
+def users_environment() -> dict[str, str]:
+    """The environment without the variables of ``tune_grpc``, for a command of the user's."""
+    return {name: value for name, value in os.environ.items() if name not in _tuned}
 
 
 def tune_memory() -> None:

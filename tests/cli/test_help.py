@@ -41,7 +41,7 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
         "print([name for name in sys.modules if name.startswith('flarelog.cli.') or name in heavy])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "['flarelog.cli.running']"
+    assert done.stdout.splitlines()[-1] == "['flarelog.cli.running', 'flarelog.cli.tuning']"
     assert "Send the logs under a directory to a receiver." in done.stdout
 
 
