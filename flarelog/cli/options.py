@@ -290,6 +290,7 @@ class Access:
     named: partial[Tls]
     token_file: str | None = None
     proxy: str = ""
+    words: tuple[str, ...] = ()  # the options that gave them, for a command that the user will paste
 
     def tls(self) -> Tls | None:
         """The TLS options given; None if there are none. Raises InvalidOption."""
@@ -318,13 +319,28 @@ def tls_options(command: F) -> F:
     """Add the options of ``Tls``; the command gets them as *access*."""
     from flarelog.security.tls import Tls
 
+    names = {named(each, how) for each, how in declared(Tls)} | {"token_file"}
+
     @wraps(command)
     def called(
         *args: object, tls: partial[Tls], token_file: str | None = None, proxy: str = "", **given: object
     ) -> object:
-        return command(*args, access=Access(tls, token_file, proxy), **given)
+        words = tuple(_pasted(click.get_current_context(), names))
+        return command(*args, access=Access(tls, token_file, proxy, words), **given)
 
     return asks(tls=Tls)(called)  # type: ignore[return-value]
+
+
+def _pasted(context: click.Context, names: Collection[str]) -> Iterator[str]:
+    """The options *names* that flags or a file gave: a variable also reaches the command that the user pastes."""
+    for param in context.command.params:
+        source = context.get_parameter_source(param.name or "")
+        flag = source is ParameterSource.COMMANDLINE
+        # A proxy in a file may have a password, and the file serves the pasted command as well.
+        if (param.name in names and (flag or source is ParameterSource.DEFAULT_MAP)) or (
+            param.name == "proxy" and flag
+        ):
+            yield from (max(param.opts, key=len), str(context.params[param.name]))
 
 
 def client_options(command: F) -> F:
@@ -354,9 +370,9 @@ class Place:
         return self.store or self.receiver
 
     @property
-    def words(self) -> tuple[str, str]:
-        """The option that names this place to another command."""
-        return ("--store", self.store) if self.store is not None else ("--receiver", self.receiver)
+    def words(self) -> tuple[str, ...]:
+        """The options that lead another command to this place."""
+        return ("--store", self.store) if self.store is not None else ("--receiver", self.receiver, *self.access.words)
 
     def client(self) -> Client:
         return self.access.client(self.receiver)

@@ -169,7 +169,9 @@ def _again(context: click.Context, run: str, places: Mapping[tuple[str, str], in
             continue
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
-        value = context.params[name]
+        value = context.meta.get("flarelog.config") if name == "config" else context.params.get(name)
+        if value is None:  # --log-level
+            continue
         long = max(each.opts, key=len)
         if each.is_flag:
             words.append(long if value else max(each.secondary_opts, key=len, default=long))

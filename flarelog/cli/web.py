@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from flarelog.cli.options import Access, asks, client_options, one_source, option
+from flarelog.cli.options import Access, Place, asks, client_options, one_source, option
 from flarelog.cli.ready import ready_file
 from flarelog.cli.running import checked, on_end_of_stdin, on_stop, run, say
 from flarelog.cli.tuning import give_memory_back
@@ -119,9 +119,9 @@ async def _serve(
         port = listening.getsockname()[1]
         options = replace(options, listen=f"{options.host}:{port}")
         key = new_key()
-        how = ("--receiver", receiver) if store is None else ("--store", os.path.abspath(store))
+        place = Place(os.path.abspath(store) if store is not None else None, receiver, access)
         some = store is None and bool(access.token_file or access.named.keywords.get("cert"))
-        sources = Sources(how[1], own, None if store is not None else of_token, how, some)
+        sources = Sources(str(place), own, None if store is not None else of_token, place.words, some)
         with _kept(options, key):
 
             def ready() -> None:
@@ -144,24 +144,29 @@ def address(options: WebOptions, key: bytes) -> str:
 
 
 def _place(options: WebOptions) -> Path:
-    base = os.environ.get("XDG_RUNTIME_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    """The file of the key. Raises NotFound where the user has no directory for it."""
+    base = os.environ.get("XDG_RUNTIME_DIR") or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if base.startswith("~"):  # as in a container that runs as a user without an entry in /etc/passwd
+        raise NotFound("this user has no home directory: set XDG_RUNTIME_DIR to a directory that this user may write")
     return Path(base) / "flarelog" / f"web-{options.port}.key"
 
 
 @contextlib.contextmanager
 def _kept(options: WebOptions, key: bytes) -> Iterator[None]:
     """Keep the file of *key*, readable for this user alone, inside the block."""
-    path = _place(options)
+    path = None
     try:
+        path = _place(options)
         make_directory(path.parent)
         replace_file(path, key.hex().encode(), 0o600)
-    except OSError as error:
-        say(f"flarelog: flarelog web login will not work: {path} cannot be written: {error.strerror}")
+    except (OSError, NotFound) as error:
+        why = f"{path} cannot be written: {error.strerror}" if isinstance(error, OSError) else error
+        say(f"flarelog: flarelog web login will not work: {why}")
     try:
         yield
     finally:
         with contextlib.suppress(OSError):
-            if path.read_bytes() == key.hex().encode():
+            if path is not None and path.read_bytes() == key.hex().encode():
                 path.unlink()
 
 

@@ -1,0 +1,39 @@
+"""The file by which ``flarelog web login`` knows the page of the same user."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from flarelog.cli.web import _kept, _key
+from flarelog.errors import NotFound
+from flarelog.viewers.web.options import WebOptions
+from flarelog.viewers.web.sessions import new_key
+
+
+@pytest.fixture(autouse=True)
+def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user that no passwd file has, without HOME, as in a container on OpenShift."""
+    for name in ("HOME", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 123456)
+
+
+def test_a_page_of_a_user_without_a_home_runs_without_logins(capfd: pytest.CaptureFixture[str]) -> None:
+    with _kept(WebOptions(), new_key()):
+        pass
+    why = "this user has no home directory: set XDG_RUNTIME_DIR to a directory that this user may write"
+    assert capfd.readouterr().err == f"flarelog: flarelog web login will not work: {why}\n"
+    with pytest.raises(NotFound, match="this user has no home directory"):
+        _key(WebOptions())
+
+
+def test_a_directory_that_a_variable_names_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    key = new_key()
+    with _kept(WebOptions(), key):
+        assert _key(WebOptions()) == key
+    with pytest.raises(NotFound, match="no page of this user runs"):
+        _key(WebOptions())
