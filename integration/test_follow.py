@@ -569,7 +569,7 @@ def test_a_terminal_that_is_too_slow_skips_and_says_so(place: Place) -> None:
     terminal.sees("line 0399999")
     seen = terminal.seen.decode()
     assert re.search(
-        r"this terminal was too slow and skipped [\d,]+ bytes: flarelog logs run-1 --from site-1/app.log:\d+ shows",
+        r"this terminal was too slow and skipped [\d,]+ bytes: flarelog logs run-1 --from site-1/app.log:\d+ --receiver \S+ shows",
         seen,
     )
     assert seen.count("\n") < 300_000

@@ -128,6 +128,7 @@ def _read(context: click.Context, asked: Asked) -> int:
             blocks=follow and not one and shown.order == "arrival",
             ranks=None if ranks.choice.everything else lambda stream: RankedLines(ranks, stream.key, ERROR),
             merged=shown.order == "time",
+            place=asked.place.words,
         )
         reading = Reading(found, chosen, view, _say(console, pipe))
         reader = _reader(follow=follow)(reading, display, shown.order, ranks)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from flarelog.completeness import INCOMPLETE, SEEN, Losses, gap_sentence, unseen_text
 from flarelog.exit_marks import Exit
 from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId, StreamInfo
+from flarelog.placeholders import look_at
 from flarelog.records import exit_record
 from flarelog.render.choose import UNKNOWN, Arrived, Choice, Chooser
 from flarelog.render.container import Renderer
@@ -97,6 +98,7 @@ class View:
     ranks: Callable[[StreamId], RankedLines] | None = None  # chooses a stream's lines by their ranks
     keep: Sieve | None = None  # a sieve for a caller that needs no other lines
     merged: bool = False  # lines are merged with other streams' by their times
+    place: Sequence[str] = ()  # the options that lead another command to the logs
 
     @property
     def told(self) -> Callable[[str], int | None]:
@@ -286,8 +288,8 @@ class Flow:
         return self._given(out)
 
     def _packed_note(self) -> list[Item]:
-        run, site, log = self.stream.run, self.stream.site, self.stream.log
-        text = f"compressed by gzip: flarelog logs {run} --from {site}/{log}:0 -o raw | zcat shows its lines"
+        command = look_at({self.stream: 0}, (*self._view.place, "-o", "raw"))
+        text = f"compressed by gzip: {command} | zcat shows its lines"
         return self._note(text, "compressed", {})
 
     def settle(self, now: float) -> list[Item]:

@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 from flarelog.errors import FlarelogError, NotFound, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, State, StreamId, StreamInfo
+from flarelog.placeholders import look_at
 from flarelog.render.merge import Merge
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.text import several
@@ -338,9 +339,9 @@ class Follow:
         start = await self._reading.line_start(each.info.stream, end, SKIPPED_TO)
         if start <= each.received:
             return False
-        size, stream = start - each.received, each.info.stream
-        where = f"{stream.run} --from {stream.site}/{stream.log}:{each.received}"
-        text = f"this terminal was too slow and skipped {several(size, 'byte')}: flarelog logs {where} shows them"
+        command = look_at({each.info.stream: each.received}, self._reading.view.place)
+        size = several(start - each.received, "byte")
+        text = f"this terminal was too slow and skipped {size}: {command} shows them"
         await self._put(each, start, _Skip(text))
         each.received, each.slow = start, 0.0
         return True

@@ -278,6 +278,8 @@ PACKED_NOTE = "── compressed by gzip: flarelog logs run-1 --from site-1/log.
 def test_of_a_compressed_log_a_note_says_how_to_read_it(size: int, tail: int | None) -> None:
     assert whole(Flow(STREAM, View(), tail=tail, until=len(PACKED)), PACKED, size) == [PACKED_NOTE]
     assert whole(Flow(STREAM, View(notes=False)), PACKED, size) == []
+    flow = Flow(STREAM, View(place=("--store", "my logs")), tail=tail, until=len(PACKED))
+    assert whole(flow, PACKED, size) == [PACKED_NOTE.replace(" -o", " --store 'my logs' -o")]
 
 
 @pytest.mark.parametrize(("log", "start"), [("log.1.gz", 0), ("log.1.gz", 9)])
