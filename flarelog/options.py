@@ -16,6 +16,7 @@ from flarelog.values import fields_of
 T = TypeVar("T")
 
 _KEY = "option"
+Unit = Literal["bytes", "seconds", "hours", "days"]
 
 
 class Option(NamedTuple):
@@ -28,6 +29,7 @@ class Option(NamedTuple):
     choices: tuple[str, ...] = ()
     also: Mapping[str, str] | None = None  # other spellings of choices, which help does not show
     path: Literal["", "any", "file", "directory", "existing"] = ""
+    unit: Unit | None = None  # of a number: its text may name another one, as in 10GB or 2w
     least: float | None = None  # the minimum for a command's parser; the dataclass validates its values in any case
     older: str = ""  # an older flag that turns the option off, still accepted
     complete: Callable[..., object] | None = None  # the words for shell completion

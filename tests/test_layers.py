@@ -32,7 +32,7 @@ LAYERS = [
         "v1",
     },
     {"errors"},
-    {"names"},
+    {"names", "quantities"},
     {"model"},
     {"completeness", "extents", "globs", "linear", "proxies", "talk", "watched", "contents"},
     {"dial", "records"},

@@ -186,7 +186,10 @@ class _Lazy(click.Group):
 )
 @click.pass_context
 def main(context: click.Context, /, log_level: str) -> None:
-    """Every site's log of a federated run in one place, live, complete and byte for byte."""
+    """Every site's log of a federated run in one place, live, complete and byte for byte.
+
+    A SIZE may have a unit, as in 10GB or 64MiB, and so may a DURATION, as in 90s, 45m or 2w.
+    """
     gc.freeze()  # exclude all imported objects from the first garbage collection, which would take 5 ms
     gc.enable()
     _talk(log_level, _SPEAKERS.get(context.invoked_subcommand or "", ""))

@@ -36,7 +36,12 @@ def _directory(command: F) -> F:
 
 def _days(command: F) -> F:
     return option(
-        "--days", type=Whole(), default=365, show_default=True, help="Days for which the certificate is valid."
+        "--days",
+        type=Whole(unit="days"),
+        default=365,
+        show_default=True,
+        metavar="DURATION",
+        help="Days for which the certificate is valid.",
     )(command)
 
 

@@ -406,12 +406,12 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
     from flarelog.poc.faults import chosen as faults
     from flarelog.poc.options import PocOptions
     from flarelog.policy import run_patterns
+    from flarelog.quantities import seconds
     from flarelog.receiver.workers import place
     from flarelog.render.choose import patterns
     from flarelog.render.ranks import RankChoice
     from flarelog.security.access import PolicyFile
     from flarelog.security.pairs import check_days
-    from flarelog.security.tokens import duration
     from flarelog.sources.choose import run_pattern
     from flarelog.sources.consent import in_force
     from flarelog.sources.files.patterns import SourceOptions
@@ -421,7 +421,7 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
         "--tz": lines.zone,
         "--days": check_days,
         "--encoding": codec,
-        "--expires": duration,
+        "--expires": seconds,
         "--from": positions,
         "--format": Template,
         "--ranks": lambda text: RankChoice.of((), text, ()),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, replace
@@ -19,9 +20,11 @@ from click.core import ParameterSource
 
 from flarelog.cli.running import checked
 from flarelog.cli.tuning import importing
-from flarelog.errors import FlarelogError
-from flarelog.options import Option, declared
+from flarelog.errors import FlarelogError, InvalidOption
+from flarelog.late import late
+from flarelog.options import Option, Unit, declared
 from flarelog.proxies import PROXY
+from flarelog.quantities import amount
 from flarelog.values import frozen
 
 if TYPE_CHECKING:
@@ -36,38 +39,57 @@ T = TypeVar("T")
 SWITCH = ("on", "off")
 _KINDS = "flarelog_kinds"  # the attribute of a command's function that holds the dataclasses of its options
 _SOME = {"receiver": "localhost:1", "run": "run", "site": "site", "root": "."}  # stand-ins for fields without a default
+_METAVARS = {"bytes": "SIZE", "seconds": "DURATION", "hours": "DURATION", "days": "DURATION"}
+_UNITED = late(r"\s*\d[\d.]* *(?!e[+-]?\d)[a-z]", re.ASCII | re.IGNORECASE)
 
 
 class Whole(click.IntRange):
-    """An integer, at least *least* if given, and at most the largest size of a Python container."""
+    """An integer, at least *least* if given, and at most the largest size of a Python container. *unit*: the unit of a
+    number that names none.
+    """
 
     name = "integer"
 
-    def __init__(self, least: int | None = None) -> None:
+    def __init__(self, least: int | None = None, unit: Unit | None = None) -> None:
         super().__init__(least)
+        self._unit = unit
 
     def _describe_range(self) -> str:
         return "" if self.min is None else super()._describe_range()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = super().convert(value, param, ctx)
+        found = super().convert(_number(value, self._unit, self, param), param, ctx)
         return found if found <= sys.maxsize else self.fail(f"{value} is more than {sys.maxsize}.", param, ctx)
 
 
 class Finite(click.FloatRange):
-    """A finite number, at least *least* if given: NaN would pass a check of the bound alone."""
+    """A finite number, at least *least* if given: NaN would pass a bound alone. *unit*: as in ``Whole``."""
 
     name = "float"
 
-    def __init__(self, least: float | None = None) -> None:
+    def __init__(self, least: float | None = None, unit: Unit | None = None) -> None:
         super().__init__(least)
+        self._unit = unit
 
     def _describe_range(self) -> str:
         return "" if self.min is None else super()._describe_range()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = super().convert(value, param, ctx)
+        found = super().convert(_number(value, self._unit, self, param), param, ctx)
         return found if math.isfinite(found) else self.fail(f"{value} is not a finite number.", param, ctx)
+
+
+def _number(value: Any, unit: Unit | None, kind: click.ParamType, param: click.Parameter | None) -> Any:
+    """The number of *unit* in *value*, a text that names a unit; any other *value* as it is. Raises BadParameter."""
+    if unit is None or not isinstance(value, str) or not _UNITED.match(value):
+        return value
+    try:
+        found = amount(value, unit)
+    except InvalidOption as error:
+        kind.fail(str(error), param)
+    if isinstance(kind, click.IntRange) and found != int(found):
+        kind.fail(f"{value} is not a whole number of {unit}", param)
+    return found
 
 
 class Spelled(click.Choice):  # type: ignore[type-arg]  # of click 8.1 it takes none
@@ -172,7 +194,8 @@ def is_flag(name: str) -> bool:
 def _click_options(each: Field[object], how: Option) -> Iterator[Callable[[F], F]]:
     kind, default = str(each.type).removesuffix(" | None"), each.default
     flag = f"--{how.flag or each.name.replace('_', '-')}"
-    settings: dict[str, Any] = {"help": how.sentence, **({"metavar": how.metavar} if how.metavar else {})}
+    metavar = how.metavar or _METAVARS.get(how.unit or "")
+    settings: dict[str, Any] = {"help": how.sentence, **({"metavar": metavar} if metavar else {})}
     if how.complete is not None:
         settings["shell_complete"] = how.complete
     choices = SWITCH if _is_switch(each) else how.choices
@@ -188,9 +211,9 @@ def _click_options(each: Field[object], how: Option) -> Iterator[Callable[[F], F
     elif how.path:
         settings["type"] = _PATHS[how.path]
     elif kind == "int":
-        settings["type"] = Whole(None if how.least is None else int(how.least))
+        settings["type"] = Whole(None if how.least is None else int(how.least), how.unit)
     elif kind == "float":
-        settings["type"] = Finite(how.least)
+        settings["type"] = Finite(how.least, how.unit)
     made = option if how.variable else click.option
     yield made(*filter(None, (how.short, flag)), named(each, how), **settings)
     if how.older:

@@ -98,9 +98,9 @@ table says why, and names a command that shows the stored bytes, or the URL of
               shell_complete=complete_site)  # fmt: skip
 @place_options()
 @click.option("--watch", is_flag=True, help="Refresh the table until the run ends; in place on a terminal.")
-@click.option("--interval", type=Finite(0.1), default=1.0, show_default=True, metavar="SECONDS",
+@click.option("--interval", type=Finite(0.1, "seconds"), default=1.0, show_default=True, metavar="DURATION",
               help="Seconds between two refreshes of --watch.")  # fmt: skip
-@click.option("--quiet-after", type=Finite(0.1), default=QUIET_AFTER, show_default=True, metavar="SECONDS",
+@click.option("--quiet-after", type=Finite(0.1, "seconds"), default=QUIET_AFTER, show_default=True, metavar="DURATION",
               help="Seconds without a byte after which a log is called quiet.")  # fmt: skip
 @click.option("--wide", is_flag=True, help="Add a table with the memory, CPU and disk of each site's machine.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,

@@ -15,7 +15,8 @@ from flarelog.cli.options import option
 from flarelog.cli.running import aligned, checked
 from flarelog.errors import NotAllowed, NotFound
 from flarelog.policy import Role
-from flarelog.security.tokens import EXPIRES, PAGES, Tokens, duration, moment, tokens_path
+from flarelog.quantities import seconds
+from flarelog.security.tokens import EXPIRES, PAGES, Tokens, moment, tokens_path
 from flarelog.stores.choose import there
 from flarelog.text import legible
 
@@ -62,7 +63,7 @@ def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str
         raise click.UsageError(f"{PAGES} is the name of the token of flarelog serve --web: choose another name")
     token, secret = checked(
         lambda: Tokens(tokens_path(store), administered=True).create(
-            name, Role(role), runs or ("*",), lifetime=duration(expires), now=time.time()
+            name, Role(role), runs or ("*",), lifetime=int(seconds(expires)), now=time.time()
         )
     )
     click.echo(secret)

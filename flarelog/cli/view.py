@@ -94,7 +94,7 @@ def siteless(zone: str) -> str:
     help="Format of the file; auto detects it.",
 )
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text, by its Python name.")
-@click.option("--limit-bytes", type=Whole(1), metavar="N", help="Write at most this many bytes.")
+@click.option("--limit-bytes", type=Whole(1, "bytes"), metavar="SIZE", help="Write at most this many bytes.")
 def command(
     files: tuple[str, ...],
     lines: partial[LineOptions],

@@ -32,24 +32,34 @@ class Limits:
     """The limits of a receiver. Raises InvalidOption."""
 
     # None by default: the size of a job's logs is unpredictable, and a full disk pauses its streams just as well.
-    max_run_bytes: int | None = option(None, "Limit on the bytes of one run's logs in the store. No limit by default.")
-    max_site_bytes: int | None = option(None, "Limit on the bytes of one site's logs in one run. No limit by default.")
+    max_run_bytes: int | None = option(
+        None, "Limit on the bytes of one run's logs in the store. No limit by default.", unit="bytes"
+    )
+    max_site_bytes: int | None = option(
+        None, "Limit on the bytes of one site's logs in one run. No limit by default.", unit="bytes"
+    )
     # An open stream costs a receiver two descriptors and some memory.
     max_streams: int = option(10_000, "Limit on the open logs of all sites together.")
     max_site_streams: int = option(5_000, "Limit on the open logs of one site in one run.")
     # The receive buffers are divided among the windows: the more streams send, the smaller their windows.
     max_in_flight: int = option(
-        64 << 20, "Limit on unstored bytes of all logs together, which the receiver may hold in memory."
+        64 << 20, "Limit on unstored bytes of all logs together, which the receiver may hold in memory.", unit="bytes"
     )
     # A faster sender is slowed down by the connection's flow control. None: the disk alone limits the rate.
-    max_run_rate: int | None = option(None, "Limit on the bytes per second of one run. No limit by default.")
+    max_run_rate: int | None = option(
+        None, "Limit on the bytes per second of one run. No limit by default.", unit="bytes"
+    )
     max_site_rate: int | None = option(
-        None, "Limit on the bytes per second of one site in one run. No limit by default."
+        None, "Limit on the bytes per second of one site in one run. No limit by default.", unit="bytes"
     )
     max_site_journal_bytes: int = option(
-        32 << 20, "Limit on the bytes of marks (rotations, gaps) of one site's open logs, in memory and on disk."
+        32 << 20,
+        "Limit on the bytes of marks (rotations, gaps) of one site's open logs, in memory and on disk.",
+        unit="bytes",
     )
-    max_site_journal_disk: int = option(1 << 30, "Limit on the bytes of all journals of one site in one run, on disk.")
+    max_site_journal_disk: int = option(
+        1 << 30, "Limit on the bytes of all journals of one site in one run, on disk.", unit="bytes"
+    )
     # A log has two files, and a directory for each part of its name but the last; the store keeps them after its end.
     max_site_logs: int = option(20_000, "Limit on the logs of one site in one run, open or closed.")
     max_site_directories: int = option(20_000, "Limit on the directories that contain the logs of one site in one run.")
@@ -75,7 +85,9 @@ class Limits:
     max_peer_opens: int = option(
         1_000, "Limit on new calls per second of one peer. A burst of ten times as many passes; others wait."
     )
-    read_timeout: float = option(30.0, "Seconds after which a reader that accepts no data is disconnected.")
+    read_timeout: float = option(
+        30.0, "Seconds after which a reader that accepts no data is disconnected.", unit="seconds"
+    )
 
     def __post_init__(self) -> None:
         if not 0.1 <= self.read_timeout <= LONGEST:

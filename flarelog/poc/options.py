@@ -19,10 +19,13 @@ class PocOptions:
 
     sites: int = option(3, "Number of sites.")
     logs: str | None = option(None, "Replay the logs in this directory.", path="existing")
-    bytes: int | None = option(None, f"Bytes that each site writes.  [default: {SIZE}; with --seconds {RATE} a second]")
+    bytes: int | None = option(
+        None, f"Bytes that each site writes.  [default: {SIZE}; with --seconds {RATE} a second]", unit="bytes"
+    )
     seconds: float | None = option(
         None,
         "Write for this many seconds and repeat the faults in random order. By default each fault once.",
+        unit="seconds",
     )
     tls: bool = option(
         False,

@@ -26,7 +26,9 @@ class ServerOptions(Limits):
 
     listen: str = option(LISTEN, "HOST:PORT to listen on. Port 0 takes a free port.")
     idle_timeout: float = option(
-        IDLE_TIMEOUT, "Seconds without a message after which a sidecar counts as gone. It can return and continue."
+        IDLE_TIMEOUT,
+        "Seconds without a message after which a sidecar counts as gone. It can return and continue.",
+        unit="seconds",
     )
     # If set, the receiver answers an unannounced run with EXECUTION_EXCEPTION.
     announced_runs_only: bool = option(False, "Accept only runs that flarelog run-start announced.")
@@ -51,7 +53,7 @@ class ServerOptions(Limits):
         choices=("on", "off"),
     )
     max_connection_age: float = option(
-        AGE, "Seconds after which a peer with a certificate must reconnect. Its streams continue."
+        AGE, "Seconds after which a peer with a certificate must reconnect. Its streams continue.", unit="seconds"
     )
 
     def __post_init__(self) -> None:

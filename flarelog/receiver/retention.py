@@ -41,13 +41,13 @@ class Keep:
         None,
         "Remove a run, ended or not, after this many days without a change.  [default: never]",
         flag="keep-days",
-        metavar="DAYS",
+        unit="days",
     )
     size: int | None = option(
         None,
         "Remove the oldest ended or silent runs while the store takes more bytes. No limit by default.",
         flag="keep-bytes",
-        metavar="BYTES",
+        unit="bytes",
     )
 
     def __post_init__(self) -> None:

@@ -9,10 +9,12 @@ import re
 import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from flarelog.errors import InvalidOption
 from flarelog.late import late
+from flarelog.quantities import seconds
 from flarelog.render.levels import Level, Levels
 from flarelog.render.rows import MARK, Line, Note, mark_of
 from flarelog.render.sgr import parts, plain
@@ -20,7 +22,6 @@ from flarelog.render.times import SECOND, rfc3339, stamp
 from flarelog.values import changed, frozen
 
 _CLOCK = late(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 @frozen
@@ -206,9 +207,9 @@ def patterns(texts: Sequence[str], *, fixed: bool = False, ignore_case: bool = F
 
 
 def moment(text: str, now: int, zone: tzinfo | None = None, dates: tzinfo | None = None) -> int:
-    """Parse *text* as a time: RFC 3339, a date, an age (``5m``, ``2h30m``, ``90`` seconds), or, by the clock of
-    *zone*, ``13:50`` (the last time that it was), ``today`` and ``yesterday``. A date without a zone is in *dates*.
-    None as a zone: UTC.
+    """Parse *text* as a time: RFC 3339, a date, an age (``5m``, ``2h30m``, ``1 hour ago``, ``90`` seconds), or, by the
+    clock of *zone*, ``13:50`` (the last time that it was), ``today`` and ``yesterday``. A date without a zone is in
+    *dates*. None as a zone: UTC.
 
     Raises InvalidOption.
     """
@@ -218,8 +219,8 @@ def moment(text: str, now: int, zone: tzinfo | None = None, dates: tzinfo | None
         return int(text) * SECOND
     if (clock := _CLOCK.fullmatch(text)) is not None or text in ("now", "today", "yesterday"):
         return now if text == "now" else _of_the_day(text, clock, datetime.fromtimestamp(now // SECOND, zone or UTC))
-    if re.fullmatch(r"(\d{1,9}[smhdw])+", text, re.ASCII):
-        return now - sum(int(count) * _UNITS[unit] for count, unit in re.findall(r"(\d+)([smhdw])", text)) * SECOND
+    with suppress(InvalidOption):
+        return now - round(seconds(text.lower().removesuffix("ago")) * SECOND)
     said = text.replace(" ", "T").replace(",", ".")
     if (short := re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d)(Z|[+-]\d\d:\d\d)", said, re.ASCII)) is not None:
         said = f"{short[1]}:00{short[2]}"
@@ -229,7 +230,7 @@ def moment(text: str, now: int, zone: tzinfo | None = None, dates: tzinfo | None
         if (time := rfc3339(candidate)) is not None:
             return time if dates is None else _shown_by(dates, time)
     raise InvalidOption(
-        f"{text!r} is not a time: give 2026-11-20T08:00:00Z, 13:50 or yesterday, or an age such as 5m or 2h30m"
+        f"{text!r} is not a time: give 2026-11-20T08:00:00Z, 13:50 or yesterday, or an age such as 5m or '1 hour ago'"
     )
 
 

@@ -51,9 +51,7 @@ _NAME = re.compile(r"[A-Za-z0-9._@+-]{1,128}")
 _ID = re.compile(r"[0-9a-f]{8}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SECRET = re.compile(r"[!-~]+")  # characters that a header may hold
-_DURATION = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
 _LATEST = 253_402_300_799  # the last second of the year 9999
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 @frozen
@@ -336,14 +334,6 @@ def _time(fields: dict[str, object], key: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LATEST:
         raise ValueError(f"a token's time {key} is missing or wrong")
     return value
-
-
-def duration(text: str) -> int:
-    """The seconds in ``30d``, ``12h``, ``45m``, ``2w`` or ``90s``. Raises InvalidOption."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise InvalidOption(f"{text[:40]!r} is not a length of time: write 30d, 12h, 45m or 2w")
-    return int(found[1]) * _UNITS[found[2]]
 
 
 def moment(seconds: int) -> str:

@@ -60,7 +60,9 @@ class AgentOptions:
         "Which directories below --root are runs: a path in which {run} is the run's name.",
         metavar="PATTERN",
     )
-    idle: float = option(300.0, "Seconds without a new byte after which a run is over. A later byte resumes the run.")
+    idle: float = option(
+        300.0, "Seconds without a new byte after which a run is over. A later byte resumes the run.", unit="seconds"
+    )
 
     def __post_init__(self) -> None:
         if not 0.1 <= self.idle <= 1e9:

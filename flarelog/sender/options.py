@@ -54,10 +54,12 @@ class SidecarOptions:
     drain_timeout: float = option(
         DRAIN_TIMEOUT,
         "Seconds without progress after which a drain (--once, SIGTERM) ends with exit code 4 or 7.",
+        unit="seconds",
     )
     drain_limit: float | None = option(
         None,
         "Seconds after which a drain (--once, SIGTERM) ends, with exit code 7 (or 4).  [default: none]",
+        unit="seconds",
     )
     heartbeat: float = HEARTBEAT  # seconds
     proxy: str = option("", PROXY, metavar="URL|off")

@@ -27,6 +27,8 @@ class Kind(Base):
     quick: bool = option(False, "Be quick.", short="-q")
     compression: str = option("auto", "Small.", choices=("auto", "on", "off"), older="no-compression")
     globs: tuple[str, ...] = option((), "Which.", flag="only", variable=False)
+    size: int = option(1, "Bytes.", unit="bytes")
+    keep: float | None = option(None, "Days.", unit="days", least=0)
     inner: int = 7  # not an option
 
 
@@ -61,6 +63,9 @@ def test_what_is_not_said_is_as_the_dataclass_has_it() -> None:
         ((), {"FLARELOG_RANKS": "off", "FLARELOG_COMPRESSION": "on"}, Kind(ranks=False, compression="on")),
         (("--ranks", "on"), {"FLARELOG_NO_RANKS": "1"}, Kind()),
         (("--no-ranks",), {"FLARELOG_RANKS": "on"}, Kind(ranks=False)),
+        (("--size", "10GB", "--keep", "2w"), {}, Kind(size=10 * 10**9, keep=14)),
+        (("--size", "7", "--keep", "1e2"), {"FLARELOG_SIZE": "1KiB"}, Kind(size=7, keep=100)),
+        ((), {"FLARELOG_SIZE": "1KiB", "FLARELOG_KEEP": "36 hours"}, Kind(size=1024, keep=1.5)),
     ],
 )
 def test_what_is_said_on_the_line_and_in_variables(
@@ -80,5 +85,33 @@ def test_help_shows_each_option_once_its_own_first_and_no_older_name() -> None:
     text = CliRunner().invoke(command, ["--help"]).stdout
     assert "--no-" not in text
     shown = [line.split()[0] for line in text.splitlines() if line.startswith("  -")]
-    assert shown == ["--name", "--wait", "--ranks", "-q,", "--compression", "--only", "--most", "--help"]
+    assert shown == [
+        "--name",
+        "--wait",
+        "--ranks",
+        "-q,",
+        "--compression",
+        "--only",
+        "--size",
+        "--keep",
+        "--most",
+        "--help",
+    ]
+    assert "--size SIZE" in text
+    assert "--keep DURATION" in text
     assert "Seconds.  [env var: FLARELOG_WAIT; default: 2.5]" in text
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (("--size", "10XB"), "'10XB' is not a size: write 500MB, 10GB or 64MiB"),
+        (("--keep", "2 moons"), "'2 moons' is not a length of time: write 90s, 45m, 12h, 30d or 2w"),
+        (("--keep", "-2w"), "'-2w' is not a valid float"),
+        (("--wait", "2w"), "'2w' is not a valid float"),
+    ],
+)
+def test_a_number_with_a_wrong_unit(args: tuple[str, ...], why: str) -> None:
+    done = CliRunner().invoke(command, args)
+    assert done.exit_code == 2
+    assert why in done.stderr

@@ -19,8 +19,7 @@ from flarelog.errors import FlarelogError, InvalidOption, NotAllowed, NotFound
 from flarelog.model import Action
 from flarelog.policy import Identity, Policy, Role
 from flarelog.security.access import PolicyFile, load
-from flarelog.security.tokens import PREFIX, Tokens, duration, parse, read_token, tokens_path
-from tests.rows import together
+from flarelog.security.tokens import PREFIX, Tokens, parse, read_token, tokens_path
 
 NOW, DAY = 1_800_000_000.5, 86400
 
@@ -390,20 +389,6 @@ def test_a_token_file_that_is_none(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path, "a\0b"):
         with pytest.raises(InvalidOption, match=r"the token file .* cannot be read: "):
             read_token(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("30d", 30 * DAY), ("12h", 12 * 3600), ("45m", 2700), ("2w", 14 * DAY), ("90s", 90)],
-)
-def test_lengths_of_time(text: str, seconds: int) -> None:
-    assert duration(text) == seconds
-
-
-@together("text", ["", "30", "d", "0d", "-1d", "1.5d", "30 d", "30D", "1y", "٣d", "9" * 12 + "d", "1d\n"])
-def test_what_is_no_length_of_time(text: str) -> None:
-    with pytest.raises(InvalidOption, match="write 30d"):
-        duration(text)
 
 
 # --- the policy's file

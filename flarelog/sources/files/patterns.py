@@ -58,6 +58,7 @@ class SourceOptions:
     ignore_older: float | None = option(
         None,
         "Send files that are older than this many seconds, and unknown to the receiver, from their end.",
+        unit="seconds",
     )
     redact: tuple[str, ...] = option(
         (),

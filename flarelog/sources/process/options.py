@@ -39,12 +39,16 @@ class RunOptions:
         path="directory",
     )
     spool_max: int = option(
-        SPOOL_MAX, "Bytes that the spool keeps of each log. The oldest bytes are dropped first.", least=LEAST
+        SPOOL_MAX,
+        "Bytes that the spool keeps of each log. The oldest bytes are dropped first.",
+        least=LEAST,
+        unit="bytes",
     )
     linger: float = option(
         5.0,
         "Seconds to wait at the command's end for its remaining processes and for a receiver.",
         least=0,
+        unit="seconds",
     )
     diagnostics: bool = option(
         False, "Turn on torch's error files (TORCHELASTIC_ERROR_FILE) and NCCL's flight recorder."

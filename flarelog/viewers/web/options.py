@@ -28,7 +28,7 @@ class WebOptions:
         metavar="DIR",
         path="directory",
     )
-    session_hours: float = option(8.0, "Hours after which a login ends.", least=0.01)
+    session_hours: float = option(8.0, "Hours after which a login ends.", least=0.01, unit="hours")
 
     def __post_init__(self) -> None:
         parse_address(self.listen)
