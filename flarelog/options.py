@@ -31,7 +31,9 @@ class Option(NamedTuple):
     path: Literal["", "any", "file", "directory", "existing"] = ""
     unit: Unit | None = None  # of a number: its text may name another one, as in 10GB or 2w
     least: float | None = None  # the minimum for a command's parser; the dataclass validates its values in any case
-    older: str = ""  # an older flag that turns the option off, still accepted
+    flags: Mapping[str, str] = {}  # other flags, each for a value, which help does not show
+    more: tuple[str, ...] = ()  # other names of the flag, as ``--grep``
+    commas: bool = False  # whether a text gives several values, with commas between
     complete: Callable[..., object] | None = None  # the words for shell completion
     variable: bool = True  # whether an environment variable sets it too
 

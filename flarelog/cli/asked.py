@@ -32,10 +32,12 @@ class LogOptions:
     """Which logs are read, and from which offsets."""
 
     sites: tuple[str, ...] = typed(
-        (), "Show only sites that match. Repeatable.", flag="site", metavar="GLOB", complete=complete_site
+        (), "Show only sites that match. Repeatable.", flag="site", metavar="GLOB", complete=complete_site, commas=True
     )
     logs: tuple[str, ...] = typed((), "Show only logs that match. Repeatable.", flag="log", metavar="GLOB")
-    rank_globs: tuple[str, ...] = typed((), "Show only ranks that match. Repeatable.", flag="rank", metavar="GLOB")
+    rank_globs: tuple[str, ...] = typed(
+        (), "Show only ranks that match. Repeatable.", flag="rank", metavar="GLOB", commas=True
+    )
     ranks: str = typed("", "Show rank 0, the last rank, and errors of all other ranks.", metavar="first,last")
     rank_map: tuple[str, ...] = typed(
         (),
@@ -68,7 +70,7 @@ class ShownOptions:
         "auto",
         "Begin each line with SITE/LOG. auto: for several logs, or live if more may come; short on terminals.",
         choices=("auto", *SWITCH),
-        older="no-prefix",
+        flags={"no-prefix": "off"},
     )
     template: str | None = typed(
         None,
@@ -79,7 +81,7 @@ class ShownOptions:
     notes: bool = typed(
         True,
         "Show notes between the lines: missing bytes, a new file, the end of a log.",
-        older="no-notes",
+        flags={"no-notes": "off"},
     )
     exit_status: bool = typed(
         False,
@@ -101,6 +103,8 @@ class Asked:
     first_error: bool = False
     findings: str = "off"
     pager: bool = False
+    count: bool = False
+    require_match: bool = False
 
     def origin(self) -> Origin:
         """The store or the receiver to read from. Raises InvalidOption, NotFound, NotAllowed."""

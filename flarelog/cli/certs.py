@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from flarelog.cli.options import Whole, option
+from flarelog.cli.options import Whole, option, output_option
 from flarelog.cli.running import aligned, checked
 from flarelog.text import legible
 
@@ -134,7 +134,7 @@ def revoke(name: str, directory: Path) -> None:
 
 @command.command("list")
 @_directory
-@option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@output_option()
 def list_(directory: Path, as_json: bool) -> None:
     """List the certificates, and mark those that have expired or will within 30 days."""
     authority, now = _authority()

@@ -17,7 +17,7 @@ import click
 
 from flarelog.checks import certificates, site, store, way
 from flarelog.checks.row import Row, fail, warn
-from flarelog.cli.options import Access, asks, client_options
+from flarelog.cli.options import Access, asks, client_options, output_option
 from flarelog.cli.running import aligned, run, told_at
 from flarelog.errors import FAILED, OK, FlarelogError
 from flarelog.names import DOCTORS_RUN
@@ -62,15 +62,14 @@ class Visit:
 )
 @asks(visit=Visit)
 @client_options
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
-              help="Form of the output. json: one object a row.")  # fmt: skip
-def command(visit: partial[Visit], access: Access, output: str) -> None:
+@output_option("Form of the output. json: one object a row.")
+def command(visit: partial[Visit], access: Access, as_json: bool) -> None:
     asked = visit(access=access)
     if not (asked.receiver or asked.root or asked.store):
         raise click.UsageError(
             "doctor needs something to check: give --receiver HOST:PORT, --root DIR, --store DIR, or several of them"
         )
-    show = _shown(output == "json")
+    show = _shown(as_json)
     failed = False
 
     def shown(row: Row) -> Row:

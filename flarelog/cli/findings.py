@@ -60,7 +60,12 @@ class FindingsOptions:
     """Which findings are shown, and how."""
 
     sites: tuple[str, ...] = typed(
-        (), "Look only at sites that match. Repeatable.", flag="site", metavar="GLOB", complete=complete_site
+        (),
+        "Look only at sites that match. Repeatable.",
+        flag="site",
+        metavar="GLOB",
+        complete=complete_site,
+        commas=True,
     )
     logs: tuple[str, ...] = typed((), "Look only at logs that match. Repeatable.", flag="log", metavar="GLOB")
     rank_map: tuple[str, ...] = typed(
@@ -78,7 +83,13 @@ class FindingsOptions:
         flag="zone",
         metavar="[SITE=]ZONE",
     )
-    output: str = typed("text", "Form of the output. json: one object a line.", short="-o", choices=("text", "json"))
+    output: str = typed(
+        "text",
+        "Form of the output. json, or --json: one object a line.",
+        short="-o",
+        choices=("text", "json"),
+        flags={"json": "json"},
+    )
 
 
 @click.command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from flarelog.cli.options import TYPED, is_flag
 from flarelog.cli.running import terminal_size
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
@@ -23,7 +25,7 @@ from flarelog.render.container import Form, Renderer
 from flarelog.render.levels import NAMES, SPELLINGS, Level
 from flarelog.render.rows import Overlong
 from flarelog.render.times import stamp, unread
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 from flarelog.viewers.console import Console, ConsoleOptions, Template, Writable, colours
 
 if TYPE_CHECKING:
@@ -37,7 +39,9 @@ _CHANGING = "include", "exclude", "since", "until", "timestamps", "level", "form
 class LineOptions:
     """Which lines are shown, and how."""
 
-    include: tuple[str, ...] = typed((), "Show only lines that match. Repeatable.", short="-i", metavar="REGEX")
+    include: tuple[str, ...] = typed(
+        (), "Show only lines that match. Repeatable.", short="-i", more=("-g", "--grep"), metavar="REGEX"
+    )
     exclude: tuple[str, ...] = typed(
         (), "Leave out lines that match, even if -i matches them. Repeatable.", short="-e", metavar="REGEX"
     )
@@ -65,14 +69,16 @@ class LineOptions:
     )
     output: str = typed(
         "text",
-        "Form of the output. json: one object a line. raw: the exact bytes.",
+        "Form of the output. json, or --json: one object a line. raw: the exact bytes.",
         short="-o",
         choices=("text", "json", "raw"),
+        flags={"json": "json"},
     )
     color: str = option(
         "auto",
         "Use colours. auto: only on a terminal, unless NO_COLOR, FORCE_COLOR or CLICOLOR_FORCE is set.",
         choices=("auto", "always", "never"),
+        flags={"no-color": "never"},
     )
     bars: str | None = option(
         None,
@@ -83,6 +89,11 @@ class LineOptions:
     long_lines: Overlong = typed(
         "cut", "Cut, split or drop lines that are longer than --max-line.", choices=("cut", "split", "drop")
     )
+
+    @property
+    def alone(self) -> LineOptions:
+        """These options without the lines around matches."""
+        return changed(self, before=0, after=0, context=None)
 
     @property
     def searched(self) -> int:
@@ -200,8 +211,21 @@ def demand_apart(said: Mapping[str, object]) -> None:
         )
     if said.get("output") == "json" and said.get("format") is not None:
         raise click.UsageError("--format applies only to text: leave out --format or -o json")
+    if said.get("count") and (said.get("output") != "text" or said.get("follow") or said.get("first_error")):
+        raise click.UsageError("-c shows a count of stored lines: leave out -o, --follow and --first-error")
     if said.get("first_error") and part:
         raise click.UsageError("--first-error reads whole logs: leave out --tail")
+
+
+def heed_habits(context: click.Context, options: LineOptions, instead: str) -> None:
+    """Report an option that another program takes in another sense. *instead*: what ``tail -F`` is here.
+
+    Raises UsageError for -F without a pattern, which has no effect.
+    """
+    if is_flag("fixed_strings") and not (options.include or options.exclude or options.highlight):
+        raise click.UsageError(f"-F takes patterns as plain text, and no pattern is given: {instead}")
+    if not options.include and any(re.match(r"-[tFfc]*e", word) for word in context.meta.get(TYPED, ())):
+        click.echo("note: -e leaves out the lines that match (--exclude): -i or -g shows them alone", err=True)
 
 
 def zones(texts: Sequence[str]) -> list[tuple[str, tzinfo]]:

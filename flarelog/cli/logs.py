@@ -41,7 +41,9 @@ class LogsOptions:
         False,
         "Show the earliest cause or error with 5 lines around it. -i REGEX defines an error.",
     )
-    pager: bool = typed(True, "Use a pager on a terminal.", older="no-pager")
+    count: bool = typed(False, "Show only how many lines of each log match.", short="-c")
+    require_match: bool = typed(False, "End with 1 if no line matches.")
+    pager: bool = typed(True, "Use a pager on a terminal.", flags={"no-pager": "off"})
 
 
 @click.command(
@@ -53,9 +55,10 @@ FLARELOG_PAGER, PAGER or less. Notes between the lines tell where bytes are miss
 a log ends; --notes off leaves them out. -o raw writes the exact bytes, one log after the other in the order of their
 names.
 
-With -i the receiver leaves out text that cannot match. Data goes to stdout, messages to stderr.
-Exit code 0; 1 if a log cannot be read, 3 if there is no such log or rank, or --first-error finds nothing, 4 if the
-receiver cannot be reached, 5 if the logs may not be read.
+With -i the receiver leaves out text that cannot match, and of a log without a match nothing is shown. Data goes to
+stdout, messages to stderr.
+Exit code 0; 1 if a log cannot be read, or no line matches and --require-match is given, 3 if there is no such log or
+rank, or --first-error finds nothing, 4 if the receiver cannot be reached, 5 if the logs may not be read.
 """,
 )
 @reads(LogsOptions)

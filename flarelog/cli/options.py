@@ -37,6 +37,7 @@ F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
 
 SWITCH = ("on", "off")
+TYPED = "flarelog.typed"  # where a command's context has its words
 _KINDS = "flarelog_kinds"  # the attribute of a command's function that holds the dataclasses of its options
 _SOME = {"receiver": "localhost:1", "run": "run", "site": "site", "root": "."}  # stand-ins for fields without a default
 _METAVARS = {"bytes": "SIZE", "seconds": "DURATION", "hours": "DURATION", "days": "DURATION"}
@@ -79,7 +80,9 @@ class Finite(click.FloatRange):
         return found if math.isfinite(found) else self.fail(f"{value} is not a finite number.", param, ctx)
 
 
-def _number(value: Any, unit: Unit | None, kind: click.ParamType, param: click.Parameter | None) -> Any:
+def _number(
+    value: Any, unit: Unit | None, kind: click.IntRange | click.FloatRange, param: click.Parameter | None
+) -> Any:
     """The number of *unit* in *value*, a text that names a unit; any other *value* as it is. Raises BadParameter."""
     if unit is None or not isinstance(value, str) or not _UNITED.match(value):
         return value
@@ -138,8 +141,9 @@ def asks(**kinds: type) -> Callable[[F], F]:
             said: dict[str, dict[str, object]] = {name: {} for name in kinds}
             for name, each, how in asked:
                 value = given.pop(named(each, how))
-                if how.older and given.pop(how.older.replace("-", "_")) and not is_flag(named(each, how)):
-                    value = "off"
+                for other, meant in how.flags.items():
+                    if given.pop(other.replace("-", "_")) and not is_flag(named(each, how)):
+                        value = meant
                 said[name][each.name] = value == "on" if _is_switch(each) else value
             made = {name: partial(kind, **said[name]) for name, kind in kinds.items()}
             return command(*args, **given, **made)
@@ -214,16 +218,25 @@ def _click_options(each: Field[object], how: Option) -> Iterator[Callable[[F], F
         settings["type"] = Whole(None if how.least is None else int(how.least), how.unit)
     elif kind == "float":
         settings["type"] = Finite(how.least, how.unit)
+    if how.commas:
+        settings["callback"] = split_at_commas
     made = option if how.variable else click.option
-    yield made(*filter(None, (how.short, flag)), named(each, how), **settings)
-    if how.older:
-        yield made(f"--{how.older}", is_flag=True, hidden=True)
+    yield made(*filter(None, (how.short, *how.more, flag)), named(each, how), **settings)
+    for other in how.flags:
+        yield made(f"--{other}", is_flag=True, hidden=True)
+
+
+def split_at_commas(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """The values in *given*, with commas between: names have none, but a glob may have them in brackets."""
+    return tuple(one for each in given for one in re.split(r",(?![^\[\]]*\])", each) if one or not each)
 
 
 class Switches(click.Command):
-    """A command whose on/off options also accept their bare name for ``on``, as in earlier versions."""
+    """A command whose on/off options also accept their bare name for ``on``, and which takes ``-5`` for ``-n 5``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args = _with_counts(self, args)
+        ctx.meta[TYPED] = args
         names = {
             name
             for param in self.params
@@ -237,7 +250,39 @@ class Switches(click.Command):
         return super().parse_args(ctx, said)
 
 
+def _with_counts(command: click.Command, args: Sequence[str]) -> list[str]:
+    """*args*, in which ``-n5`` replaces ``-5``, as for tail and head, unless it is the value of another option."""
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    wanting = {name for param in options if not (param.is_flag or param.count) for name in param.opts}
+    if "-n" not in wanting:
+        return list(args)
+    found, before = list[str](), ""
+    for at, arg in enumerate(args):
+        if arg == "--":
+            return found + list(args[at:])
+        valued = before in wanting or (before[:1] == "-" != before[1:2] and f"-{before[-1]}" in wanting)
+        found.append(f"-n{arg[1:]}" if re.fullmatch(r"-\d+", arg) and not valued else arg)
+        before = arg
+    return found
+
+
 # --- options that commands share
+
+
+def output_option(help: str = "Form of the output. json, or --json: one object a line.") -> Callable[[F], F]:
+    """Add ``-o``, and ``--json``, which is the same as ``-o json``; the command gets *as_json*."""
+
+    def decorated(command: F) -> F:
+        @wraps(command)
+        def called(*args: object, output: str, as_json: bool, **given: object) -> object:
+            return command(*args, as_json=output == "json" or (as_json and not is_flag("output")), **given)
+
+        choice = click.option(
+            "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help=help
+        )
+        return choice(click.option("--json", "as_json", is_flag=True, hidden=True)(called))  # type: ignore[return-value]
+
+    return decorated
 
 
 _ADDS = "site_policy"  # values of its variable are added to those of flags

@@ -11,7 +11,7 @@ from functools import partial
 
 import click
 
-from flarelog.cli.options import asks, option
+from flarelog.cli.options import asks, option, output_option
 from flarelog.cli.report import form_of, gathered, utc, written
 from flarelog.cli.running import aligned, checked, run
 from flarelog.errors import FAILED
@@ -41,7 +41,7 @@ from flarelog.viewers.report.facts import Report
     help="Keep the logs, the store and the messages of all processes in this directory.",
 )
 @option("--report", type=click.Path(dir_okay=False), help="Write a report of the run: .html, .md or .svg.")
-@option("--json", "as_json", is_flag=True, help="Print the table as JSON, one object a site.")
+@output_option("Form of the table. json: one object a site.")
 def command(
     poc: partial[PocOptions], faults: tuple[str, ...], keep: str | None, report: str | None, as_json: bool
 ) -> None:

@@ -6,19 +6,20 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from flarelog.cli.asked import Asked
-from flarelog.cli.lines import Lines, demand_apart, unused
+from flarelog.cli.lines import Lines, demand_apart, heed_habits, unused
 from flarelog.cli.pager import Pager
 from flarelog.cli.running import ended_by, say, sentence
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
 from flarelog.completeness import incomplete_lines
-from flarelog.errors import NOT_FOUND, OK, FlarelogError
+from flarelog.errors import FAILED, NOT_FOUND, OK, FlarelogError
 from flarelog.model import StreamId
 from flarelog.records import unstored_sentences
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
@@ -26,7 +27,7 @@ from flarelog.render.sgr import plain
 from flarelog.text import several
 from flarelog.values import changed
 from flarelog.viewers.console import Console, summary
-from flarelog.viewers.display import ERROR, BytesDisplay, ConsoleDisplay
+from flarelog.viewers.display import ERROR, BytesDisplay, ConsoleDisplay, MatchDisplay
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
 from flarelog.viewers.origin import Origin
@@ -68,6 +69,7 @@ def read(context: click.Context, asked: Asked) -> int:
 
 def _read(context: click.Context, asked: Asked) -> int:
     demand_apart(context.params)
+    heed_habits(context, asked.lines, "-f follows the run, and -i or -g takes a pattern")
     asked = changed(asked, run=which(asked.run, asked.place, latest=asked.logs.latest))
     terminal, follow, shown, tail = sys.stdout.isatty(), asked.follow, asked.shown, asked.tail
     raw = asked.lines.output == "raw"
@@ -89,7 +91,7 @@ def _read(context: click.Context, asked: Asked) -> int:
         options = asked.lines
         if pager and options.bars is None:
             options = changed(options, bars="off")  # the last state of each bar, as a terminal would show it
-        lines = Lines(options, terminal=terminal and follow)
+        lines = Lines(options.alone if asked.count else options, terminal=terminal and follow)
         live = terminal and follow and options.output == "text"
         pipe = Pipe(pager.fd)
         timed = options.timed or shown.order == "time" or shown.template is not None
@@ -107,7 +109,10 @@ def _read(context: click.Context, asked: Asked) -> int:
             from flarelog.viewers.noting import Noting  # most calls explain no findings
 
             noting = Noting(rank, _signatures)
-        display = ConsoleDisplay(
+        filtered = lines.choice.include or lines.choice.exclude or lines.choice.level is not None
+        searches = not follow and (filtered or asked.count or asked.require_match)
+        made = partial(MatchDisplay, counting=asked.count) if searches else ConsoleDisplay
+        display = made(
             console,
             pipe,
             prefix=prefix if shown.prefix == "auto" else shown.prefix == "on",
@@ -135,13 +140,23 @@ def _read(context: click.Context, asked: Asked) -> int:
         if live:
             _beside(console, pipe)
         try:
-            return asyncio.run(_shown(reading, reader, console, pipe, asked, ranks))
+            code = asyncio.run(_shown(reading, reader, console, pipe, asked, ranks))
+            return code or (_matched(reading, display, asked) if isinstance(display, MatchDisplay) else OK)
         except KeyboardInterrupt:
             if isinstance(reader, Follow) and reading.streams and sys.stderr.isatty():
                 places = {(stream.site, stream.log): place for stream, place in reader.places.items()}
                 _talk(f"continue with: {_again(context, asked.run, {**chosen.starts, **places})}")
             raise
     return OK  # the user has left the pager
+
+
+def _matched(reading: Reading, display: MatchDisplay, asked: Asked) -> int:
+    """Report what a search did not show; returns the exit code."""
+    for line in display.counts() if asked.count else ():
+        click.echo(line)
+    for line in incomplete_lines([info for info in reading.known if not display.found[info.stream]]):
+        _talk(line)  # otherwise a note beside the log's lines reports it
+    return FAILED if asked.require_match and not display.found.total() else OK
 
 
 def _reader(*, follow: bool) -> type[Follow | Batch]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from flarelog.cli.options import Place, place_options
+from flarelog.cli.options import Place, output_option, place_options
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import aligned, narrowed, run, terminal_columns
 from flarelog.cli.there import origin
@@ -16,7 +16,7 @@ from flarelog.records import moment, run_record
 @click.command
 @run_argument()
 @place_options()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@output_option()
 def command(run_id: str, place: Place, as_json: bool) -> None:
     """Show the stored runs, or one of them: state, sites, logs, bytes, gaps, first and last time.
 

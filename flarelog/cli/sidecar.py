@@ -38,7 +38,7 @@ STDOUT = 1
 _SOME = ("include", "exclude", "start_at", "ignore_older")  # what sends a part of a directory
 _ELSEWHERE = (*_SOME, "once", "state", "drain_limit")
 # Options of the call, not of the sending.
-_NOT_HOW = ("root", "accept_gaps", "remove_spool", "as_json", "until_stdin_ends", "only_check")
+_NOT_HOW = ("root", "accept_gaps", "remove_spool", "as_json", "output", "until_stdin_ends", "only_check")
 
 
 @click.command
@@ -78,6 +78,7 @@ _NOT_HOW = ("root", "accept_gaps", "remove_spool", "as_json", "until_stdin_ends"
     is_flag=True,
     help="Print a JSON object for each log at the end: what was sent, what was not, and why.",
 )
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), hidden=True)
 def command(
     receivers: tuple[str, ...],
     run_id: str,
@@ -93,6 +94,7 @@ def command(
     until_stdin_ends: bool,
     only_check: bool,
     as_json: bool,
+    output: str | None,
 ) -> None:
     """Send every log under a directory to a receiver, live, until SIGTERM; then drain and end.
 
@@ -117,12 +119,13 @@ def command(
       flarelog sidecar --receiver 127.0.0.1:4721 --run job-1 --site site-1 \\
           --root /var/log/job
     """
+    as_json = as_json if output is None else output == "json"
     if all_files:
         source, sidecar = _flags_alone(source), _flags_alone(sidecar)
         given = source.keywords
         exclude = (*given.get("exclude", ()), *HIDDEN)
         source = partial(source, include=given.get("include") or ("**",), exclude=exclude)
-        as_json = as_json and is_flag("as_json")
+        as_json = as_json and (is_flag("as_json") or output is not None)
     consents = checked(lambda: in_force(*site_policy))
     for consent in () if only_check else consents:  # a site without consent must not fail the command of flarelog run
         checked(consent.demand)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from flarelog.cli.completion import complete_site
-from flarelog.cli.options import Finite, Place, asks, place_options
+from flarelog.cli.options import Finite, Place, asks, output_option, place_options, split_at_commas
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import aligned, checked, narrowed, run, terminal_size, width
 from flarelog.cli.there import look, there
@@ -95,7 +95,7 @@ table says why, and names a command that shows the stored bytes, or the URL of
 )
 @run_argument()
 @click.option("--site", "patterns", multiple=True, metavar="GLOB", help="Show only sites that match. Repeatable.",
-              shell_complete=complete_site)  # fmt: skip
+              callback=split_at_commas, shell_complete=complete_site)  # fmt: skip
 @place_options()
 @click.option("--watch", is_flag=True, help="Refresh the table until the run ends; in place on a terminal.")
 @click.option("--interval", type=Finite(0.1, "seconds"), default=1.0, show_default=True, metavar="DURATION",
@@ -103,8 +103,7 @@ table says why, and names a command that shows the stored bytes, or the URL of
 @click.option("--quiet-after", type=Finite(0.1, "seconds"), default=QUIET_AFTER, show_default=True, metavar="DURATION",
               help="Seconds without a byte after which a log is called quiet.")  # fmt: skip
 @click.option("--wide", is_flag=True, help="Add a table with the memory, CPU and disk of each site's machine.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
-              help="Form of the output. json: one object a line.")  # fmt: skip
+@output_option()
 @asks(urls=LogUrls)
 def command(
     run_id: str,
@@ -114,12 +113,12 @@ def command(
     interval: float,
     quiet_after: float,
     wide: bool,
-    output: str,
+    as_json: bool,
     urls: partial[LogUrls],
 ) -> None:
     terminal = sys.stdout.isatty()
     columns = terminal_size().columns if terminal else None
-    asked = _Asked(run_id, patterns, quiet_after, output == "json", wide, columns, place.words, checked(urls))
+    asked = _Asked(run_id, patterns, quiet_after, as_json, wide, columns, place.words, checked(urls))
 
     async def work() -> None:
         async with contextlib.AsyncExitStack() as stack:

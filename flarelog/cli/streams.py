@@ -6,7 +6,7 @@ import json
 
 import click
 
-from flarelog.cli.options import Place, option, place_options
+from flarelog.cli.options import Place, output_option, place_options
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import aligned, narrowed, redaction_text, run, terminal_columns
 from flarelog.cli.there import look
@@ -21,14 +21,15 @@ from flarelog.viewers.health import unread
 @click.command
 @run_argument()
 @place_options()
-@option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@output_option()
 def command(run_id: str, place: Place, as_json: bool) -> None:
     """Show the stored logs, of all runs or of one.
 
     The table has a row for each log. GENERATIONS counts the files that the log came from: each rotation begins another
     one. GAPS counts the places where bytes are known to be lost. STATE is open, or sealed if the log has a receipt.
-    --json lists each generation and each gap. Lines on stderr that begin with "incomplete" name the logs that have lost
-    bytes, or a generation whose end was not seen; lines that begin with "missing" name logs that were never stored.
+    -o json lists each generation and each gap. Lines on stderr that begin with "incomplete" name the logs that have
+    lost bytes, or a generation whose end was not seen; lines that begin with "missing" name logs that were never
+    stored.
 
     Some file systems lack information that flarelog uses, such as a file's birth time. Notes on stderr name the logs
     that came from such a file system, and the effect.
@@ -74,7 +75,7 @@ _SENTENCES = {
     "no-inotify": "the file system reports no changes: files are polled every 0.25 s",
     "remote": "the file system is remote: changes by other machines are seen with a delay",
     "redacted": "the site masked secrets: they are stored as asterisks",
-    "hole": "the file has a hole, stored as NULs: --json tells where",
+    "hole": "the file has a hole, stored as NULs: -o json shows where",
 }
 
 

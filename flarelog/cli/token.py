@@ -11,7 +11,7 @@ from functools import partial
 
 import click
 
-from flarelog.cli.options import option
+from flarelog.cli.options import option, output_option, split_at_commas
 from flarelog.cli.running import aligned, checked
 from flarelog.errors import NotAllowed, NotFound
 from flarelog.policy import Role
@@ -55,7 +55,13 @@ def command() -> None:
     show_default=True,
     help="A reader lists and reads logs. An operator also announces, ends and removes runs.",
 )
-@option("--runs", multiple=True, metavar="GLOB", help="Grant only runs whose names match. Repeatable.  [default: all]")
+@option(
+    "--runs",
+    multiple=True,
+    metavar="GLOB",
+    callback=split_at_commas,
+    help="Grant only runs whose names match. Repeatable.  [default: all]",
+)
 @option("--expires", default=EXPIRES, show_default=True, help="Lifetime of the token: 12h, 30d, 2w.")
 def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str) -> None:
     """Make a token, and print its secret on stdout. It is shown only once."""
@@ -86,7 +92,7 @@ def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str
 
 @command.command(name="list")
 @_store
-@option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@output_option()
 def list_tokens(store: str, as_json: bool) -> None:
     """List the valid and expired tokens, without their secrets."""
     now = time.time()

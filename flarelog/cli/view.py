@@ -20,12 +20,12 @@ from functools import cmp_to_key, partial
 
 import click
 
-from flarelog.cli.lines import LineOptions, Lines, demand_apart
+from flarelog.cli.lines import LineOptions, Lines, demand_apart, heed_habits
 from flarelog.cli.options import Switches, Whole, asks, complete_file
 from flarelog.cli.pager import Pager
 from flarelog.cli.running import checked, ended_by
 from flarelog.cli.tuning import many_lines
-from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, InvalidOption
+from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, OK, InvalidOption
 from flarelog.options import typed
 from flarelog.render.choose import Chooser
 from flarelog.render.container import FORMS, Form
@@ -63,7 +63,9 @@ class ViewOptions:
     zones: tuple[str, ...] = typed(
         (), "Time zone of times that name none, such as Europe/Berlin.", flag="zone", metavar="ZONE"
     )
-    pager: bool = typed(True, "Use a pager on a terminal, where all files are regular ones.", older="no-pager")
+    count: bool = typed(False, "Show only how many lines of each file match.", short="-c")
+    require_match: bool = typed(False, "End with 1 if no line matches.")
+    pager: bool = typed(True, "Use a pager on a terminal, where all files are regular ones.", flags={"no-pager": "off"})
 
 
 def siteless(zone: str) -> str:
@@ -79,7 +81,8 @@ def siteless(zone: str) -> str:
     "view resolves carriage returns and cursor movements as a terminal does. It keeps colours, and removes every other "
     "escape sequence. Rotated files of one log (app.log, app.log.1) are read as one, the oldest first. Data goes to "
     "stdout, messages to stderr. "
-    "Exit code 0; 1 if a file could not be read to its end, 3 if a file does not exist, 5 if one may not be read.",
+    "Exit code 0; 1 if a file could not be read to its end, or no line matches and --require-match is given, 3 if a "
+    "file does not exist, 5 if one may not be read.",
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...", shell_complete=complete_file)
 @asks(lines=LineOptions, own=ViewOptions)
@@ -107,11 +110,13 @@ def command(
 ) -> None:
     if not files and (sys.stdin is None or sys.stdin.isatty()):
         raise click.UsageError("view needs a file: name one or more; - is stdin")
-    demand_apart(click.get_current_context().params)
+    context = click.get_current_context()
+    demand_apart(context.params)
     files = files or ("-",)
     many_lines()
     how = own()
     options = lines(zones=how.zones)
+    heed_habits(context, options, "tail -F FILE | flarelog view - follows a file, and -i or -g takes a pattern")
     for zone in options.zones:
         checked(partial(siteless, zone))
     tail = None if tail == -1 else tail
@@ -122,7 +127,9 @@ def command(
         wanted = how.pager and limit_bytes is None and sys.stdout.isatty() and all(map(os.path.isfile, files))
         with Pager(wanted=wanted and options.bars != "live") as paged:
             made = replace(options, bars=options.bars or "off") if paged else options  # bars as a terminal leaves them
-            view = _View(files, made, form, encoding, tail, limit_bytes, by_time=order == "time", paged=bool(paged))
+            view = _View(
+                files, made, form, encoding, tail, limit_bytes, by_time=order == "time", paged=bool(paged), own=how
+            )
             if paged:
                 os.dup2(paged.fd, sys.stdout.fileno())  # the process ends with the pager
             try:
@@ -182,7 +189,11 @@ class _View:
         *,
         by_time: bool,
         paged: bool = False,
+        own: ViewOptions | None = None,
     ) -> None:
+        self._own = own or ViewOptions()
+        options = options.alone if self._own.count else options
+        self._found = [0 for _ in files]
         self._troubles = _Troubles()
         self._logs = _logs(files)
         self._names = [legible(log[-1]) for log in self._logs]  # the newest file has the log's own name
@@ -214,7 +225,7 @@ class _View:
         except KeyboardInterrupt:
             self._console.close()
             raise
-        return self._troubles.code
+        return self._troubles.code or (FAILED if self._own.require_match and not any(self._found) else OK)
 
     def _show(self) -> None:
         kept: deque[tuple[Line | None, int]] = deque(maxlen=self._tail)
@@ -230,6 +241,8 @@ class _View:
                     show(lines if self._choice.everything else list(chooser.feed(lines)), number)
         for one, number in kept:
             self._said([one], number)
+        for name, count in zip(self._names, self._found, strict=False) if self._own.count else ():
+            click.echo(f"{name}:{count}" if len(self._names) > 1 else count)
         for name, chooser in zip(self._names, choosers, strict=True):
             for note in summary(0, name, chooser.cut, self._lines.options.searched):
                 click.echo(note, err=True)
@@ -242,6 +255,9 @@ class _View:
 
     def _said(self, lines: Sequence[Line | None], number: int) -> None:
         """Show *lines* of a log, each labelled with the file that it begins in."""
+        self._found[number] += sum(line is not None for line in lines)
+        if self._own.count:
+            return
         begins, labels = self._begun[number]
         if len(labels) == 1:
             self._console.show(lines, labels[0])

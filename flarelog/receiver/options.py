@@ -45,7 +45,7 @@ class ServerOptions(Limits):
         "auto",
         "Accept compressed logs. off: never; on: do not start where no decompressor is installed.",
         choices=COMPRESSIONS,
-        older="no-compression",
+        flags={"no-compression": "off"},
     )
     findings: Literal["on", "off"] = option(
         "on",

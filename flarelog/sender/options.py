@@ -43,7 +43,7 @@ class SidecarOptions:
     ranks: bool = option(
         True,
         "Read ranks (RANK, LOCAL_RANK, ...) from the environment of the processes that write the logs.",
-        older="no-ranks",
+        flags={"no-ranks": "off"},
     )
     compression: Compression = option(
         "auto",

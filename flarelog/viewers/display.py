@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,10 +12,10 @@ from flarelog.errors import InvalidOption
 from flarelog.late import late
 from flarelog.model import StreamId
 from flarelog.render.levels import Level, level_of
-from flarelog.render.rows import Line
+from flarelog.render.rows import Line, Note
 from flarelog.text import some
 from flarelog.viewers.console import Console, Label
-from flarelog.viewers.flow import Block, Display
+from flarelog.viewers.flow import Block, Display, Item
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.prefixes import prefixes
 
@@ -117,6 +118,33 @@ class ConsoleDisplay(Display):
 
     async def drain(self) -> None:
         await self.pipe.drain()
+
+
+class MatchDisplay(ConsoleDisplay):
+    """Shows what a search finds: the notes about a log appear with the first line that is found in it."""
+
+    def __init__(self, console: Console, pipe: Pipe, *, counting: bool = False, **how: Any) -> None:
+        super().__init__(console, pipe, **how)
+        self.found = Counter[StreamId]()
+        """The number of lines that were found in each log."""
+        self._counting = counting
+        self._held: defaultdict[StreamId, list[Item]] = defaultdict(list)
+
+    def show(self, blocks: Sequence[Block]) -> None:
+        shown: list[Block] = []
+        for stream, items in blocks:
+            self.found[stream] += sum(item is not None and not isinstance(item, Note) for item in items)
+            if self.found[stream]:
+                shown.append((stream, [*self._held.pop(stream, ()), *items]))
+            else:
+                self._held[stream] += items
+        if not self._counting:
+            super().show(shown)
+
+    def counts(self) -> list[str]:
+        """``SITE/LOG:COUNT`` for each log; only the count where there is one log."""
+        one = len(self._labels) == 1
+        return [f"{'' if one else f'{each.name}:'}{self.found[stream]}" for stream, each in self._labels.items()]
 
 
 class BytesDisplay(Display):

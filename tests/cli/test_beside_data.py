@@ -36,7 +36,7 @@ async def filled(root: str) -> None:
         pytest.param("--tail -1", True, id="a-tail-of-all"),
         pytest.param("--tail 1", False, id="tail"),
         pytest.param("-i last", False, id="include"),
-        pytest.param("-e xyz", False, id="exclude"),
+        pytest.param("--exclude xyz", False, id="exclude"),
     ],
 )
 def test_pieces_that_are_not_utf_8_are_told_of_where_no_line_is_left_out(

@@ -23,9 +23,9 @@ class Base:
 class Kind(Base):
     name: str = option("", "Its name.")
     wait: float = option(2.5, "Seconds.")
-    ranks: bool = option(True, "Look at ranks.", older="no-ranks")
+    ranks: bool = option(True, "Look at ranks.", flags={"no-ranks": "off"})
     quick: bool = option(False, "Be quick.", short="-q")
-    compression: str = option("auto", "Small.", choices=("auto", "on", "off"), older="no-compression")
+    compression: str = option("auto", "Small.", choices=("auto", "on", "off"), flags={"no-compression": "off"})
     globs: tuple[str, ...] = option((), "Which.", flag="only", variable=False)
     size: int = option(1, "Bytes.", unit="bytes")
     keep: float | None = option(None, "Days.", unit="days", least=0)

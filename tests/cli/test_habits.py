@@ -1,0 +1,130 @@
+"""Options and commands as people know them from other programs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from flarelog.cli import main
+from flarelog.model import Gap, StreamId
+from flarelog.stores.local.store import LocalStore
+from tests.rows import together
+
+RUN = "exp-42"
+LINES = {"site-1": b"INFO began\nERROR broken\nINFO end\n", "site-2": b"INFO other\n"}
+
+
+async def filled(root: str) -> None:
+    async with LocalStore(root, "memory") as store:
+        for site, data in LINES.items():
+            appender = await store.appender(StreamId(RUN, site, "log.txt"), b"producer")
+            await appender.append(0, data)
+            await appender.close()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    root = str(tmp_path_factory.mktemp("habits") / "logs")
+    asyncio.run(filled(root))
+    return root
+
+
+def called(capfd: pytest.CaptureFixture[str], *args: str) -> tuple[object, str, str]:
+    """The exit code, stdout and stderr."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(args))
+    return ended.value.code, *capfd.readouterr()
+
+
+def bodies(text: str) -> list[str]:
+    return [record["body"] for record in map(json.loads, text.splitlines()) if "body" in record]
+
+
+@pytest.mark.parametrize(
+    ("args", "found"),
+    [
+        pytest.param(("-g", "ERROR"), ["ERROR broken"], id="-g"),
+        pytest.param(("--grep", "ERROR"), ["ERROR broken"], id="--grep"),
+        pytest.param(("-1",), ["INFO end", "INFO other"], id="a-count-as-of-tail"),
+        pytest.param(("-A", "1", "-g", "ERROR"), ["ERROR broken", "INFO end"], id="a-count-of-another-option"),
+        pytest.param(("-n", "-1", "--site", "site-2"), ["INFO other"], id="minus-one-line"),
+        pytest.param(("--site", "site-2,site-9"), ["INFO other"], id="sites-with-commas"),
+        pytest.param(("--site", "site-[2,9]"), ["INFO other"], id="a-comma-in-brackets"),
+        pytest.param(("--since", "1 hour ago", "--site", "site-2"), ["INFO other"], id="since-in-words"),
+    ],
+)
+def test_what_readers_of_logs_are_used_to(
+    store: str, capfd: pytest.CaptureFixture[str], args: tuple[str, ...], found: list[str]
+) -> None:
+    code, out, err = called(capfd, "logs", RUN, "--store", store, "--json", *args)
+    assert (code, bodies(out), err) == (0, found, "")
+
+
+@together("command", ["status", "streams", "runs", "logs"])
+def test_json_has_two_spellings(store: str, command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    one, other = (called(capfd, command, RUN, "--store", store, *how) for how in (("-o", "json"), ("--json",)))
+    assert one[0] == other[0] == 0
+    assert [record["run"] for record in map(json.loads, one[1].splitlines())]
+    assert len(one[1].splitlines()) == len(other[1].splitlines())
+    assert "{" not in called(capfd, command, RUN, "--store", store, "--json", "-o", "text")[1]
+
+
+def test_a_search_without_a_match_prints_nothing(store: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert called(capfd, "logs", RUN, "--store", store, "-i", "nothing") == (0, "", "")
+    assert called(capfd, "logs", RUN, "--store", store, "-i", "nothing", "--require-match") == (1, "", "")
+    assert called(capfd, "logs", RUN, "--store", store, "-i", "nothing", "--exit-status") == (7, "", "")
+    assert called(capfd, "logs", RUN, "--store", store, "-i", "ERROR", "--require-match")[0] == 0
+
+
+async def torn(root: str) -> None:
+    async with LocalStore(root, "memory") as store:
+        appender = await store.appender(StreamId(RUN, "site-3", "log.txt"), b"producer")
+        await appender.mark(Gap(0, 0, 10, "truncated"))
+        await appender.close()
+
+
+def test_a_search_reports_bytes_that_it_could_not_search(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    root = str(tmp_path / "logs")
+    asyncio.run(filled(root))
+    asyncio.run(torn(root))
+    code, out, err = called(capfd, "logs", RUN, "--store", root, "-i", "nothing")
+    assert (code, out) == (0, "")
+    assert err.startswith("flarelog: incomplete: ")
+    assert "site-3" in err
+
+
+def test_a_count_of_matches(store: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = called(capfd, "logs", RUN, "--store", store, "-c", "-g", "ERROR", "-C", "2")
+    assert (code, out) == (0, "site-1/log.txt:1\nsite-2/log.txt:0\n")
+    assert called(capfd, "logs", RUN, "--store", store, "-c", "--site", "site-1")[1] == "3\n"
+    paths = [tmp_path / name for name in ("a.txt", "b.txt")]
+    for path, data in zip(paths, LINES.values(), strict=True):
+        path.write_bytes(data)
+    assert called(capfd, "view", str(paths[0]), "-c", "-g", "INFO")[1] == "2\n"
+    assert called(capfd, "view", *map(str, paths), "-c", "-g", "INFO")[1] == f"{paths[0]}:2\n{paths[1]}:1\n"
+    assert called(capfd, "view", *map(str, paths), "-g", "nothing", "--require-match") == (1, "", "")
+    assert called(capfd, "logs", RUN, "--store", store, "-c", "-o", "raw")[0] == 2
+
+
+def test_what_means_something_else_elsewhere_is_said(store: str, capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, err = called(capfd, "logs", RUN, "--store", store, "--json", "-e", "ERROR")
+    assert (code, bodies(out)) == (0, ["INFO began", "INFO end", "INFO other"])
+    assert err == "note: -e leaves out the lines that match (--exclude): -i or -g shows them alone\n"
+    for args in (("--exclude", "ERROR"), ("-i", "INFO", "-e", "ERROR")):
+        assert called(capfd, "logs", RUN, "--store", store, *args)[2] == ""
+    code, out, err = called(capfd, "logs", RUN, "--store", store, "-F")
+    assert (code, out) == (2, "")
+    assert "no pattern is given: -f follows the run" in err
+    assert (
+        called(capfd, "logs", RUN, "--store", store, "-F", "-c", "-g", ".")[1] == "site-1/log.txt:0\nsite-2/log.txt:0\n"
+    )
+
+
+def test_a_file_in_colour_or_without(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text("\x1b[31mred\x1b[0m\n")
+    assert "\x1b[31m" in called(capfd, "view", str(path), "--color", "always")[1]
+    assert called(capfd, "view", str(path), "--no-color")[1] == "red\n"
