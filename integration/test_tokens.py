@@ -18,6 +18,7 @@ SECRET = re.compile(r"flarelog_[A-Za-z0-9_-]{43}\n")
 
 def created(place: Place, *args: str) -> tuple[str, str]:
     """The id and the secret of a token that the command made."""
+    place.made()
     program = place.call("token", "create", *args, "--store", "store")
     assert program.ends() == 0, program.talk()
     assert SECRET.fullmatch(program.printed), "stdout holds the secret and nothing else"
@@ -78,6 +79,7 @@ def test_tokens_do_not_disturb_the_store_that_they_are_in(place: Place) -> None:
 
 
 def test_commands_at_the_same_time_lose_nothing(place: Place) -> None:
+    place.made()
     programs = [place.start("token", "create", f"t{n}", "--store", "store") for n in range(4)]
     assert [program.ends() for program in programs] == [0] * 4
     made = {program.said.split()[1] for program in programs}
@@ -117,9 +119,8 @@ def test_commands_at_the_same_time_lose_nothing(place: Place) -> None:
             marks=pytest.mark.soak,
         ),
         pytest.param(["create", "wall", "--store", "FILE"], 2, "FILE", id="into-a-file"),
-        pytest.param(
-            ["create", "wall", "--store", "FILE/below"], 5, "FILE/below", id="below-a-file", marks=pytest.mark.soak
-        ),
+        pytest.param(["create", "wall", "--store", "EMPTY"], 3, "EMPTY is no store", id="into-an-empty-directory"),
+        pytest.param(["create", "wall", "--store", "NOWHERE"], 3, "there is no store at NOWHERE", id="into-no-store"),
         pytest.param(["create", "wall", "--store", "BROKEN"], 78, "cannot be used", id="beside-what-is-broken"),
         pytest.param(
             ["list", "--store", "BROKEN"], 78, "cannot be used", id="a-list-of-what-is-broken", marks=pytest.mark.soak
@@ -127,14 +128,18 @@ def test_commands_at_the_same_time_lose_nothing(place: Place) -> None:
         pytest.param(["revoke", "--store", "s"], 2, "ID", id="revoke-nothing", marks=pytest.mark.soak),
         pytest.param(["revoke", "00000000", "--store", "EMPTY"], 3, "EMPTY is no store", id="revoke-what-is-not-there"),
         pytest.param(
-            ["revoke", "00000000", "--store", "s"],
+            ["revoke", "00000000", "--store", "NOWHERE"],
             3,
-            "there is no store at s",
+            "there is no store at NOWHERE",
             id="revoke-nowhere",
             marks=pytest.mark.soak,
         ),
         pytest.param(
-            ["list", "--store", "s"], 3, "there is no store at s", id="a-list-of-nowhere", marks=pytest.mark.soak
+            ["list", "--store", "NOWHERE"],
+            3,
+            "there is no store at NOWHERE",
+            id="a-list-of-nowhere",
+            marks=pytest.mark.soak,
         ),
         pytest.param(["nonsense"], 2, "nonsense", id="no-such-command", marks=pytest.mark.soak),
     ],
@@ -142,6 +147,7 @@ def test_commands_at_the_same_time_lose_nothing(place: Place) -> None:
 def test_a_command_that_cannot_says_why_in_one_sentence(place: Place, args: list[str], code: int, says: str) -> None:
     (place.directory / "FILE").write_text("a file")
     (place.directory / "EMPTY").mkdir()
+    place.made("s")
     broken = tokens_path(place.directory / "BROKEN")
     broken.parent.mkdir()
     broken.write_text("{")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import shlex
 import time
 from functools import partial
 
@@ -13,12 +11,10 @@ import click
 
 from flarelog.cli.options import option, output_option, split_at_commas
 from flarelog.cli.running import aligned, checked
-from flarelog.errors import NotAllowed, NotFound
 from flarelog.policy import Role
 from flarelog.quantities import seconds
 from flarelog.security.tokens import EXPIRES, PAGES, Tokens, moment, tokens_path
 from flarelog.stores.choose import there
-from flarelog.text import legible
 
 _store = option(
     "--store", required=True, type=click.Path(file_okay=False), help="The receiver's store directory on this machine."
@@ -26,7 +22,7 @@ _store = option(
 
 
 def _tokens(store: str) -> Tokens:
-    """The tokens of an existing *store*: only ``create`` may come before the receiver. Raises NotFound."""
+    """The tokens of an existing *store*: no receiver takes those of another directory. Raises NotFound, NotAllowed."""
     path = tokens_path(store)
     return Tokens(path if os.path.exists(path) else tokens_path(there(store)), administered=True)
 
@@ -68,9 +64,7 @@ def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str
     if name == PAGES:
         raise click.UsageError(f"{PAGES} is the name of the token of flarelog serve --web: choose another name")
     token, secret = checked(
-        lambda: Tokens(tokens_path(store), administered=True).create(
-            name, Role(role), runs or ("*",), lifetime=int(seconds(expires)), now=time.time()
-        )
+        lambda: _tokens(store).create(name, Role(role), runs or ("*",), lifetime=int(seconds(expires)), now=time.time())
     )
     click.echo(secret)
     click.echo(
@@ -79,15 +73,6 @@ def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str
         " --token-file: it is shown only once",
         err=True,
     )
-    with contextlib.suppress(NotAllowed):
-        try:
-            there(store)
-        except NotFound:
-            click.echo(
-                f"note: no receiver has stored anything in {legible(store)} yet; only flarelog serve --store"
-                f" {legible(shlex.quote(store))} takes this token",
-                err=True,
-            )
 
 
 @command.command(name="list")

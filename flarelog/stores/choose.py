@@ -18,7 +18,7 @@ def there(place: Place) -> Place:
     """*place*, if it has a store. Raises NotFound, and NotAllowed where the directory is unreadable."""
     name = os.fspath(place)
     if not os.path.isdir(place):
-        raise NotFound(f"there is no store at {name}")
+        raise NotFound(f"there is no store at {name}: give the directory of flarelog serve --store, which makes it")
     try:
         if is_store(place):
             return place

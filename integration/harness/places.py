@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 
 from flarelog import proxies
 from flarelog.names import log_of
+from flarelog.stores.directory import LOCK
 from flarelog.text import legible
 from integration.harness.loops import LoopThread
 from integration.harness.nursery import Forked, Nursery
@@ -383,12 +384,18 @@ class Place:
 
     def token(self, *args: str, store: str = "store") -> Path:
         """A file with the secret of a new token."""
+        self.made(store)
         program = self.call("token", "create", *args, "--store", store)
         assert program.ends() == 0, program.talk()
         file = self.directory / f"{len(self.programs)}.token"
         file.touch(0o600)
         file.write_text(program.printed)
         return file
+
+    def made(self, store: str = "store") -> None:
+        """Make *store* as a receiver does at its start, so that tokens can come before it."""
+        (self.directory / store).mkdir(exist_ok=True)
+        (self.directory / store / LOCK).touch()
 
     def sidecar(
         self,

@@ -60,13 +60,23 @@ def test_no_command_loads_openssl_for_asyncio_and_each_can_load_it_for_itself() 
     ("name", "sentence"),
     [
         pytest.param("folow", "there is no command folow: did you mean follow?", id="like-another"),
+        pytest.param("tail", "there is no command tail: flarelog follow RUN shows a run live, and logs", id="tail"),
+        pytest.param("ps", "there is no command ps: flarelog status RUN shows the state of each log", id="ps"),
+        pytest.param("list", "there is no command list: flarelog runs lists the runs", id="list"),
+        pytest.param("help grep", "there is no command grep: flarelog logs RUN -g REGEX shows the lines", id="grep"),
         pytest.param("zzz", "there is no command zzz: flarelog --help lists the commands", id="like-none"),
     ],
 )
 def test_a_command_that_there_is_not(name: str, sentence: str) -> None:
-    done = CliRunner().invoke(main, [name, "job-1"])
+    done = CliRunner().invoke(main, [*name.split(), "job-1"])
     assert done.exit_code == 2
-    assert done.output.splitlines()[-1] == f"Error: {sentence}"
+    assert done.output.splitlines()[-1].startswith(f"Error: {sentence}")
+
+
+def test_help_and_version_are_commands_too() -> None:
+    for words, same in ((["version"], ["--version"]), (["help"], ["--help"]), (["help", "logs"], ["logs", "--help"])):
+        one, other = (CliRunner().invoke(main, said) for said in (words, same))
+        assert (one.exit_code, one.stdout) == (0, other.stdout)
 
 
 def options() -> Iterator[tuple[str, click.Option]]:
