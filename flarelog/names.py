@@ -148,9 +148,9 @@ def site_name(name: str) -> str:
     return _dotless("site", name)
 
 
-def reader_name(name: str) -> str:
-    """*name*, if it can name a reader, by the rules of a site's; raises InvalidName."""
-    return _dotless("reader", name)
+def person_name(role: str, name: str) -> str:
+    """*name*, if it can name a person of *role*, by the rules of a site's; raises InvalidName."""
+    return _dotless(role, name)
 
 
 @lru_cache(maxsize=1024)  # thousands of logs share few names: saves a tenth of the time

@@ -110,8 +110,9 @@ class Policy:
     """Which identities have which roles.
 
     *defaults*: the rules without a policy file: a certificate pushes as the site of its own name and reads nothing; one
-    with OU=reader reads all runs and pushes nothing; one of an NVFlare admin kit does neither, because only NVFlare's
-    server knows the jobs that the admin may see. Tokens bring their role.
+    with OU=reader reads all runs, one with OU=operator begins, ends and removes them, and neither pushes; one of an
+    NVFlare admin kit does none of this, because only NVFlare's server knows the jobs that the admin may see. Tokens
+    bring their role.
     """
 
     grants: tuple[Grant, ...] = ()
@@ -175,10 +176,12 @@ class Policy:
                 f"{identity} may not {asked}: {ADMIN_KIT}; ask the receiver's administrator for"
                 f" a grant of the role {needed} in its policy"
             )
-        token = "a token with " if identity.how == "token" else ""
+        what = f"{identity} may not {asked}: the role {needed} is required"
+        if needed == Role.SITE.value:
+            return f"{what}, which a grant in serve --policy gives"
         return (
-            f"{identity} may not {asked}: {token}the role {needed} is required; ask the"
-            " receiver's administrator to grant it"
+            f"{what}; at the receiver, flarelog token create NAME --role {needed} makes a token that has it,"
+            f" flarelog certs {needed} NAME a certificate, and serve --policy grants it"
         )
 
     def _is_other_site(self, identity: Identity, site: str) -> bool:
@@ -205,7 +208,10 @@ class Policy:
         if identity.how == "certificate":
             yield from ((grant.role, grant.runs) for grant in self.grants if grant.matches(identity))
             if self.defaults and not is_nvflare_admin(identity):
-                yield (Role.READER if "reader" in identity.organizational_units else Role.SITE), ("*",)
+                of_people = [
+                    role for role in (Role.READER, Role.OPERATOR) if role.value in identity.organizational_units
+                ]
+                yield from ((role, ("*",)) for role in of_people or [Role.SITE])
 
 
 OPEN = Policy(unguarded=True)

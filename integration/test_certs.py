@@ -41,7 +41,7 @@ def test_a_ca_from_nothing_to_a_list(place: Place) -> None:
     init = place.call("certs", "init")
     assert done(init) == ["certs/ca.crt", "certs/ca.key"]
     nexts = re.findall(r"^  flarelog (certs \w+)", init.said, re.MULTILINE)
-    assert nexts == ["certs server", "certs site", "certs reader"]
+    assert nexts == ["certs server", "certs site", "certs reader", "certs operator"]
     for args, days in (("server localhost 127.0.0.1", "365"), ("site site-1", "365"), ("reader anna", "7")):
         issued = place.call("certs", *args.split(), FLARELOG_DAYS=days)
         stem = "server" if "server" in args else args.split()[1]

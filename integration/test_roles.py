@@ -306,8 +306,9 @@ def test_a_refusal_does_not_tell_whether_there_is_such_a_stream(federation: Fede
             raise AssertionError("a byte of another site's log")
 
     assert federation.call("site-2", read_it) == (
-        f"certificate 'site-2' may not read run '{RUN}': the role reader is required; ask the receiver's administrator"
-        " to grant it"
+        f"certificate 'site-2' may not read run '{RUN}': the role reader is required; at the receiver, flarelog token"
+        " create NAME --role reader makes a token that has it, flarelog certs reader NAME a certificate, and serve"
+        " --policy grants it"
     )
 
 

@@ -40,6 +40,8 @@ DEFAULTS = [
     pytest.param(OWN_SITE, {P, L, U, G, T}, id="so-does-one-of-our-own-ca"),
     pytest.param(OTHER, set(), id="another-site-learns-nothing"),
     pytest.param(OWN_READER, {R, F, L, U, G, T}, id="a-reader-pushes-nothing-not-even-under-its-own-name"),
+    pytest.param(certificate("ops", ou=("operator",)), {U, G, S, E, D}, id="an-operator-reads-no-log"),
+    pytest.param(certificate("x", ou=("operator", "reader")), {R, F, L, U, G, T, S, E, D}, id="who-is-both-may-both"),
     pytest.param(ADMIN, set(), id="an-nvflare-admin-kit-reads-at-nvflares-server-alone"),
     pytest.param(certificate("site-1", nvflare_role="member"), set(), id="nor-does-an-admin-called-like-a-site-push"),
     pytest.param(certificate("x", ou=("reader",), nvflare_role="lead"), set(), id="nor-read-with-a-readers-unit"),
@@ -171,15 +173,17 @@ def test_an_empty_policy_lets_nobody_in() -> None:
         pytest.param(
             SITE,
             R,
-            "certificate 'site-1' may not read run 'job-1': the role reader is required; ask the receiver's"
-            " administrator to grant it",
+            "certificate 'site-1' may not read run 'job-1': the role reader is required; at the receiver, flarelog"
+            " token create NAME --role reader makes a token that has it, flarelog certs reader NAME a certificate, and serve"
+            " --policy grants it",
             id="a-role-is-missing",
         ),
         pytest.param(
             READER,
             D,
-            "token 1a2b (wall) may not delete run 'job-1': a token with the role operator is required; ask the"
-            " receiver's administrator to grant it",
+            "token 1a2b (wall) may not delete run 'job-1': the role operator is required; at the receiver, flarelog"
+            " token create NAME --role operator makes a token that has it, flarelog certs operator NAME a certificate, and"
+            " serve --policy grants it",
             id="a-tokens-role",
         ),
         pytest.param(

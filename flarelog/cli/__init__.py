@@ -45,7 +45,7 @@ COMMANDS = {
     "run-start": "Announce a run to a receiver.",
     "run-end": "End a run; its sidecars drain and finish.",
     "rm": "Remove a run, or a site of one, with all its logs.",
-    "certs": "Make a private CA, and certificates for a receiver, sites and readers.",
+    "certs": "Make a private CA, and certificates for a receiver, sites, readers and operators.",
     "token": "Make tokens for readers and operators who have no certificate.",
     "poc": "Simulate a run with faults on this machine, and compare the result.",
 }

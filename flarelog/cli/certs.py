@@ -47,7 +47,7 @@ def _days(command: F) -> F:
 
 @click.group
 def command() -> None:
-    """Make a private CA, and certificates for the receiver, its sites and its readers.
+    """Make a private CA, and certificates for the receiver, its sites, its readers and its operators.
 
     For users without a CA. Each certificate is a pair of files in one directory, NAME.crt and NAME.key; none
     is ever overwritten. Paths go to stdout, the next steps to stderr.
@@ -63,17 +63,22 @@ def command() -> None:
 @command.command
 @_directory
 def init(directory: Path) -> None:
-    """Make the CA: ca.crt, which every machine needs, and ca.key, which stays here."""
+    """Make the CA: ca.crt, which every machine needs, and ca.key, which signs certificates and stays on this machine.
+
+    The receiver should run on another machine: whoever has ca.key can impersonate any site, reader or operator.
+    """
     authority, now = _authority()
     one = checked(lambda: authority.init(directory, now=now))
     where = f" --dir {shlex.quote(str(directory))}" if str(directory) != "certs" else ""
     _show(
         one,
-        f"{one.name}: valid until {one.not_after:%Y-%m-%d}; keep ca.key on this machine, and never copy it",
+        f"{one.name}: valid until {one.not_after:%Y-%m-%d}; keep ca.key on this machine alone, and run the receiver on"
+        " another one",
         "next:",
         f"  flarelog certs server HOST...{where}   for the receiver: its DNS names and IP addresses",
         f"  flarelog certs site NAME{where}        for each site",
         f"  flarelog certs reader NAME{where}      for each person who reads logs",
+        f"  flarelog certs operator NAME{where}    for each person who ends or removes runs",
     )
 
 
@@ -87,8 +92,8 @@ def server(hosts: tuple[str, ...], directory: Path, days: int) -> None:
     one = checked(lambda: authority.issue_server(directory, hosts, days=days, now=now))
     _show(
         one,
-        f"{', '.join(hosts)}: valid until {one.not_after:%Y-%m-%d}",
-        f"next: flarelog serve {_options(one, directory)} --store logs --listen HOST:PORT",
+        f"{', '.join(hosts)}: valid until {one.not_after:%Y-%m-%d}; copy these two files and ca.crt to the receiver",
+        f"next, there: flarelog serve {_options(one, directory)} --store logs --listen HOST:PORT",
     )
 
 
@@ -112,6 +117,17 @@ def reader(name: str, directory: Path, days: int) -> None:
     authority, now = _authority()
     one = checked(lambda: authority.issue(directory, authority.Role.READER, name, days=days, now=now))
     _hand_over(one, "flarelog streams")
+
+
+@command.command
+@click.argument("name")
+@_directory
+@_days
+def operator(name: str, directory: Path, days: int) -> None:
+    """Make the certificate of the operator NAME: it announces, ends and removes runs, and reads no log."""
+    authority, now = _authority()
+    one = checked(lambda: authority.issue(directory, authority.Role.OPERATOR, name, days=days, now=now))
+    _hand_over(one, "flarelog run-end RUN")
 
 
 @command.command

@@ -280,7 +280,7 @@ def output_option(help: str = "Form of the output. json, or --json: one object a
         choice = click.option(
             "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help=help
         )
-        return choice(click.option("--json", "as_json", is_flag=True, hidden=True)(called))  # type: ignore[return-value]
+        return choice(option("--json", "as_json", is_flag=True, hidden=True)(called))  # type: ignore[return-value]
 
     return decorated
 

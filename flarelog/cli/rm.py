@@ -24,7 +24,7 @@ from flarelog.viewers.origin import ReceiverOrigin, StoreOrigin
 @click.option("--site", default="", help="Remove only this site of the run.", shell_complete=complete_site)
 @place_options(
     "Remove from this store directory on this machine, which no receiver may use.",
-    "HOST:PORT of flarelog serve, which must grant you the role operator.",
+    "HOST:PORT of flarelog serve, where you need the role operator (flarelog token, certs).",
 )
 @click.option(
     "--force", is_flag=True, help="Remove the run even while sidecars send logs of it. They end with exit code 5."

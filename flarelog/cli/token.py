@@ -49,7 +49,7 @@ def command() -> None:
     type=click.Choice([Role.READER.value, Role.OPERATOR.value]),
     default=Role.READER.value,
     show_default=True,
-    help="A reader lists and reads logs. An operator also announces, ends and removes runs.",
+    help="A reader lists and reads logs. An operator announces, ends and removes runs, and reads no log.",
 )
 @option(
     "--runs",

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from flarelog.errors import InvalidFile, InvalidName, InvalidOption, NotAllowed, NotFound, NotInstalled
-from flarelog.names import reader_name, site_name
+from flarelog.names import person_name, site_name
 from flarelog.replace import replace_file
 from flarelog.security.pairs import MAX_DAYS, at_work, check_days, keep, no_ca
 from flarelog.values import frozen
@@ -48,6 +48,7 @@ class Role(enum.Enum):
     SERVER = "server"
     SITE = "site"
     READER = "reader"
+    OPERATOR = "operator"
 
 
 @frozen
@@ -121,7 +122,7 @@ def issue_server(directory: Path, hosts: Sequence[str], *, days: int = LEAF_DAYS
 
 
 def issue(directory: Path, role: Role, name: str, *, days: int = LEAF_DAYS, now: datetime) -> Issued:
-    """Issue ``NAME.crt`` and ``NAME.key`` for a site or a reader. It expires no later than the CA.
+    """Issue ``NAME.crt`` and ``NAME.key`` for a site, a reader or an operator. It expires no later than the CA.
 
     Its CN is *name*; so is its SAN, if *name* can be a DNS name.
 
@@ -131,9 +132,9 @@ def issue(directory: Path, role: Role, name: str, *, days: int = LEAF_DAYS, now:
         NotFound: there is no CA in *directory*.
         NotAllowed: a file of that name exists; the CA has expired; a file cannot be read or written.
     """
-    if role not in (Role.SITE, Role.READER):
+    if role not in (Role.SITE, Role.READER, Role.OPERATOR):
         raise ValueError(f"{role} is not issued by name")
-    site_name(name) if role is Role.SITE else reader_name(name)
+    site_name(name) if role is Role.SITE else person_name(role.value, name)
     if name.lower() in ("ca", "server"):
         raise InvalidName(f"the {role.value}'s name is {name!r}, which is reserved for the CA's own files")
     if len(name) > MAX_COMMON_NAME:

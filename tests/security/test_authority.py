@@ -507,7 +507,7 @@ def test_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_the_commands_default_is_the_modules() -> None:
-    for name in ("server", "site", "reader"):
+    for name in ("server", "site", "reader", "operator"):
         (days,) = [option for option in command.commands[name].params if option.name == "days"]
         assert days.default == authority.LEAF_DAYS
 
