@@ -236,7 +236,8 @@ def logs_otherwise(stored: Stored) -> str:
         *(("--order", "time"), ("--level", "error"), ("--format", "{text}"), ("--site", SITE, "-o", "raw")),
         *(("--order", "time", "-o", "json"), ("-n", "1", "-o", "json"), ("-i", "nothing", "-o", "json")),
     )
-    return same({" ".join(one): stored.call("logs", RUN, "--exit-status", *one)[0] for one in options})
+    found = {" ".join(one): stored.call("logs", RUN, "--exit-status", *one)[0] for one in options}
+    return same(found | {"status": stored.call("status", RUN, "--exit-status")[0]})
 
 
 def one_log(stored: Stored) -> str:

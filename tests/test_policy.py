@@ -174,16 +174,16 @@ def test_an_empty_policy_lets_nobody_in() -> None:
             SITE,
             R,
             "certificate 'site-1' may not read run 'job-1': the role reader is required; at the receiver, flarelog"
-            " token create NAME --role reader makes a token that has it, flarelog certs reader NAME a certificate, and serve"
-            " --policy grants it",
+            " token create NAME --role reader makes a token that has it, flarelog certs reader NAME a certificate, and"
+            " serve --policy grants it",
             id="a-role-is-missing",
         ),
         pytest.param(
             READER,
             D,
             "token 1a2b (wall) may not delete run 'job-1': the role operator is required; at the receiver, flarelog"
-            " token create NAME --role operator makes a token that has it, flarelog certs operator NAME a certificate, and"
-            " serve --policy grants it",
+            " token create NAME --role operator makes a token that has it, flarelog certs operator NAME a certificate,"
+            " and serve --policy grants it",
             id="a-tokens-role",
         ),
         pytest.param(

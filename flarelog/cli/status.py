@@ -19,6 +19,7 @@ from flarelog.cli.options import Finite, Place, asks, output_option, place_optio
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import aligned, checked, narrowed, run, terminal_size, width
 from flarelog.cli.there import look, there
+from flarelog.completeness import completeness, exit_code
 from flarelog.errors import CannotConnect, NotAllowed, NotAReceiver, NotFound, TimedOut
 from flarelog.globs import any_of, check, plain
 from flarelog.late import late
@@ -102,6 +103,11 @@ table says why, and names a command that shows the stored bytes, or the URL of
               help="Seconds between two refreshes of --watch.")  # fmt: skip
 @click.option("--quiet-after", type=Finite(0.1, "seconds"), default=QUIET_AFTER, show_default=True, metavar="DURATION",
               help="Seconds without a byte after which a log is called quiet.")  # fmt: skip
+@click.option(
+    "--exit-status",
+    is_flag=True,
+    help="End with 6 if bytes of a log are, or may be, lost, and with 7 if a log has no receipt.",
+)
 @click.option("--wide", is_flag=True, help="Add a table with the memory, CPU and disk of each site's machine.")
 @output_option()
 @asks(urls=LogUrls)
@@ -112,6 +118,7 @@ def command(
     watch: bool,
     interval: float,
     quiet_after: float,
+    exit_status: bool,
     wide: bool,
     as_json: bool,
     urls: partial[LogUrls],
@@ -120,19 +127,21 @@ def command(
     columns = terminal_size().columns if terminal else None
     asked = _Asked(run_id, patterns, quiet_after, as_json, wide, columns, place.words, checked(urls))
 
-    async def work() -> None:
+    async def work() -> Found:
         async with contextlib.AsyncExitStack() as stack:
             connected = None if place.store is not None else await stack.enter_async_context(place.client())
             if connected is not None and watch:
                 connected.patience = 0.0  # --watch itself shows a missing answer, and retries
             look_once = partial(_look, asked, place.store, connected)
             if watch:
-                await _watch(asked, look_once, interval, place)
-            else:
-                lines = asked.lines(*await look_once())
-                click.echo("".join(f"{line}\n" for line in lines), nl=False)  # an echo per line takes 10 %
+                return await _watch(asked, look_once, interval, place)
+            found = await look_once()
+            click.echo("".join(f"{line}\n" for line in asked.lines(*found)), nl=False)  # an echo per line takes 10 %
+            return found
 
-    run(work())
+    found = run(work())
+    if exit_status:
+        sys.exit(exit_code(map(completeness, found.streams)))
 
 
 class Found(NamedTuple):
@@ -339,8 +348,8 @@ def _age(info: StreamInfo) -> float | None:
     return max(0.0, time.time() - at / 1000) if at else None
 
 
-async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], interval: float, place: Place) -> None:
-    """Refresh the table until the run and all its streams have ended."""
+async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], interval: float, place: Place) -> Found:
+    """Refresh the table until the run and all its streams have ended; returns what it shows last."""
     in_place = sys.stdout.isatty() and not asked.as_json
     if in_place:  # the table shows lost connections, and log messages would break it
         logging.getLogger("flarelog").setLevel(logging.WARNING)
@@ -378,7 +387,7 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
         else:
             screen.show(asked.lines(*shown))
         if over:
-            return
+            return shown
         taken = time.monotonic() - began
         # The pause leaves a busy receiver time; a receiver that stood still needs none.
         await asyncio.sleep(interval if note else max(interval, min(4 * taken, PAUSE)))

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import click
 
-from flarelog.cli.options import option
+from flarelog.cli.completion import complete_site
+from flarelog.cli.options import option, split_at_commas
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import redaction_text, run
 from flarelog.completeness import completeness, exit_code
-from flarelog.errors import FAILED, NOT_FOUND
+from flarelog.errors import FAILED, NOT_FOUND, NotFound
+from flarelog.globs import any_of, check
 from flarelog.model import StreamInfo
 from flarelog.names import run_name
 from flarelog.records import unstored_sentences
 from flarelog.stores import choose
+from flarelog.stores.base import beside
 from flarelog.text import legible, several
 from flarelog.verify import Verdict, verify
 from flarelog.viewers.health import unread
@@ -24,7 +27,9 @@ from flarelog.viewers.origin import StoreOrigin
 
 
 @click.command
-@run_argument(required=True)
+@run_argument()
+@click.option("--site", "sites", multiple=True, metavar="GLOB", help="Verify only sites that match. Repeatable.",
+              callback=split_at_commas, shell_complete=complete_site)  # fmt: skip
 @option(
     "--store", required=True, type=click.Path(file_okay=False), help="Read from this store directory on this machine."
 )
@@ -33,8 +38,8 @@ from flarelog.viewers.origin import StoreOrigin
     type=click.Path(exists=True, file_okay=False),
     help="Compare with the site's files as well: the directory that was the sidecar's --root.",
 )
-def command(run_id: str, store: str, source: str | None) -> None:
-    """Read the logs of RUN again, and compare them with their journals and with their source files.
+def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None) -> None:
+    """Read the logs of RUN, or of all runs, again, and compare them with their journals and with their source files.
 
     The output shows the first offset that differs, without --source the range in which it lies, and what a log lacks.
     Exit code 1 means that a log differs, that its journal is damaged or another log's, or
@@ -46,9 +51,11 @@ def command(run_id: str, store: str, source: str | None) -> None:
     is another file.
 
     \b
-    Example: flarelog verify job-1 --store logs
+    Examples:
+      flarelog verify --store logs
+      flarelog verify job-1 --site site-1 --store logs
     """
-    verdicts, unvouched, left_out, unstored = run(_verify(run_id, Path(store), Path(source) if source else None))
+    verdicts, unvouched, left_out, unstored = run(_verify(run_id, sites, Path(store), Path(source) if source else None))
     for verdict in verdicts:
         compared = f", {verdict.compared:,} compared with their source" if source else ""
         redacted = f", {redaction_text(verdict.redacted)}" if verdict.redacted is not None else ""
@@ -68,15 +75,26 @@ def command(run_id: str, store: str, source: str | None) -> None:
 
 
 async def _verify(
-    run_id: str, root: Path, source: Path | None
+    run_id: str, sites: Sequence[str], root: Path, source: Path | None
 ) -> tuple[list[Verdict], Sequence[str], set[str], list[StreamInfo]]:
-    run_name(run_id)
-    store = choose.reader(root)
-    streams = [info.stream async for info in store.list(f"{run_id}/")]
-    unstored = [info for info in await StoreOrigin(root).streams(run_id, unstored=True) if info.unstored]
-    unvouched = [each for each in await store.strangers(run_id) if each not in store.left_out]
-    if not (streams or unvouched or unstored):
-        from flarelog.viewers.missing import said, without  # needed after a mistake only
+    if run_id:
+        run_name(run_id)
+    check(sites)
+    store, origin = choose.reader(root), StoreOrigin(root)
 
-        raise said(*await without(StoreOrigin(root), run_id))
+    def wanted(_: str, site: str) -> bool:
+        return not sites or any_of(sites, site)
+
+    held = [info async for info in store.list(f"{run_id}/" if run_id else "", wanted=wanted)]
+    streams = [info.stream for info in held]
+    unstored = [info for info in beside(held, await store.unstored(run_id, wanted)) if info.unstored]
+    runs = [run_id] if run_id else await origin.runs()
+    unvouched = [each for one in runs if not sites for each in await store.strangers(one) if each not in store.left_out]
+    if not (streams or unvouched or unstored):
+        from flarelog.viewers.missing import missing, said, without  # needed after a mistake only
+        from flarelog.viewers.selection import Selection
+
+        if not run_id:
+            raise NotFound(f"{legible(str(root))} has no log of {'such a site' if sites else 'any run'}")
+        raise said(*await (missing(origin, Selection(run_id, tuple(sites))) if sites else without(origin, run_id)))
     return verify(store, streams, source), unvouched, store.left_out, unstored

@@ -128,3 +128,21 @@ def test_a_file_in_colour_or_without(tmp_path: Path, capfd: pytest.CaptureFixtur
     path.write_text("\x1b[31mred\x1b[0m\n")
     assert "\x1b[31m" in called(capfd, "view", str(path), "--color", "always")[1]
     assert called(capfd, "view", str(path), "--no-color")[1] == "red\n"
+
+
+def test_status_ends_with_a_code_that_says_what_is_missing(store: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert called(capfd, "status", RUN, "--store", store)[0] == 0
+    assert called(capfd, "status", RUN, "--store", store, "--exit-status")[0] == 7  # no receipt
+
+
+def test_verify_compares_all_runs_or_one_site(store: str, capfd: pytest.CaptureFixture[str]) -> None:
+    every = called(capfd, "verify", "--store", store)
+    assert every == called(capfd, "verify", RUN, "--store", store)
+    assert [line.split(":")[0] for line in every[1].splitlines()] == [f"{RUN}/{site}/log.txt" for site in LINES]
+    (line,) = called(capfd, "verify", "--store", store, "--site", "site-[2,9]")[1].splitlines()
+    assert line.startswith(f"{RUN}/site-2/log.txt: 11 bytes")
+    code, out, err = called(capfd, "verify", RUN, "--store", store, "--site", "site2")
+    assert (code, out) == (3, "")
+    assert err.endswith("has no site site2 (it has site-1, site-2): did you mean site-2?\n")
+    code, out, err = called(capfd, "verify", "--store", store, "--site", "oslo")
+    assert (code, out, err) == (3, "", f"flarelog: {store} has no log of such a site\n")
