@@ -17,7 +17,7 @@ import click
 
 from flarelog.checks import certificates, site, store, way
 from flarelog.checks.row import Row, fail, warn
-from flarelog.cli.options import Access, asks, client_options, output_option
+from flarelog.cli.options import Access, asks, client_options, output_option, timeout_option
 from flarelog.cli.running import aligned, run, told_at
 from flarelog.errors import FAILED, OK, FlarelogError
 from flarelog.names import DOCTORS_RUN
@@ -62,6 +62,7 @@ class Visit:
 )
 @asks(visit=Visit)
 @client_options
+@timeout_option
 @output_option("Form of the output. json: one object a row.")
 def command(visit: partial[Visit], access: Access, as_json: bool) -> None:
     asked = visit(access=access)

@@ -15,7 +15,7 @@ from flarelog.cli.completion import complete_site
 from flarelog.cli.lines import LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.run_argument import run_argument
-from flarelog.cli.running import aligned, checked, ended_by, narrowed, say, terminal_columns, width
+from flarelog.cli.running import aligned, checked, ended_by, interrupted, narrowed, say, terminal_columns, width
 from flarelog.cli.there import origin
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
@@ -121,7 +121,7 @@ def command(run_id: str, place: Place, own: partial[FindingsOptions]) -> None:
     try:
         sys.exit(checked(lambda: _found(which(run_id, place, latest=options.latest), place, options)))
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(interrupted())
     except OSError as error:
         sys.exit(ended_by(error))
 

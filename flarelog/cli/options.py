@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from flarelog.cli.running import checked
+from flarelog.cli.running import checked, end_within
 from flarelog.cli.tuning import importing
 from flarelog.errors import FlarelogError, InvalidOption
 from flarelog.late import late
@@ -421,9 +421,22 @@ proxy_option = option("--proxy", default="", metavar="URL|off", help=PROXY)
 """Adds ``--proxy``, to be placed below ``tls_options``: *access* then holds it."""
 
 
+def timeout_option(command: F) -> F:
+    """Add ``--timeout``, for a command that ends by itself."""
+    return click.option(
+        "--timeout",
+        type=Finite(0.001, "seconds"),
+        metavar="DURATION",
+        expose_value=False,
+        callback=end_within,
+        help="End with exit code 7 if the command takes longer.",
+    )(command)
+
+
 def receiver_options(command: F) -> F:
-    """Add ``--receiver`` and ``client_options``."""
-    return option("--receiver", required=True, help="HOST:PORT of flarelog serve.")(client_options(command))
+    """Add ``--receiver``, ``client_options`` and ``--timeout``."""
+    asked = client_options(timeout_option(command))
+    return option("--receiver", required=True, help="HOST:PORT of flarelog serve.")(asked)
 
 
 @frozen
@@ -449,7 +462,7 @@ class Place:
 def place_options(
     store: str = "Read from this store directory on this machine.", receiver: str = "HOST:PORT of flarelog serve."
 ) -> Callable[[F], F]:
-    """Add ``--store``, ``--receiver`` and ``client_options``; the command gets the chosen one as *place*."""
+    """Add ``--store``, ``--receiver``, ``client_options`` and ``--timeout``; the command gets the chosen one as *place*."""
 
     def decorated(command: F) -> F:
         @wraps(command)
@@ -459,7 +472,7 @@ def place_options(
             rest = {name: value for name, value in given.items() if name not in ("store", "receiver")}
             return command(*args, place=Place(found, asked or "", access), **rest)
 
-        asked = option("--receiver", help=receiver)(client_options(called))
+        asked = option("--receiver", help=receiver)(client_options(timeout_option(called)))
         return option("--store", type=click.Path(file_okay=False), help=store)(asked)  # type: ignore[return-value]
 
     return decorated

@@ -18,7 +18,7 @@ from flarelog.cli.findings import table
 from flarelog.cli.lines import LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.run_argument import run_argument
-from flarelog.cli.running import checked, ended_by, say
+from flarelog.cli.running import checked, ended_by, interrupted, say
 from flarelog.cli.there import origin
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
@@ -88,7 +88,7 @@ def command(run_id: str, place: Place, own: partial[ReportOptions]) -> None:
     try:
         sys.exit(checked(lambda: _report(which(run_id, place, latest=options.latest), place, options)))
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(interrupted())
     except OSError as error:
         sys.exit(ended_by(error))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 from click.core import ParameterSource
 
-from flarelog.errors import FAILED, FlarelogError, InvalidName, InvalidOption, NotFound
+from flarelog.errors import FAILED, TIMEOUT, FlarelogError, InvalidName, InvalidOption, NotFound
 from flarelog.text import LONGEST, legible, several
 
 if TYPE_CHECKING:
@@ -43,7 +43,34 @@ def run(work: Coroutine[object, None, T]) -> T:
     except KeyboardInterrupt:
         if sys.stderr.isatty():
             say("")  # otherwise the prompt would follow the terminal's ^C
-        sys.exit(130)
+        sys.exit(interrupted())
+
+
+_TIMED_OUT = "flarelog.timed_out"
+
+
+def end_within(context: click.Context, _: click.Parameter, seconds: float | None) -> None:
+    """Let the command of *context* end as by Ctrl-C after *seconds*; None: never."""
+    if seconds is None or context.resilient_parsing:
+        return
+
+    def over(*_: object) -> None:
+        context.meta[_TIMED_OUT] = seconds
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    context.call_on_close(lambda: signal.setitimer(signal.ITIMER_REAL, 0))
+
+
+def interrupted() -> int:
+    """The exit code after Ctrl-C, or after ``end_within``, which it reports."""
+    context = click.get_current_context(silent=True)
+    seconds = None if context is None else context.meta.get(_TIMED_OUT)
+    if seconds is None:
+        return 130
+    say(f"flarelog: the command did not end within {seconds:g} s: give it more time with --timeout")
+    return TIMEOUT
 
 
 def checked(make: Callable[[], T]) -> T:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from flarelog.cli.completion import complete_site
-from flarelog.cli.options import option, split_at_commas
+from flarelog.cli.options import option, split_at_commas, timeout_option
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import redaction_text, run
 from flarelog.completeness import completeness, exit_code
@@ -33,6 +33,7 @@ from flarelog.viewers.origin import StoreOrigin
 @option(
     "--store", required=True, type=click.Path(file_okay=False), help="Read from this store directory on this machine."
 )
+@timeout_option
 @option(
     "--source",
     type=click.Path(exists=True, file_okay=False),

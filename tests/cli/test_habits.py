@@ -146,3 +146,13 @@ def test_verify_compares_all_runs_or_one_site(store: str, capfd: pytest.CaptureF
     assert err.endswith("has no site site2 (it has site-1, site-2): did you mean site-2?\n")
     code, out, err = called(capfd, "verify", "--store", store, "--site", "oslo")
     assert (code, out, err) == (3, "", f"flarelog: {store} has no log of such a site\n")
+
+
+def test_a_command_that_takes_too_long_ends_with_its_own_code(store: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """follow waits for the end of the run."""
+    code, out, err = called(
+        capfd, "follow", RUN, "--store", store, "--json", "--timeout", "50ms", "--config", "/dev/null"
+    )
+    assert code == 7
+    assert err.endswith("flarelog: the command did not end within 0.05 s: give it more time with --timeout\n")
+    assert called(capfd, "status", RUN, "--store", store, "--timeout", "1 minute")[0] == 0
