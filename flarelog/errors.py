@@ -48,9 +48,10 @@ class InvalidGlob(InvalidOption):
 
 
 class NotFound(FlarelogError):
-    """A run, a stream or a directory that does not exist."""
+    """A run, a stream or a directory that does not exist. *instead*: the run that the user certainly meant."""
 
     exit_code = NOT_FOUND
+    instead = ""
 
 
 class NothingToSend(NotFound):

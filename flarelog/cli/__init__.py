@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flarelog.cli.running import ended_by, stand_in, stdout_is_closed, terminal_size, told_at
+from flarelog.cli.running import INSTEAD, Meant, ended_by, stand_in, stdout_is_closed, terminal_size, told_at
 from flarelog.cli.tuning import tune_grpc
 from flarelog.text import legible
 from flarelog.version import __version__
@@ -203,6 +203,12 @@ class _Lazy(click.Group):
         gc.disable()  # as in __main__, for programs that call main themselves
         try:
             return super().main(*args, **settings)
+        except Meant as meant:
+            before = INSTEAD.set(meant.instead)
+            try:
+                return super().main(*args, **settings)
+            finally:
+                INSTEAD.reset(before)
         except OSError as error:
             closed = error.errno == errno.EBADF and stdout_is_closed()
             if error.filename is not None or not (closed or error.errno in _UNWRITABLE):

@@ -462,7 +462,9 @@ class Place:
 def place_options(
     store: str = "Read from this store directory on this machine.", receiver: str = "HOST:PORT of flarelog serve."
 ) -> Callable[[F], F]:
-    """Add ``--store``, ``--receiver``, ``client_options`` and ``--timeout``; the command gets the chosen one as *place*."""
+    """Add ``--store`` and ``--receiver``, of which the command gets the chosen one as *place*, ``client_options`` and
+    ``--timeout``.
+    """
 
     def decorated(command: F) -> F:
         @wraps(command)

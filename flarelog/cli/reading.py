@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from flarelog.cli.asked import Asked
 from flarelog.cli.lines import Lines, demand_apart, heed_habits, unused
 from flarelog.cli.pager import Pager
-from flarelog.cli.running import ended_by, interrupted, say, sentence
+from flarelog.cli.running import ended_by, interrupted, say, sentence, take_instead
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
 from flarelog.completeness import incomplete_lines
@@ -59,6 +59,7 @@ def read(context: click.Context, asked: Asked) -> int:
     try:
         return _read(context, asked)
     except FlarelogError as error:
+        take_instead(error)
         say(f"flarelog: {sentence(error)}")
         return error.exit_code
     except KeyboardInterrupt:

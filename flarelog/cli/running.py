@@ -11,6 +11,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Container, Coroutine, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -31,6 +32,28 @@ def say(sentence: str) -> None:
         click.echo(legible(sentence, 2 * LONGEST), err=True)
 
 
+MAY_BE_SHORT = "flarelog.may_be_short"  # where a command's context says that it takes the beginning of a run's name
+INSTEAD = ContextVar("INSTEAD", default="")
+"""The run that is read instead of the one that the command line names."""
+
+
+class Meant(BaseException):
+    """The command is to be called again, for the run *instead*."""
+
+    def __init__(self, instead: str) -> None:
+        super().__init__(instead)
+        self.instead = instead
+
+
+def take_instead(error: FlarelogError) -> None:
+    """Raises Meant if *error* says which run the user meant, and the command takes that one."""
+    context = click.get_current_context(silent=True)
+    instead = error.instead if isinstance(error, NotFound) else ""
+    if instead and not INSTEAD.get() and context is not None and context.meta.get(MAY_BE_SHORT):
+        say(f"note: the run is {instead}")
+        raise Meant(instead)
+
+
 def run(work: Coroutine[object, None, T]) -> T:
     """Run *work*; a FlarelogError becomes its sentence on stderr and its exit code."""
     import asyncio  # help needs no event loop, and the import would take a third of its time
@@ -38,6 +61,7 @@ def run(work: Coroutine[object, None, T]) -> T:
     try:
         return asyncio.run(work)
     except FlarelogError as error:
+        take_instead(error)
         say(f"flarelog: {sentence(error)}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
@@ -78,6 +102,7 @@ def checked(make: Callable[[], T]) -> T:
     try:
         return make()
     except FlarelogError as error:
+        take_instead(error)
         say(f"flarelog: {sentence(error)}")
         sys.exit(error.exit_code)
 

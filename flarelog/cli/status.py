@@ -25,7 +25,7 @@ from flarelog.globs import any_of, check, plain
 from flarelog.late import late
 from flarelog.lifecycle import RunState
 from flarelog.model import OTHERS, RunInfo, State, StreamId, StreamInfo
-from flarelog.names import meant, shown
+from flarelog.names import shown
 from flarelog.placeholders import LogUrls
 from flarelog.receiver.phases import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
 from flarelog.records import exit_lines
@@ -273,7 +273,10 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
 
                 raise said(*await missing(there(store, connected), Selection(asked.run, asked.patterns)))
             sites = {info.stream.site for info in await look(asked.run, store, connected)}
-            what = f"there is no site {' or '.join(asked.patterns)}{meant(asked.patterns[0], sites)}"
+            from flarelog.viewers.missing import suggested  # needed after a mistake only
+
+            meant = suggested("site", asked.patterns, sites)
+            what = f"there is no site {' or '.join(asked.patterns)}{f': did you mean {meant}?' if meant else ''}"
             raise NotFound(what if what.endswith("?") else f"{what}: leave out --site to see all sites")
     state = ""
     if connected is not None:

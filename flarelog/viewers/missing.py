@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Collection, Iterable, Sequence
 
 from flarelog import globs
 from flarelog.errors import FlarelogError, NotFound
+from flarelog.late import late
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamInfo
 from flarelog.names import DOCTORS_RUN, natural, nearest, shown
@@ -49,9 +51,32 @@ async def without(origin: Origin, run: str) -> tuple[str, str]:
     if run in runs or await origin.state(run) is not RunState.UNKNOWN:
         why = never_stored(await origin.streams(run, unstored=True))
         return why or f"{origin.name} has no log of run {shown(run)}", ""
-    meant, others = nearest(run, runs), [each for each in runs if each != DOCTORS_RUN]
+    what = f"{origin.name} has no run {shown(run)}"
+    others = [each for each in runs if each != DOCTORS_RUN]
+    match [each for each in others if is_short_for(run, each)]:
+        case [one]:
+            return what, Certain(one)
+        case [_, *_] as several:
+            return f"{what}, but {len(several)} runs that begin so: {_listed(several)}", ""
+    meant = nearest(run, runs)
     listed = f" (it has {_listed(others)})" if others and not meant else ""
-    return f"{origin.name} has no run {shown(run)}{listed}", meant
+    return f"{what}{listed}", meant
+
+
+class Certain(str):
+    """The name of the only run that a shorter name can stand for."""
+
+
+_UNIQUE = late(r"[0-9a-f]{8}-[0-9a-f]{4}-.*|[0-9a-f]{16,}")
+
+
+def is_short_for(text: str, name: str) -> bool:
+    """Whether *text* begins *name*, and does not end within a number of it, as job-1 in job-12: such a run may be yet
+    to come. The digits of a random id are no number.
+    """
+    rest = name.removeprefix(text)
+    number = text[-1:].isdigit() and rest[:1].isdigit() and _UNIQUE.fullmatch(name) is None
+    return bool(text) and bool(rest) and name.startswith(text) and not number
 
 
 def never_stored(infos: Collection[StreamInfo]) -> str:
@@ -66,12 +91,24 @@ async def absent(origin: Origin, wanted: Selection) -> NotFound:
 
 def said(what: str, meant: str, otherwise: str = "") -> NotFound:
     """The error for the result of ``missing``; *otherwise*: its text where nothing is missing any more."""
-    return NotFound(f"{what}: did you mean {meant}?" if meant else what or otherwise)
+    error = NotFound(f"{what}: did you mean {meant}?" if meant else what or otherwise)
+    error.instead = meant if isinstance(meant, Certain) else ""
+    return error
 
 
 def _unknown(what: str, asked: Sequence[str], known: Iterable[str], where: str) -> tuple[str, str]:
     names = sorted(known, key=natural)
-    return f"{where} has no {what} {' or '.join(asked)} (it has {_listed(names)})", nearest(asked[0], names)
+    return f"{where} has no {what} {' or '.join(asked)} (it has {_listed(names)})", suggested(what, asked, names)
+
+
+def suggested(what: str, asked: Sequence[str], known: Collection[str]) -> str:
+    """The name that a user may have meant instead of the first of *asked*, or the glob instead of a regular expression;
+    empty: neither.
+    """
+    glob = re.sub(r"\.\*|\.\+", "*", asked[0].removeprefix("^").removesuffix("$"))
+    if glob != asked[0] and any(globs.any_of((glob,), each) for each in known):
+        return f"{glob} (--{what} takes globs)"
+    return nearest(asked[0], known)
 
 
 def _listed(known: Iterable[str]) -> str:

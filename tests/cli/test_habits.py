@@ -150,9 +150,52 @@ def test_verify_compares_all_runs_or_one_site(store: str, capfd: pytest.CaptureF
 
 def test_a_command_that_takes_too_long_ends_with_its_own_code(store: str, capfd: pytest.CaptureFixture[str]) -> None:
     """follow waits for the end of the run."""
-    code, out, err = called(
-        capfd, "follow", RUN, "--store", store, "--json", "--timeout", "50ms", "--config", "/dev/null"
-    )
+    code, _, err = called(capfd, "follow", RUN, "--store", store, "--timeout", "50ms")
     assert code == 7
     assert err.endswith("flarelog: the command did not end within 0.05 s: give it more time with --timeout\n")
     assert called(capfd, "status", RUN, "--store", store, "--timeout", "1 minute")[0] == 0
+
+
+JOB = "3f2a9c1e-0d4b-4f6e-9a77-5b1c2d3e4f50"
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with runs of several names."""
+
+    async def made(root: str) -> None:
+        async with LocalStore(root, "memory") as store:
+            for run in (JOB, "train-a", "train-b", "exp-12"):
+                appender = await store.appender(StreamId(run, "site-1", "log.txt"), b"producer")
+                await appender.append(0, b"of " + run.encode() + b"\n")
+                await appender.close()
+
+    root = str(tmp_path_factory.mktemp("habits") / "logs")
+    asyncio.run(made(root))
+    return root
+
+
+@pytest.mark.parametrize("command", ["logs", "status", "streams", "runs", "verify", "logs -1"])
+def test_a_run_by_the_beginning_of_its_name(many: str, command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    name, *options = command.split()
+    code, out, err = called(capfd, name, "3f2", *options, "--store", many)
+    assert err.startswith(f"note: the run is {JOB}\n")
+    assert (code, out) == called(capfd, name, JOB, *options, "--store", many)[:2]
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        pytest.param(["logs", "train"], "but 2 runs that begin so: train-a, train-b", id="several"),
+        pytest.param(["logs", "exp-1"], "has no run exp-1: did you mean exp-12?", id="another-number"),
+        pytest.param(["rm", "3f2", "--yes"], f"has no run 3f2: did you mean {JOB}?", id="removal"),
+        pytest.param(["status", JOB, "--site", "site-.*"], "did you mean site-* (--site takes globs)?", id="a-regex"),
+        pytest.param(["status", "--site", "^sit.+$"], "did you mean sit* (--site takes globs)?", id="no-run"),
+    ],
+)
+def test_a_name_that_may_be_another_one(
+    many: str, args: list[str], why: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = called(capfd, *args, "--store", many)
+    assert (code, out) == (3, "")
+    assert why in err
