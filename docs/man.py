@@ -73,7 +73,7 @@ def page() -> str:
         ".B flarelog",
         escaped("[--log-level LEVEL] COMMAND [OPTIONS] [ARGUMENTS]"),
         ".SH DESCRIPTION",
-        escaped(main.help or ""),
+        *paragraphs(main.help or ""),
         ".SH OPTIONS",
         *options(click.Context(main, info_name="flarelog", terminal_width=100)),
         ".SH COMMANDS",

@@ -22,7 +22,7 @@ SEEN = frozenset(("rotated", "truncated", "replaced", "removed"))
 may be lost.
 """
 INCOMPLETE = "incomplete"
-NO_RECEIPT = "it has no receipt, so its last bytes may be missing"
+NO_RECEIPT = "it has no receipt, so its last bytes may be missing (they may still be at the site)"
 _NAMED = 3  # generations that a sentence names
 
 

@@ -34,8 +34,8 @@ class InvalidOption(FlarelogError, ValueError):
 
 
 class InvalidFile(InvalidOption):
-    """An option's file that is unusable: a certificate, a policy, a token. The command line is right, and a restart
-    would not mend the file.
+    """An option's file that is unusable: a certificate, a policy, a token. The command line is right, and
+    restarting does not help.
     """
 
     exit_code = CONFIGURATION

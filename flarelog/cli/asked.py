@@ -59,7 +59,7 @@ class ShownOptions:
 
     zones: tuple[str, ...] = typed(
         (),
-        "Time zone of times that name none, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
+        "Time zone for times without one, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
         flag="zone",
         metavar="[SITE=]ZONE",
     )

@@ -74,12 +74,12 @@ class FindingsOptions:
         metavar="SITE/LOG[:LOCAL]=RANK",
     )
     latest: bool = typed(False, "Look at the run that began last.")
-    rescan: bool = typed(False, "Read all logs anew, and do not take what the receiver found while they came.")
+    rescan: bool = typed(False, "Search all logs again, instead of using what the receiver found while they came.")
     roots: bool = typed(False, "Show only findings that may be a cause.")
     rules: tuple[str, ...] = typed((), "TOML file with rules of your own. Repeatable.", metavar="FILE", path="file")
     zones: tuple[str, ...] = typed(
         (),
-        "Time zone of times that name none, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
+        "Time zone for times without one, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
         flag="zone",
         metavar="[SITE=]ZONE",
     )
@@ -105,7 +105,7 @@ ROLE of a finding:
   symptom  it follows from another problem, mostly from an earlier root
   advice   it helps to understand other findings
 
-COUNT tells how often the line was repeated. Messages below the table explain the earliest root: its meaning, what to
+COUNT is how often the line was repeated. Messages below the table explain the earliest root: its meaning, what to
 do, and the command that shows its place. Data goes to stdout, messages to stderr. Exit code 0; 1 if a log cannot be
 read, 3 if there is no such log or nothing was found, 4 if the receiver cannot be reached, 5 if the logs may not be
 read, 78 if a file of rules is wrong.

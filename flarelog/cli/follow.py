@@ -57,14 +57,14 @@ class FollowOptions:
 
 Show the logs of RUN live, until the run has ended. Lines appear in the order in which they arrive, each with the name
 of its log. New logs appear by themselves. A lost connection is resumed at the byte where it broke. Notes between the
-lines tell where bytes are missing, where a new file begins and where a log ends; --notes off leaves them out. A pipe
-gets every line. When a terminal is too slow, follow skips lines and says how many. -o raw writes the bytes of one log,
-which --site and --log choose.
+lines show where bytes are missing, where a new file begins and where a log ends; --notes off leaves them out. A pipe
+gets every line. When a terminal is too slow, follow skips lines and reports how many bytes. -o raw writes the bytes of
+one log, which --site and --log choose.
 
-A site or a log of which nothing has come is waited for until RUN has ended.
+follow waits for sites and logs that have sent nothing yet, until RUN has ended.
 
 Data goes to stdout, messages to stderr. Exit code 0; 1 if a log cannot be read, 3 if --first-error finds nothing,
-nothing has come or no log has the rank, 4 if the receiver cannot be reached, 5 if the logs may not be read, 130 after
+no log has come or none has the rank, 4 if the receiver cannot be reached, 5 if the logs may not be read, 130 after
 Ctrl-C. On a terminal, Ctrl-C prints the command that continues from the same place.
 """,
 )

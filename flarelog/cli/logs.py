@@ -51,7 +51,7 @@ class LogsOptions:
     help=f"""{EXAMPLES}
 
 Show the logs of RUN as far as they are stored, one after the other, or merged by time. A terminal gets a pager:
-FLARELOG_PAGER, PAGER or less. Notes between the lines tell where bytes are missing, where a new file begins and where
+FLARELOG_PAGER, PAGER or less. Notes between the lines show where bytes are missing, where a new file begins and where
 a log ends; --notes off leaves them out. -o raw writes the exact bytes, one log after the other in the order of their
 names.
 

@@ -60,7 +60,7 @@ class ReportOptions:
     rules: tuple[str, ...] = typed((), "TOML file with rules of your own. Repeatable.", metavar="FILE", path="file")
     zones: tuple[str, ...] = typed(
         (),
-        "Time zone of times that name none, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
+        "Time zone for times without one, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
         flag="zone",
         metavar="[SITE=]ZONE",
     )

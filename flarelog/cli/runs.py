@@ -34,8 +34,8 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
     receiver's clock: when the first log was begun, and when the last byte came. FIRST is "-" where a store was written
     by an older version. GAPS counts the places where bytes are known to be lost, and UNSEEN the generations whose end
     was not seen; NO RECEIPT counts the logs of an ended run whose last bytes may be missing: with any of them a run is
-    incomplete. FAILED counts the commands of flarelog run that failed: "1+2?" means that one failed, and that the ends
-    of two are unknown. flarelog status RUN names all of these.
+    incomplete. FAILED counts the commands of flarelog run that failed: "1+2?" means that one failed, and that it is
+    unknown how two ended. flarelog status RUN names all of these.
 
     \b
     Example: flarelog runs --store logs

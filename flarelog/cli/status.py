@@ -202,7 +202,7 @@ class _Asked:
     def _health(self, found: list[StreamInfo]) -> list[str]:
         rows = [row[bool(self.run) :] for row in health.table(found)]
         if not rows:
-            return ["health: no connected sidecar tells how its machine fares; flarelog report has the past"]
+            return ["health: no connected sidecar reports the state of its machine; flarelog report shows the past"]
         shown = narrowed(rows, [name for name in _LEAST_HEALTH if name in rows[0]], self.columns)
         return ["", *aligned(shown, range(len(shown[0]) - 1, len(shown[0])))]
 

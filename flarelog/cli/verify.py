@@ -48,8 +48,8 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None)
     Otherwise exit code 3 means that no log could be compared with --source, 6 that bytes of a log are lost or the end
     of a generation was not seen, and 7 that a log has no receipt, or that nothing of it was stored.
 
-    A log is compared with the files themselves from which it was sent, whatever their names are now. A copy of a file
-    is another file.
+    A log is compared with the same files that it was sent from, whatever their names are now: a copy of such a file
+    does not count.
 
     \b
     Examples:
@@ -76,7 +76,7 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None)
 
 
 async def _verify(
-    run_id: str, sites: Sequence[str], root: Path, source: Path | None
+    run_id: str, sites: tuple[str, ...], root: Path, source: Path | None
 ) -> tuple[list[Verdict], Sequence[str], set[str], list[StreamInfo]]:
     if run_id:
         run_name(run_id)
@@ -97,5 +97,5 @@ async def _verify(
 
         if not run_id:
             raise NotFound(f"{legible(str(root))} has no log of {'such a site' if sites else 'any run'}")
-        raise said(*await (missing(origin, Selection(run_id, tuple(sites))) if sites else without(origin, run_id)))
+        raise said(*await (missing(origin, Selection(run_id, sites)) if sites else without(origin, run_id)))
     return verify(store, streams, source), unvouched, store.left_out, unstored

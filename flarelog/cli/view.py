@@ -61,7 +61,7 @@ Examples:
 @frozen
 class ViewOptions:
     zones: tuple[str, ...] = typed(
-        (), "Time zone of times that name none, such as Europe/Berlin.", flag="zone", metavar="ZONE"
+        (), "Time zone for times without one, such as Europe/Berlin.", flag="zone", metavar="ZONE"
     )
     count: bool = typed(False, "Show only how many lines of each file match.", short="-c")
     require_match: bool = typed(False, "End with 1 if no line matches.")

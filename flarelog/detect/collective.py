@@ -242,7 +242,7 @@ SIGNATURES = (
         r"failed \(exitcode: (?P<exitcode>-?\d{1,4})\) local_rank: (?P<local_rank>\d{1,6})"
         r"(?: \(pid: (?P<pid>\d{1,9})\))?",
         "torchrun saw a worker end; a negative exit code is a signal, and -9 is SIGKILL.",
-        "Look at that worker's log. For -9 look for host.oom: the exit code alone is no evidence.",
+        "Look at that worker's log. For -9 look for host.oom: the exit code alone does not prove it.",
     ),
     signature(
         "torchrun.signal",
@@ -269,7 +269,7 @@ SIGNATURES = (
         "noticed that process rank",
         r"noticed that process rank (?P<rank>\d{1,7}) with PID .{1,200}? exited on signal (?P<number>\d{1,3})",
         "mpirun saw a rank die of a signal; 9 is SIGKILL.",
-        "Look at that rank's log. For 9 look for host.oom: the signal alone is no evidence.",
+        "Look at that rank's log. For 9 look for host.oom: the signal alone does not prove it.",
     ),
     signature(
         "horovod.down",

@@ -203,7 +203,7 @@ SIGNATURES = (
         r"|(?:prterun|mpirun|mpiexec) (?:has exited due to|detected that one or more processes exited)"
         r"|\bstatus failed cmd \[.{0,3000}\] code (?P<container>-?[1-9]\d{0,5})\b",
         "A process ended with a code that is not 0; 137 and -9 mean SIGKILL, 143 and -15 SIGTERM, 139 and -11 a crash.",
-        "Look at that process's log; for SIGKILL look for host.oom: the code alone is no evidence.",
+        "Look at that process's log; for SIGKILL look for host.oom: the code alone does not prove it.",
         key=("code", "status", "execution", "with", "container"),
     ),
     signature(

@@ -179,7 +179,7 @@ SIGNATURES = (
         Level.FATAL,
         "Killed",
         r"^(?:\S{0,200}: line \d{1,7}: +\d{1,9} )?Killed(?:\s*$| {2,}\S)",
-        "A shell says that SIGKILL killed its command; memory is the usual reason, and this line is no evidence.",
+        "A shell says that SIGKILL killed its command; usually memory ran out, but this line alone does not prove it.",
         "Look for host.oom, in the kernel's messages and in the exit record; else for who sent the signal.",
     ),
     signature(

@@ -23,7 +23,7 @@ SIGNATURES = (
         Level.FATAL,
         "is killed by signal",
         r"DataLoader worker \(pid (?P<pid>\d{1,9})\) is killed by signal: (?P<signal>[A-Za-z ]{1,30})",
-        "A worker of a DataLoader died of a signal. After SIGKILL memory is the usual reason, and this is no evidence.",
+        "A worker of a DataLoader died of a signal. After SIGKILL usually memory ran out, but this does not prove it.",
         "Look for host.oom of the same time; else use fewer workers and watch memory.",
     ),
     signature(

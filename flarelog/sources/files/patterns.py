@@ -67,7 +67,7 @@ class SourceOptions:
     )
     zone: str = option(
         "",
-        "Time zone of times in these logs that name none, such as Europe/Berlin.  [default: this machine's]",
+        "Time zone for times in these logs without one, such as Europe/Berlin.  [default: this machine's]",
         metavar="ZONE",
     )
     sites: tuple[Consent, ...] = ()  # the policies of the site's administrators, each of which must permit a file

@@ -540,7 +540,7 @@ def test_what_is_late_is_filed_under_the_names_that_nvflare_looks_for(
     }
     said = [record.getMessage() for record in caplog.records]
     assert f"job-1/site-1/log.txt: filed as {LOG}_log.txt_site-1" in said
-    lacks = "incomplete: it has no receipt, so its last bytes may be missing"
+    lacks = "incomplete: it has no receipt, so its last bytes may be missing (they may still be at the site)"
     assert f"job-1/site-1/cut.log: filed as {LOG}_cut.log_site-1; {lacks}" in said
 
 
