@@ -241,12 +241,25 @@ def main(context: click.Context, /, log_level: str) -> None:
 
 
 def _levelled(command: click.Command, speaker: str) -> None:
-    """Let *command*, or the commands of a group, take ``--log-level`` too, so that its position does not matter."""
+    """Let *command*, or the commands of a group, take ``--log-level`` too, so that its position does not matter, and
+    ``--no-color``, which has no effect on most.
+    """
     command.context_class = _Context
     if isinstance(command, click.Group):
         for each in command.commands.values():
             _levelled(each, speaker)
-    elif all(param.name != "log_level" for param in command.params):
+        return
+    if all("--no-color" not in param.opts for param in command.params):
+        command.params.append(
+            click.Option(
+                ("--no-color",),
+                is_flag=True,
+                hidden=True,
+                expose_value=False,
+                callback=lambda _, __, given: os.environ.update({"NO_COLOR": "1"} if given else {}),
+            )
+        )
+    if all(param.name != "log_level" for param in command.params):
         command.params.append(
             click.Option(
                 ("--log-level",),

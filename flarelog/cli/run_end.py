@@ -16,7 +16,11 @@ from flarelog.viewers.origin import ReceiverOrigin
 @run_argument(required=True)
 @receiver_options
 def command(run_id: str, receiver: str, access: Access) -> None:
-    """End RUN at a receiver. Its sidecars send the rest of their logs and end."""
+    """End RUN at a receiver. Its sidecars send the rest of their logs and end.
+
+    With TLS you need the role operator: a certificate of flarelog certs operator, or a token of flarelog token create
+    --role operator.
+    """
 
     async def end() -> str:
         async with access.client(receiver) as connected:

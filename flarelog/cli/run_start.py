@@ -13,7 +13,11 @@ from flarelog.cli.running import run
 @run_argument(required=True)
 @receiver_options
 def command(run_id: str, receiver: str, access: Access) -> None:
-    """Announce RUN to a receiver, which then accepts its sites. A repeated announcement is harmless."""
+    """Announce RUN to a receiver, which then accepts its sites. A repeated announcement is harmless.
+
+    With TLS you need the role operator: a certificate of flarelog certs operator, or a token of flarelog token create
+    --role operator.
+    """
 
     async def start() -> str:
         async with access.client(receiver) as connected:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import click
 
 from flarelog.cli.completion import complete_site
-from flarelog.cli.options import option, split_at_commas, timeout_option
+from flarelog.cli.options import option, output_option, split_at_commas, timeout_option
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import redaction_text, run
 from flarelog.completeness import completeness, exit_code
@@ -39,7 +40,8 @@ from flarelog.viewers.origin import StoreOrigin
     type=click.Path(exists=True, file_okay=False),
     help="Compare with the site's files as well: the directory that was the sidecar's --root.",
 )
-def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None) -> None:
+@output_option()
+def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None, as_json: bool) -> None:
     """Read the logs of RUN, or of all runs, again, and compare them with their journals and with their source files.
 
     The output shows the first offset that differs, without --source the range in which it lies, and what a log lacks.
@@ -58,6 +60,9 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None)
     """
     verdicts, unvouched, left_out, unstored = run(_verify(run_id, sites, Path(store), Path(source) if source else None))
     for verdict in verdicts:
+        if as_json:
+            click.echo(json.dumps(_record(verdict)))
+            continue
         compared = f", {verdict.compared:,} compared with their source" if source else ""
         redacted = f", {redaction_text(verdict.redacted)}" if verdict.redacted is not None else ""
         lacks = f", but {verdict.lacks.sentence}" if verdict.lacks.lacks else ""
@@ -65,7 +70,7 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None)
         if source and verdict.alone:
             click.echo(f"{verdict.stream}: no file that it was read from is left under {legible(source)}", err=True)
     for sentence in (*unvouched, *unstored_sentences(unstored), *unread(unstored)):
-        click.echo(sentence)
+        click.echo(sentence, err=as_json)
     if unvouched or left_out or any(verdict.first is not None or verdict.damaged for verdict in verdicts):
         sys.exit(FAILED)
     full = [verdict for verdict in verdicts if verdict.length]
@@ -73,6 +78,18 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None)
         click.echo(f"nothing was compared with {legible(source)}: a copy of a file is another file", err=True)
         sys.exit(NOT_FOUND)
     sys.exit(exit_code([*(verdict.lacks for verdict in verdicts), *map(completeness, unstored)]))
+
+
+def _record(verdict: Verdict) -> dict[str, object]:
+    """*verdict* as ``-o json`` shows it."""
+    return {
+        **verdict.stream.fields,
+        "committed": verdict.length,
+        "compared": verdict.compared,
+        "first_difference": verdict.first,
+        "result": verdict.text,
+        "incomplete": verdict.lacks.sentence or None,
+    }
 
 
 async def _verify(

@@ -123,7 +123,11 @@ def test_what_means_something_else_elsewhere_is_said(store: str, capfd: pytest.C
     )
 
 
-def test_a_file_in_colour_or_without(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_file_in_colour_or_without(
+    tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    assert called(capfd, "status", RUN, "--store", store, "--no-color")[0] == 0
     path = tmp_path / "log.txt"
     path.write_text("\x1b[31mred\x1b[0m\n")
     assert "\x1b[31m" in called(capfd, "view", str(path), "--color", "always")[1]
@@ -144,6 +148,9 @@ def test_verify_compares_all_runs_or_one_site(store: str, capfd: pytest.CaptureF
     code, out, err = called(capfd, "verify", RUN, "--store", store, "--site", "site2")
     assert (code, out) == (3, "")
     assert err.endswith("has no site site2 (it has site-1, site-2): did you mean site-2?\n")
+    code, out, _ = called(capfd, "verify", "--store", store, "--json", "--site", "site-2")
+    (record,) = map(json.loads, out.splitlines())
+    assert (record["site"], record["committed"], record["first_difference"]) == ("site-2", 11, None)
     code, out, err = called(capfd, "verify", "--store", store, "--site", "oslo")
     assert (code, out, err) == (3, "", f"flarelog: {store} has no log of such a site\n")
 
