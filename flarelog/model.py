@@ -24,6 +24,7 @@ Buffer = bytes | bytearray | memoryview
 MAX_OFFSET = (1 << 63) - 1
 """The longest stream: a later offset plus a chunk would not fit a message."""
 MAX_CHUNK = 2 << 20  # bytes; larger chunks amortize the cost of a message: 10 % more throughput than with 1 MiB
+LONGEST_JOB = 200  # characters of the name of a job
 LONGEST_REASON = 300  # characters of the reason why a log could not be stored
 UNREAD = 8  # unreadable logs that a producer's health names, on the wire and live
 NAMED_UNREAD = 100  # unreadable logs that a producer names beside its health; the rest are a count
@@ -205,6 +206,16 @@ class Attributes:
     def zone(self) -> str:
         """The time zone of the site's clock; empty: unknown."""
         return self.values.get("zone", "")
+
+    @property
+    def job(self) -> str:
+        """The name of the job whose run this is; empty: unknown."""
+        return legible(self.values.get("job", ""), LONGEST_JOB).replace("%2C", ",").replace("%25", "%")
+
+    @staticmethod
+    def job_word(job: str) -> str:
+        """The word for the name *job*."""
+        return f"job:{legible(job, LONGEST_JOB).replace('%', '%25').replace(',', '%2C')}"
 
 
 Mark = Generation | Ended | Gap | Attributes | Exit
@@ -533,6 +544,7 @@ class RunInfo:
     unstored: int = 0  # logs of which no byte was ever stored
     unended: int = 0  # commands whose logs have ended without a record of the command's end
     unseen: int = 0  # generations whose end was not seen, and logs that lack bytes without a gap
+    job: str = ""  # the name of its job, which other runs may have too; empty: unknown
 
     @classmethod
     def of(cls, run: str, state: str, infos: Sequence[StreamInfo]) -> RunInfo:
@@ -575,7 +587,8 @@ class RunInfo:
         """The sum of two parts of one run."""
         counts: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
         begun = min(filter(None, (self.begun, other.begun)), default=0)
-        return changed(self, state=self.state or other.state, begun=begun, grown=max(self.grown, other.grown), **counts)
+        both = {"state": self.state or other.state, "job": self.job or other.job}
+        return changed(self, **both, begun=begun, grown=max(self.grown, other.grown), **counts)
 
 
 _COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps", "failed", "unstored", "unended", "unseen")

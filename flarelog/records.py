@@ -143,6 +143,7 @@ def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:
         "failed": info.failed,
         "unended": info.unended,
         "unstored": info.unstored,
+        "job": info.job or None,
         "first": moment(info.begun),
         "last": moment(info.grown),
     }

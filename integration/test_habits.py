@@ -153,3 +153,20 @@ def test_lines_since_a_time_of_the_day(place: Place) -> None:
     place.log.write_bytes(b"2001-01-01T00:00:00Z old\n2099-01-01T00:00:00Z new\n")
     for since in ("yesterday", "13:50", "90", "now"):
         assert place.call("view", str(place.log), "--since", since).printed == "2099-01-01T00:00:00Z new\n"
+
+
+def test_a_run_by_the_name_of_its_job(held: Receiver) -> None:
+    root = held.place.directory / "of-job"
+    root.mkdir()
+    for name in ("a.log", "b.log"):
+        (root / name).write_bytes(b"of a job\n")
+    sidecar = held.place.sidecar(held, "--once", "--job-name", "mnist, 50%", root=root, site="site-9", run="3f2a-77")
+    assert sidecar.ends() == 0, sidecar.talk()
+    rows = {row.split()[0]: row for row in shown(held, "runs").printed.splitlines()}
+    assert rows["RUN"].split()[:3] == ["RUN", "JOB", "STATE"]
+    assert "mnist, 50%" in rows["3f2a-77"]
+    for args in (["logs"], ["status"], ["streams"], ["findings"]):
+        program = shown(held, *args, "mnist, 50%")
+        assert program.ends() == (3 if args == ["findings"] else 0), program.talk()
+        assert program.said.startswith("note: the run is 3f2a-77\n")
+    assert shown(held, "run-end", "mnist, 50%").ends() == 3

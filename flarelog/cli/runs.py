@@ -30,12 +30,13 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
       empty    the run has no log
       open     some log has no receipt (--store shows no connections)
 
-    OPEN counts the logs of connected sidecars, which only a receiver knows. FIRST and LAST are times of the
-    receiver's clock: when the first log was begun, and when the last byte came. FIRST is "-" where a store was written
-    by an older version. GAPS counts the places where bytes are known to be lost, and UNSEEN the generations whose end
-    was not seen; NO RECEIPT counts the logs of an ended run whose last bytes may be missing: with any of them a run is
-    incomplete. FAILED counts the commands of flarelog run that failed: "1+2?" means that one failed, and that it is
-    unknown how two ended. flarelog status RUN names all of these.
+    JOB is the name of the run's job, where the site sent one (NVFlare, sidecar --job-name): commands that only read
+    take it instead of the run. OPEN counts the logs of connected sidecars, which only a receiver knows. FIRST and LAST
+    are times of the receiver's clock: when the first log was begun, and when the last byte came. FIRST is "-" where a
+    store was written by an older version. GAPS counts the places where bytes are known to be lost, and UNSEEN the
+    generations whose end was not seen; NO RECEIPT counts the logs of an ended run whose last bytes may be missing: with
+    any of them a run is incomplete. FAILED counts the commands of flarelog run that failed: "1+2?" means that one
+    failed, and that it is unknown how two ended. flarelog status RUN names all of these.
 
     \b
     Example: flarelog runs --store logs
@@ -68,16 +69,20 @@ def _table(found: list[RunInfo], *, live: bool) -> list[str]:
         return []
     failed, unstored = any(info.failed or info.unended for info in found), any(info.unstored for info in found)
     unseen, unsealed = any(info.unseen for info in found), any(info.unsealed for info in found)
+    named = any(info.job for info in found)
     rare = (
         *(["UNSEEN"] if unseen else []),
         *(["NO RECEIPT"] if unsealed else []),
         *(["NOT STORED"] if unstored else []),
         *(["FAILED"] if failed else []),
     )
-    rows = [("RUN", "STATE", "SITES", "LOGS", "OPEN", "BYTES", "GAPS", *rare, "FIRST", "LAST")]
+    rows = [
+        ("RUN", *(["JOB"] if named else []), "STATE", "SITES", "LOGS", "OPEN", "BYTES", "GAPS", *rare, "FIRST", "LAST")
+    ]
     rows += [
         (
-            *(shown(info.run), info.standing(live=live), str(info.sites), str(info.streams)),
+            *(shown(info.run), *([info.job or "-"] if named else []), info.standing(live=live)),
+            *(str(info.sites), str(info.streams)),
             *(str(info.open) if live else "-", f"{info.size:,}", str(info.gaps)),
             *([str(info.unseen)] if unseen else []),
             *([str(info.unsealed)] if unsealed else []),

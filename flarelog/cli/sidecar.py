@@ -16,7 +16,14 @@ import click
 from flarelog.cli.config_file import demand
 from flarelog.cli.options import Access, asks, is_flag, option, tls_options, words
 from flarelog.cli.running import checked, run, say
-from flarelog.cli.sending import Sender, receivers_option, site_option, site_policy_option, until_stopped
+from flarelog.cli.sending import (
+    Sender,
+    job_name_option,
+    receivers_option,
+    site_option,
+    site_policy_option,
+    until_stopped,
+)
 from flarelog.cli.tuning import more_descriptors, tune_memory
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, USAGE
 from flarelog.locks import give_the_word, has_the_word
@@ -68,6 +75,7 @@ _NOT_HOW = ("root", "accept_gaps", "remove_spool", "as_json", "output", "until_s
     help="Remove --root, a spool of flarelog run, at the end if all of it is stored.",
 )
 @site_policy_option
+@job_name_option
 @asks(sidecar=SidecarOptions)
 @tls_options
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Drain when stdin ends, as flarelog run wants it.")
@@ -89,6 +97,7 @@ def command(
     accept_gaps: bool,
     remove_spool: bool,
     site_policy: tuple[str, ...],
+    job_name: str,
     sidecar: partial[SidecarOptions],
     access: Access,
     until_stdin_ends: bool,
@@ -126,6 +135,7 @@ def command(
         exclude = (*given.get("exclude", ()), *HIDDEN)
         source = partial(source, include=given.get("include") or ("**",), exclude=exclude)
         as_json = as_json and (is_flag("as_json") or output is not None)
+    source = partial(source, job=job_name)
     consents = checked(lambda: in_force(*site_policy))
     for consent in () if only_check else consents:  # a site without consent must not fail the command of flarelog run
         checked(consent.demand)

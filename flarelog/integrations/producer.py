@@ -136,7 +136,8 @@ class Producer(Embedded):
     order to drain to the end. *exit_timeout*: maximum seconds by which the exit of a program without END_RUN and
     ``stop()`` is delayed, so that written bytes are sent. *heed*: drain when a receiver says that the run is ending, so
     that it need not wait; bytes written until END_RUN open the streams again. *log_url_template*: the URL of a log in
-    your own system, as for ``flarelog status``. ``outcomes`` has, for each of the last KEPT_OUTCOMES ended runs, the
+    your own system, as for ``flarelog status``. *job_name*: the name under which ``flarelog runs`` shows the run beside
+    its id. ``outcomes`` has, for each of the last KEPT_OUTCOMES ended runs, the
     result for each receiver.
     """
 
@@ -157,6 +158,7 @@ class Producer(Embedded):
         compression: Compression = "auto",
         heed: bool = True,
         log_url_template: str = "",
+        job_name: str = "",
     ) -> None:
         super().__init__(bus, exit_timeout, log_url_template)
         self.outcomes: dict[str, list[Outcome]] = {}
@@ -165,7 +167,7 @@ class Producer(Embedded):
             raise InvalidOption("receiver is empty: name at least one, as HOST:PORT")
         self._site = site
         self._source = SourceOptions(
-            directory("root", root), _listed(include), _listed(exclude), redact=_listed(redact)
+            directory("root", root), _listed(include), _listed(exclude), redact=_listed(redact), job=job_name
         )
         self._site_policy = _listed(site_policy)
         self._tls = tls

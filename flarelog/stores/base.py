@@ -37,6 +37,7 @@ from flarelog.model import (
     MAX_OFFSET,
     OTHERS,
     REST,
+    Attributes,
     Buffer,
     Mark,
     Receipt,
@@ -490,6 +491,7 @@ class _Total:
         self.name, self._site = name, ""
         self._sites = self._streams = self._unstored = self._open = self._sealed = self._size = self._gaps = 0
         self._failed = self._unended = self._unseen = self._begun = self._grown = 0
+        self._job = ""
         self._commands = _Commands()
 
     def add(self, info: StreamInfo, *, is_open: bool) -> None:
@@ -508,6 +510,8 @@ class _Total:
         self._gaps += len(found.gaps)
         self._unseen += found.doubts
         self._failed += self._commands.add(info)
+        if not self._job:  # the name stands before the first generation
+            self._job = next((mark.job for mark in info.marks[:2] if isinstance(mark, Attributes) and mark.job), "")
         self._begun = min(self._begun or info.begun, info.begun or self._begun)
         self._grown = max(self._grown, info.grown)
 
@@ -526,6 +530,7 @@ class _Total:
             failed=self._failed,
             unended=self._unended + self._commands.unended,
             unseen=self._unseen,
+            job=self._job,
         )
 
 

@@ -547,7 +547,7 @@ class ListRunsRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ...) -> None: ...
 
 class RunInfo(_message.Message):
-    __slots__ = ("run", "state", "sites", "streams", "open", "sealed", "bytes", "gaps", "begun_ms", "grown_ms", "failed", "unstored", "unended", "unseen")
+    __slots__ = ("run", "state", "sites", "streams", "open", "sealed", "bytes", "gaps", "begun_ms", "grown_ms", "failed", "unstored", "unended", "unseen", "job")
     RUN_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     SITES_FIELD_NUMBER: _ClassVar[int]
@@ -562,6 +562,7 @@ class RunInfo(_message.Message):
     UNSTORED_FIELD_NUMBER: _ClassVar[int]
     UNENDED_FIELD_NUMBER: _ClassVar[int]
     UNSEEN_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
     run: str
     state: str
     sites: int
@@ -576,7 +577,8 @@ class RunInfo(_message.Message):
     unstored: int
     unended: int
     unseen: int
-    def __init__(self, run: _Optional[str] = ..., state: _Optional[str] = ..., sites: _Optional[int] = ..., streams: _Optional[int] = ..., open: _Optional[int] = ..., sealed: _Optional[int] = ..., bytes: _Optional[int] = ..., gaps: _Optional[int] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., failed: _Optional[int] = ..., unstored: _Optional[int] = ..., unended: _Optional[int] = ..., unseen: _Optional[int] = ...) -> None: ...
+    job: str
+    def __init__(self, run: _Optional[str] = ..., state: _Optional[str] = ..., sites: _Optional[int] = ..., streams: _Optional[int] = ..., open: _Optional[int] = ..., sealed: _Optional[int] = ..., bytes: _Optional[int] = ..., gaps: _Optional[int] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., failed: _Optional[int] = ..., unstored: _Optional[int] = ..., unended: _Optional[int] = ..., unseen: _Optional[int] = ..., job: _Optional[str] = ...) -> None: ...
 
 class RemoveRunRequest(_message.Message):
     __slots__ = ("run", "site", "force")

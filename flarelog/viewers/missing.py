@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Collection, Iterable, Sequence
+from typing import Protocol, runtime_checkable
 
 from flarelog import globs
-from flarelog.errors import FlarelogError, NotFound
+from flarelog.errors import FlarelogError, InvalidName, NotFound
 from flarelog.late import late
 from flarelog.lifecycle import RunState
-from flarelog.model import StreamInfo
-from flarelog.names import DOCTORS_RUN, natural, nearest, shown
+from flarelog.model import RunInfo, StreamInfo
+from flarelog.names import DOCTORS_RUN, given_run, natural, nearest, shown
 from flarelog.records import unstored_sentences
 from flarelog.text import some
 from flarelog.viewers.health import unread
@@ -58,13 +59,35 @@ async def without(origin: Origin, run: str) -> tuple[str, str]:
             return what, Certain(one)
         case [_, *_] as several:
             return f"{what}, but {len(several)} runs that begin so: {_listed(several)}", ""
+    named: list[str] = []
+    with contextlib.suppress(FlarelogError):
+        named = [info.run for info in await origin.infos() if _is_of(info.job, run)] if isinstance(origin, Runs) else []
+    match named:
+        case [one]:
+            return what, Certain(one)
+        case [_, *_]:
+            return f"{what}, but {len(named)} runs of the job {shown(run)}: {_listed(named)}", ""
     meant = nearest(run, runs)
     listed = f" (it has {_listed(others)})" if others and not meant else ""
     return f"{what}{listed}", meant
 
 
+@runtime_checkable
+class Runs(Protocol):
+    """An origin that knows the jobs of its runs."""
+
+    async def infos(self, run: str = "") -> list[RunInfo]: ...
+
+
 class Certain(str):
     """The name of the only run that a shorter name can stand for."""
+
+
+def _is_of(job: str, run: str) -> bool:
+    """Whether *run*, as a command line gives it, is the name *job*: a name that no run can have is encoded."""
+    with contextlib.suppress(InvalidName):
+        return bool(job) and run in (job, given_run(job))
+    return False
 
 
 _UNIQUE = late(r"[0-9a-f]{8}-[0-9a-f]{4}-.*|[0-9a-f]{16,}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from flarelog.cli import main
-from flarelog.model import Gap, StreamId
+from flarelog.model import Attributes, Gap, StreamId
 from flarelog.stores.local.store import LocalStore
 from tests.rows import together
 
@@ -206,3 +207,26 @@ def test_a_name_that_may_be_another_one(
     code, out, err = called(capfd, *args, "--store", many)
     assert (code, out) == (3, "")
     assert why in err
+
+
+def test_a_run_by_the_name_of_its_job(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    async def made(root: str) -> None:
+        async with LocalStore(root, "memory") as store:
+            for run, job in ((JOB, "mnist, v2 (50%)"), ("a1", "twice"), ("b2", "twice"), ("c3", "")):
+                appender = await store.appender(StreamId(run, "site-1", "log.txt"), b"producer")
+                if job:
+                    await appender.mark(Attributes(0, 0, f"zone:UTC,{Attributes.job_word(job)}"))
+                await appender.append(0, b"of " + run.encode() + b"\n")
+                await appender.close()
+
+    root = str(tmp_path / "logs")
+    asyncio.run(made(root))
+    _, out, _ = called(capfd, "runs", "--store", root)
+    assert [re.split("  +", line)[:2] for line in out.splitlines()] == [
+        *(["RUN", "JOB"], [JOB, "mnist, v2 (50%)"], ["a1", "twice"], ["b2", "twice"], ["c3", "-"])
+    ]
+    records = map(json.loads, called(capfd, "runs", "--store", root, "--json")[1].splitlines())
+    assert [record["job"] for record in records] == ["mnist, v2 (50%)", "twice", "twice", None]
+    code, out, err = called(capfd, "logs", "mnist, v2 (50%)", "--store", root, "--json")
+    assert (code, bodies(out), err) == (0, [f"of {JOB}"], f"note: the run is {JOB}\n")
+    assert "but 2 runs of the job twice: a1, b2" in called(capfd, "logs", "twice", "--store", root)[2]

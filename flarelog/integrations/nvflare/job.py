@@ -16,6 +16,7 @@ from flarelog.integrations.nvflare.sending import DRAIN_TIMEOUT, JOB_PORT, Job, 
 from flarelog.integrations.nvflare.told import (
     calm,
     harmless,
+    job_name_of,
     log_directory,
     server_tls,
     simulated,
@@ -45,7 +46,8 @@ class FlarelogProducer(Sending):
         if self._job is None and self._allowed(fl_ctx):
             address, tls = self._target(fl_ctx)
             name, root = fl_ctx.get_identity_name(), log_directory(fl_ctx)
-            self._job = Job(fl_ctx.get_job_id(), self._producer(address, tls, name, root, heed=True))
+            producer = self._producer(address, tls, name, root, heed=True, job_name=job_name_of(fl_ctx))
+            self._job = Job(fl_ctx.get_job_id(), producer)
 
     @harmless
     def _ending(self, event: str, fl_ctx: FLContext) -> None:

@@ -61,7 +61,9 @@ class Sending(FLComponent):
     def _source(self) -> tuple[str, ...]:
         return FILES if self.files is None else tuple(self.files)
 
-    def _producer(self, address: str, tls: Tls | None, site: str, root: str, *, heed: bool) -> Producer:
+    def _producer(
+        self, address: str, tls: Tls | None, site: str, root: str, *, heed: bool, job_name: str = ""
+    ) -> Producer:
         """The producer for the logs under *root*. Raises FlarelogError."""
         return Producer(
             address,
@@ -73,6 +75,7 @@ class Sending(FLComponent):
             join_timeout=self.drain_timeout,
             exit_timeout=self.drain_timeout,
             heed=heed,
+            job_name=job_name,
         )
 
     def _target(self, fl_ctx: FLContext) -> tuple[str, Tls | None]:

@@ -29,6 +29,7 @@ from flarelog.integrations.nvflare.studies import Studies
 from flarelog.integrations.nvflare.told import (
     calm,
     harmless,
+    job_name_of,
     job_of,
     server_tls,
     site_allows,
@@ -178,7 +179,7 @@ class FlarelogServer(FLComponent):
     def _send_own(self, job: str, fl_ctx: FLContext) -> None:
         """Send the logs of the server's own process of *job*, so that readers see them beside the sites'."""
         root = workspace_of(fl_ctx).get_log_root(job)
-        own = self._jobs[job] = Job(job, self._own_producer(root))
+        own = self._jobs[job] = Job(job, self._own_producer(root, job_name_of(fl_ctx)))
         unsent, held = self._unsent, self._held
         if unsent is None or held is None:
             return
@@ -194,7 +195,7 @@ class FlarelogServer(FLComponent):
         if isinstance(launchers, list) and len(launchers) == 1:
             launchers[0] = Launcher(launchers[0], exited)  # before NVFlare removes the job's directory
 
-    def _own_producer(self, root: str) -> Producer:
+    def _own_producer(self, root: str, job_name: str = "") -> Producer:
         return Producer(
             self._here[0],
             SERVER,
@@ -206,6 +207,7 @@ class FlarelogServer(FLComponent):
             join_timeout=DRAIN_TIMEOUT,
             exit_timeout=DRAIN_TIMEOUT,
             heed=False,
+            job_name=job_name,
         )
 
     def _own_ended(self, job: str, own: Job) -> None:

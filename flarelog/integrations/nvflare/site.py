@@ -20,6 +20,7 @@ from flarelog.integrations.nvflare.launcher import Launcher
 from flarelog.integrations.nvflare.sending import DRAIN_TIMEOUT, Job, Sending, served
 from flarelog.integrations.nvflare.told import (
     harmless,
+    job_name_of,
     job_of,
     workspace_of,
 )
@@ -114,7 +115,8 @@ class FlarelogSite(Sending):
         address, tls = self._target(fl_ctx)
         root = workspace_of(fl_ctx).get_log_root(job)
         try:
-            begun = Job(job, self._producer(address, tls, fl_ctx.get_identity_name(), root, heed=False))
+            site, job_name = fl_ctx.get_identity_name(), job_name_of(fl_ctx)
+            begun = Job(job, self._producer(address, tls, site, root, heed=False, job_name=job_name))
         except InvalidName as error:
             tell_server(fl_ctx.get_engine().get_cell(), job, [f"its logs are not sent: {error}"])
             raise

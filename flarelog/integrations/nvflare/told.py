@@ -68,6 +68,12 @@ def job_of(fl_ctx: FLContext) -> str:
     return str(fl_ctx.get_prop(FLContextKey.CURRENT_JOB_ID) or fl_ctx.get_job_id() or "")
 
 
+def job_name_of(fl_ctx: FLContext) -> str:
+    """The name of that job, which its author chose; empty if NVFlare does not give it."""
+    meta = fl_ctx.get_prop(FLContextKey.JOB_META)
+    return str(meta.get("name") or "") if isinstance(meta, dict) else ""
+
+
 def workspace_of(fl_ctx: FLContext) -> Workspace:
     """The workspace. Raises InvalidOption."""
     workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)

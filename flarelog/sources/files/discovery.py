@@ -75,7 +75,8 @@ class Discovery:
     _resumed: bool = False
 
     def __post_init__(self) -> None:
-        self._ledger = Ledger(Links(self.options.root), zone=self.options.zone, stored=self.options.stored)
+        options = self.options
+        self._ledger = Ledger(Links(options.root), zone=options.zone, job=options.job, stored=options.stored)
         self._walk = Walk(self.options.root, self.watch, self._ledger.links, self.troubles, self.options.goes)
         self._owner = Owner(self.options, self._ledger, self.troubles.tell, self.began)
         self._descriptors = Descriptors(self._walk, self._ledger, self.options.rules())

@@ -41,6 +41,7 @@ class Ledger:
     opened: set[str] = field(default_factory=set)
     draining: bool = False
     zone: str = ""  # of the site's clock
+    job: str = ""  # the name of the run's job
     stored: Stored | None = None  # marks the stored segments of a spool
     _inodes: dict[tuple[int, int], str] = field(default_factory=dict)  # by device and inode: identities of known files
     _logs: dict[str, str] = field(default_factory=dict)  # by identity: the log, also of files that have gone
@@ -56,7 +57,7 @@ class Ledger:
     def tail(self, log: str) -> Tail:
         """The log of that name, created if needed."""
         if log not in self.tails:
-            self.tails[log] = Tail(log, draining=self.draining, zone=self.zone, stored=self.stored)
+            self.tails[log] = Tail(log, draining=self.draining, zone=self.zone, job=self.job, stored=self.stored)
         return self.tails[log]
 
     def know(self, tail: Tail, file: SourceFile) -> None:

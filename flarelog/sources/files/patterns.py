@@ -70,6 +70,7 @@ class SourceOptions:
         "Time zone for times in these logs without one, such as Europe/Berlin.  [default: this machine's]",
         metavar="ZONE",
     )
+    job: str = ""  # the name of the run's job, which readers see; empty: unknown
     sites: tuple[Consent, ...] = ()  # the policies of the site's administrators, each of which must permit a file
     goes: bool = False  # the root is one of many that come and go: its absence is not reported
     stored: Stored | None = None  # marks the stored segments of a spool; None: they are kept

@@ -67,6 +67,7 @@ class Tail:
     end: int = 0  # the stream offset after the last byte read
     draining: bool = False
     zone: str = ""  # of the site's clock; empty: not reported
+    job: str = ""  # the name of the run's job; empty: not reported
     stored: Stored | None = None  # marks the stored segments of a spool
     waiting: bool = False  # a file at rest has grown, and there is no descriptor for it
     # The identities of all begun generations, in order: none of them is begun again.
@@ -319,6 +320,7 @@ class Tail:
         path = told_of(file.found_as) if is_cut(log_of(self.log)) else file.found_as
         # Before the generation: older readers would take it for all known attributes of the writer.
         self._tell_zone()
+        self._tell_job()
         self.marks.append(Generation(self.end, EMPTY_DIGEST, path, at, identity, *head, ",".join(notes)))
         self._sent(file.identity, file.born)
         self._segments.append(_Segment(self.end, file, file.position))
@@ -344,6 +346,11 @@ class Tail:
         if self.zone and self.zone != self._zone:
             self.marks.append(Attributes(self.end, EMPTY_DIGEST, f"zone:{self.zone}"))
             self._zone = self.zone
+
+    def _tell_job(self) -> None:
+        """Report the name of the run's job, before the first generation."""
+        if self.job and not any(isinstance(mark, Generation) for mark in self.marks):
+            self.marks.append(Attributes(self.end, EMPTY_DIGEST, Attributes.job_word(self.job)))
 
     @property
     def _may_end(self) -> bool:
@@ -695,6 +702,6 @@ def _told(marks: Iterable[Mark]) -> str:
     for mark in marks:
         if isinstance(mark, Generation):
             words = ""
-        elif isinstance(mark, Attributes) and not mark.zone:
+        elif isinstance(mark, Attributes) and not (mark.zone or mark.job):
             words = mark.words
     return words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flarelog.model import MAX_OFFSET, ReceiverInfo, Removed, RunInfo
+from flarelog.model import LONGEST_JOB, MAX_OFFSET, ReceiverInfo, Removed, RunInfo
 from flarelog.names import run_name
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
@@ -31,7 +31,9 @@ _TOTALS = ("sites", "streams", "open", "sealed", "gaps", "failed", "unstored", "
 def encode_run_info(info: RunInfo) -> bytes:
     totals = {name: getattr(info, name) for name in _TOTALS}
     times = {"begun_ms": info.begun, "grown_ms": info.grown}
-    return pb.RunInfo(run=info.run, state=info.state, bytes=info.size, **totals, **times).SerializeToString()
+    return pb.RunInfo(
+        run=info.run, state=info.state, bytes=info.size, job=info.job, **totals, **times
+    ).SerializeToString()
 
 
 def decode_run_info(raw: bytes) -> RunInfo:
@@ -40,7 +42,8 @@ def decode_run_info(raw: bytes) -> RunInfo:
     totals = {name: min(getattr(found, name), MAX_OFFSET) for name in _TOTALS}
     begun, grown = min(found.begun_ms, MAX_OFFSET), min(found.grown_ms, MAX_OFFSET)
     size = min(found.bytes, MAX_OFFSET)
-    return RunInfo(run_name(found.run), legible(found.state, 20), size=size, begun=begun, grown=grown, **totals)
+    state, job = legible(found.state, 20), legible(found.job, LONGEST_JOB)
+    return RunInfo(run_name(found.run), state, size=size, begun=begun, grown=grown, job=job, **totals)
 
 
 def decode_remove(raw: bytes) -> tuple[str, str, bool]:

@@ -1105,6 +1105,19 @@ def test_a_file_whose_writers_were_told_is_still_one_piece(site: Site) -> None:
     assert (piece.begin.offset, piece.source_end, piece.digest) == (0, 3000, zlib.crc32(data))
 
 
+def test_the_name_of_the_job_is_told_once_before_the_first_generation(make_site: Callable[..., Site]) -> None:
+    site = make_site(zone="Europe/Berlin", job="mnist, 50%")
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"two\n")
+    site.settle()
+    marks = site.stored["a.log"].marks
+    told = [mark for mark in marks if isinstance(mark, Attributes)]
+    assert [(mark.zone, mark.job) for mark in told] == [("Europe/Berlin", ""), ("", "mnist, 50%")]
+    assert isinstance(marks[2], Generation)
+
+
 def test_the_zone_is_told_once_before_the_first_generation_and_again_where_it_is_another(
     make_site: Callable[..., Site],
 ) -> None:
