@@ -43,9 +43,14 @@ class LineOptions:
         (), "Show only lines that match. Repeatable.", short="-i", more=("-g", "--grep"), metavar="REGEX"
     )
     exclude: tuple[str, ...] = typed(
-        (), "Leave out lines that match, even if -i matches them. Repeatable.", short="-e", metavar="REGEX"
+        (),
+        "Leave out lines that match, as grep -v does, even if -i matches them. Repeatable.",
+        short="-e",
+        metavar="REGEX",
     )
-    fixed_strings: bool = typed(False, "Take patterns as plain text, not as regular expressions.", short="-F")
+    fixed_strings: bool = typed(
+        False, "Take patterns as plain text, as grep -F does, not as regular expressions.", short="-F"
+    )
     ignore_case: bool = typed(False, "Match capital and small letters alike.")
     level: str | None = typed(
         None, "Show only lines of this level or above. A traceback is an error.", choices=NAMES, also=SPELLINGS
@@ -55,7 +60,7 @@ class LineOptions:
     context: int | None = typed(None, "Show N lines before and after each match.", short="-C", metavar="N", least=0)
     highlight: tuple[str, ...] = typed((), "Highlight text that matches. Repeatable.", short="-H", metavar="REGEX")
     since: str | None = typed(
-        None, "Show lines from this time on: 5m, 90 (seconds), 13:50, yesterday, 2026-11-20T08:00:00Z.", metavar="TIME"
+        None, "Show lines from this time on: 5m, '1 hour ago', 13:50, yesterday, 2026-11-20T08:00:00Z.", metavar="TIME"
     )
     until: str | None = typed(
         None, "Show lines before this time. 13:50 is the next one after --since, else today's.", metavar="TIME"
