@@ -421,6 +421,11 @@ proxy_option = option("--proxy", default="", metavar="URL|off", help=PROXY)
 """Adds ``--proxy``, to be placed below ``tls_options``: *access* then holds it."""
 
 
+job_name_option = option(
+    "--job-name", default="", help="Name of the job, which flarelog runs shows, and by which people may call the run."
+)
+
+
 def timeout_option(command: F) -> F:
     """Add ``--timeout``, for a command that ends by itself."""
     return click.option(

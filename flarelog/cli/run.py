@@ -12,7 +12,17 @@ from functools import partial
 
 import click
 
-from flarelog.cli.options import Access, asks, complete_file, is_flag, option, proxy_option, tls_options, words
+from flarelog.cli.options import (
+    Access,
+    asks,
+    complete_file,
+    is_flag,
+    job_name_option,
+    option,
+    proxy_option,
+    tls_options,
+    words,
+)
 from flarelog.cli.running import checked, sentence, stdout_is_closed
 from flarelog.cli.tuning import users_environment
 from flarelog.errors import FlarelogError
@@ -35,6 +45,7 @@ _OWN = ("receivers", "run_id", "site", "command", *(RunOptions.__dataclass_field
 )
 @option("--run", "run_id", help="The run's id.  [default: of the Slurm job, or the command's name and the time]")
 @option("--site", help="The site's name.  [default: the host's]")
+@job_name_option
 @asks(how=RunOptions)
 @option(
     "--redact",
@@ -55,6 +66,7 @@ def command(
     receivers: tuple[str, ...],
     run_id: str | None,
     site: str | None,
+    job_name: str,
     how: partial[RunOptions],
     redact: tuple[str, ...],
     site_policy: tuple[str, ...],
@@ -281,4 +293,7 @@ def _asked(context: click.Context, receivers: tuple[str, ...], run: str, site: s
     asked = ["--run", run, "--site", site, "--all-files"]
     for address in receivers:
         asked += ["--receiver", address]
-    return asked + words(context, _OWN)
+    # Slurm's name of the job, if the run is that job.
+    given = context.params["run_id"] or context.params["job_name"]
+    slurms = "" if given else os.environ.get("SLURM_JOB_NAME", "")
+    return asked + (["--job-name", slurms] if slurms else []) + words(context, _OWN)

@@ -29,9 +29,6 @@ receivers_option = option(
     help="HOST:PORT of flarelog serve. Repeat the option to send every log to several receivers.",
 )
 site_option = option("--site", required=True, help="Name of the site.")
-job_name_option = option(
-    "--job-name", default="", help="Name of the job, which flarelog runs shows, and by which people may call the run."
-)
 site_policy_option = option(
     "--site-policy",
     multiple=True,

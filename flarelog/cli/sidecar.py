@@ -14,11 +14,10 @@ from typing import TypeVar
 import click
 
 from flarelog.cli.config_file import demand
-from flarelog.cli.options import Access, asks, is_flag, option, tls_options, words
+from flarelog.cli.options import Access, asks, is_flag, job_name_option, option, tls_options, words
 from flarelog.cli.running import checked, run, say
 from flarelog.cli.sending import (
     Sender,
-    job_name_option,
     receivers_option,
     site_option,
     site_policy_option,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from flarelog.cli import main
+from flarelog.cli.run import _asked
 from flarelog.model import Attributes, Gap, StreamId
 from flarelog.stores.local.store import LocalStore
 from tests.rows import together
@@ -230,3 +231,26 @@ def test_a_run_by_the_name_of_its_job(tmp_path: Path, capfd: pytest.CaptureFixtu
     code, out, err = called(capfd, "logs", "mnist, v2 (50%)", "--store", root, "--json")
     assert (code, bodies(out), err) == (0, [f"of {JOB}"], f"note: the run is {JOB}\n")
     assert "but 2 runs of the job twice: a1, b2" in called(capfd, "logs", "twice", "--store", root)[2]
+
+
+@together(
+    ("args", "variables", "name"),
+    [
+        ((), {"SLURM_JOB_NAME": "bert, 2"}, "bert, 2"),
+        ((), {}, None),
+        (("--job-name", "mine"), {"SLURM_JOB_NAME": "bert"}, "mine"),
+        (("--run", "r"), {"SLURM_JOB_NAME": "bert"}, None),
+    ],
+)
+def test_a_command_of_slurm_has_the_name_of_its_job(
+    monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], variables: dict[str, str], name: str | None
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_NAME", raising=False)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    root = main.make_context("flarelog", ["run"], resilient_parsing=True)
+    run = main.get_command(root, "run")
+    assert run is not None
+    with run.make_context("run", [*args, "--receiver", "a:1", "--", "true"], parent=root) as context:
+        asked = _asked(context, ("a:1",), "slurm-77", "site-1")
+    assert (asked[asked.index("--job-name") + 1] if "--job-name" in asked else None) == name
