@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from importlib import import_module
