@@ -91,7 +91,7 @@ def test_a_stream_over_its_quota_is_held_and_goes_on_when_the_quota_is_raised(pl
     assert 3 * MIB <= held < 5 * MIB
     receiver.stop()
     receiver = receiver.again(limit, str(3 * MIB))  # the stored bytes count for the next receiver, too
-    receiver.program.says("told to wait")
+    receiver.program.says("paused at offset")
     assert sum(len(receiver.stored(name)) for name in logs) == held
     receiver.stop()
     receiver = receiver.again(limit, str(100 * MIB))

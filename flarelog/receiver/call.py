@@ -324,14 +324,18 @@ class Call:
         self.last_word(reply)
         self._left_alone()
 
-    def tell(self, where: object, reply: Reply, error: FlarelogError) -> None:
-        """Log a refusal."""
+    def tell(self, where: object, reply: Reply, error: FlarelogError, *, new: bool | None = None) -> None:
+        """Log a refusal. *new*: whether a pause is to be logged; None: unless the same sentence was logged lately."""
         quiet = reply.code in (Code.EXECUTION_EXCEPTION, Code.GOING_AWAY)
-        # A paused stream asks again and again, a thousand streams may be refused for one reason, and a hostile peer
-        # finds ever new ones.
-        quiet = quiet or (reply.code is not Code.FENCED and self._intake.lately.said(str(error), self.peer))
+        if new is not None:
+            quiet = not new
+        elif reply.code is not Code.FENCED:
+            # A thousand streams may be refused for one reason, and a hostile peer finds ever new ones.
+            quiet = quiet or self._intake.lately.said(str(error), self.peer)
         level, extra = logging.DEBUG if quiet else logging.WARNING, dict[str, object](answer=reply.code)
         if reply.code is Code.FENCED:  # no fault, and each log of a site has it at once
             level, extra = logging.INFO, extra | each("are taken over by a newer sidecar", where)
-        told = "told to wait" if reply.code is Code.PAUSE else "refused"
+        if new:
+            extra |= each("are paused", where)
+        told = "paused" if reply.code is Code.PAUSE else "refused"
         log.log(level, "%s: %s at offset %d: %s", where, told, reply.committed, error, extra=extra)

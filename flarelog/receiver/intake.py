@@ -29,7 +29,7 @@ from flarelog.receiver.peers import Turns
 from flarelog.receiver.runs import Runs
 from flarelog.receiver.session import Session
 from flarelog.receiver.sessions import Sessions
-from flarelog.receiver.states import States
+from flarelog.receiver.states import HELD_FOR, States
 from flarelog.receiver.unread import names_any, told
 from flarelog.receiver.windows import Lately, Pressure
 from flarelog.stores.base import Appender
@@ -77,6 +77,7 @@ class Intake:
         self._bus, self._admission, self._runs, self._quota = bus, admission, runs, quota
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
         self._lost = set[StreamId]()  # silent streams whose producers are expected to come back
+        self._resuming: dict[StreamId, asyncio.TimerHandle] = {}  # paused streams that have grown since
 
     # --- opening and leaving
 
@@ -153,6 +154,8 @@ class Intake:
     def _left(self, session: Session, sealed: bool) -> None:
         stream, committed = session.stream, session.appender.committed
         self.states.left(stream, sealed)
+        if stream in self._resuming:
+            self._goes_on(stream, committed)
         if sealed:
             self.happenings.resume(stream)
         else:
@@ -193,9 +196,11 @@ class Intake:
         for stream in [one for one in self._silent if one.run == run and site in ("", one.site)]:
             self._silent.pop(stream).cancel()
             self._lost.discard(stream)
+        for stream in [one for one in self._resuming if one.run == run and site in ("", one.site)]:
+            self._resuming.pop(stream).cancel()
 
     def close(self) -> None:
-        for timer in self._silent.values():
+        for timer in (*self._silent.values(), *self._resuming.values()):
             timer.cancel()
         self.unpacking.close()
 
@@ -213,9 +218,16 @@ class Intake:
 
     def appended(self, session: Session) -> None:
         stream = session.stream
-        if stream in self.happenings.paused:
-            self.happenings.resume(stream)
-            info_each(log, "are open", stream, "%s: goes on at offset %d", stream, session.appender.committed)
+        if stream in self.happenings.paused and stream not in self._resuming:
+            # A full disk takes a chunk now and then: such a stream stays paused.
+            loop, committed = asyncio.get_running_loop(), session.appender.committed
+            self._resuming[stream] = loop.call_later(HELD_FOR, self._goes_on, stream, committed)
+
+    def _goes_on(self, stream: StreamId, committed: int) -> None:
+        """Record that *stream*, which was paused, has grown and was not paused again."""
+        self._resuming.pop(stream).cancel()
+        self.happenings.resume(stream)
+        info_each(log, "are open", stream, "%s: goes on at offset %d", stream, committed)
 
     def told(self, stream: StreamId, producer: bytes, news: News) -> None:
         """Record the *news* of *producer* about *stream* and its machine."""
@@ -257,15 +269,21 @@ class Intake:
     async def written(self, stream: StreamId) -> None:
         await self.missing.written(stream.run, stream.site)
 
-    def held(self, session: Session, why: str) -> None:
+    def held(self, session: Session, why: str) -> bool:
         stream, opened = session.stream, session.reception.receiver is not None
         if stream.log == DOCTORS_LOG and not opened:
-            return  # it is not a log of the run, and its producer does not retry
+            return not self.lately.said(why, session.line.peer)  # no log of the run, and its producer does not retry
+        if stream in self._resuming:
+            self._resuming.pop(stream).cancel()
         if not session.admitted:
             self.missing.turn_away(stream, why, session.place)
-        elif self.happenings.hold(stream, why) and not opened:
-            self.missing.hold(stream, why, session.place)
+            new = not self.lately.said(why, session.line.peer)
+        else:
+            new = self.happenings.hold(stream, why)
+            if new and not opened:
+                self.missing.hold(stream, why, session.place)
         self.states.held(stream, session.producer, why)
+        return new
 
     def refused(self, session: Session, why: str) -> None:
         if session.admitted:

@@ -44,7 +44,7 @@ class Line(Protocol):
     def opened(self, session: Session) -> None: ...
     def acknowledge(self, session: Session) -> None: ...
     def last_word(self, reply: Reply) -> None: ...
-    def tell(self, where: object, reply: Reply, error: FlarelogError) -> None: ...
+    def tell(self, where: object, reply: Reply, error: FlarelogError, *, new: bool | None = None) -> None: ...
     def closed(self, session: Session) -> None: ...
 
 
@@ -98,8 +98,8 @@ class House(Protocol):
         """Record the *news* of *producer* about *stream* and its machine."""
 
     def is_ending(self, run: str) -> bool: ...
-    def held(self, session: Session, why: str) -> None:
-        """Record that the producer is told to wait."""
+    def held(self, session: Session, why: str) -> bool:
+        """Record that the stream is paused; returns whether to log that: a paused stream asks again and again."""
 
     def refused(self, session: Session, why: str) -> None:
         """Record that the log's name is refused."""
@@ -127,6 +127,7 @@ class Session:
         self.window = line.window or Window()
         self.unanswered = 0  # received bytes that no reply covers yet
         self._pressing = True  # a reply is due: the first one, or a delayed one
+        self._new: bool | None = None  # whether its pause is to be logged; None: it is not paused
         self.closed = asyncio.get_running_loop().create_future()
         self.ending: asyncio.Task[None] | None = None
         self.reception = Reception()
@@ -370,7 +371,7 @@ class Session:
         if error is None:
             return
         if reception.last_word is Code.PAUSE:
-            self.house.held(self, str(error))
+            self._new = self.house.held(self, str(error))
         elif reception.receiver is None and isinstance(error, InvalidName):  # the policy was checked before
             self.house.refused(self, str(error))
 
@@ -381,7 +382,7 @@ class Session:
         reply = self.reply(reception.last_word, str(error) if error is not None else "")
         reception.committed()
         if error is not None:
-            self.line.tell(self.stream, reply, error)
+            self.line.tell(self.stream, reply, error, new=self._new)
         self.line.last_word(reply)
 
     async def _close(self) -> None:

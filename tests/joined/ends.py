@@ -102,7 +102,7 @@ class Call:
             self.promised[self.session.stream] = reply.committed, reply.marks
         self.replies.append(encode_reply(reply))
 
-    def tell(self, where: object, reply: Reply, error: FlarelogError) -> None: ...
+    def tell(self, where: object, reply: Reply, error: FlarelogError, *, new: bool | None = None) -> None: ...
 
     def closed(self, session: Session) -> None:
         self.over = True
