@@ -385,12 +385,13 @@ class State:
     """The state of a stream and its producer, as the receiver sees them.
 
     Ages are in seconds; None: it has not happened since the receiver started, or the answer came from a store alone.
+    The age of the latest byte is known from the store as well.
     """
 
     linked: bool | None = None  # a producer has it open; None: a store cannot know
     changed: float | None = None  # age of the last change of linked
     heard: float | None = None  # age of the producer's latest message, heartbeats included
-    grown: float | None = None  # age of the latest byte
+    grown: float | None = None  # age of the latest byte, or of an empty log
     idle_timeout: float = 0.0  # seconds of silence after which the receiver closes it; 0: not said
     held: str = ""  # why the producer was told to wait
     rate: int = 0  # bytes a second

@@ -123,7 +123,8 @@ class Lists:
                 streams += len(infos)
                 for info in infos:
                     lengths = await self._store.lengths(info.stream, asked.times) if asked.times else ()
-                    state, marks = self._states.of(info.stream), () if asked.one_a_site or asked.within else info.marks
+                    state = self._states.of(info.stream, info.grown or info.begun)
+                    marks = () if asked.one_a_site or asked.within else info.marks
                     told = replace(self._told(info), state=state, marks=marks, lengths=lengths)
                     for part in parts_of(told):
                         if part[1]:

@@ -65,7 +65,10 @@ def _standing(info: StreamInfo, quiet_after: float) -> Standing:
         return Standing(Phase.PAUSED, why=state.held)
     if not state.linked:
         away = state.changed or 0.0
-        return Standing(Phase.ENDED, away, "timeout") if 0 < state.idle_timeout <= away else Standing(Phase.LOST, away)
+        if 0 < state.idle_timeout <= away:
+            return Standing(Phase.ENDED, away, "timeout")
+        # Since the receiver's start no sidecar has opened it: the store knows only when the latest byte came.
+        return Standing(Phase.LOST, away if state.heard is not None else max(away, state.grown or 0.0))
     # The producer sends three heartbeats within one idle timeout.
     if state.heard is not None and 0 < state.idle_timeout < 2 * state.heard:
         return Standing(Phase.SILENT, state.heard)

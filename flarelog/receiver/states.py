@@ -179,19 +179,22 @@ class States:
         found = self._known(stream)
         return found is not None and bool(found.held) and found.end > committed
 
-    def of(self, stream: StreamId) -> State:
-        """The state of *stream*; a stream that was not opened since the start counts as closed since the start."""
+    def of(self, stream: StreamId, grown: int = 0) -> State:
+        """The state of *stream*; a stream that was not opened since the start counts as closed since the start.
+        *grown*: when it grew, or else was first opened, by the store; in milliseconds since 1970, 0: unknown.
+        """
         now = self._clock()
         found = self._known(stream)
+        stored = max(0.0, self._wall() - grown / 1000) if grown else None
         if found is None:
-            return State(linked=False, changed=now - self._start, idle_timeout=self._idle_timeout)
+            return State(linked=False, changed=now - self._start, grown=stored, idle_timeout=self._idle_timeout)
         producer = self._producers[found.key]
         changed = now - (found.changed if found.changed is not None else self._start)
         return State(
             linked=found.linked,
             changed=changed,
             heard=None if producer.heard is None else now - producer.heard,
-            grown=None if found.grown is None else now - found.grown,
+            grown=stored if found.grown is None else now - found.grown,
             idle_timeout=self._idle_timeout,
             held=found.held if self._is_held(found, now) else "",
             rate=round(_faded(found, now)),

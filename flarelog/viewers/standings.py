@@ -138,7 +138,7 @@ def status_record(
         "lag_bytes": lag(info),
         "gaps": len(info.gaps),
         "incomplete": None if info.unstored else completeness(info).sentence or None,
-        "last_byte_seconds": state.grown,
+        "last_byte_seconds": state.grown if info.committed else None,
         "last_heard_seconds": state.heard,
         "clock_ahead_seconds": state.skew,
         "health": health.record(info),

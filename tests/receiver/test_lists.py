@@ -346,3 +346,19 @@ def test_what_was_told_a_moment_ago_is_in_the_next_list_and_in_the_next_list_of_
         assert run.unstored == 0
 
     play(tmp_path, act)
+
+
+def test_a_receiver_that_was_restarted_knows_when_the_latest_byte_came(tmp_path: Path) -> None:
+    async def ages(server: Server) -> list[float | None]:
+        parts = [part async for part in server.lists.streams(Listing("run-1"), Call([])) if not isinstance(part, bytes)]
+        return [info.state.grown if info.state is not None else None for info, _ in parts]
+
+    async def act(server: Server) -> None:
+        await pushed(server, OPEN, CHUNK)
+        await pushed(server, Open(StreamId("run-1", "site-1", "an-empty.log"), b"a-producer"))
+
+    async def again(server: Server) -> None:
+        assert all(age is not None and age < 60 for age in await ages(server))
+
+    play(tmp_path, act)
+    play(tmp_path, again)

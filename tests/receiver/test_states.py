@@ -31,8 +31,9 @@ class Receiver:
     def info(self, stream: StreamId = STREAM, *, sealed: bool = False, committed: int = 0) -> StreamInfo:
         return StreamInfo(stream, 0, committed, 0, sealed, state=self.states.of(stream))
 
-    def called(self, stream: StreamId = STREAM) -> Standing:
-        found = standing(self.info(stream))
+    def called(self, stream: StreamId = STREAM, came: int = 0) -> Standing:
+        """*came*: the time of the latest stored byte, in milliseconds since 1970."""
+        found = standing(replace(self.info(stream), state=self.states.of(stream, came)))
         return replace(found, age=None if found.age is None else round(found.age, 6))
 
 
@@ -103,6 +104,32 @@ def test_a_receiver_that_was_restarted_knows_since_when_nobody_came(receiver: Re
     receiver.later(7)
     assert receiver.called() == Standing(Phase.LOST, 7)
     assert receiver.states.of(STREAM).heard is None
+
+
+def test_a_receiver_that_was_restarted_counts_from_the_latest_byte_as_before(receiver: Receiver) -> None:
+    came = round(1000 * receiver.wall)
+    receiver.later(2400)
+    receiver.states = States(TIMEOUT, lambda: receiver.now, lambda: receiver.wall)
+    receiver.later(7)
+    assert receiver.called(came=came) == Standing(Phase.LOST, 2407)
+    receiver.states.opened(STREAM, PRODUCER)
+    assert receiver.called(came=came) == Standing(Phase.QUIET, 2407)
+    receiver.states.news(STREAM, PRODUCER, News(0, 5, Activity(1, 0.0, 3600.0)))
+    assert receiver.called(came=came).phase is Phase.HUNG
+    receiver.later(5)
+    receiver.states.left(STREAM)
+    receiver.later(3)
+    assert receiver.called(came=came) == Standing(Phase.LOST, 3)
+    receiver.states.opened(STREAM, PRODUCER)
+    receiver.states.took(STREAM, 5)
+    assert receiver.called(came=came) == Standing(Phase.LIVE)
+    receiver.later(20)
+    receiver.states.heard(STREAM, PRODUCER)
+    assert receiver.called(came=came) == Standing(Phase.QUIET, 20), "a byte that the store does not hold yet"
+    receiver.later(40)
+    assert receiver.called(came=came).phase is Phase.SILENT
+    receiver.wall -= 100_000
+    assert receiver.states.of(OTHER, came).grown == 0.0, "a clock that was set back"
 
 
 def test_a_receipt_is_the_end_whatever_else_is_known(receiver: Receiver) -> None:
