@@ -82,6 +82,7 @@ from flarelog.stores.local.runs import run_line
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Happening, Moment
 from flarelog.v1 import log_pb2 as pb
+from flarelog.viewers import standings
 from flarelog.viewers.lanes import lanes_of, lanes_record
 from flarelog.viewers.web.timelines import arrivals
 from flarelog.wire import packing as compression
@@ -207,7 +208,8 @@ def timeline(raw: bytes) -> None:
 def conclude(found: StreamInfo) -> None:
     """Everything that reads a record."""
     json.dumps(stream_record(found))
-    phases.summary([found])
+    standings.of_site([found])
+    standings.summary([found])
     phases.lag(found)
     record.shipped(found)
     record.wholes(found)

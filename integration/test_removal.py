@@ -70,7 +70,7 @@ def test_a_run_goes_for_readers_and_writers_at_once_and_its_name_is_new(place: P
     assert place.once(receiver).process.returncode == OK  # there is room for the run again, and it begins anew
     receiver.holds(data)
     assert runs(place, receiver)[RUN]["state"] == "sealed"
-    assert place.call("status", RUN, *where).printed.startswith(f"{RUN} sealed: 1 site: 1 ended")
+    assert place.call("status", RUN, *where).printed.startswith(f"{RUN} sealed: 1 site: 1 complete")
     assert place.call("rm", RUN, *where, "--yes", "--site", SITE).process.returncode == OK
     record = runs(place, receiver)[RUN]
     assert (record["sites"], record["state"]) == (0, "empty")

@@ -216,7 +216,7 @@ def test_watch_refreshes_in_place_and_ends_with_the_run(place: Place) -> None:
     assert "\x1b[3A" in text  # the line of all sites, the header, and one row
     last = text.rsplit("\x1b[3A", 1)[1]
     assert "ended: receipt" in last
-    assert "run-1 ended: 1 site: 1 ended" in last
+    assert "run-1 ended: 1 site: 1 complete" in last
 
 
 @pytest.mark.soak  # processes are checked every 15 seconds

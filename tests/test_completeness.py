@@ -34,7 +34,8 @@ from flarelog.stores import choose
 from flarelog.stores.base import Appender, Missing
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.origin import StoreOrigin
-from flarelog.viewers.web.overview import run_record, standing_of, standing_of_run
+from flarelog.viewers.standings import of_site
+from flarelog.viewers.web.overview import run_record, standing_of_run
 
 RUN, SITE, LOG = "run-1", "site-1", "log.txt"
 STREAM = StreamId(RUN, SITE, LOG)
@@ -290,13 +291,13 @@ def web_runs(stored: Stored) -> str:
 
 def web_run(stored: Stored) -> str:
     held, others = [one for one in stored.infos if not one.unstored], [one for one in stored.infos if one.unstored]
-    made = run_record(RUN, RunState.ENDED, held, {}, now=0, live=True, unstored=others)
+    made = run_record(RUN, RunState.ENDED, held, {}, live=True, unstored=others)
     (site,) = made["sites"]
     return f"{site['standing']}, {site['words']} | {' | '.join(made['missing']) or '-'}"
 
 
 def web_log(stored: Stored) -> str:
-    return standing_of(standing(stored.info), (stored.info,))
+    return of_site((stored.info,)).stands
 
 
 def outcome(stored: Stored) -> str:

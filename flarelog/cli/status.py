@@ -27,7 +27,7 @@ from flarelog.lifecycle import RunState
 from flarelog.model import OTHERS, RunInfo, State, StreamId, StreamInfo
 from flarelog.names import shown
 from flarelog.placeholders import LogUrls
-from flarelog.receiver.phases import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
+from flarelog.receiver.phases import QUIET_AFTER, Phase, lag, present, spoken, standing
 from flarelog.records import exit_lines
 from flarelog.text import several
 from flarelog.values import frozen
@@ -38,8 +38,10 @@ from flarelog.viewers.standings import (
     called,
     reason_lines,
     status_record,
+    summary,
     trouble_lines,
     trouble_of,
+    worst_first,
 )
 
 if TYPE_CHECKING:  # reading a store needs no gRPC
@@ -210,7 +212,7 @@ class _Asked:
         rows: list[tuple[str, ...]] = [("RUN", "SITE", "LOG", "STATE", "BYTES", "BYTES/S", "LAG", "CLOCK", "GAPS")]
         if troubled := any(each.is_root for those in troubles.values() for each in those):
             rows[0] = (*rows[0], FINDINGS)
-        for info in found:
+        for info in worst_first(found, self.quiet_after) if self.run else found:
             state, behind = info.state or State(), lag(info)
             known = state.linked is not None and not info.sealed
             rows.append(
@@ -375,9 +377,7 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
             shown = looking.result()
             if in_place:
                 asked = replace(asked, columns=terminal_size().columns)
-            ended = all(
-                one.phase in (Phase.ENDED, Phase.UNSTORED) for one in sites(shown.streams, asked.quiet_after).values()
-            )
+            ended = all(present(info).phase in (Phase.ENDED, Phase.UNSTORED) for info in shown.streams)
             over = ended and shown.state == RunState.ENDED.value
             heard, asked_once = time.monotonic(), True
         except (CannotConnect, TimedOut, NotFound) as error:  # retry after each

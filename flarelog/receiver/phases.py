@@ -1,20 +1,14 @@
-"""The phase of a stream, or of a site: live, quiet, silent, paused, ended and so on."""
+"""The phase of a stream: live, quiet, silent, paused, ended and so on."""
 
 from __future__ import annotations
 
 import enum
-import math
-from collections import Counter
-from collections.abc import Callable, Iterable
 from dataclasses import field
-from typing import TypeVar
 
 from flarelog.completeness import completeness
 from flarelog.model import Activity, State, StreamInfo
 from flarelog.text import several
 from flarelog.values import changed, frozen
-
-K = TypeVar("K")
 
 QUIET_AFTER = 10.0  # seconds without a byte after which a stream is quiet
 HUNG_AFTER = 60.0  # seconds without a byte, and without CPU time of its writers, after which a stream is hung
@@ -28,6 +22,8 @@ class Phase(enum.StrEnum):
     GONE = "gone"  # quiet, and the processes that wrote it have ended
     SILENT = "silent"  # open, without even a heartbeat
     LOST = "lost link"  # no producer has it open, and it has not ended
+    WAITING = "waiting"  # quiet, and its idle processes wait for others
+    IDLE = "idle"  # quiet, and its idle processes have nothing to do, or write another log
     PAUSED = "paused"  # the receiver has told the producer to wait
     UNSTORED = "not stored"  # no byte was ever stored
     OPEN = "open"  # not ended; without a receiver, no more is known
@@ -36,7 +32,7 @@ class Phase(enum.StrEnum):
 
 @frozen
 class Standing:
-    """The phase of a stream, or of a site. *age*: seconds since the phase began, where that is useful."""
+    """The phase of a stream. *age*: seconds since the phase began, where that is useful."""
 
     phase: Phase
     age: float | None = None
@@ -47,13 +43,13 @@ class Standing:
 
 def standing(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> Standing:
     """The phase of the stream of *info*, and what the log lacks. *quiet_after*: seconds."""
-    one, found = _standing(info, quiet_after), completeness(info)
+    one, found = present(info, quiet_after), completeness(info)
     sentence = found.sentence if one.phase is Phase.ENDED else found.loss
     return changed(one, incomplete=sentence) if sentence else one
 
 
-def _standing(info: StreamInfo, quiet_after: float) -> Standing:
-    """The phase alone: a summary that is drawn all the time reads no marks."""
+def present(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> Standing:
+    """The phase alone, for which no mark is read."""
     state = info.state or State()
     if info.sealed:
         return Standing(Phase.ENDED, why="receipt")
@@ -109,63 +105,6 @@ def lag(info: StreamInfo) -> int | None:
     if info.sealed or info.state is None or not info.state.end:
         return None
     return max(0, info.state.end - info.committed)
-
-
-# The phase of a site is the first of these that one of its logs has: first the phases in which people can act, and
-# live; then the rest from the most to the least useful.
-_FIRST = (
-    *(Phase.SILENT, Phase.LOST, Phase.PAUSED, Phase.LIVE),
-    *(Phase.HUNG, Phase.BUSY, Phase.GONE, Phase.QUIET, Phase.OPEN, Phase.UNSTORED),
-)
-
-
-def sites(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> dict[tuple[str, str], Standing]:
-    """The phase of each (run, site); a site has ended when all its logs have."""
-    return _of_groups(infos, lambda info: (info.stream.run, info.stream.site), quiet_after, standing)
-
-
-def _of_groups(
-    infos: Iterable[StreamInfo],
-    group: Callable[[StreamInfo], K],
-    quiet_after: float,
-    of_one: Callable[[StreamInfo, float], Standing],
-) -> dict[K, Standing]:
-    found: dict[K, list[Standing]] = {}
-    for info in infos:
-        found.setdefault(group(info), []).append(of_one(info, quiet_after))
-    return {key: _of_several(standings) for key, standings in found.items()}
-
-
-def _of_several(standings: list[Standing]) -> Standing:
-    for phase in _FIRST:
-        those = [one for one in standings if one.phase is phase]
-        if those:
-            return min(those, key=lambda one: math.inf if one.age is None else one.age)
-    return next((one for one in standings if one.incomplete), standings[0])
-
-
-_SAID = (
-    *(Phase.LIVE, Phase.BUSY, Phase.QUIET, Phase.HUNG, Phase.GONE),
-    *(Phase.SILENT, Phase.LOST, Phase.PAUSED, Phase.UNSTORED, Phase.OPEN, Phase.ENDED),
-)
-
-
-def summary(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> str:
-    """One line: ``7 sites: 5 live, 1 quiet 42 s, 1 ended``. A phase of one site has its age. A site of several runs
-    counts once, by its logs in all of them.
-    """
-    every = list(infos)
-    runs = {info.stream.run for info in every}
-    found = _of_groups(every, lambda info: info.stream.site, quiet_after, _standing)
-    counts = Counter(one.phase for one in found.values())
-    ages = {one.phase: one.age for one in found.values() if one.age is not None and counts[one.phase] == 1}
-    parts = [
-        f"{counts[phase]:,} {phase}{f' {spoken(ages[phase])}' if phase in ages and phase is not Phase.ENDED else ''}"
-        for phase in _SAID
-        if counts[phase]
-    ]
-    sentence = several(len(found), "site") + (f" in {len(runs):,} runs" if len(runs) > 1 else "")
-    return f"{sentence}: {', '.join(parts)}" if parts else sentence
 
 
 def spoken(seconds: float) -> str:

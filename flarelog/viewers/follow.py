@@ -13,7 +13,7 @@ import itertools
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from flarelog.errors import FlarelogError, NotFound, Unreadable
 from flarelog.lifecycle import RunState
@@ -25,6 +25,9 @@ from flarelog.text import several
 from flarelog.viewers.flow import Display, Item
 from flarelog.viewers.reading import SLICE, Reading, Stream
 from flarelog.viewers.turns import TURN, Turns
+
+if TYPE_CHECKING:  # only a terminal needs it
+    from flarelog.viewers.standings import Stands
 
 Order = Literal["arrival", "time"]
 
@@ -72,6 +75,7 @@ class Follow:
         self._waiting = self._refused = False  # whether messages were shown: waiting for a first stream; its refusal
         self._removed = asyncio.Event()  # a reader noticed that its stream was removed
         self._told_removed = set[StreamId]()
+        self._marks: dict[StreamId, tuple[StreamInfo, frozenset[Stands]]] = {}
         self._said = False  # the message about named sites without a stream was shown
         self._ranks_due = float("inf")  # when a message says that logs wait for their ranks
 
@@ -422,7 +426,8 @@ class Follow:
 
     def _rows(self, now: float) -> list[str]:
         """The rows below the lines: the open rows of each live stream, and a summary of the sites."""
-        from flarelog.receiver import phases  # only a terminal needs it
+        from flarelog.receiver.phases import spoken  # only a terminal needs it
+        from flarelog.viewers import standings
 
         rows, infos = [], []
         for stream, each in self._reading.streams.items():
@@ -436,9 +441,19 @@ class Follow:
                 known = State(linked=True, grown=now - each.heard)
             infos.append(replace(each.info, state=known, sealed=each.info.sealed or each.ended))
         if self._reading.retry.away is None:
-            return [*rows, phases.summary(infos)]
-        name, since = self._reading.origin.name, phases.spoken(now - self._reading.retry.away)
+            return [*rows, standings.summary(infos, marked=self._marked)]
+        name, since = self._reading.origin.name, spoken(now - self._reading.retry.away)
         return [*rows, f"no connection for {since}: retrying {name}"]  # the name is last: a narrow terminal cuts it
+
+    def _marked(self, info: StreamInfo) -> frozenset[Stands]:
+        """The standings that the log's marks show, which are read once after each listing."""
+        from flarelog.viewers import standings
+
+        listed = self._reading.streams[info.stream].info
+        known = self._marks.get(info.stream)
+        if known is None or known[0] is not listed:
+            known = self._marks[info.stream] = listed, standings.marked(listed)
+        return known[1]
 
     def _end(self, each: Stream) -> None:
         if not each.ended:

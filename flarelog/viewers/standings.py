@@ -1,16 +1,22 @@
-"""The state of a stream, for people: the words, the sentences and the JSON of ``flarelog status``."""
+"""The standing of a log and of a site, for people: the words, the sentences and the JSON of ``flarelog status``.
+
+``status``, the page and the report get a site's standing here, from ``of_site``: it is the worst of its logs'.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import enum
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from flarelog.completeness import INCOMPLETE, completeness
-from flarelog.model import State, StreamId, StreamInfo
+from flarelog.completeness import INCOMPLETE, NO_RECEIPT, completeness, in_all
+from flarelog.model import Generation, State, StreamId, StreamInfo
 from flarelog.placeholders import LogUrls, command, look
-from flarelog.receiver.phases import QUIET_AFTER, Phase, Standing, lag, missing, spoken, standing
+from flarelog.receiver.phases import QUIET_AFTER, Phase, Standing, lag, missing, present, spoken, standing
 from flarelog.records import Reason, exit_record, reason, whose
-from flarelog.text import some
+from flarelog.text import legible, several, some
+from flarelog.values import changed, frozen
 from flarelog.viewers import health
 
 if TYPE_CHECKING:  # most runs have no findings
@@ -22,6 +28,195 @@ def called(one: Standing) -> str:
     if one.phase is Phase.ENDED:
         return f"{one.phase}: {INCOMPLETE if one.incomplete and one.why == 'receipt' else one.why}"
     return f"{one.phase} {spoken(one.age)}" if one.age is not None else str(one.phase)
+
+
+class Stands(enum.StrEnum):
+    """The standing of a log or a site, the worst first. The values from SILENT to OPEN are those of ``Phase``."""
+
+    FAILED = "failed"  # a command that wrote it failed
+    GAP = "gap"
+    UNSEEN = "incomplete"  # bytes are missing without a gap, or may be
+    UNREAD = "unreadable"  # by the reader itself
+    UNSTORED = "not stored"
+    CLOSED = "no receipt"
+    SILENT = "silent"
+    LOST = "lost link"
+    HUNG = "hung"
+    PAUSED = "paused"
+    GONE = "gone"
+    LIVE = "live"
+    BUSY = "busy"
+    QUIET = "quiet"
+    WAITING = "waiting"
+    IDLE = "idle"
+    OPEN = "open"
+    COMPLETE = "complete"
+
+
+WORST = tuple(Stands)
+_ORDER = {stands: place for place, stands in enumerate(Stands)}
+_OF_PHASE = {phase: Stands.CLOSED if phase is Phase.ENDED else Stands(phase.value) for phase in Phase}
+CALM = frozenset(WORST[_ORDER[Stands.LIVE] :])
+_LASTING = frozenset((*WORST[: _ORDER[Stands.SILENT]], Stands.COMPLETE))  # whatever the receiver sees now
+_WITH_REASON = frozenset(
+    (Stands.UNSTORED, Stands.PAUSED, Stands.HUNG, Stands.GONE, Stands.BUSY, Stands.WAITING, Stands.IDLE)
+)
+
+
+@frozen
+class SiteStanding:
+    """The standing of a site, or of a log alone."""
+
+    stands: Stands  # the worst of its logs'
+    age: float | None = None  # seconds since that began, where this is useful
+    why: str = ""  # the reason, if the receiver or the sidecar gives one
+    count: int = 1  # logs that stand so, of
+    total: int = 1  # all logs
+    words: str = ""  # all that is wrong, and whether bytes come
+    lasting: str = ""  # the words, if all logs have ended, else those that will stay true
+
+    @property
+    def detail(self) -> str:
+        """``1 of 4 logs, 98 s: its 1 process used less than 1 % of a core for 98 s``; what there is of it."""
+        some_of = f"{self.count:,} of {self.total:,} logs" if self.count < self.total else ""
+        age = spoken(self.age) if self.age is not None else ""
+        return ": ".join(filter(None, (", ".join(filter(None, (some_of, age))), self.why)))
+
+
+_NONE = frozenset[Stands]()
+_Phases = dict[Stands, list[tuple[StreamInfo, Standing]]]
+
+
+def marked(info: StreamInfo) -> frozenset[Stands]:
+    """The standings of a log that its marks show, whatever its producer does now."""
+    if not info.marks or (len(info.marks) == 1 and type(info.marks[0]) is Generation):  # as of most logs
+        return _NONE
+    found, lacks = set[Stands](), completeness(info)
+    if any(not one.well for one in info.exits):
+        found.add(Stands.FAILED)
+    if lacks.gaps:
+        found.add(Stands.GAP)
+    elif lacks.has_losses:
+        found.add(Stands.UNSEEN)
+    return frozenset(found)
+
+
+def _of_phase(one: Standing) -> Stands:
+    return _OF_PHASE[one.phase] if one.why != "receipt" else Stands.COMPLETE
+
+
+def _phases(infos: Iterable[StreamInfo], quiet_after: float) -> _Phases:
+    found: _Phases = {}
+    for info in infos:
+        one = present(info, quiet_after)
+        found.setdefault(_of_phase(one), []).append((info, one))
+    return found
+
+
+def _age(stands: Stands, phases: _Phases) -> float | None:
+    """Seconds: a site is quiet since its latest byte, and hung since its first log is."""
+    if stands in (Stands.LIVE, Stands.COMPLETE):
+        return None
+    if stands in CALM:
+        return min((one.age for each in CALM for _, one in phases.get(each, ()) if one.age is not None), default=None)
+    return max((one.age for _, one in phases.get(stands, ()) if one.age is not None), default=None)
+
+
+def _reason(stands: Stands, one: Standing) -> str:
+    return NO_RECEIPT if stands is Stands.CLOSED else legible(one.why) if stands in _WITH_REASON else ""
+
+
+def of_site(infos: Sequence[StreamInfo], quiet_after: float = QUIET_AFTER) -> SiteStanding:
+    """The standing of the site whose logs are *infos*, at least one. *quiet_after*: seconds."""
+    if len(infos) == 1 and not (marked(infos[0]) or infos[0].unread_rest):
+        return _alone(infos[0], present(infos[0], quiet_after))
+    phases, found = _phases(infos, quiet_after), set[Stands]().union(*map(marked, infos))
+    if Stands.UNSTORED not in phases and any(info.sealed and info.unread_rest for info in infos):
+        found.add(Stands.UNSEEN)  # a log alone: beside the others of its site, its rest has an entry of its own
+    worst, total = min((*found, *phases), key=_ORDER.__getitem__), sum(info.count for info in infos)
+    ended = all(stands in (Stands.CLOSED, Stands.COMPLETE) for stands in phases)
+    parts = _marked_words(found, infos, ended=ended)
+    calm = [stands for stands in WORST if stands in CALM and stands in phases]
+    of_phases, why, count = dict[Stands, str](), "", total
+    for stands in sorted(phases, key=_ORDER.__getitem__):
+        # Of the calm logs the liveliest counts; a receipt adds nothing to what is wrong.
+        if stands in calm[1:] or (stands is Stands.COMPLETE and (parts or of_phases)):
+            continue
+        those, one = sum(info.count for info, _ in phases[stands]), phases[stands][0][1]
+        reason_ = _reason(stands, one)
+        some_of = f"{those:,} of {total:,} " if those < total and stands not in CALM else ""
+        text = f"{some_of}{called(changed(one, age=_age(stands, phases)))}"
+        of_phases[stands] = f"{text}: {reason_}" if reason_ else text
+        if stands is worst:
+            why, count = reason_, those
+    lasting = [*parts, *(of_phases[stands] for stands in of_phases if stands in _LASTING)]
+    words = "; ".join((*parts, *of_phases.values()))
+    return SiteStanding(worst, _age(worst, phases), why, count, total, words, "; ".join(lasting))
+
+
+def worst_first(infos: Sequence[StreamInfo], quiet_after: float = QUIET_AFTER) -> list[StreamInfo]:
+    """The logs of a run, those of the sites in trouble first, the worst at the top; otherwise in the given order."""
+    sites: dict[str, list[StreamInfo]] = {}
+    for info in infos:
+        sites.setdefault(info.stream.site, []).append(info)
+    standings = {site: _worst(those, quiet_after, marked)[0] for site, those in sites.items()}
+    places = {site: _ORDER[stands] for site, stands in standings.items() if stands not in CALM}
+    return sorted(infos, key=lambda info: places.get(info.stream.site, len(Stands)))
+
+
+def _worst(
+    infos: Iterable[StreamInfo], quiet_after: float, marked: Callable[[StreamInfo], frozenset[Stands]]
+) -> tuple[Stands, float | None]:
+    """The worst standing of the logs of a site, and its age in seconds."""
+    phases = _phases(infos, quiet_after)
+    worst = min(frozenset(phases).union(*map(marked, infos)), key=_ORDER.__getitem__)
+    return worst, _age(worst, phases)
+
+
+def _alone(info: StreamInfo, one: Standing) -> SiteStanding:
+    """The standing of a log whose marks show nothing, as of most logs."""
+    stands = _of_phase(one)
+    why, text = _reason(stands, one), called(one)
+    text = f"{text}: {why}" if why else text
+    return SiteStanding(stands, one.age, why, info.count, info.count, text, text if stands in _LASTING else "")
+
+
+def _marked_words(found: Collection[Stands], infos: Sequence[StreamInfo], *, ended: bool) -> list[str]:
+    """The words for *found*, what the marks of *infos* show."""
+    words = []
+    if Stands.FAILED in found:
+        ends = {one.process: legible(one.sentence) for info in infos for one in info.exits if not one.well}
+        first, *more = ends.values()
+        words.append(f"failed: {first}{f', and {len(more):,} more' if more else ''}")
+    if Stands.GAP in found or Stands.UNSEEN in found:
+        loss = in_all(infos).loss or f"{INCOMPLETE}: its site cannot read the rest of it"
+        words.append(f"ended: {loss}" if ended else loss)
+    return words
+
+
+def summary(
+    infos: Iterable[StreamInfo],
+    quiet_after: float = QUIET_AFTER,
+    marked: Callable[[StreamInfo], frozenset[Stands]] = marked,
+) -> str:
+    """One line: ``7 sites: 1 hung 98 s, 5 live, 1 complete``. A standing of one site has its age. A site of several
+    runs counts once, by its logs in all of them. *marked*: as the function; a caller may keep its results.
+    """
+    found: dict[str, list[StreamInfo]] = {}
+    for info in infos:
+        found.setdefault(info.stream.site, []).append(info)
+    counts, ages = Counter[Stands](), dict[Stands, float | None]()
+    for those in found.values():
+        worst, age = _worst(those, quiet_after, marked)
+        counts[worst] += 1
+        ages[worst] = None if worst in _LASTING else age
+    parts = [
+        f"{counts[stands]:,} {stands}{f' {spoken(age)}' if counts[stands] == 1 and age is not None else ''}"
+        for stands, age in sorted(ages.items(), key=lambda one: _ORDER[one[0]])
+    ]
+    runs = len({info.stream.run for those in found.values() for info in those})
+    sentence = several(len(found), "site") + (f" in {runs:,} runs" if runs > 1 else "")
+    return f"{sentence}: {', '.join(parts)}" if parts else sentence
 
 
 def ahead(seconds: float) -> str:

@@ -374,7 +374,7 @@ def test_a_clock_that_differs_is_told_in_the_unit_that_it_has(tab: Tab) -> None:
         StreamInfo(StreamId("run-1", site, "a.log"), 0, 9, 0, False, state=State(linked=True, skew=skew))
         for site, skew in clocks.items()
     ]
-    record = run_record("run-1", RunState.RUNNING, infos, {}, now=0, live=True)
+    record = run_record("run-1", RunState.RUNNING, infos, {}, live=True)
     tab.page.route("**/api/run?*", lambda route: route.fulfill(json=record))
     page = tab.open("/run/run-1")
     told = page.locator(".body .line .skew")
@@ -389,7 +389,7 @@ def test_what_is_not_stored_has_a_row_and_is_counted_as_status_counts_it(tab: Ta
         StreamInfo(StreamId("run-1", "kyoto", "_-1"), 0, 0, 0, False, unstored=unnamed(30), about=OTHERS),
         StreamInfo(StreamId("run-1", "lyon", "n.log"), 0, 0, 0, False, unstored=why),
     ]
-    record = run_record("run-1", RunState.ENDED, infos, {}, now=0, live=True, unstored=lacks)
+    record = run_record("run-1", RunState.ENDED, infos, {}, live=True, unstored=lacks)
     tab.page.route("**/api/run?*", lambda route: route.fulfill(json=record))
     page = tab.open("/run/run-1")
     expect(page.locator(".sum")).to_have_text("ended: 3 sites: 2 not stored, 1 complete")

@@ -8,8 +8,9 @@ import pytest
 from playwright.sync_api import Browser
 
 from flarelog.model import StreamId
-from flarelog.viewers.report.facts import SiteFacts, Stands
+from flarelog.viewers.report.facts import SiteFacts
 from flarelog.viewers.report.page import page
+from flarelog.viewers.standings import Stands
 
 REASON = (
     "3 logs of site the-site-with-a-long-name in run the-run-with-a-long-name are stored, and 3 is the limit: remove"

@@ -8,8 +8,9 @@ import pytest
 
 from flarelog.model import Activity, Health, News, State, StreamId, StreamInfo
 from flarelog.receiver import states
-from flarelog.receiver.phases import Phase, Standing, lag, spoken, standing, summary
+from flarelog.receiver.phases import Phase, Standing, lag, spoken, standing
 from flarelog.receiver.states import States
+from flarelog.viewers.standings import summary
 from tests.rows import together
 
 STREAM, OTHER = StreamId("run-1", "site-1", "a.log"), StreamId("run-1", "site-1", "b.log")
@@ -344,7 +345,7 @@ def test_a_run_that_left_the_store_begins_anew(receiver: Receiver) -> None:
         ([[State(linked=True, grown=1.0)]], "1 site: 1 live"),
         (
             [*[[State(linked=True, grown=1.0)]] * 5, [State(linked=True, grown=42.9)], [None]],
-            "7 sites: 5 live, 1 quiet 42 s, 1 ended",
+            "7 sites: 5 live, 1 quiet 42 s, 1 complete",
         ),
         ([[State(linked=True, grown=99.0), State(linked=True, grown=1.0)]], "1 site: 1 live"),
         ([[State(linked=True, grown=99.0), State(linked=True, grown=20.0)]], "1 site: 1 quiet 20 s"),
@@ -377,16 +378,16 @@ def test_times_as_people_say_them(seconds: float, words: str) -> None:
 
 def test_a_site_of_several_runs_is_one_site() -> None:
     infos = [StreamInfo(StreamId(f"run-{n}", site, "log.txt"), 0, 0, 0, True) for n in range(30) for site in "ab"]
-    assert summary(infos) == "2 sites in 30 runs: 2 ended"
+    assert summary(infos) == "2 sites in 30 runs: 2 complete"
     infos[0] = replace(infos[0], sealed=False, state=State(linked=True, grown=1.0))
-    assert summary(infos) == "2 sites in 30 runs: 1 live, 1 ended"
+    assert summary(infos) == "2 sites in 30 runs: 1 live, 1 complete"
 
 
-def test_a_log_of_which_nothing_is_stored_keeps_its_site_from_being_ended_and_hides_nothing_that_goes_on() -> None:
+def test_a_log_of_which_nothing_is_stored_keeps_its_site_from_being_complete() -> None:
     lost = StreamInfo(OTHER, 0, 0, 0, False, unstored="too many")
     sealed = StreamInfo(STREAM, 0, 0, 0, True)
     live = replace(sealed, sealed=False, state=State(linked=True, changed=1.0, heard=1.0))
     assert standing(lost) == Standing(Phase.UNSTORED, why="too many")
     assert standing(replace(lost, state=State(held="too many"))) == Standing(Phase.PAUSED, why="too many")
     assert summary([sealed, lost]) == "1 site: 1 not stored"
-    assert summary([live, lost]) == "1 site: 1 live"
+    assert summary([live, lost]) == "1 site: 1 not stored"

@@ -452,11 +452,11 @@ def test_of_a_store_the_state_of_the_sites_is_what_comes_of_them() -> None:
 
     class Watched(Shown):
         def enough(self, caught_up: bool, now: float) -> bool:
-            return "ended" in self.rows[-1]
+            return "complete" in self.rows[-1]
 
     shown = Watched()
     asyncio.run(Follow(Reading(Goes(TWO), Selection(RUN), View(), pytest.fail), shown).run())
-    assert shown.rows == ["2 sites: 1 live, 1 ended"]
+    assert shown.rows == ["2 sites: 1 live, 1 complete"]
 
 
 def test_while_nobody_answers_no_site_is_called_live(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -851,7 +851,7 @@ def test_a_command_says_of_which_logs_nothing_was_ever_stored(
     assert err.count(f"{RUN}/b: e.log cannot be read: Permission denied") == ("--site" not in words)
     main(["status", RUN, "--store", str(tmp_path)], standalone_mode=False)
     out = capfd.readouterr().out
-    assert out.startswith(f"{RUN} ended: 3 sites: 1 not stored, 2 ended\n")
+    assert out.startswith(f"{RUN} ended: 3 sites: 1 not stored, 2 complete\n")
     assert f"not stored: too many ({RUN}/b/c.log, {RUN}/b/d.log)\n" in out
     assert (
         out.count("Permission denied") == out.count(f"missing: {RUN}/b: e.log cannot be read: Permission denied") == 1

@@ -25,7 +25,6 @@ from flarelog.errors import NotFound
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import RunState
 from flarelog.model import Attributes, Gap, Generation, Health, Receipt, StreamId, unnamed
-from flarelog.receiver.phases import Phase, Standing
 from flarelog.render.levels import Level
 from flarelog.render.zones import Stamps
 from flarelog.stores.fares import Point
@@ -37,13 +36,14 @@ from flarelog.viewers.last import NOTHING, last_of
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.report import drawing
 from flarelog.viewers.report.drawing import axis
-from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, Stands, duration, placed
+from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, duration, placed
 from flarelog.viewers.report.gather import gather
 from flarelog.viewers.report.markdown import markdown
 from flarelog.viewers.report.markup import anchor, tag, text
 from flarelog.viewers.report.page import LARGE, SMALL, page, ranks_said
 from flarelog.viewers.report.picture import picture
 from flarelog.viewers.rounds import Round
+from flarelog.viewers.standings import SiteStanding, Stands
 from tests.hostile_text import HOSTILE
 from tests.missing import never_stored
 from tests.often import often
@@ -131,7 +131,7 @@ VERDICTS = [
         id="few-are-named",
     ),
     pytest.param(
-        report(*(SiteFacts(f"s{n}", 1, stands=Stands.SENDING) for n in range(4))),
+        report(*(SiteFacts(f"s{n}", 1, stands=Stands.OPEN) for n in range(4))),
         "0 of 4 sites complete; s0 has not ended; s1 has not ended; s2 has not ended; 1 more has not ended",
         id="one-more-than-are-named",
     ),
@@ -160,9 +160,9 @@ STANDS = [
     pytest.param(SiteFacts("a", 2, 2, gaps=1), None, True, Stands.GAP, id="a-gap-is-worst"),
     pytest.param(SiteFacts("a", 2, 2, unread=1), None, True, Stands.UNREAD, id="one-log-cannot-be-read"),
     pytest.param(SiteFacts("a", 2, 2, unstored=1), None, True, Stands.UNSTORED, id="of-one-log-nothing-is-stored"),
-    pytest.param(SiteFacts("a", 2, 2, unstored=1), None, False, Stands.SENDING, id="it-may-still-be-stored"),
+    pytest.param(SiteFacts("a", 2, 2, unstored=1), None, False, Stands.UNSTORED, id="though-it-may-still-be-stored"),
     pytest.param(SiteFacts("a", 2, 1), lane("a"), True, Stands.CLOSED, id="over-and-not-sealed"),
-    pytest.param(SiteFacts("a", 2, 1), lane("a", over=False), False, Stands.SENDING, id="goes-on"),
+    pytest.param(SiteFacts("a", 2, 1), lane("a", over=False), False, Stands.OPEN, id="goes-on"),
     pytest.param(SiteFacts("a", 1), lane("a", over=False, stretches=[LOST], now=LOST), False, Stands.LOST, id="lost"),
     pytest.param(
         SiteFacts("a", 1), lane("a", over=False, now=LOST._replace(end=LOST.begin)), False, Stands.LOST,
@@ -171,7 +171,7 @@ STANDS = [
     pytest.param(
         SiteFacts("a", 1),
         lane("a", over=False, stretches=[LOST], now=Stretch(BEGIN + HOUR, 0, "open")),
-        False, Stands.SENDING, id="lost-until-just-now",
+        False, Stands.OPEN, id="lost-until-just-now",
     ),
     pytest.param(
         SiteFacts("a", 1),
@@ -183,11 +183,13 @@ STANDS = [
 
 @together(("facts", "own", "over", "stands"), STANDS)
 def test_how_a_site_stands(facts: SiteFacts, own: Lane | None, over: bool, stands: Stands) -> None:
-    assert placed(facts, own, None, over=over)[0] is stands
+    stored = Stands.GAP if facts.gaps else Stands.UNSTORED if facts.unstored else Stands.OPEN
+    stored = Stands.COMPLETE if stored is Stands.OPEN and facts.agreed == facts.logs else stored
+    assert placed(facts, own, SiteStanding(stored), live=False, over=over)[0] is stands
 
 
 PAUSED = Stretch(BEGIN + 5000, BEGIN + HOUR, "paused", "full")
-AWAY, WAITS = Standing(Phase.LOST, 3.0), Standing(Phase.PAUSED, why="too many")
+AWAY, WAITS = SiteStanding(Stands.LOST, 3.0), SiteStanding(Stands.PAUSED, why="too many")
 
 
 @together(
@@ -198,16 +200,19 @@ AWAY, WAITS = Standing(Phase.LOST, 3.0), Standing(Phase.PAUSED, why="too many")
         pytest.param(Stretch(BEGIN, 0, "open"), AWAY, (Stands.LOST, 0, ""), id="killed-with-its-receiver"),
         pytest.param(Stretch(BEGIN, 0, "open"), WAITS, (Stands.PAUSED, 0, "too many"), id="it-was-not-written-down"),
         pytest.param(LOST, AWAY, (Stands.LOST, LOST.begin, "gone"), id="lost-since-then"),
-        pytest.param(LOST, Standing(Phase.LIVE), (Stands.SENDING, 0, ""), id="back-just-now"),
-        pytest.param(PAUSED, Standing(Phase.ENDED, 60.0, "timeout"), (Stands.CLOSED, 0, ""), id="nobody-came-back"),
+        pytest.param(LOST, SiteStanding(Stands.LIVE), (Stands.LIVE, 0, ""), id="back-just-now"),
+        pytest.param(PAUSED, SiteStanding(Stands.CLOSED, 60.0), (Stands.CLOSED, 0, ""), id="nobody-came-back"),
+        pytest.param(
+            None, SiteStanding(Stands.HUNG, 98.0, "idle", 1, 4), (Stands.HUNG, 0, "1 of 4 logs, 98 s: idle"), id="hung"
+        ),
         pytest.param(None, AWAY, (Stands.CLOSED, 0, ""), id="closed-before-the-receiver-was-killed"),
     ],
 )
 def test_a_site_stands_as_its_receiver_says(
-    latest: Stretch | None, now: Standing, expected: tuple[Stands, int, str]
+    latest: Stretch | None, now: SiteStanding, expected: tuple[Stands, int, str]
 ) -> None:
-    own = lane("a", over=latest is None, now=latest)
-    assert placed(SiteFacts("a", 1), own, now, over=False) == expected
+    own = lane("a", over=latest is None and now.stands is not Stands.HUNG, now=latest)
+    assert placed(SiteFacts("a", 1), own, now, live=True, over=False) == expected
 
 
 # --- hostile texts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
@@ -12,35 +11,19 @@ from flarelog.completeness import INCOMPLETE
 from flarelog.detect.base import Finding
 from flarelog.model import StreamId
 from flarelog.placeholders import look_at
-from flarelog.receiver.phases import Phase, Standing, spoken
+from flarelog.receiver.phases import spoken
 from flarelog.text import several
 from flarelog.values import frozen
 from flarelog.viewers.lanes import Lane, Lanes
 from flarelog.viewers.rounds import Round, slowest_of
+from flarelog.viewers.standings import CALM, WORST, SiteStanding, Stands
 
 NAMED = 3  # sites of each kind that the verdict names
 REASON = 240  # characters: the names of a run and a site, and the option that helps, which ends the sentence
 DAY = 86_400_000  # milliseconds
 
 
-class Stands(enum.StrEnum):
-    """A site's standing, the worst first."""
-
-    GAP = "gap"
-    UNSEEN = "incomplete"
-    FAILED = "failed"
-    UNREAD = "unreadable"
-    UNSTORED = "not stored"
-    CLOSED = "no receipt"
-    SILENT = "silent"
-    LOST = "lost link"
-    PAUSED = "paused"
-    SENDING = "sending"
-    COMPLETE = "complete"
-
-
-WORST = tuple(Stands)
-_BAD = WORST[: WORST.index(Stands.PAUSED)]
+_BAD = frozenset(WORST[: WORST.index(Stands.PAUSED)])
 
 
 @frozen
@@ -72,7 +55,7 @@ class SiteFacts:
     last_log: str = ""
     bar: str = ""  # the last state of its last bar, if that is not its last line
     endings: tuple[Ending, ...] = ()
-    stands: Stands = Stands.SENDING
+    stands: Stands = Stands.OPEN
     since: int = 0  # milliseconds since 1970
     why: str = ""
     unread: int = 0  # logs that cannot be read
@@ -131,10 +114,9 @@ class Report:
     @property
     def bad(self) -> bool:
         """Whether something went wrong."""
-        bad = _BAD if not self.over else WORST[:-1]
-        return any(one.stands in bad or one.unended for one in self.sites) or (
-            self.first is not None and self.first.finding is not None
-        )
+        return any(
+            one.stands in _BAD or (self.over and one.stands is not Stands.COMPLETE) or one.unended for one in self.sites
+        ) or (self.first is not None and self.first.finding is not None)
 
     def verdict(self) -> str:
         """The verdict in one sentence."""
@@ -144,11 +126,11 @@ class Report:
             parts = [f"all {every} sites complete" if every != 1 else "the site is complete"]
         else:
             parts = [f"{complete} of {several(every, 'site')} complete"]
-        for stands in WORST[:-1]:
-            those = [one for one in self.sites if one.stands is stands]
+        for group in (*({stands} for stands in WORST if stands not in CALM), CALM - {Stands.COMPLETE}):
+            those = [one for one in self.sites if one.stands in group]
             parts += [f"{one.site} {self._said(one)}" for one in those[:NAMED]]
             if len(those) > NAMED:
-                parts.append(f"{len(those) - NAMED} more {self._more(stands, those[NAMED:])}")
+                parts.append(f"{len(those) - NAMED} more {self._more(those[NAMED].stands, those[NAMED:])}")
         unended = [one for one in self.sites if one.unended]
         parts += [
             f"{one.site} does not tell how {'its command' if one.unended == 1 else f'{one.unended:,} commands'} ended"
@@ -164,12 +146,16 @@ class Report:
     def _said(self, one: SiteFacts) -> str:
         match one.stands:
             case Stands.GAP:
-                lost = f"lost {several(one.lost, 'byte')}" if one.lost else "lost bytes"
-                return f"{lost}, and {_cut(one.unseen)}" if one.unseen else lost
+                return _lost(one)
             case Stands.UNSEEN:
                 return f"is {INCOMPLETE}: {_cut(one.unseen)}"
             case Stands.FAILED:
-                return f"ended: {next(each.sentence for each in one.endings if not each.well).partition(';')[0]}"
+                how = f"ended: {next(each.sentence for each in one.endings if not each.well).partition(';')[0]}"
+                return f"{how}, and {_lost(one)}" if one.gaps else how
+            case Stands.HUNG:
+                return f"is hung ({_cut(one.why)})"
+            case Stands.GONE:
+                return "has logs whose processes have ended"
             case Stands.UNREAD:
                 return f"has {several(one.unread, 'log')} that cannot be read"
             case Stands.UNSTORED:
@@ -177,8 +163,8 @@ class Report:
                 return f"has {several(one.unstored, 'log')} of which {what} is stored: {_cut(one.refused)}"
             case Stands.CLOSED:
                 return "ended without a receipt"
-            case Stands.SENDING:
-                return "has not ended"
+        if one.stands in CALM:
+            return "has not ended"
         why = f": {_cut(one.why)}" if one.why and one.stands is Stands.PAUSED else ""
         return f"{one.stands}{f' from {self.clock(one.since)}' if one.since else ''}{why}"
 
@@ -193,9 +179,10 @@ class Report:
             Stands.UNREAD: f"{have} {logs} that cannot be read",
             Stands.UNSTORED: f"{have} {logs} of which {'not all' if those[0].partly else 'nothing'} is stored",
             Stands.CLOSED: "ended without a receipt",
-            Stands.SENDING: f"{have} not ended",
+            Stands.HUNG: f"{'is' if len(those) == 1 else 'are'} hung",
+            Stands.GONE: f"{have} logs whose processes have ended",
         }
-        return words.get(stands, f"{stands}")
+        return words.get(stands, f"{have} not ended" if stands in CALM else f"{stands}")
 
     def clock(self, at: int, *, seconds: bool = False) -> str:
         """*at* in UTC, with its day unless the whole run is of that day."""
@@ -226,6 +213,11 @@ class Report:
         return said
 
 
+def _lost(one: SiteFacts) -> str:
+    lost = f"lost {several(one.lost, 'byte')}" if one.lost else "lost bytes"
+    return f"{lost}, and {_cut(one.unseen)}" if one.unseen else lost
+
+
 def _cut(reason: str) -> str:
     """*reason*, cut behind a word to REASON characters at most."""
     return reason if len(reason) <= REASON else f"{reason[: REASON - 2].rpartition(' ')[0] or reason[: REASON - 2]} …"
@@ -252,26 +244,21 @@ def sized(count: int) -> str:
     return f"{count:,} B"
 
 
-def placed(facts: SiteFacts, lane: Lane | None, now: Standing | None, *, over: bool) -> tuple[Stands, int, str]:
-    """How the site stands, since when (0: unknown) and why. *now*: the receiver's state of the site, as ``flarelog
-    status`` shows it; None: only a store was asked.
+def placed(
+    facts: SiteFacts, lane: Lane | None, now: SiteStanding, *, live: bool, over: bool
+) -> tuple[Stands, int, str]:
+    """How the site stands, since when (0: unknown) and why. *now*: as ``flarelog status`` shows it; *live*: a receiver
+    was asked. Of a store alone, the lane knows why a log has not ended.
     """
-    if facts.gaps:
-        return Stands.GAP, 0, ""
-    if facts.unseen:
-        return Stands.UNSEEN, 0, ""
-    if any(not one.well for one in facts.endings):
-        return Stands.FAILED, 0, ""
+    if now.stands in (Stands.FAILED, Stands.GAP, Stands.UNSEEN):
+        return now.stands, 0, ""
     if facts.unread:
         return Stands.UNREAD, 0, ""
-    if facts.unstored and over:
-        return Stands.UNSTORED, 0, ""
-    if facts.logs and facts.agreed == facts.logs and not facts.unstored:
-        return Stands.COMPLETE, 0, ""
+    if now.stands in (Stands.UNSTORED, Stands.COMPLETE):
+        return now.stands, 0, ""
     latest = lane.now if lane is not None and not lane.over else None
-    what = latest.what if latest is not None else ""
-    if now is not None and not (lane is not None and lane.over):
-        what = now.phase.value  # a killed receiver recorded no end
+    # A killed receiver recorded no end.
+    what = now.stands.value if live and not (lane is not None and lane.over) else latest.what if latest else ""
     for stands in (Stands.SILENT, Stands.LOST, Stands.PAUSED):
         if what != stands.value:
             continue
@@ -282,7 +269,7 @@ def placed(facts: SiteFacts, lane: Lane | None, now: Standing | None, *, over: b
             if stands is Stands.LOST and earlier and earlier[-1].end >= begin - 1000:
                 return Stands.SILENT, earlier[-1].begin, latest.why
             return stands, begin, latest.why
-        return stands, 0, now.why if now is not None else ""
-    if over or (lane is not None and lane.over) or what == Phase.ENDED.value:
+        return stands, 0, now.why
+    if over or (lane is not None and lane.over) or what == Stands.CLOSED.value:
         return Stands.CLOSED, 0, ""
-    return Stands.SENDING, 0, ""
+    return (now.stands, 0, now.detail) if live else (Stands.OPEN, 0, "")

@@ -19,7 +19,7 @@ from flarelog.detect.table import Table
 from flarelog.errors import FlarelogError
 from flarelog.lifecycle import RunState
 from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
-from flarelog.receiver.phases import Phase, Standing, sites, standing
+from flarelog.receiver.phases import Phase, present
 from flarelog.records import ordered, unknown_ends, unstored_sentences
 from flarelog.render.ranks import RankChoice, RankChooser, known
 from flarelog.render.rows import Line
@@ -41,6 +41,7 @@ from flarelog.viewers.reading import LEFT_OUT, Reading
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
 from flarelog.viewers.searching import found_in, rounds_of, searching
 from flarelog.viewers.selection import Selection
+from flarelog.viewers.standings import of_site
 
 COUNTED_HERE, COUNTED_THERE = 2 << 30, 64 << 20  # most bytes whose lines are counted: of a store, of a receiver
 TAIL = 64 << 10  # bytes that are searched for a log's last line
@@ -83,7 +84,7 @@ async def gather(
     moments = await _moments(origin, run, infos, notes)
     state = await origin.state(run)
     lanes = lanes_of(moments, buckets=buckets)
-    waits = any(standing(info).phase is Phase.PAUSED for info in every)
+    waits = any(present(info).phase is Phase.PAUSED for info in every)
     over = (all(info.sealed for info in infos) and not waits) or state is RunState.ENDED
     over = over or all(lane.over for lane in lanes.lanes)
     stamps = partial(zoned_at, zoned, lanes.end * 1_000_000)
@@ -219,9 +220,8 @@ def _sites(
     clocks.learn(info for info in every if not info.unstored)
     by_site = {lane.site: lane for lane in lanes.lanes}
     live = any(info.state is not None and info.state.linked is not None for info in every)
-    now = {site: one for (_, site), one in sites(every).items()} if live else {}
     return tuple(
-        _site(site, list(group), by_site.get(site), now.get(site), ends.get(site, _Ends(0)), clocks, unread, over=over)
+        _site(site, list(group), by_site.get(site), ends.get(site, _Ends(0)), clocks, unread, live=live, over=over)
         for site, group in groupby(every, lambda info: info.stream.site)
     )
 
@@ -230,11 +230,11 @@ def _site(
     site: str,
     every: Sequence[StreamInfo],
     lane: Lane | None,
-    now: Standing | None,
     ends: _Ends,
     clocks: Clocks,
     unread: Collection[StreamId],
     *,
+    live: bool,
     over: bool,
 ) -> SiteFacts:
     infos = [info for info in every if not info.unstored]
@@ -272,7 +272,7 @@ def _site(
         partly=any(info.is_partly for info in refused),
         unseen=lacks.without_gaps.losses,
     )
-    stands, since, why = placed(facts, lane, now, over=over)
+    stands, since, why = placed(facts, lane, of_site(every), live=live, over=over)
     return replace(facts, stands=stands, since=since, why=why)
 
 

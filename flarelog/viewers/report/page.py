@@ -19,15 +19,17 @@ from flarelog.version import __version__
 from flarelog.viewers.health import table_of
 from flarelog.viewers.lanes import Lane
 from flarelog.viewers.report import drawing, style
-from flarelog.viewers.report.facts import WORST, Report, SiteFacts, Stands, duration, sized
+from flarelog.viewers.report.facts import Report, SiteFacts, duration, sized
 from flarelog.viewers.report.markup import Safe, anchor, tag, text
-from flarelog.viewers.standings import ahead
+from flarelog.viewers.standings import WORST, Stands, ahead
 
 FEW = 50  # sites: a report of more may have LARGE bytes instead of SMALL
 SMALL, LARGE = 300_000, 1 << 20  # bytes
 ICONS = {
     Stands.COMPLETE: "✓",
-    Stands.SENDING: "●",
+    **dict.fromkeys((Stands.LIVE, Stands.BUSY, Stands.QUIET, Stands.WAITING, Stands.IDLE, Stands.OPEN), "●"),
+    Stands.HUNG: "⧗",
+    Stands.GONE: "−",
     Stands.PAUSED: "‖",
     Stands.LOST: "⇠",
     Stands.SILENT: "○",
@@ -290,7 +292,16 @@ def words(report: Report, one: SiteFacts) -> str:
             return f"{lost} lost{f'; {one.unseen}' if one.unseen else ''}{rest}"
         case Stands.UNSEEN:
             return one.unseen
-        case Stands.SILENT | Stands.LOST | Stands.PAUSED:
+        case (
+            Stands.SILENT
+            | Stands.LOST
+            | Stands.PAUSED
+            | Stands.HUNG
+            | Stands.GONE
+            | Stands.BUSY
+            | Stands.WAITING
+            | Stands.IDLE
+        ):
             since = f"from {report.clock(one.since)}" if one.since else ""
             return ": ".join(filter(None, (since, one.why)))
     return ""

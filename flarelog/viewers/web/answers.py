@@ -238,7 +238,7 @@ class Answers:
 
         def encoded() -> bytes:
             live = rights.origin.live
-            record = overview.run_record(run, listed.state, listed.infos, {}, now=_now(), live=live, whole=False)
+            record = overview.run_record(run, listed.state, listed.infos, {}, live=live, whole=False)
             more = {"receiver": self._logins.name, "listing": True, "listed": listed.sites, "now": _now()}
             return as_json(record | more)
 
@@ -257,7 +257,7 @@ class Answers:
 
         def encoded() -> tuple[bytes, str]:
             live = rights.origin.live
-            record = overview.run_record(run, state, infos, lasts, now=_now(), live=live, unstored=unstored)
+            record = overview.run_record(run, state, infos, lasts, live=live, unstored=unstored)
             record |= {"receiver": self._logins.name, "reading": reading}
             body = as_json(record)
             return body, f'"{hashlib.sha256(body).hexdigest()[:20]}"'

@@ -12,7 +12,6 @@ import { meter } from "./paint.js";
 import { again, past, silence, trouble } from "./runs.js";
 import { bytes, called, count, moment, several, skew } from "./words.js";
 
-const ORDER = ["failed", "lost link", "silent", "not stored", "incomplete", "paused", "hung", "gone", "sending", "busy", "quiet", "open", "complete"];
 const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
 const SHOWN = 200; // sites that are shown at first
 const PLACES = 12; // places that are shown of equal findings
@@ -27,7 +26,7 @@ const AT_FIRST = 50; // ms until an unfinished list is asked for again, twice as
 /** The logs of *site*, with those that are not stored and cannot be opened. */
 const logs = (site) => [...site.streams, ...(site.unstored ?? [])];
 /** *one*, a site or a log, as it is shown while nothing is known of now. */
-const earlier = (one) => (past(one.standing) === one.standing ? one : { ...one, standing: "open", words: "open", rate: 0 });
+const earlier = (one) => (one.lasting === undefined ? one : { ...one, standing: past(one.standing), words: one.lasting || "open", rate: 0 });
 const many = (site) => logs(site).reduce((sum, one) => sum + (one.count ?? 1), 0);
 
 export class RunPage extends HTMLElement {
@@ -219,12 +218,12 @@ export class RunPage extends HTMLElement {
     return sites
       .filter((site) => this.named(site).length)
       .sort((a, b) => WEIGHT[kind(a.standing)] - WEIGHT[kind(b.standing)]) // sites in trouble first, otherwise in the order given
-      .filter((site) => !this.only.value || (this.only.value === "bad" ? ["bad", "warn"].includes(kind(site.standing)) : !["complete", "incomplete", "failed"].includes(site.standing)));
+      .filter((site) => !this.only.value || (this.only.value === "bad" ? ["bad", "warn"].includes(kind(site.standing)) : site.lasting !== undefined));
   }
 
   draw() {
     if (!this.record) return;
-    const { state, listing, listed, missing = [] } = this.record;
+    const { state, listing, listed, counts, missing = [] } = this.record;
     const sites = this.away ? this.record.sites.map((site) => ({ ...earlier(site), streams: site.streams.map(earlier), unstored: site.unstored?.map(earlier) })) : this.record.sites;
     const told = missing.join("\n");
     if (told !== (this.missing.dataset.is ?? "")) {
@@ -232,9 +231,9 @@ export class RunPage extends HTMLElement {
       this.missing.hidden = !told;
       this.missing.replaceChildren(...missing.map((sentence) => h("li", {}, icon("incomplete"), sentence)));
     }
-    const counts = new Map();
-    for (const site of sites) counts.set(site.standing, (counts.get(site.standing) ?? 0) + 1);
-    const parts = ORDER.filter((name) => counts.has(name) && !listing).map((name) => `${count(counts.get(name))} ${name === "sending" ? "live" : name}`);
+    const sums = new Map();
+    for (const [name, number] of listing ? [] : counts) sums.set(this.away ? past(name) : name, (sums.get(this.away ? past(name) : name) ?? 0) + number);
+    const parts = [...sums].map(([name, number]) => `${count(number)} ${name}`);
     say(this.sum, `${this.away ? `last known: ${past(state)}` : state}: ${several(listed ?? sites.length, "site")}${listing ? " so far" : ""}${parts.length ? `: ${parts.join(", ")}` : ""}`);
     const wanted = this.wanted(sites);
     const nodes = [];

@@ -54,7 +54,7 @@ export function past(is) {
   return PRESENT.has(is) ? "open" : is;
 }
 
-const PRESENT = new Set(["running", "idle", "sending", "busy", "quiet", "hung", "gone", "silent", "paused", "lost link"]);
+const PRESENT = new Set(["running", "idle", "live", "busy", "quiet", "waiting", "hung", "gone", "silent", "paused", "lost link"]);
 
 /** The text where no run is listed. *some*: the login may be for some runs alone, and the receiver does not tell which. */
 function nothing(some) {
