@@ -287,6 +287,10 @@ class Activity:
     cpu: float = 0.0  # cores used since the last look
     idle: float = 0.0  # seconds with next to no CPU time and no GPU use; 0: they compute
     gpu: float | None = None  # percent of the time that their busiest GPU computed; None: not visible
+    # With idle, what shows that they do not hang; empty: nothing does.
+    writes: str = ""  # another log, which they write now
+    listens: str = ""  # an address on which they listen: HOST:PORT
+    waits: str = ""  # a peer that they are connected to and wait for: HOST:PORT
 
 
 @frozen

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from flarelog.stores.local.healths import points
-from integration.harness.places import FLARELOG, LOG, Place, Receiver, Writer, append, noise, until
+from integration.harness.places import FLARELOG, LOG, PATIENCE, Place, Receiver, Writer, append, noise, until
 
 QUICK = ("--idle-timeout", "3")  # so that every timeout comes soon
 QUIET = ("--quiet-after", "1")
@@ -28,7 +28,7 @@ def status(receiver: Receiver, log: str = LOG) -> dict[str, Any]:
     return next((record for record in program.records() if record["log"] == log), {})
 
 
-def becomes(receiver: Receiver, state: str, log: str = LOG) -> dict[str, Any]:
+def becomes(receiver: Receiver, state: str, log: str = LOG, seconds: float = PATIENCE) -> dict[str, Any]:
     """Wait until the stream has that state; return its record."""
     seen: list[dict[str, Any]] = []
 
@@ -36,7 +36,7 @@ def becomes(receiver: Receiver, state: str, log: str = LOG) -> dict[str, Any]:
         seen.append(status(receiver, log))
         return seen[-1].get("state") == state
 
-    until(called, lambda: f"{log} is {state}; it was {[record.get('state') for record in seen]}")
+    until(called, lambda: f"{log} is {state}; it was {[record.get('state') for record in seen]}", seconds)
     return seen[-1]
 
 
@@ -217,6 +217,49 @@ def test_watch_refreshes_in_place_and_ends_with_the_run(place: Place) -> None:
     last = text.rsplit("\x1b[3A", 1)[1]
     assert "ended: receipt" in last
     assert "run-1 ended: 1 site: 1 complete" in last
+
+
+@pytest.mark.soak  # processes are checked every 15 seconds, and are hung after a minute
+def test_what_is_idle_or_waits_is_not_hung_and_a_site_stands_as_the_worst_of_its_logs(place: Place) -> None:
+    receiver = place.serve()
+    listens = (
+        "import socket\ns = socket.create_server(('127.0.0.1', 0))\nprint(s.getsockname()[1], flush=True)\nc = []\n"
+    )
+    listens += "while True: c.append(s.accept())"
+    with subprocess.Popen((sys.executable, "-c", listens), stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        port = server.stdout.readline().decode().strip()
+        waits = f"import socket\ns = socket.create_connection(('127.0.0.1', {port}))\nprint(1, flush=True)\ns.recv(1)"
+        commands = {
+            "hung": ("sh", "-c", "echo 1; sleep 600"),
+            "writes": ("sh", "-c", "while :; do echo 1; sleep 3; done"),
+            "listens": (sys.executable, "-c", listens),
+            "waits": (sys.executable, "-c", waits),
+        }
+        programs = [
+            place.start(
+                *("run", "--receiver", receiver.address, "--run", "run-1", "--site", "site-1", "--log", name),
+                *("--spool", str(place.directory / name), "--copy", "off", "--", *command),
+            )
+            for name, command in commands.items()
+        ]  # fmt: skip
+        try:
+            for log, state, why in (
+                ("hung/stderr.log", "hung", "used less than 1 % of a core for"),
+                ("writes/stderr.log", "idle", "writes/stdout.log instead"),
+                ("listens/stdout.log", "idle", "listens on 127.0.0.1:"),
+                ("waits/stdout.log", "waiting", f"is connected to 127.0.0.1:{port}, and used less than"),
+            ):
+                becomes(receiver, state, log, 150)
+                assert why in status(receiver, log)["reason"]
+            shown = place.call("status", "run-1", "--receiver", receiver.address).printed
+            assert shown.startswith("run-1 running: 1 site: 1 hung ")
+            made = place.call("report", "run-1", "--receiver", receiver.address, "-o", "-", "--format", "md").printed
+            assert "hung 2 of 8 logs" in made
+        finally:
+            for program in programs:
+                program.stop()
+            server.kill()
 
 
 @pytest.mark.soak  # processes are checked every 15 seconds

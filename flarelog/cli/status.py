@@ -70,6 +70,10 @@ STATE of a log:
   busy       like quiet, but the processes that write the log use the CPU
   hung       like quiet, and the processes that write the log have used less
              than 1 % of a core for a minute or more
+  waiting    like hung, but its processes are connected to a peer and wait
+             for it
+  idle       like hung, but its processes listen on a port, or write another
+             log
   gone       like quiet, and the processes that wrote the log have ended
   silent     the sidecar is connected, and sent no heartbeat for this long
   lost link  no sidecar has been connected for this long, and the log has not

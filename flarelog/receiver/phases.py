@@ -84,8 +84,18 @@ def _quiet(still: float, activity: Activity | None) -> Standing:
         gpu = f" and a GPU for {activity.gpu:.0f} % of the time" if activity.gpu else ""
         return Standing(Phase.BUSY, still, f"its {those} use{'s' * (activity.processes == 1)} {cores}{gpu}")
     nor = ", and no GPU," if activity.gpu is not None else ""
-    why = f"its {those} used less than 1 % of a core{nor} for {spoken(activity.idle)}"
-    return Standing(Phase.HUNG if min(still, activity.idle) >= HUNG_AFTER else Phase.QUIET, still, why)
+    why = f"used less than 1 % of a core{nor} for {spoken(activity.idle)}"
+    if min(still, activity.idle) < HUNG_AFTER:
+        return Standing(Phase.QUIET, still, f"its {those} {why}")
+    one = activity.processes == 1
+    if activity.writes:
+        return Standing(Phase.IDLE, still, f"its {those} write{'s' * one} {activity.writes} instead")
+    if activity.listens:
+        return Standing(Phase.IDLE, still, f"its {those} listen{'s' * one} on {activity.listens}, and {why}")
+    if activity.waits:
+        what = f"{'is' if one else 'are'} connected to {activity.waits}, and {why}"
+        return Standing(Phase.WAITING, still, f"its {those} {what}")
+    return Standing(Phase.HUNG, still, f"its {those} {why}")
 
 
 _MISSING = {

@@ -161,16 +161,22 @@ class Health(_message.Message):
     def __init__(self, memory: _Optional[int] = ..., memory_max: _Optional[int] = ..., memory_peak: _Optional[int] = ..., oom_kills: _Optional[int] = ..., cores: _Optional[int] = ..., throttled: _Optional[int] = ..., load: _Optional[int] = ..., cpu_pressure: _Optional[int] = ..., memory_pressure: _Optional[int] = ..., io_pressure: _Optional[int] = ..., disk_free: _Optional[int] = ..., disk_size: _Optional[int] = ..., inodes_free: _Optional[int] = ..., inodes: _Optional[int] = ..., uptime: _Optional[int] = ..., unread: _Optional[_Iterable[str]] = ..., gpus: _Optional[int] = ..., gpu_use: _Optional[int] = ..., gpu_least: _Optional[int] = ..., gpu_memory: _Optional[int] = ..., gpu_memory_max: _Optional[int] = ...) -> None: ...
 
 class Activity(_message.Message):
-    __slots__ = ("processes", "cpu", "idle_ms", "gpu")
+    __slots__ = ("processes", "cpu", "idle_ms", "gpu", "writes", "listens", "waits")
     PROCESSES_FIELD_NUMBER: _ClassVar[int]
     CPU_FIELD_NUMBER: _ClassVar[int]
     IDLE_MS_FIELD_NUMBER: _ClassVar[int]
     GPU_FIELD_NUMBER: _ClassVar[int]
+    WRITES_FIELD_NUMBER: _ClassVar[int]
+    LISTENS_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
     processes: int
     cpu: int
     idle_ms: int
     gpu: int
-    def __init__(self, processes: _Optional[int] = ..., cpu: _Optional[int] = ..., idle_ms: _Optional[int] = ..., gpu: _Optional[int] = ...) -> None: ...
+    writes: str
+    listens: str
+    waits: str
+    def __init__(self, processes: _Optional[int] = ..., cpu: _Optional[int] = ..., idle_ms: _Optional[int] = ..., gpu: _Optional[int] = ..., writes: _Optional[str] = ..., listens: _Optional[str] = ..., waits: _Optional[str] = ...) -> None: ...
 
 class Open(_message.Message):
     __slots__ = ("version", "stream", "producer", "epoch", "agent", "news", "moves", "several", "news_only", "boot_id", "started_ns")

@@ -227,7 +227,7 @@ def ahead(seconds: float) -> str:
 
 
 _NAMED = 3  # logs that the line of a reason names
-_EXPLAINED = (Phase.HUNG, Phase.GONE)
+_EXPLAINED = (Phase.HUNG, Phase.GONE, Phase.WAITING, Phase.IDLE)
 
 
 def reason_lines(
@@ -238,9 +238,9 @@ def reason_lines(
     urls: LogUrls | None = None,
     now: int = 0,
 ) -> list[str]:
-    """A line for each reason why streams are hung, gone or missing, with their names. For missing ones the line tells
-    how to see them: by the operator's URL of the first, if there is one, otherwise by a command that reads from
-    *place*. *now*: milliseconds since 1970.
+    """A line for each reason why streams are hung, gone, waiting, idle or missing, with their names. For missing ones
+    the line shows how to see them: by the operator's URL of the first, if there is one, otherwise by a command that
+    reads from *place*. *now*: milliseconds since 1970.
     """
     said: dict[tuple[str, Phase, Reason], list[StreamInfo]] = {}
     for info in found:

@@ -267,6 +267,22 @@ def test_a_silent_log_is_told_apart_by_what_its_writers_do(receiver: Receiver) -
     receiver.later(15)
     receiver.states.heard(STREAM, PRODUCER)
     assert receiver.called() == Standing(Phase.HUNG, 70, f"{idle} 60 s"), "an age goes on by itself"
+    for shown, phase, why in (
+        (Activity(1, 0.0, 60.0, writes="b.log", listens="[::]:80"), Phase.IDLE, "its 1 process writes b.log instead"),
+        (Activity(1, 0.0, 60.0, listens="[::]:80"), Phase.IDLE, "its 1 process listens on [::]:80, and"),
+        (
+            Activity(2, 0.0, 60.0, waits="10.0.0.5:80"),
+            Phase.WAITING,
+            "its 2 processes are connected to 10.0.0.5:80, and",
+        ),
+    ):
+        told(shown)
+        assert (
+            receiver.called().phase,
+            receiver.called().why.removesuffix(" used less than 1 % of a core for 60 s"),
+        ) == ((phase, why))
+    told(Activity(1, 0.0, 20.0, waits="10.0.0.5:80"))
+    assert receiver.called().phase is Phase.QUIET, "not for long enough"
     told(Activity(0))
     assert receiver.called() == Standing(Phase.GONE, 70, "the processes that wrote it have ended")
     told(None)

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flarelog.model import Activity
+from flarelog.sources.files.sockets import Waits
 
 IDLE = 0.01  # cores: a process that uses less is idle
 GPU_IDLE = 1.0  # percent of the time: a GPU that is busy for less is idle
 TELL_EVERY = 30.0  # seconds between two reports of the same kind
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
+NOTHING = Waits()
 Process = tuple[int, int]
 """(pid, start time): a reused pid is another process."""
 
@@ -35,11 +37,26 @@ class Fares:
     _looked: float | None = None
     _idle_since: float | None = None
 
-    def look(self, writers: frozenset[Process], used: Mapping[Process, int], now: float) -> Activity | None:
+    @property
+    def is_idle(self) -> bool:
+        """Whether the activity that was reported last is that of idle processes."""
+        return self.told is not None and self.told.idle > 0
+
+    def look(
+        self,
+        writers: frozenset[Process],
+        used: Mapping[Process, int],
+        now: float,
+        writes: str = "",
+        waits: Waits = NOTHING,
+    ) -> Activity | None:
         """The activity to report after a look that saw *writers*. *used*: the clock ticks that each writer and each
-        process of theirs has used since its start.
+        process of theirs has used since its start. *writes*: another log that they write now; *waits*: what they wait
+        for, if they were idle.
         """
         found = self._found(writers, used, now)
+        if found is not None and found.idle:
+            found = replace(found, writes=writes, listens=waits.listens, waits=waits.on)
         self._writers = writers or self._writers
         self._used, self._looked = used, now
         if found is None or self.told is None or _kind(found) != _kind(self.told) or now - self._told_at >= TELL_EVERY:
@@ -73,5 +90,6 @@ class Fares:
         self.told = self._looked = self._idle_since = None
 
 
-def _kind(activity: Activity) -> tuple[bool, bool]:
-    return activity.processes > 0, activity.idle > 0
+def _kind(activity: Activity) -> tuple[bool, bool, bool, bool, bool]:
+    shown = activity.writes, activity.listens, activity.waits
+    return activity.processes > 0, activity.idle > 0, *map(bool, shown)  # type: ignore[return-value]  # three of them

@@ -14,19 +14,22 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 from flarelog.backoff import delay
+from flarelog.names import path_of
 from flarelog.sources import spool
-from flarelog.sources.files.activity import Fares, Process
+from flarelog.sources.files.activity import NOTHING, Fares, Process
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.openers import PROC, Inode, pids, writes
+from flarelog.sources.files.sockets import Waits, waits
 from flarelog.sources.gpus import GPUS
+from flarelog.text import legible
 from flarelog.values import frozen
 
 T = TypeVar("T")
@@ -38,6 +41,7 @@ SILENT, FARES = (
     5.0,
     15.0,
 )  # seconds of silence before the first look at the writers' activity, and between two such looks
+GROWS = 60.0  # seconds since its latest byte in which a file counts as one that grows
 SHARE = 0.003  # of one core that the search takes
 _ENVIRON = 1 << 20  # bytes of an environment that are read
 _GENERATIONS = 4  # of children whose environments are read
@@ -56,30 +60,51 @@ class Written:
     gang: frozenset[Process]  # the processes that the words describe
     writers: frozenset[Process]
     used: Mapping[Process, int]  # clock ticks of CPU, of the writers and their processes
+    others: tuple[Inode, ...] = ()  # other files that only its writers write
+    waits: Waits = NOTHING  # of idle writers
 
 
 def who_writes(
-    files: dict[Inode, str], proc: str = PROC, commands: Mapping[Inode, Process] | None = None
+    files: dict[Inode, str],
+    proc: str = PROC,
+    commands: Mapping[Inode, Process] | None = None,
+    growing: Mapping[Inode, str] | None = None,
+    idle: Collection[Inode] = (),
 ) -> dict[Inode, Written]:
     """The known writers of *files*, given with their base names; a file without known writers is absent. *commands*:
-    the command whose output a file is, if another process writes the file. Blocks.
+    the command whose output a file is, if another process writes the file. *growing*: other files, which grow; *idle*:
+    the files whose writers were idle. Blocks.
     """
     writers: dict[Inode, list[int]] = {}
-    names = set(files.values())
+    every = {**(growing or {}), **files}
+    names = set(every.values())
     processes = _Processes(proc)
     for pid in processes.pids:
         for inode in writes(f"{proc}/{pid}", names):
-            if inode in files:
+            if inode in every:
                 writers.setdefault(inode, []).append(pid)
     for inode, command in (commands or {}).items():
         left = [command[0]] if alive([command], proc) else processes.left_by(command[0])
-        writers[inode] = left if inode in files else []
-    found = {}
-    for inode, by in writers.items():
+        writers[inode] = left if inode in every else []
+    grown_by: dict[int, list[Inode]] = {}
+    for inode in growing or {}:
+        for pid in writers.get(inode, ()):
+            grown_by.setdefault(pid, []).append(inode)
+    found, waiting = {}, dict[frozenset[int], Waits]()
+    for inode in files.keys() & writers.keys():
+        by = writers[inode]
         gang = processes.gang(by) or processes.gang(processes.descendants(by))
         words = words_of(gang.values()) if processes.complete(gang) else ""
         used = processes.used(by)
-        found[inode] = Written(words, frozenset(gang), frozenset(one for one in used if one[0] in by), used)
+        # A file that others write as well may have grown by them.
+        grown = dict.fromkeys(one for pid in by for one in grown_by.get(pid, ()))
+        others = tuple(one for one in grown if one != inode and set(writers[one]) <= set(by))
+        shown = NOTHING
+        if inode in idle and not gang:  # the ranks of a training are connected to each other also when they hang
+            those = frozenset(pid for pid, _ in used)
+            shown = waiting[those] = waiting.get(those) or waits(those, proc)
+        direct = frozenset(one for one in used if one[0] in by)
+        found[inode] = Written(words, frozenset(gang), direct, used, others, shown)
     return found
 
 
@@ -273,12 +298,31 @@ class Writers:
         if not due:
             return used
         names = {inode: os.path.basename(file.path) for inode, (_, file) in due.items()}
-        beside = {inode: (file.beside, file.spool) for inode, (_, file) in due.items() if file.beside}
-        found, more = await _aside(partial(_timed, names, beside))
-        self._learn(due, found, time.monotonic())
+        growing = self._growing(time.monotonic())
+        beside = {inode: (file.beside, file.spool) for inode, (_, file) in {**growing, **due}.items() if file.beside}
+        rest = {inode: os.path.basename(file.path) for inode, (_, file) in growing.items()}
+        idle = {inode for inode, (_, file) in due.items() if self._asked[file.identity].fares.is_idle}
+        found, more = await _aside(partial(_timed, names, beside, rest, idle))
+        self._learn(due, found, growing, time.monotonic())
         return used + more
 
-    def _learn(self, due: dict[Inode, tuple[str, SourceFile]], found: dict[Inode, Written], now: float) -> None:
+    def _growing(self, now: float) -> dict[Inode, tuple[str, SourceFile]]:
+        """The files that have grown lately, and the names of their logs."""
+        found: dict[Inode, tuple[str, SourceFile]] = {}
+        for tail in self.discovery.tails.values():
+            file = tail.current
+            if file is not None and file.fd >= 0 and now - file.quiet_since < GROWS and len(found) < _MOST:
+                status = os.fstat(file.fd)
+                found[status.st_dev, status.st_ino] = tail.log, file
+        return found
+
+    def _learn(
+        self,
+        due: dict[Inode, tuple[str, SourceFile]],
+        found: dict[Inode, Written],
+        growing: dict[Inode, tuple[str, SourceFile]],
+        now: float,
+    ) -> None:
         told = set()
         for inode, (log, file) in due.items():
             asked, written = self._asked[file.identity], found.get(inode, _NOBODY)
@@ -287,7 +331,10 @@ class Writers:
                 if file.attributes != written.words:
                     file.attributes = written.words
                     told.add(log)
-            activity = asked.fares.look(written.writers, written.used, now) if _is_silent(file, now) else None
+            writes = next((legible(path_of(growing[one][0])) for one in written.others), "")
+            activity = None
+            if _is_silent(file, now):
+                activity = asked.fares.look(written.writers, written.used, now, writes, written.waits)
             if activity != file.activity:
                 file.activity = activity
                 told.add(log)
@@ -349,11 +396,17 @@ async def _aside(work: Callable[[], T]) -> T:
         threads.shutdown(wait=False)
 
 
-def _timed(names: dict[Inode, str], beside: dict[Inode, tuple[str, str]]) -> tuple[dict[Inode, Written], float]:
+def _timed(
+    names: dict[Inode, str],
+    beside: dict[Inode, tuple[str, str]],
+    growing: dict[Inode, str],
+    idle: Collection[Inode],
+) -> tuple[dict[Inode, Written], float]:
     """The writers found, and the seconds of CPU that it took. *beside*: the record of a spool and the note of the
-    generation, for a file that is a command's output.
+    generation, for a file that is a command's output; the rest as in ``who_writes``.
     """
     began = time.thread_time()
     said = {inode: spool.command(path, note) for inode, (path, note) in beside.items()}
-    found = who_writes(names, commands={inode: command for inode, command in said.items() if command is not None})
+    commands = {inode: command for inode, command in said.items() if command is not None}
+    found = who_writes(names, commands=commands, growing=growing, idle=idle)
     return found, time.thread_time() - began

@@ -64,6 +64,8 @@ def _set_activity(message: pb.News | pb.State, activity: Activity | None) -> Non
         message.activity.idle_ms = round(activity.idle * 1000)
         if activity.gpu is not None:
             message.activity.gpu = min(round(activity.gpu * 1000), _MOST_32)
+        for name in _SHOWN:
+            setattr(message.activity, name, legible(getattr(activity, name), MAX_SHOWN))
 
 
 def _activity(message: pb.News | pb.State) -> Activity | None:
@@ -71,9 +73,12 @@ def _activity(message: pb.News | pb.State) -> Activity | None:
         return None
     said = message.activity
     gpu = said.gpu / 1000 if said.HasField("gpu") else None
-    return Activity(said.processes, said.cpu / 1000, min(said.idle_ms, _OLDEST) / 1000, gpu)
+    shown = (legible(getattr(said, name), MAX_SHOWN) for name in _SHOWN)
+    return Activity(said.processes, said.cpu / 1000, min(said.idle_ms, _OLDEST) / 1000, gpu, *shown)
 
 
+_SHOWN = ("writes", "listens", "waits")
+MAX_SHOWN = 200  # characters of a log's name or an address
 _FIGURES = tuple(each.name for each in fields_of(Health) if each.name != "unread")
 MAX_PLACE = 64  # characters of a place's digest
 MAX_UNREAD = 300  # characters of the reason why a log cannot be read

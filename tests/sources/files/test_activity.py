@@ -6,6 +6,7 @@ import os
 
 from flarelog.model import Activity
 from flarelog.sources.files.activity import TELL_EVERY, Fares, Process
+from flarelog.sources.files.sockets import Waits
 
 ME: Process = (10, 100)
 SECOND = os.sysconf("SC_CLK_TCK")  # clock ticks of one CPU second
@@ -100,3 +101,15 @@ def test_a_log_that_has_grown_is_looked_at_anew() -> None:
     looked.fares.moved()
     assert looked.look({ME: 5.0}) is None
     assert looked.look({ME: 5.0}) == Activity(1, 0.0, 10.0)
+
+
+def test_what_shows_that_idle_processes_do_not_hang_is_told_at_once_and_with_them_alone() -> None:
+    fares, shown = Fares(lambda pids: None), Waits("[::]:80", "10.0.0.5:443")
+    looks = [fares.look(frozenset({ME}), {ME: 500}, now, writes, waits) for now, writes, waits in (
+        (0.0, "b.log", shown), (10.0, "", Waits()), (20.0, "", shown), (30.0, "b.log", shown)
+    )]  # fmt: skip
+    assert looks[:2] == [None, Activity(1, 0.0, 10.0)]
+    assert looks[2] == Activity(1, 0.0, 20.0, None, "", "[::]:80", "10.0.0.5:443")
+    assert looks[3] == Activity(1, 0.0, 30.0, None, "b.log", "[::]:80", "10.0.0.5:443")
+    busy = fares.look(frozenset({ME}), {ME: 500 + 10 * SECOND}, 40.0, "b.log", shown)
+    assert busy == Activity(1, 1.0)

@@ -217,3 +217,23 @@ def test_what_a_command_left_behind_writes_its_output_on(proc: Proc) -> None:
     proc.process(32, group=32, used=50)
     found = who_writes({inode(path): path.name}, str(proc.root), {inode(path): (30, 9)})[inode(path)]
     assert found.writers == found.used.keys() == {(31, 7)}
+
+
+def test_a_process_that_writes_another_file_alone_writes_that_one_instead(proc: Proc) -> None:
+    quiet, own, shared, others = (proc.file(name) for name in ("quiet.log", "own.log", "shared.log", "others.log"))
+    proc.process(11, quiet, own, shared)
+    proc.process(12, shared, others)
+    growing = {inode(path): path.name for path in (own, shared, others, quiet)}
+    found = who_writes({inode(quiet): quiet.name}, str(proc.root), growing=growing)
+    assert list(found) == [inode(quiet)]
+    assert found[inode(quiet)].others == (inode(own),)
+
+
+def test_the_two_outputs_of_a_command_are_written_by_its_processes(proc: Proc) -> None:
+    out, err = proc.file("stdout.log"), proc.file("stderr.log")
+    proc.process(10, out, err)  # the spooler
+    proc.process(11, started=7)
+    commands = {inode(out): (11, 7), inode(err): (11, 7)}
+    found = who_writes({inode(err): err.name}, str(proc.root), commands, {inode(out): out.name})
+    assert found[inode(err)].others == (inode(out),)
+    assert found[inode(err)].writers == {(11, 7)}
