@@ -321,7 +321,7 @@ def _packed(ip: str) -> bytes | None:
 
     try:
         return socket.inet_pton(socket.AF_INET6, ip.partition("%")[0])
-    except OSError:
+    except (OSError, UnicodeError):  # a surrogate in an argument stands for a byte that is no UTF-8
         return None
 
 

@@ -281,7 +281,7 @@ def sidecar(raw: bytes) -> None:
 async def _sidecar(steps: Steps) -> None:
     heard = Heard(steps, [])
     bounds: dict[str, Any] = vars(calls)
-    usual, bounds["channel"] = bounds["channel"], lambda *_: heard
+    usual, bounds["channel"] = bounds["channel"], lambda *_, **__: heard
     try:
         delivering = DeliveryOptions(max_misses=2, first_delay=0.001, max_delay=0.001)
         one = Sidecar(SidecarOptions("127.0.0.1:1", "run-1", "site-1", SourceOptions(str(_site)), delivering))
