@@ -1,8 +1,10 @@
 """What processes wait for in the network, from /proc: the addresses on which they listen, and the peers that they are
 connected to.
 
-A process counts only if one of its threads is blocked until the network has something for it: one that sleeps, or waits
-for a lock alone, hangs whatever connections it has. Blocks for some milliseconds.
+A process counts only if it is blocked until the network has something for it: one that sleeps, or waits for a lock
+alone, hangs whatever connections it has. For an address on which it listens any of its threads counts, for a peer only
+the main one: a thread of NVFlare's, or of an embedded producer, waits for its server also in a job that hangs. Blocks
+for some milliseconds.
 """
 
 from __future__ import annotations
@@ -32,7 +34,11 @@ class Waits:
 
 def waits(pids: Collection[int], proc: str = PROC) -> Waits:
     """What the processes *pids* wait for, as far as it can be seen."""
-    waiting = [f"{proc}/{pid}" for pid in pids if _is_blocked(f"{proc}/{pid}")]
+    blocked = {f"{proc}/{pid}": _blocked(f"{proc}/{pid}") for pid in pids}
+    waiting = [process for process, threads in blocked.items() if threads]
+    connects = {
+        inode for process in waiting if os.path.basename(process) in blocked[process] for inode in _sockets(process)
+    }
     inodes = {inode for process in waiting for inode in _sockets(process)}
     if not inodes:
         return Waits()
@@ -45,21 +51,24 @@ def waits(pids: Collection[int], proc: str = PROC) -> Waits:
                 listens.add(here)
             elif state == _CONNECTED:
                 local.add(here)
-                remote.add(there)
+                if inode in connects:
+                    remote.add(there)
     return Waits(min(listens, default=""), min(remote - local - listens, default=""))
 
 
-def _is_blocked(process: str) -> bool:
-    """Whether a thread of *process* waits for the network; a stopped process waits for nothing."""
-    names = set[str]()
+def _blocked(process: str) -> set[str]:
+    """The threads of *process* that wait for the network; a stopped process waits for nothing."""
+    found = set[str]()
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"{process}/task")[:_THREADS]:
             with open(f"{process}/task/{thread}/stat", "rb") as file:
                 if file.read(4096).rpartition(b")")[2].split()[0] in (b"T", b"t"):
-                    return False
+                    return set()
             with open(f"{process}/task/{thread}/wchan") as file:
-                names.add(file.read())
-    return any(part in name for name in names for part in _BLOCKED)
+                name = file.read()
+            if any(part in name for part in _BLOCKED):
+                found.add(thread)
+    return found
 
 
 def _sockets(process: str) -> Iterator[bytes]:

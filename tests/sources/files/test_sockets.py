@@ -26,13 +26,14 @@ TCP6 = """  sl  local_address                         remote_address            
 """
 
 
-def process(root: Path, sockets: list[int], wchan: str = "ep_poll", state: str = "S", pid: int = 10) -> None:
-    home = root / str(pid)
+def process(root: Path, sockets: list[int], wchan: str = "ep_poll", state: str = "S", thread: int = 10) -> None:
+    """The process 10, whose thread *thread* is where *wchan* says."""
+    home = root / "10"
     for part in ("fd", "net", "task/10", "task/11"):
         (home / part).mkdir(parents=True)
-    for thread, where in ((10, "futex_wait_queue"), (11, wchan)):
-        (home / f"task/{thread}/stat").write_text(f"{thread} (py) {state} 1 1")
-        (home / f"task/{thread}/wchan").write_text(where)
+    for each in (10, 11):
+        (home / f"task/{each}/stat").write_text(f"{each} (py) {state} 1 1")
+        (home / f"task/{each}/wchan").write_text(wchan if each == thread else "futex_wait_queue")
     for number, inode in enumerate(sockets):
         (home / f"fd/{number}").symlink_to(f"socket:[{inode}]")
     (home / "net/tcp").write_text(TCP)
@@ -56,6 +57,11 @@ def process(root: Path, sockets: list[int], wchan: str = "ep_poll", state: str =
 def test_what_a_blocked_process_waits_for(tmp_path: Path, sockets: list[int], found: Waits) -> None:
     process(tmp_path, sockets)
     assert waits([10], str(tmp_path)) == found
+
+
+def test_a_connection_that_a_thread_beside_the_main_one_waits_for_does_not_explain_a_quiet_log(tmp_path: Path) -> None:
+    process(tmp_path, [1, 2], thread=11)
+    assert waits([10], str(tmp_path)) == Waits(listens="0.0.0.0:8080")
 
 
 @pytest.mark.parametrize(
