@@ -72,6 +72,11 @@ class LineOptions:
         "Time zone of shown times, and of dates in --since and --until: utc, local, Europe/Berlin, +02:00.",
         metavar="ZONE",
     )
+    dates: str = option(
+        "auto",
+        "Order of a day and a month in numbers, as in 05/11/2026. auto: the log's other dates decide.",
+        choices=("auto", "day-first", "month-first"),
+    )
     output: str = typed(
         "text",
         "Form of the output. json, or --json: one object a line. raw: the exact bytes.",
@@ -165,13 +170,23 @@ class Lines:
 
         return partial(offset_at, self._own)
 
-    def stamps(self, stream: StreamId | None = None, now: int | None = None) -> Stamps:
-        """A reader of times in *stream*, or in a file. *now*: nanoseconds since 1970, for times without a year."""
+    def stamps(
+        self,
+        stream: StreamId | None = None,
+        now: int | None = None,
+        search: Callable[[], bool | None] | None = None,
+    ) -> Stamps:
+        """A reader of times in *stream*, or in a file. *now*: nanoseconds since 1970, for times without a year.
+        *search*: looks in the whole log for the order of days and months.
+        """
+        from flarelog.render.doubts import Doubts
         from flarelog.render.zones import Stamps
 
         zones = [] if stream is None else [zone for glob, zone in self._zones if any_of((glob,), stream.site)]
         said = zones[0] if zones else None
-        return Stamps(said or self._own, self._now if now is None else now, fixed=said is not None)
+        order = None if self.options.dates == "auto" else self.options.dates == "day-first"
+        doubts = Doubts(order, search if order is None else None)
+        return Stamps(said or self._own, self._now if now is None else now, fixed=said is not None, doubts=doubts)
 
     def renderer(self, form: Form = "auto") -> Renderer:
         """A new renderer."""

@@ -31,7 +31,7 @@ from flarelog.render.choose import Chooser
 from flarelog.render.container import FORMS, Form
 from flarelog.render.merge import Placing, by_time
 from flarelog.render.rows import Line
-from flarelog.render.times import unread
+from flarelog.render.times import order_of, unread
 from flarelog.text import legible
 from flarelog.values import frozen
 from flarelog.viewers.console import Enough, Label, summary
@@ -39,6 +39,7 @@ from flarelog.viewers.console import Enough, Label, summary
 PIECE = 64 << 10  # bytes read or unpacked at once: as lines they may take a hundred times as much memory
 QUIET = 0.1  # seconds without a byte before complete lines are shown
 ENCODINGS = "utf-16, utf-16-le or shift-jis"  # examples
+SANE = 946_684_800_000_000_000  # nanoseconds since 1970: archives without times give their files earlier ones
 SETTLE = 0.25  # seconds of steady input before lines are shown all the same
 
 EXAMPLES = """\b
@@ -170,8 +171,12 @@ class _Troubles:
 
     code = 0
 
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+
     def say(self, path: str, what: str, code: int = FAILED) -> None:
-        click.echo(f"flarelog: {legible(path)}: {what}", err=True)
+        if not self._quiet:
+            click.echo(f"flarelog: {legible(path)}: {what}", err=True)
         self.code = max(self.code, code)
 
 
@@ -267,8 +272,10 @@ class _View:
 
     def _read(self, number: int) -> Iterator[list[Line]]:
         """The lines of a log, with their times if the options need them."""
-        lines = self._drawn(number)
-        return map(self._lines.stamps().timed, lines) if self._timed else lines
+        lines, log = self._drawn(number), self._logs[number]
+        if not self._timed:
+            return lines
+        return map(self._lines.stamps(now=_written(log), search=partial(_day_first, log)).timed, lines)
 
     def _drawn(self, number: int) -> Iterator[list[Line]]:
         """The lines of a log, which is one file or several, as they are read."""
@@ -348,6 +355,22 @@ def _by_age(log: str, paths: list[str]) -> list[str]:
         return compare(log, ages[one], ages[other])
 
     return sorted(paths, key=cmp_to_key(compared))
+
+
+def _written(log: Sequence[str]) -> int | None:
+    """When the regular files of *log* were last written, in nanoseconds since 1970; None: not known."""
+    known = [] if "-" in log else [_modified(path) for path in log if os.path.isfile(path)]
+    latest = max(known, default=0)
+    return latest if SANE < latest < time.time_ns() else None
+
+
+def _day_first(log: Sequence[str]) -> bool | None:
+    """Whether days come before months in *log*, by the first date in its files that can have only one order."""
+    for path in filter(os.path.isfile, log):
+        for piece in _pieces(path, _Troubles(quiet=True)):
+            if piece and (order := order_of(piece)) is not None:
+                return order
+    return None
 
 
 def _modified(path: str) -> int:

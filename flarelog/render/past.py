@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from flarelog.render.doubts import Latest
 from flarelog.render.times import LOOKED, SECOND, stamp
 from flarelog.render.zones import Stamps, offsets
 
@@ -97,7 +98,7 @@ class Past:
 
     def _time(self, offset: int, text: str) -> int | None:
         """The latest time that *text*, near *offset*, can mean."""
-        return stamp(text, zone=self._least, now=self._stamps.now(offset))
+        return stamp(text, zone=self._least, now=self._stamps.now(offset), doubts=Latest())
 
     def _least(self, local: int) -> int:
         return min(each for zone in self._stamps.zones for each in offsets(zone, local))

@@ -1,13 +1,11 @@
 """Parse the time stamp at a line's beginning into nanoseconds since 1970 in UTC. Integers let stamps of any fraction
 and offset compare exactly.
 
-The formats are those of common log writers: RFC 3339 and ISO 8601 (container runtimes, NVFlare, Python's logging, Go,
-TensorFlow, JSON lines), syslog, glog (PyTorch, Kubernetes), Apache, rich, ctime, Spark, month and day (detectron2),
-seconds or parts of them since 1970 (OpenTelemetry, journald, fluent-bit), with AM or PM, and with the names of the
-zones of Europe and North America, UTC and Japan. Colours, prefixes in brackets (``[rank1]:``), a level or a name may
-stand before a stamp; in JSON, other keys. The caller gives the zone of a stamp without one. A stamp without a year gets
-the year that puts it nearest to the caller's time, and at most ``AHEAD`` days after it, because log lines are not from
-the future.
+``layouts`` has the layouts. Colours, prefixes in brackets (``[rank1]:``), a level or a name may stand before a stamp;
+in JSON, other keys, and before an object the names that compose, kubectl and stern add. The caller gives the zone of a
+stamp without one. A stamp without a year gets the year that puts it nearest to the caller's time, and at most ``AHEAD``
+days after it, because log lines are not from the future. A number alone, and a date such as 05/11/2026, mean what the
+other lines of the log decide (``doubts``).
 """
 
 from __future__ import annotations
@@ -15,10 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, tzinfo
-from functools import cache, lru_cache
+from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from flarelog.late import late
+from flarelog.render import layouts
+from flarelog.render.doubts import Doubts
+from flarelog.render.layouts import AFTER_BEGINS, ISO, MONTHS, OFFSETS, Layout
 from flarelog.render.sgr import plain
 
 SECOND = 1_000_000_000  # nanoseconds
@@ -32,49 +34,13 @@ _REST = 48  # characters behind them that a stamp may reach into
 _OBJECT = 1024  # characters searched in JSON, where other keys may come first
 LOOKED = 4 * _OBJECT  # bytes that hold as many characters, for readers of bytes
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_CLOCK = r"(?P<H>[01]\d|2[0-3]):(?P<M>[0-5]\d):(?P<S>[0-5]\d|60)(?:[.,](?P<f>\d{1,12}))?(?!\d)"
-_OFFSETS = {  # seconds; an ambiguous name has its European or American meaning
-    **dict.fromkeys(("Z", "UTC", "GMT", "WET"), 0),
-    **dict.fromkeys(("BST", "CET", "WEST"), 3600),
-    **dict.fromkeys(("CEST", "EET"), 7200),
-    "EEST": 10800,
-    "JST": 32400,
-    "EDT": -14400,
-    "PST": -28800,
-    **dict.fromkeys(("EST", "CDT"), -18000),
-    **dict.fromkeys(("CST", "MDT"), -21600),
-    **dict.fromkeys(("MST", "PDT"), -25200),
-}
-_ZONE_NAME = r"(?:Z|UTC|GMT|WES?T|BST|CES?T|EES?T|JST|[ECMP][SD]T)\b"
-_HALF = r"(?:\s?(?P<h>[AaPp])[Mm]\b)?"
-_HOURS = r"[+-](?:0\d|1[0-4]):?(?:00|15|30|45)\b"  # of a zone; other numbers behind a sign are the line's own
-_ZONE = rf"{_HALF}(?:\s?(?P<z>(?:(?:UTC|GMT)[+-]\d{{1,2}}(?::?\d\d)?\b)|{_HOURS}|{_ZONE_NAME}))?"
-_NAME = r"(?P<b>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-_DAY = r"(?P<d>0[1-9]|[12]\d|3[01]| ?[1-9])"
-_PART = r"(?:(?:\.|(?=\d{3}(?!\d)))(?P<f>\d{1,9}))?"  # of a second: behind a dot, or as the last digits of milliseconds
-_BRACKETS = (
-    r"\[[A-Za-z][\w.:/ -]{0,40}\]:?\s*|\[\d{1,5}(?:,\d{1,5})?\](?:<\w{1,10}>)?:?\s*"
-    r"|\([\w.:/=, -]{1,80}\)\s*|<\d{1,3}>\d?\s*"
-)
-_PREFIX = rf"(?:{_BRACKETS}|[\w./-]{{1,40}}\s*[|│:]\s+|[A-Z]+\s+|(?:ts|time)=)"
-# Forms that are ambiguous by themselves are told by what stands behind them.
-_LEVEL_AHEAD, _NAME_AHEAD = r"(?=\s+(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\s)", r"(?=\]| [\w.-]{1,40}\]| - | \[)"
-_BEFORE = rf"^\s*{_PREFIX}{{0,4}}?"
-_START = rf"{_BEFORE}[\[(<\"']?"
-# Such prefixes are never counts, behind which steps and a duration would look like a month, a day and a time.
-_PROCESSES = r"(?:\((?:[^()]{1,60}[ ,])?(?:pid|ip)=[^()]{1,60}\)\s*|\[(?:rank|default)\d{1,5}\]:\s*){0,3}"
-
 _KEY = r"\"(?:ts|time|@?[tT]imestamp|date|asctime|timeUnixNano|time_unix_nano|__REALTIME_TIMESTAMP)\"\s?:\s?"
 _SINCE_1970 = late(
     rf"{_KEY}(?P<quote>\"?)"
     r"(?:(?P<n>1\d{9}(?:\d{3}){0,3}(?:\.\d{1,17})?)|(?P<e>1(?:\.\d{1,17})?)[eE]\+?(?:09|9|1[258]))(?P=quote)\s*[,}]",
     re.ASCII,
 )
-_YEAR, _MONTH, _DAY_2 = r"(?P<Y>[12]\d{3})", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])"
-_ZULU = rf"(?:\s?(?P<z>[Zz]\b|{_HOURS}|(?<!\s)[+-](?:0\d|1[0-4])\b(?!:)))?"
-_ISO_FORM = rf"{_YEAR}([-/]){_MONTH}\2{_DAY_2}[Tt _-]{_CLOCK}{_ZULU}"
-_ISO = late(rf"(?<![\w./-]){_ISO_FORM}", re.ASCII)
+_ISO = late(rf"(?<![\w./-]){ISO}", re.ASCII)
 _KEYED = late(_KEY, re.ASCII)
 _NESTS = late(r"\"(?:[^\"\\]|\\.)*\"?|[{}\[\]]", re.DOTALL)
 # A stamp behind such a word is another time than that of its line: "valid until 2030-01-01 00:00:00".
@@ -86,40 +52,62 @@ _OTHER = late(
     r"(?i:[\s_-]*(?:at|on|the|date|time))?[\"']?[\s:=]*[\"'(\[]?(?:[A-Z][a-z]{2},? )?$"
 )
 _WORDS = 60  # characters before a stamp in which such a word begins
-# Each form but ISO 8601 holds one: ten times as fast as trying all forms.
-_LIKE = late(
-    rf"{_NAME}[\s/:T-]|[IWEFDC]\d{{3,8}}\s|\d[/.]\d\d?[/.]|\d[/-]\d\d \d\d:"
-    r"|\d{4}[-/.]?\d\d[-/.]?\d\d[T _]|-\d\d, \d|1\d{9}",
+# The names that compose, kubectl, stern and srun write before a line.
+_BEFORE_OBJECT = late(
+    rf"\s*(?:{layouts.BRACKETS}|[\w./-]{{1,60}}\s*[|│]\s+|[\w.-]{{0,60}}\d:\s*"
+    r"|[a-z][a-z0-9.]{0,60}(?:-[a-z0-9.]{1,60}){1,10} (?:› )?[a-z0-9][a-z0-9.-]{0,60} (?:[|│] )?){1,4}",
     re.ASCII,
 )
-# Most stamps have neither AM or PM nor a zone's name: comparing two letters takes a quarter of the pattern's time.
-_BEHIND = late(_ZONE, re.ASCII)
-_BEHIND_BEGINS = {"AM", "PM", "am", "pm", *(name[:2] for name in _OFFSETS if name != "Z")}
-_MORE = rf"\w|.{{0,2}}\x1b|[.,]\d|\s?[+-]\d|\s?(?:{'|'.join(sorted(_BEHIND_BEGINS))})|\s[Zz]"
-_ENDED = late(rf"(?!{_MORE})")  # nothing behind a stamp belongs to it
-_ENDED_YEARLESS = late(rf"(?!{_MORE}|\s[12]\d{{3}}\b)")
+# Each layout has one. A pattern that begins with a set of characters skips the others, and rejects a line in 1 µs.
+_MAY = late(
+    r"[\d@](?:(?<=\d):\d|(?<=1)\d{9}|(?<=\d)T\d\d|(?<=\d)\d{5} \d{6}|(?<=\d)-\d\d\.\d\d\.|(?<=@)4000000)", re.ASCII
+)
+_LIKE = late(layouts.LIKE, re.ASCII)
+_AFTER = late(layouts.HALF_AND_ZONE, re.ASCII)
+_ENDED = late(rf"(?!{layouts.AFTER})")  # nothing after a stamp belongs to it
+_ENDED_YEARLESS = late(rf"(?!{layouts.AFTER}|\s[12]\d{{3}}\b)")
+_AFTER_TWO = late(layouts.AFTER_TWO)
+_TWO = (" +", " -")  # begin a zone of two digits
+TAI = 10  # seconds of TAI64N's labels before 1970, as multilog and svlogd write them
 SHORTEST = 10  # characters of the shortest stamp, seconds since 1970
 _ALONE = late(r"[\[(<\"']?(?:[IWEFDC]|[A-Z][a-z]{2},? )?")  # before a stamp that nothing can precede
-_SIGN = late(rb"\d:\d\d|1\d{9}|\dT\d\d")  # each form holds one, except numbers with an exponent in JSON
+# Each layout has one, except numbers with an exponent in JSON.
+_SIGN = late(rb"\d:\d|1\d{9}|\dT\d\d|\d{6} \d{6}|@4000000|\d-\d\d\.\d\d\.")
+_ONE_ORDER = late(rb"[0-3]?\d([/-])(?:(?:1[3-9]|2\d|3[01])\1|(?<=[2-3]\d.|1[3-9].)[01]?\d\1)(?:20)?\d\d[ ,-]")
+_TRIED = 100  # dates without a decision, as in a listing of files
 _EXPONENT = late(rb"\d[eE]\+?(?:09|9|1[258])")
 _RFC_3339 = late(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def may_tell(line: bytes) -> bool:
     """Whether *line* may begin with a time. Rejects a line in a tenth of the time of ``stamp``."""
-    if line[:_HEAD].lstrip(b" \t")[:1] == b"{":
+    if b"{" in line[:_HEAD]:
         head = line[:LOOKED]
         return _SIGN.search(head) is not None or _EXPONENT.search(head) is not None or b"\x1b" in head
     head = line[: 4 * (_HEAD + _REST)]
     return _SIGN.search(head) is not None or b"\x1b" in head  # a colour may stand within a stamp
 
 
-def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:
+def stamp(line: str, *, zone: Zone = 0, now: int | None = None, doubts: Doubts | None = None) -> int | None:
     """The time of *line*, in nanoseconds since 1970; None without a stamp.
 
     *zone*: for a stamp without a zone. *now*: nanoseconds since 1970; if it is None, a stamp without a year is ignored.
+    *doubts*: of the line's log; if it is None, the line decides alone.
     """
-    return read(line, zone=zone, now=now)[0]
+    return read(line, zone=zone, now=now, doubts=doubts)[0]
+
+
+def order_of(data: bytes) -> bool | None:
+    """Whether a day comes before its month in the first line of *data* with a date that has only one order; None:
+    there is no such line.
+    """
+    doubts = Doubts()
+    for found in islice(_ONE_ORDER.finditer(data), _TRIED):
+        begin = data.rfind(b"\n", 0, found.start()) + 1
+        stamp(data[begin : begin + LOOKED].partition(b"\n")[0].decode(errors="replace"), doubts=doubts)
+        if doubts.day_first is not None:
+            break
+    return doubts.day_first
 
 
 def unread(line: str) -> None:
@@ -136,26 +124,43 @@ class Second(NamedTuple):
     end: int  # behind the characters that tell whether more belongs to the stamp
 
 
-def read(line: str, *, zone: Zone = 0, now: int | None = None) -> tuple[int | None, Second | None]:
+def read(
+    line: str, *, zone: Zone = 0, now: int | None = None, doubts: Doubts | None = None
+) -> tuple[int | None, Second | None]:
     """As ``stamp``, and by what later lines of the same second are known; None if by nothing."""
     if len(line) < SHORTEST:
         return None, None
     head = plain(line[: _HEAD + _REST])
-    if head.lstrip(" \t")[:1] == "{" and (time := _in_object(line, zone)) is not None:
-        return time, None
     found = _ISO.search(head)
     begin = -1 if found is None else found.start()
+    brace = head.find("{", 0, _HEAD if found is None else begin)
+    if brace >= 0 and head[brace + 1 : brace + 2] not in '" ':  # not of JSON
+        brace = -1
+    if found is None and brace < 0 and _MAY.search(head) is None:
+        return None, None
+    asked = _Asked(line, zone, now, doubts or Doubts())
+    if brace >= 0 and (time := _in_object(asked, brace)) is not None:
+        return time, None
     if begin >= _HEAD or (begin > 1 and _is_other(head, begin)):
         found, begin = None, -1
-    # Another form may stand before it.
+    # Another layout may stand before it.
     if found is None or (begin > 1 and _LIKE.search(head, 0, begin) is not None):
-        other, at = _first_form(head, _HEAD if found is None else begin)
-        if other is not None and not _is_other(head, at):
-            return _of_form(other, at, line, zone, now)
+        other = _first_form(head, _HEAD if found is None else begin, asked)
+        if other is not None and not _is_other(head, other[2]):
+            return _of_form(*other, asked)
     if found is None:
         return None, None
     time, end = _of_iso(found, head, zone)
     return time, _second(line, found, end) if begin <= 1 and time is not None else None
+
+
+class _Asked(NamedTuple):
+    """What ``read`` was asked."""
+
+    line: str
+    zone: Zone
+    now: int | None
+    doubts: Doubts
 
 
 def _is_other(head: str, begin: int) -> bool:
@@ -170,34 +175,41 @@ def _of_iso(found: re.Match[str], text: str, zone: Zone) -> tuple[int | None, in
     """The time of *found*, a stamp of ISO 8601 in *text*, and its end, behind its zone; None: no such day."""
     fraction, its_zone = found.group("f", "z")
     local, end = _iso_seconds(found[0][:19]), found.end()
-    if its_zone is None and (text[end + 1 : end + 3] in _BEHIND_BEGINS or text[end : end + 2] in _BEHIND_BEGINS):
+    if its_zone is None and (text[end + 1 : end + 3] in AFTER_BEGINS or text[end : end + 2] in AFTER_BEGINS):
         local, its_zone, end = _behind(text, end, local)
     if local is None:
         return None, end
     return (local - _offset(its_zone, zone, local)) * SECOND + _nanoseconds(fraction), end
 
 
-def _in_object(line: str, zone: Zone) -> int | None:
-    """The time in *line*, an object of JSON, under the first key of a time, its own rather than that of a nested
-    object; None without one.
+def _in_object(asked: _Asked, brace: int) -> int | None:
+    """The time in an object of JSON that begins at *brace*, under the first key of a time, its own rather than that of
+    a nested object; None without one, and after text that no runtime writes before a line.
     """
-    text, nested = plain(line[: _OBJECT + _REST]), None
+    text, nested = plain(asked.line[: brace + _OBJECT + _REST]), None
+    if text[:brace].strip(" \t") and _BEFORE_OBJECT.fullmatch(text, 0, brace) is None:
+        return None
+    text = text[brace:]
     for key in _KEYED.finditer(text, 0, _OBJECT):
-        time = _keyed(text, key, zone)
+        time = _keyed(text, key, asked)
         if time is not None and _depth(text, key.start()) == 1:
             return time
         nested = time if nested is None else nested
     return nested
 
 
-def _keyed(text: str, key: re.Match[str], zone: Zone) -> int | None:
+def _keyed(text: str, key: re.Match[str], asked: _Asked) -> int | None:
     """The time under *key* in *text*; None: it is no time."""
     number = _SINCE_1970.match(text, key.start())
-    if number is None:
-        found = _ISO.match(text, key.end() + 1) if text.startswith('"', key.end()) else None
-        return None if found is None else _of_iso(found, text, zone)[0]
-    # Seconds, and parts of them, begin with the same digits.
-    return int((number["n"] or number["e"]).replace(".", "")[:19].ljust(19, "0"))
+    if number is not None:  # seconds, and parts of them, begin with the same digits
+        return int((number["n"] or number["e"]).replace(".", "")[:19].ljust(19, "0"))
+    if not text.startswith('"', key.end()):
+        return None
+    begin = key.end() + 1
+    if (found := _ISO.match(text, begin)) is not None:
+        return _of_iso(found, text, asked.zone)[0]
+    other = _first_form(text[begin : begin + _REST], 1, asked)
+    return None if other is None else _of_form(*other, asked)[0]
 
 
 def _depth(text: str, end: int) -> int:
@@ -208,62 +220,87 @@ def _depth(text: str, end: int) -> int:
     return sum(1 if one in "{[" else -1 for one in found)
 
 
-def _first_form(head: str, before: int) -> tuple[re.Match[str] | None, int]:
-    """The stamp, of a form other than ISO 8601, that begins first in *head*, and where; None: none does *before*."""
+def _first_form(head: str, before: int, asked: _Asked) -> tuple[re.Match[str], Layout, int] | None:
+    """The stamp, of a layout other than ISO 8601, that begins first in *head*, and where; None: none does *before*."""
     first = None
     if _LIKE.search(head) is None:
-        return None, before
-    for form in _forms():
+        return None
+    for form, layout in layouts.compiled():
         found = form.search(head)
         if found is None:
             continue
         begin = min(found.start(name) for name, text in found.groupdict().items() if text is not None)
-        if begin < before:
-            first, before = found, begin
-            if _LIKE.search(head, 0, begin) is None:  # nothing begins before it
-                break
-    return first, before
+        if begin >= before:
+            continue
+        if layout.column:
+            kind = f"{head[:begin]}{'.' if found['f'] else ''}"
+            if not asked.doubts.is_time(kind, _since_1970(found.groupdict()), asked.now):
+                continue
+        first, before = (found, layout, begin), begin
+        if _LIKE.search(head, 0, begin) is None:  # nothing begins before it
+            break
+    return first
 
 
-def _of_form(
-    found: re.Match[str], begin: int, line: str, zone: Zone, now: int | None
-) -> tuple[int | None, Second | None]:
+def _since_1970(parts: dict[str, str | None]) -> int:
+    """The nanoseconds since 1970 that *parts* of a stamp tell without a calendar."""
+    if label := parts.get("x"):
+        return (int(label, 16) - TAI) * SECOND + int(parts["n"] or "0", 16) % SECOND
+    return int(parts["s"] or 0) * SECOND + _nanoseconds(parts.get("f"))
+
+
+def _of_form(found: re.Match[str], layout: Layout, begin: int, asked: _Asked) -> tuple[int | None, Second | None]:
     parts = found.groupdict()
-    fraction = _nanoseconds(parts.get("f"))
-    if parts.get("s"):
-        return int(parts["s"]) * SECOND + fraction, None
-    month = int(parts["m"]) if parts.get("m") else _MONTHS.index(parts["b"].lower()) + 1
-    year = parts.get("Y") or parts.get("Y2") or (f"20{parts['y']}" if parts.get("y") else None)
-    day = int(parts["d"])
-    if year is None:
-        if now is None:
-            return None, None
-        days = _nearest(month, day, now // SECOND // 86400)
-    else:
-        days = _days(int(year), month, day)
-    if days is None:
+    if parts.get("s") or parts.get("x"):
+        return _since_1970(parts), None
+    if (days := _day(parts, asked)) is None:
         return None, None
     hour = int(parts["H"])
     seconds = days * 86400 + hour * 3600 + int(parts["M"]) * 60 + int(parts.get("S") or 0)
     if parts.get("h"):
         seconds += _half(parts["h"], hour)
-    time = (seconds - _offset(parts.get("z") or parts.get("z2"), zone, seconds)) * SECOND + fraction
-    alone = "S" in found.re.groupindex and _ALONE.fullmatch(line, 0, begin) is not None
-    return time, _second(line, found, found.end()) if alone else None
+    if parts.get("minutes"):
+        east = int(parts["minutes"]) * 60
+    else:
+        east = _offset(parts.get("z") or parts.get("z2") or parts.get("z3"), asked.zone, seconds)
+    fraction = int(parts["ms"]) * 1_000_000 if parts.get("ms") else _nanoseconds(parts.get("f"))
+    alone = not layout.ahead and "S" in parts and _ALONE.fullmatch(asked.line, 0, begin) is not None
+    known = _second(asked.line, found, found.end()) if alone and not asked.doubts.open else None
+    return (seconds - east) * SECOND + fraction, known
+
+
+def _day(parts: dict[str, str | None], asked: _Asked) -> int | None:
+    """The day of a stamp with *parts*, in days since 1970; None: there is no such day, or its year is not known."""
+    year = parts.get("Y") or parts.get("Y2") or next((f"20{parts[y]}" for y in ("y", "y2") if parts.get(y)), None)
+    if parts.get("one"):
+        return _ordered(int(year or 0), int(parts["one"] or 0), int(parts["two"] or 0), parts, asked)
+    name = parts.get("b")
+    month, day = MONTHS.index(name.lower()) + 1 if name else int(parts["m"] or 0), int(parts["d"] or 0)
+    if year is not None:
+        return _days(int(year), month, day)
+    return None if asked.now is None else _nearest(month, day, asked.now // SECOND // 86400)
+
+
+def _ordered(year: int, first: int, second: int, parts: dict[str, str | None], asked: _Asked) -> int | None:
+    """As ``_day``, where the log decides whether *first* is the day or the month."""
+    doubts, day_first, month_first = asked.doubts, _days(year, second, first), _days(year, first, second)
+    if first == second:
+        return day_first
+    if first <= 12 and second <= 12:
+        today = None if asked.now is None else asked.now // SECOND // 86400
+        return day_first if doubts.doubt_order(day_first, month_first, today) else month_first
+    if parts["y2"] and first > 12 and not doubts.day_first:  # of two digits: the first may be the year
+        return None
+    return day_first if doubts.is_day_first(first, second) else month_first
 
 
 def _second(line: str, found: re.Match[str], end: int) -> Second | None:
     """By what lines of the second of *found*, a stamp at the beginning of *line* that ends at *end*, are known."""
     parts = found.groupdict()
-    if (
-        not parts["S"]
-        or "\x1b" in line[:end]
-        or found.start() > 1
-        or found.re.pattern.endswith((_LEVEL_AHEAD, _NAME_AHEAD))
-    ):
+    if not parts["S"] or "\x1b" in line[:end] or found.start() > 1:
         return None
     begin, after = found.span("f") if parts["f"] else (found.end("S"), found.end("S"))
-    year = any(parts.get(name) for name in ("Y", "Y2", "y"))
+    year = any(parts.get(name) for name in ("Y", "Y2", "y", "y2"))
     tail = line[after:end]
     behind = end + (3 if year else 6)
     return Second(line[:begin], after, tail, year, behind) if ends(line[after:behind], tail, year) else None
@@ -273,6 +310,8 @@ def _second(line: str, found: re.Match[str], end: int) -> Second | None:
 def ends(behind: str, zone: str, year: bool) -> bool:
     """Whether a stamp with *zone* ends there if *behind*, up to ``Second.end``, stands behind its fraction."""
     ended = _ENDED if year else _ENDED_YEARLESS
+    if zone[-4:-2] in _TWO and _AFTER_TWO.match(behind, len(zone)) is None:
+        return False
     return behind.startswith(zone) and ended.match(behind, len(zone)) is not None
 
 
@@ -280,38 +319,10 @@ def _behind(head: str, end: int, local: int | None) -> tuple[int | None, str | N
     """(local, zone, end): *local* in seconds, corrected by an AM or PM behind the stamp's *end*, a zone found there,
     and the end of both.
     """
-    found = _BEHIND.match(head, end)
+    found = _AFTER.match(head, end)
     if found is None or local is None:
         return local, None, end
     return local + (_half(found["h"], local // 3600 % 24) if found["h"] else 0), found["z"], found.end()
-
-
-@cache  # compiled on first use: most logs need none of them, and compiling delays a viewer
-def _forms() -> tuple[re.Pattern[str], ...]:
-    ending = rf"(?:\s(?P<z>GMT{_HOURS})|(?:\s(?P<z2>{_ZONE_NAME}))?\s{_YEAR}\b)?"
-    twelve = _CLOCK.replace("2[0-3])", r"2[0-3]|[1-9](?=:\d\d:\d\d(?:[.,]\d{1,12})?\s?[AaPp][Mm]\b))", 1)
-    either = _CLOCK.replace("2[0-3])", r"2[0-3]|\d(?=:))", 1)
-    year = _YEAR.replace("<Y>", "<Y2>")  # a group name may occur once in a pattern
-    month, day = _MONTH.replace("0[", "0?[", 1), _DAY_2.replace("0[", "0?[", 1)
-    minutes, together = _CLOCK[: _CLOCK.index(":(?P<S>")], _CLOCK.replace(":(", "(")
-    texts = (
-        rf"{_START}(?:[IWEF]0000 00:00:)?(?P<s>1\d{{9}}){_PART}(?![\w.])",  # also XLA's, before absl is set up
-        rf"{_START}[IWEFDC]{_YEAR}{_MONTH}{_DAY_2}\s+{_CLOCK}",  # glog with its year
-        rf"{_START}[IWEFDC](?P<m>0[1-9]|1[0-2]|[1-9](?=\d\d\s)){_DAY_2}\s+{_CLOCK}",  # glog, and as PyTorch writes it
-        # syslog, Java, JavaScript
-        rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}(?:,? {year},?)?\s+{twelve}{_HALF}{ending}",
-        rf"{_START}(?P<y>\d\d)/{_MONTH}/{_DAY_2} {_CLOCK}{_LEVEL_AHEAD}",  # Spark, Hadoop
-        rf"{_START}{month}/{day}/(?:20)?(?P<y>\d\d)(?:,?\s+|-){twelve}{_ZONE}",  # rich, America, TensorRT
-        rf"{_BEFORE}(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) {_MONTH}-{_DAY_2} {_CLOCK}",  # vLLM
-        # detectron2, MMEngine; no count of steps
-        rf"^\s*(?:{_PREFIX}{{0,4}}?\[|{_PROCESSES}){_MONTH}/{_DAY_2} {_CLOCK}{_NAME_AHEAD}",
-        rf"{_START}{day}\.{month}\.{_YEAR},?\s+{_CLOCK}{_ZONE}",  # Germany, Russia
-        rf"{_START}{_YEAR}(?P<between>[-/.]?){_MONTH}(?P=between){_DAY_2}(?:[T _]|, | - ){either}{_ZONE}",  # Airflow
-        rf"{_START}{_YEAR}{_MONTH}{_DAY_2}T{together}{_ZONE}",  # ISO 8601, basic
-        rf"(?<![\w./-]){_YEAR}-{_MONTH}-{_DAY_2}T{minutes}(?P<z>Z\b|[+-]\d\d:\d\d\b)",
-        rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}",  # Apache, Redis
-    )
-    return tuple(re.compile(text, re.ASCII) for text in texts)
 
 
 @lru_cache(maxsize=1024)  # lines of one second come together
@@ -392,7 +403,7 @@ def _offset(text: str | None, zone: Zone, local: int) -> int:
     if text is None:
         return zone if isinstance(zone, int) else zone(local)
     if text[-1].isalpha():
-        return _OFFSETS[text.upper()]
+        return OFFSETS[text.upper()]
     digits = text.lstrip("UTCGM")
     sign, digits = -1 if digits[0] == "-" else 1, digits[1:].replace(":", "")
     hours, minutes = (digits, "0") if len(digits) < 3 else (digits[:-2], digits[-2:])

@@ -20,6 +20,7 @@ from io import BytesIO
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from flarelog.render.doubts import Doubts
 from flarelog.render.rows import Line, Note
 from flarelog.render.times import LOOKED, SECOND, SHORTEST, ends, read
 from flarelog.render.tracebacks import TRACEBACK, Tracebacks
@@ -108,10 +109,12 @@ def told(marks: Iterable[Mark]) -> Iterator[tuple[int, str]]:
 class Stamps:
     """Parse the times of one log's lines. *zone*: for stamps without one, until a mark tells the log's zone; with
     *fixed* marks are ignored. *now*: the arrival, in nanoseconds since 1970, of bytes whose arrival is unknown.
+    *doubts*: of its doubtful times.
     """
 
-    def __init__(self, zone: tzinfo, now: int, *, fixed: bool = False) -> None:
+    def __init__(self, zone: tzinfo, now: int, *, fixed: bool = False, doubts: Doubts | None = None) -> None:
         self._now, self._fixed = now, fixed
+        self._doubts = doubts or Doubts()
         self._begun = 0  # when a receiver first heard of the log, in seconds; 0: unknown
         self._ends, self._arrivals = list[int](), list[int]()  # when the bytes before each end arrived, in nanoseconds
         self._zones, self._starts, self._learned = [zone], [0], False
@@ -167,6 +170,7 @@ class Stamps:
         new, known = tuple.__new__, _FRACTIONS.get  # half the time of the class's own, for a million lines a second
         second, begin, after, zone, year, stop, base, place = self._like if not self._spoken else _UNLIKE
         part, last, said = -1, None, self._said
+        doubtful, decisions = list[int](), self._doubts.decisions  # lines to read again after a decision
         for line in lines:
             offset, end, text, stream, time, bar = line
             if time is not None or len(text) < SHORTEST or isinstance(line, Note):
@@ -196,6 +200,11 @@ class Stamps:
             if time is None:
                 time = self._parsed(text, offset)
                 second, begin, after, zone, year, stop, base, place = self._like if not self._spoken else _UNLIKE
+                if self._doubts.open:
+                    doubtful.append(len(out))
+                if self._doubts.decisions != decisions:
+                    self._again(out, doubtful)
+                    doubtful, decisions = [], self._doubts.decisions
             said = time if time is not None else said
             if TRACEBACK in text:
                 # Most loggers write their prefix before the first line alone.
@@ -205,12 +214,23 @@ class Stamps:
         self._said = said
         return out
 
+    def _again(self, lines: list[Line], doubtful: list[int]) -> None:
+        """Read the *doubtful* ones of *lines* again, whose times a later line has decided."""
+        after, like, self._doubts.again = self.after, self._like, True
+        for index in doubtful:
+            if index < len(lines):
+                line = lines[index]
+                offset, end, text, stream, _, bar = line
+                lines[index] = Line(offset, end, text, stream, self._parsed(text, offset), bar)
+        self.after, self._like, self._doubts.again = after, like, False
+
     def _parsed(self, text: str, offset: int) -> int | None:
         """As ``time``, without regard to the line before."""
         while self._spoken and offset >= self._spoken[0][0]:
             self.after = self._spoken.popleft()[1]
         self._zone = self._zones[max(0, bisect_right(self._starts, offset) - 1)]
-        found, second = read(text, zone=self._offset, now=self.now(offset) if self._ends else self._now)
+        now, self._doubts.open = self.now(offset) if self._ends else self._now, False
+        found, second = read(text, zone=self._offset, now=now, doubts=self._doubts)
         self._like = _UNLIKE
         if found is not None:
             self.after = found // SECOND
@@ -239,6 +259,7 @@ class Stamps:
         """A copy with the same zones and arrivals, that has read no line. *after*: the last time before, in seconds."""
         found = copy(self)
         found.after, found._spoken, found._like = after, deque(), _UNLIKE
+        found._doubts = self._doubts.beginning()
         found._said, found._tracebacks = None, Tracebacks()
         found.twice = found.doubted = False
         return found
