@@ -12,8 +12,11 @@ the log decides. A digit behind a name only keeps the names of a pattern apart.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
+
+from flarelog.late import late
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 CLOCK = r"(?P<H>[01]\d|2[0-3]):(?P<M>[0-5]\d):(?P<S>[0-5]\d|60)(?:[.,](?P<f>\d{1,12}))?(?!\d)"
@@ -43,18 +46,18 @@ _ZONE = rf"{_HALF}(?:\s?(?P<z>(?:(?:UTC|GMT)[+-]\d{{1,2}}(?::?\d\d)?\b)|{_HOURS}
 _NAME = r"(?P<b>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DAY = r"(?P<d>0[1-9]|[12]\d|3[01]| ?[1-9])"
 _PART = r"(?:(?:\.|(?=\d{3}(?!\d)))(?P<f>\d{1,9}))?"  # of a second: after a dot, or as the last digits of milliseconds
-BRACKETS = (
+_BRACKETS = (
     r"\[[A-Za-z][\w.:/ -]{0,40}\]:?\s*|\[\d{1,5}(?:,\d{1,5})?\](?:<\w{1,10}>)?:?\s*"
     r"|\([\w.:/=, -]{1,80}\)\s*|<\d{1,3}>\d?\s*"
 )
-_PREFIX = rf"(?:{BRACKETS}|[\w./-]{{1,40}}\s*[|│:]\s+|[A-Z]+\s+|(?:ts|time)=)"
+_PREFIX = rf"(?:{_BRACKETS}|[\w./-]{{1,40}}\s*[|│:]\s+|[A-Z]+\s+|(?:ts|time)=)"
 # Ambiguous layouts are decided by the text after them.
 LEVEL_AHEAD, NAME_AHEAD = r"(?=\s+(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\s)", r"(?=\]| [\w.-]{1,40}\]| - | \[)"
 _BEFORE = rf"^\s*{_PREFIX}{{0,4}}?"
 _START = rf"{_BEFORE}[\[(<\"']?"
 # Such prefixes are never counts, after which steps and a duration would look like a month, a day and a time.
 _PROCESSES = r"(?:\((?:[^()]{1,60}[ ,])?(?:pid|ip)=[^()]{1,60}\)\s*|\[(?:rank|default)\d{1,5}\]:\s*){0,3}"
-_UNCOUNTED = rf"^\s*(?:{BRACKETS}|[\w./-]{{1,40}}\s*[|│]\s+){{0,4}}?[\[(<]?"  # "seed: " is not such a prefix
+_UNCOUNTED = rf"^\s*(?:{_BRACKETS}|[\w./-]{{1,40}}\s*[|│]\s+){{0,4}}?[\[(<]?"  # "seed: " is not such a prefix
 _YEAR, _MONTH, _DAY_2 = r"(?P<Y>[12]\d{3})", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])"
 _YY, _EITHER = r"(?P<y>\d\d)", r"(?:0?[1-9]|[12]\d|3[01])"
 _TOGETHER = CLOCK.replace(":(", "(")
@@ -69,6 +72,13 @@ _ZULU = rf"(?:\s?(?P<z>[Zz]\b|{_HOURS}|(?<!\s)[+-](?:0\d|1[0-4])\b(?!:)|{_TWO}))
 ISO = rf"{_YEAR}([-/]){_MONTH}\2{_DAY_2}[Tt _-]{CLOCK}{_ZULU}"
 HALF_AND_ZONE = _ZONE
 
+# The names that compose, kubectl, stern and srun write before a line, here before an object of JSON.
+BEFORE_OBJECT = late(
+    rf"\s*(?:{_BRACKETS}|[\w./-]{{1,60}}\s*[|│]\s+|[\w.-]{{0,60}}\d:\s*"
+    r"|[a-z][a-z0-9.]{0,60}(?:-[a-z0-9.]{1,60}){1,10} (?:› )?[a-z0-9][a-z0-9.-]{0,60} (?:[|│] )?){1,4}",
+    re.ASCII,
+)
+
 # The characters that may follow a time and belong to it. Comparing two letters takes a quarter of a pattern's time.
 AFTER_BEGINS = {
     *(first + second for first in "AaPp" for second in "Mm."),
@@ -81,28 +91,17 @@ AFTER_TWO = _AFTER_TWO
 class Layout(NamedTuple):
     name: str
     pattern: str
-    like: str  # a pattern that each line of the layout matches somewhere
+    like: str  # a pattern that each line of the layout matches somewhere; if rare, after a digit or "@"
     column: bool = False  # a number: it is a time only in a column of times
+    rare: bool = False
     ahead: bool = False  # the text after the digits decides whether they are a time
 
 
 _DATED, _NAMED = r"\d{4}[-/.]?\d\d[-/.]?\d\d[T _-]", r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[\s/:T-]"
-_GLOG, _SINCE, _SIX_DIGITS = r"[IWEFDC]\d{3,8}\s", r"1\d{9}", r"\d{6} {1,2}\d"
-_MONTH_DAY, _PARTED = r"\d[/-]\d\d \d\d:", r"\d[/.]\d\d?[/.]"
+_GLOG, _MONTH_DAY, _PARTED = r"[IWEFDC]\d{3,8}\s", r"\d[/-]\d\d \d\d:", r"\d[/.]\d\d?[/.]"
+_SINCE, _SIX_DIGITS = r"(?<=1)\d{9}", r"\d{5} {1,2}\d"
 
 LAYOUTS = (
-    Layout("seconds", rf"{_UNCOUNTED}(?P<s>1\d{{9}}){_PART}(?![\w.])", _SINCE, column=True),
-    Layout("seconds-of-a-key", rf"(?<!\S)(?:ts|time|timestamp)=\"?(?P<s>1\d{{9}}){_PART}\"?(?!\S)", _SINCE),
-    Layout("audit", r"^.{0,80}\baudit\((?P<s>1\d{9})\.(?P<f>\d{3}):\d{1,12}\)", _SINCE),
-    Layout("xla", rf"{_START}[IWEF]0000 00:00:(?P<s>1\d{{9}}){_PART}(?![\w.])", _SINCE),
-    Layout(
-        "supercomputer",
-        r"^(?:-|[A-Z][A-Z0-9_]{2,30}) (?P<s>1\d{9}) (?:19|20)\d\d\.\d\d\.\d\d \S"
-        r"(?:\S{0,60} \d{4}-\d\d-\d\d-\d\d\.\d\d\.\d\d\.(?P<f>\d{6}) )?",
-        _SINCE,
-        ahead=True,
-    ),
-    Layout("tai64n", rf"{_START}@4000000(?P<x>[0-9a-f]{{9}})(?P<n>[0-9a-f]{{8}})?(?![0-9a-f])", "@4000000"),
     Layout("glog-with-a-year", rf"{_START}[IWEFDC]{_YEAR}{_MONTH}{_DAY_2}\s+{CLOCK}", _GLOG),
     # Also without the zero of a month, as PyTorch writes it.
     Layout("glog", rf"{_START}[IWEFDC](?P<m>0[1-9]|1[0-2]|[1-9](?=\d\d\s)){_DAY_2}\s+{CLOCK}", _GLOG),
@@ -126,48 +125,97 @@ LAYOUTS = (
         _MONTH_DAY,
         ahead=True,
     ),
-    Layout(
-        "logcat",
-        rf"{_BEFORE}{_MONTH}-{_DAY_2} {CLOCK}(?<=\.\d{{3}})(?=\s+(?:\d{{1,7}}\s+\d{{1,7}}\s+)?[VDIWEFAS](?:\s|/))",
-        _MONTH_DAY,
-        ahead=True,
-    ),
-    Layout("proxifier", rf"{_BEFORE}\[{_MONTH}\.{_DAY_2} {CLOCK}\] ", r"\[\d\d\.\d\d ", ahead=True),
     Layout("germany", rf"{_START}{_DAY_1}\.{_MONTH_1}\.{_YEAR},?\s+{CLOCK}{_ZONE}", _PARTED),
-    Layout("healthapp", rf"{_START}{_YEAR}{_MONTH}{_DAY_2}-{_SHORT}(?=\||\s|$)", _DATED, ahead=True),
+    Layout("healthapp", rf"{_START}{_YEAR}{_MONTH}{_DAY_2}-{_SHORT}(?=\||\s|$)", r"\d{7}-\d", rare=True, ahead=True),
     Layout(
         "year-first",
-        rf"{_START}{_YEAR}(?P<between>[-/.]?){_MONTH}(?P=between){_DAY_2}(?:[T _-]|, | - ){_ONE}{_ZONE}",
+        rf"{_START}{_YEAR}(?P<between>[-/.]?){_MONTH}(?P=between){_DAY_2}"
+        rf"(?:[T _]|, | - |-(?!\d\d?:\d\d?:\d\d?:)){_ONE}{_ZONE}",
         rf"{_DATED}|-\d\d, \d",
     ),
-    Layout("year-and-name", rf"{_START}{_YEAR}(?P<between>[ /-]){_NAME}(?P=between){_DAY}[ T]{CLOCK}{_ZONE}", _NAMED),
+    Layout(
+        "day-and-name",  # Apache, Redis, RFC 2822, RabbitMQ
+        rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?(?:[ T]|::?){CLOCK}{_ZONE}",
+        _NAMED,
+    ),
     Layout("iso-basic", rf"{_START}{_YEAR}{_MONTH}{_DAY_2}T{_TOGETHER}{_ZONE}", _DATED),
     Layout(
         "iso-without-seconds",
         rf"(?<![\w./-]){_YEAR}-{_MONTH}-{_DAY_2}T{_MINUTES}(?P<z>Z\b|[+-]\d\d:\d\d\b)",
         _DATED,
     ),
-    Layout("db2", rf"{_START}{_YEAR}-{_MONTH}-{_DAY_2}-{_DOTTED}(?P<minutes>[+-]\d{{3}})?(?!\d)", _DATED, ahead=True),
-    Layout("hdfs", rf"{_BEFORE}{_YY}{_MONTH}{_DAY_2} {_TOGETHER} \d{{1,7}}{LEVEL_AHEAD}", _SIX_DIGITS, ahead=True),
+    Layout(
+        "year-and-name",
+        rf"{_START}{_YEAR}(?P<between>[ /-]){_NAME}(?P=between){_DAY}[ T]{CLOCK}{_ZONE}",
+        r"\d{3}[ /-][A-Z][a-z]",
+        rare=True,
+    ),
+    Layout(
+        "logcat",
+        rf"{_BEFORE}{_MONTH}-{_DAY_2} {CLOCK}(?<=\.\d{{3}})(?=\s+(?:\d{{1,7}}\s+\d{{1,7}}\s+)?[VDIWEFAS](?:\s|/))",
+        r"\d-\d\d \d\d:\d\d:\d\d\.\d{3}",
+        rare=True,
+        ahead=True,
+    ),
+    Layout("proxifier", rf"{_BEFORE}\[{_MONTH}\.{_DAY_2} {CLOCK}\] ", r"\d\.\d\d \d\d:", rare=True, ahead=True),
+    Layout(
+        "db2",
+        rf"{_START}{_YEAR}-{_MONTH}-{_DAY_2}-{_DOTTED}(?P<minutes>[+-]\d{{3}})?(?!\d)",
+        r"-\d\d\.\d\d\.\d\d\.",
+        rare=True,
+        ahead=True,
+    ),
+    Layout(
+        "hdfs",
+        rf"{_BEFORE}{_YY}{_MONTH}{_DAY_2} {_TOGETHER} \d{{1,7}}{LEVEL_AHEAD}",
+        _SIX_DIGITS,
+        rare=True,
+        ahead=True,
+    ),
     Layout(
         "mysql",
         rf"{_BEFORE}{_YY}{_MONTH}{_DAY_2} {{1,2}}{_ONE}(?=\s+(?:\[[A-Z]|mysqld|InnoDB:|\d{{1,9}} [A-Z][a-z]))",
         _SIX_DIGITS,
+        rare=True,
         ahead=True,
     ),
-    Layout("tornado", rf"{_BEFORE}\[[IWEDC] {_YY}{_MONTH}{_DAY_2} {CLOCK} [\w.]{{1,40}}:", _SIX_DIGITS, ahead=True),
     Layout(
-        "day-and-name",  # Apache, Redis, RFC 2822, RabbitMQ
-        rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?(?:[ T]|::?){CLOCK}{_ZONE}",
-        _NAMED,
+        "tornado",
+        rf"{_BEFORE}\[[IWEDC] {_YY}{_MONTH}{_DAY_2} {CLOCK} [\w.]{{1,40}}:",
+        _SIX_DIGITS,
+        rare=True,
+        ahead=True,
     ),
+    Layout("xla", rf"{_START}[IWEF]0000 00:00:(?P<s>1\d{{9}}){_PART}(?![\w.])", _SINCE, rare=True),
+    Layout("seconds", rf"{_UNCOUNTED}(?P<s>1\d{{9}}){_PART}(?![\w.])", _SINCE, column=True, rare=True),
+    Layout("seconds-of-a-key", rf"(?<!\S)(?:ts|time|timestamp)=\"?(?P<s>1\d{{9}}){_PART}\"?(?!\S)", _SINCE, rare=True),
+    Layout("audit", r"^.{0,80}\baudit\((?P<s>1\d{9})\.(?P<f>\d{3}):\d{1,12}\)", _SINCE, rare=True),
+    Layout(
+        "supercomputer",
+        r"^(?:-|[A-Z][A-Z0-9_]{2,30}) (?P<s>1\d{9}) (?:19|20)\d\d\.\d\d\.\d\d \S"
+        r"(?:\S{0,60} \d{4}-\d\d-\d\d-\d\d\.\d\d\.\d\d\.(?P<f>\d{6}) )?",
+        _SINCE,
+        rare=True,
+        ahead=True,
+    ),
+    Layout("tai64n", rf"{_START}@4000000(?P<x>[0-9a-f]{{9}})(?P<n>[0-9a-f]{{8}})?(?![0-9a-f])", "4000000", rare=True),
 )
 
 
+Finder = Callable[[str], re.Match[str] | None]
+
+
 @cache  # compiled on first use: most logs need none of them, and compiling delays a viewer
-def compiled() -> tuple[tuple[re.Pattern[str], Layout], ...]:
-    return tuple((re.compile(layout.pattern, re.ASCII), layout) for layout in LAYOUTS)
+def compiled() -> tuple[list[tuple[Finder, Layout]], list[tuple[Finder, Layout]]]:
+    """The common and the rare layouts, each with what finds it in the beginning of a line."""
+    found: tuple[list[tuple[Finder, Layout]], list[tuple[Finder, Layout]]] = [], []
+    for layout in LAYOUTS:
+        pattern = re.compile(layout.pattern, re.ASCII)
+        found[layout.rare].append((pattern.match if layout.pattern.startswith("^") else pattern.search, layout))
+    return found
 
 
-# Each layout has one: ten times as fast as trying all layouts.
-LIKE = "|".join(dict.fromkeys(layout.like for layout in LAYOUTS))
+# Each layout has one of these: ten times as fast as trying all layouts. A pattern that begins with a set of characters
+# skips all others.
+RARE = rf"[\d@](?:{'|'.join(dict.fromkeys(layout.like for layout in LAYOUTS if layout.rare))})"
+LIKE = "|".join((*dict.fromkeys(layout.like for layout in LAYOUTS if not layout.rare), RARE))

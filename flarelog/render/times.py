@@ -20,7 +20,7 @@ from typing import NamedTuple
 from flarelog.late import late
 from flarelog.render import layouts
 from flarelog.render.doubts import Doubts
-from flarelog.render.layouts import AFTER_BEGINS, ISO, MONTHS, OFFSETS, Layout
+from flarelog.render.layouts import AFTER_BEGINS, BEFORE_OBJECT, ISO, MONTHS, OFFSETS, Layout
 from flarelog.render.sgr import plain
 
 SECOND = 1_000_000_000  # nanoseconds
@@ -52,17 +52,11 @@ _OTHER = late(
     r"(?i:[\s_-]*(?:at|on|the|date|time))?[\"']?[\s:=]*[\"'(\[]?(?:[A-Z][a-z]{2},? )?$"
 )
 _WORDS = 60  # characters before a stamp in which such a word begins
-# The names that compose, kubectl, stern and srun write before a line.
-_BEFORE_OBJECT = late(
-    rf"\s*(?:{layouts.BRACKETS}|[\w./-]{{1,60}}\s*[|│]\s+|[\w.-]{{0,60}}\d:\s*"
-    r"|[a-z][a-z0-9.]{0,60}(?:-[a-z0-9.]{1,60}){1,10} (?:› )?[a-z0-9][a-z0-9.-]{0,60} (?:[|│] )?){1,4}",
-    re.ASCII,
-)
 # Each layout has one. A pattern that begins with a set of characters skips the others, and rejects a line in 1 µs.
 _MAY = late(
     r"[\d@](?:(?<=\d):\d|(?<=1)\d{9}|(?<=\d)T\d\d|(?<=\d)\d{5} \d{6}|(?<=\d)-\d\d\.\d\d\.|(?<=@)4000000)", re.ASCII
 )
-_LIKE = late(layouts.LIKE, re.ASCII)
+_LIKE, _RARE = late(layouts.LIKE, re.ASCII), late(layouts.RARE, re.ASCII)
 _AFTER = late(layouts.HALF_AND_ZONE, re.ASCII)
 _ENDED = late(rf"(?!{layouts.AFTER})")  # nothing after a stamp belongs to it
 _ENDED_YEARLESS = late(rf"(?!{layouts.AFTER}|\s[12]\d{{3}}\b)")
@@ -131,9 +125,14 @@ def read(
     if len(line) < SHORTEST:
         return None, None
     head = plain(line[: _HEAD + _REST])
+    if head.startswith("{") and (time := _in_object(_Asked(line, zone, now, doubts or Doubts()), 0)) is not None:
+        return time, None
     found = _ISO.search(head)
-    begin = -1 if found is None else found.start()
-    brace = head.find("{", 0, _HEAD if found is None else begin)
+    begin = _HEAD if found is None else found.start()
+    if found is not None and begin <= 1:
+        time, end = _of_iso(found, head, zone)
+        return time, None if time is None else _second(line, found, end)
+    brace = head.find("{", 0, begin)
     if brace >= 0 and head[brace + 1 : brace + 2] not in '" ':  # not of JSON
         brace = -1
     if found is None and brace < 0 and _MAY.search(head) is None:
@@ -141,17 +140,13 @@ def read(
     asked = _Asked(line, zone, now, doubts or Doubts())
     if brace >= 0 and (time := _in_object(asked, brace)) is not None:
         return time, None
-    if begin >= _HEAD or (begin > 1 and _is_other(head, begin)):
-        found, begin = None, -1
+    if begin >= _HEAD or _is_other(head, begin):
+        found, begin = None, _HEAD
     # Another layout may stand before it.
-    if found is None or (begin > 1 and _LIKE.search(head, 0, begin) is not None):
-        other = _first_form(head, _HEAD if found is None else begin, asked)
-        if other is not None and not _is_other(head, other[2]):
-            return _of_form(*other, asked)
-    if found is None:
-        return None, None
-    time, end = _of_iso(found, head, zone)
-    return time, _second(line, found, end) if begin <= 1 and time is not None else None
+    other = _first_form(head, begin, asked)
+    if other is not None and not _is_other(head, other[2]):
+        return _of_form(*other, asked)
+    return (None if found is None else _of_iso(found, head, zone)[0]), None
 
 
 class _Asked(NamedTuple):
@@ -187,9 +182,10 @@ def _in_object(asked: _Asked, brace: int) -> int | None:
     a nested object; None without one, and after text that no runtime writes before a line.
     """
     text, nested = plain(asked.line[: brace + _OBJECT + _REST]), None
-    if text[:brace].strip(" \t") and _BEFORE_OBJECT.fullmatch(text, 0, brace) is None:
-        return None
-    text = text[brace:]
+    if brace:
+        if text[:brace].strip(" \t") and BEFORE_OBJECT.fullmatch(text, 0, brace) is None:
+            return None
+        text = text[brace:]
     for key in _KEYED.finditer(text, 0, _OBJECT):
         time = _keyed(text, key, asked)
         if time is not None and _depth(text, key.start()) == 1:
@@ -222,23 +218,24 @@ def _depth(text: str, end: int) -> int:
 
 def _first_form(head: str, before: int, asked: _Asked) -> tuple[re.Match[str], Layout, int] | None:
     """The stamp, of a layout other than ISO 8601, that begins first in *head*, and where; None: none does *before*."""
-    first = None
-    if _LIKE.search(head) is None:
+    end = before if 1 < before < _HEAD else len(head)  # ISO 8601 begins at *before*, or else nothing
+    if _LIKE.search(head, 0, end) is None:
         return None
-    for form, layout in layouts.compiled():
-        found = form.search(head)
-        if found is None:
-            continue
-        begin = min(found.start(name) for name, text in found.groupdict().items() if text is not None)
-        if begin >= before:
-            continue
-        if layout.column:
-            kind = f"{head[:begin]}{'.' if found['f'] else ''}"
-            if not asked.doubts.is_time(kind, _since_1970(found.groupdict()), asked.now):
-                continue
-        first, before = (found, layout, begin), begin
-        if _LIKE.search(head, 0, begin) is None:  # nothing begins before it
+    first, (common, rare) = None, layouts.compiled()
+    for known in (common, rare):
+        if known is rare and _RARE.search(head, 0, end) is None:
             break
+        for find, layout in known:
+            found = find(head)
+            if found is None or (begin := found.start(1)) >= before:
+                continue
+            if layout.column:
+                kind = f"{head[:begin]}{'.' if found['f'] else ''}"
+                if not asked.doubts.is_time(kind, _since_1970(found.groupdict()), asked.now):
+                    continue
+            first, before, end = (found, layout, begin), begin, begin
+            if _LIKE.search(head, 0, begin) is None:  # nothing begins before it
+                return first
     return first
 
 
@@ -251,7 +248,7 @@ def _since_1970(parts: dict[str, str | None]) -> int:
 
 def _of_form(found: re.Match[str], layout: Layout, begin: int, asked: _Asked) -> tuple[int | None, Second | None]:
     parts = found.groupdict()
-    if parts.get("s") or parts.get("x"):
+    if "H" not in parts:
         return _since_1970(parts), None
     if (days := _day(parts, asked)) is None:
         return None, None
@@ -271,11 +268,13 @@ def _of_form(found: re.Match[str], layout: Layout, begin: int, asked: _Asked) ->
 
 def _day(parts: dict[str, str | None], asked: _Asked) -> int | None:
     """The day of a stamp with *parts*, in days since 1970; None: there is no such day, or its year is not known."""
-    year = parts.get("Y") or parts.get("Y2") or next((f"20{parts[y]}" for y in ("y", "y2") if parts.get(y)), None)
-    if parts.get("one"):
+    year = parts.get("Y") or parts.get("Y2")
+    if year is None and (short := parts.get("y") or parts.get("y2")):
+        year = f"20{short}"
+    if "one" in parts:
         return _ordered(int(year or 0), int(parts["one"] or 0), int(parts["two"] or 0), parts, asked)
-    name = parts.get("b")
-    month, day = MONTHS.index(name.lower()) + 1 if name else int(parts["m"] or 0), int(parts["d"] or 0)
+    name, day = parts.get("b"), int(parts["d"] or 0)
+    month = MONTHS.index(name.lower()) + 1 if name else int(parts["m"] or 0)
     if year is not None:
         return _days(int(year), month, day)
     return None if asked.now is None else _nearest(month, day, asked.now // SECOND // 86400)

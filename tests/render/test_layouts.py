@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from datetime import UTC
 from pathlib import Path
 
-from flarelog.render.layouts import LAYOUTS, LIKE
+from flarelog.render.layouts import LAYOUTS
 from flarelog.render.rows import Line
 from flarelog.render.times import may_tell, shown, stamp
 from flarelog.render.zones import Stamps
@@ -45,5 +46,6 @@ def test_lines_tell_their_times_together(row: list[tuple[str, str]]) -> None:
     assert all(stamp(line, now=NOW) is None for line, _ in row)
 
 
-def test_all_layouts_are_tried_for_a_line_that_may_have_one() -> None:
-    assert all(layout.like in LIKE for layout in LAYOUTS)
+def test_a_time_begins_with_the_first_group_of_its_layout() -> None:
+    for layout in LAYOUTS:
+        assert min(re.compile(layout.pattern).groupindex.values()) == 1
