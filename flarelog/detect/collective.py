@@ -138,7 +138,13 @@ SIGNATURES = (
             "DEADLINE_EXCEEDED: ",
         ),
         r"[Cc]oordination ?[Ss]ervice.{0,200}(?i:error|fail|unhealthy|disconnected)|CoordinationServiceError"
-        r"|Barrier timed out|[Hh]eartbeat timeout|DEADLINE_EXCEEDED: |connect with a different incarnation",
+        r"|Barrier timed out|DEADLINE_EXCEEDED: |connect with a different incarnation"
+        # Not where a program reports its setting.
+        r"|(?<![Ss]et )(?<![Ss]et the )(?<![Ss]etting )(?<![Ss]etting the )(?<![Uu]sing )(?<![Uu]sing a )"
+        r"(?<!configured )[Hh]eartbeat timeout"
+        r"(?!s? (?:is |was |has been |will be )?(?:now |re)?(?:set|configured|changed|disabled|enabled)\b)"
+        r"(?!s?(?: ?[:=]| is| was| of)? ?\(?\d{1,9}(?:\.\d{1,9})? ?[a-z]{0,12}\)?[.,;]?(?:$| [a-z_ ]{1,40} ?[:=]))"
+        r"(?! \((?:s|ms|sec|seconds)\))",
         "JAX's or TensorFlow's coordination lost a task, or not all of them came.",
         "Look for the task that failed, was preempted or never started.",
     ),
