@@ -96,14 +96,16 @@ def _number(
 
 
 class Spelled(click.Choice):  # type: ignore[type-arg]  # of click 8.1 it takes none
-    """Choices of which some have other spellings, which help does not show: *also* tells the choice of each."""
+    """Choices in capital or small letters, some with other spellings that help does not show: *also* has the choice for
+    each of these.
+    """
 
     def __init__(self, choices: Sequence[str], also: Mapping[str, str]) -> None:
-        super().__init__(choices)
+        super().__init__(choices, case_sensitive=False)
         self._also = also
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return super().convert(self._also.get(value, value), param, ctx)
+        return super().convert(self._also.get(str(value).lower(), value), param, ctx)
 
 
 _PATHS = {

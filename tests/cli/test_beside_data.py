@@ -64,12 +64,12 @@ def test_a_zone_of_no_site_is_told(store: str, capfd: pytest.CaptureFixture[str]
     assert capfd.readouterr().err == said
 
 
-@pytest.mark.parametrize("level", ["warn", "err", "crit", "critical"])
+@pytest.mark.parametrize("level", ["warn", "err", "crit", "critical", "WARNING", "Err", "ERROR", "Fatal"])
 def test_a_level_is_taken_as_people_type_it(tmp_path: Path, capfd: pytest.CaptureFixture[str], level: str) -> None:
     path = tmp_path / "a.log"
     path.write_text("INFO a\nWARNING b\nERROR c\nFATAL d\n")
     assert ends(["view", str(path), "--level", level]) == 0
-    at = {"warn": 1, "err": 2}.get(level, 3)
+    at = {"warn": 1, "warning": 1, "err": 2, "error": 2}.get(level.lower(), 3)
     assert capfd.readouterr().out.splitlines() == ["INFO a", "WARNING b", "ERROR c", "FATAL d"][at:]
     table = tmp_path / "a.toml"
     table.write_text(f"[view]\nlevel = '{level}'\n")
