@@ -43,7 +43,7 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     choice = lines.choice
     around = (choice.before, choice.after) if choice.before or choice.after or asked.lines.context == 0 else AROUND
     ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
-    ranked = None if ranks.choice.everything else lambda stream: RankedLines(ranks, stream.key, ERROR)
+    ranked = None if ranks.choice.everything else lambda stream: RankedLines(ranks, stream.key)
     view = View(choice, lines.renderer, lines.stamped, lines.stamps, notes=False, ranks=ranked)
     table = Table()
     known = replace(view, choice=replace(choice, before=0, after=0), new=drawn(table), keep=kept(table))

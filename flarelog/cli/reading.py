@@ -27,7 +27,7 @@ from flarelog.render.sgr import plain
 from flarelog.text import several
 from flarelog.values import changed
 from flarelog.viewers.console import Console, summary
-from flarelog.viewers.display import ERROR, BytesDisplay, ConsoleDisplay, MatchDisplay
+from flarelog.viewers.display import BytesDisplay, ConsoleDisplay, MatchDisplay
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
 from flarelog.viewers.origin import Origin
@@ -132,7 +132,7 @@ def _read(context: click.Context, asked: Asked) -> int:
             shown.notes,
             bars=live and lines.bars == "live",
             blocks=follow and not one and shown.order == "arrival",
-            ranks=None if ranks.choice.everything else lambda stream: RankedLines(ranks, stream.key, ERROR),
+            ranks=None if ranks.choice.everything else lambda stream: RankedLines(ranks, stream.key),
             merged=shown.order == "time",
             place=asked.place.words,
         )

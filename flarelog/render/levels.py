@@ -1,9 +1,9 @@
 """Read the level of a line from a word, a letter or a key near its beginning.
 
-The formats are those of common writers: Python's logging and warnings, glog (PyTorch, Kubernetes), NCCL, compilers,
-Slurm, nginx, Apache, syslog, panics of Go and Rust, logfmt, JSON lines. In JSON and logfmt a top-level key wins over a
-nested key, and a nested key over any word. An indented line without a level inherits the level of the line before it.
-A line of a traceback is an error.
+The formats are those of common writers: Python's logging and warnings, glog (PyTorch, Kubernetes), NCCL, TensorRT,
+NeMo, compilers, Slurm, nginx, Apache, syslog, logcat, panics of Go and Rust, aborts of C++, logfmt, JSON lines. In JSON
+and logfmt a top-level key wins over a nested key, and a nested key over any word. An indented line without a level
+inherits the level of the line before it. A line of a traceback is an error.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import re
 from enum import IntEnum
 
 from flarelog.late import late
-from flarelog.render.tracebacks import GOROUTINE, PANICKED, TRACEBACK, Tracebacks
+from flarelog.render.layouts import BEFORE_OBJECT
+from flarelog.render.tracebacks import GOROUTINE, PANICKED, TERMINATED, TRACEBACK, Tracebacks
 
 _HEAD = 256  # characters searched for a word or a letter
 _KEYS = 4096  # characters searched for a key
+_CLOCK_WITHIN = 128  # characters searched for a level directly after a time
+_NAMES = 96  # characters before an object of JSON
 
 
 class Level(IntEnum):
@@ -52,13 +55,16 @@ _CUT = {
     "ERRO": Level.ERROR,
     **dict.fromkeys(("FATA", "PANI", "PNC"), Level.FATAL),
 }
+_OF_DOTNET = {"fail": Level.ERROR, "crit": Level.FATAL, "dbug": Level.DEBUG, "trce": Level.TRACE}
 _DIGIT = "0123456789"
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _LETTERS = {
     **dict(zip("IWEFD", (Level.INFO, Level.WARNING, Level.ERROR, Level.FATAL, Level.DEBUG), strict=True)),
     "C": Level.FATAL,  # "critical" of Jupyter and tornado
+    "V": Level.TRACE,  # "verbose" of TensorRT and logcat
 }
-_BEFORE_LETTERS = f"[ \t{''.join(_LETTERS)}"  # first characters of a line with a letter
+_BEFORE_LETTERS = f"[( \t{''.join(_LETTERS)}"  # first characters of a line with a letter
+_LETTERS_AFTER_TIME = {**_LETTERS, "N": Level.INFO, "T": Level.TRACE, "A": Level.FATAL}
 _NUMBERS = tuple(Level)  # for 10 to 60 of bunyan and pino
 _PRIORITIES = (*[Level.FATAL] * 3, Level.ERROR, Level.WARNING, Level.INFO, Level.INFO, Level.DEBUG)  # of syslog
 _FACILITIES = 24
@@ -76,7 +82,7 @@ _VALUES = {
 # Without a leading \b: the search of a pattern that begins with letters can skip to them.
 _CAPITALS = late(
     rf"(?:{_WORD})(?!\w|\.\w)|(?:TRAC|DEBU|ERRO|FATA|PANI)(?=\[\d)"
-    r"|(?:TRC|VRB|DBG|INF|PNC)(?<=[\dMZ] \w{3})(?=[ \]])"
+    r"|(?:TRC|VRB|DBG|INF|PNC)(?:(?<=[\dMZ] \w{3})(?=[ \]])|(?<=\[\w{3})(?=\] ))"
 )
 _TABBED = late(r"[^\t]{8,40}\t(debug|info|warn|error|dpanic|panic|fatal)\t")  # zap's console, behind its time
 _SETTING = late(r"(?:--[\w-]{0,40}level|[A-Z]_(?:LEVEL|DEBUG))=$")
@@ -94,9 +100,34 @@ _PAIRS = late(r"[A-Za-z_][\w.]{0,40}=\S")
 _PAIR = late(r"(?:(?<=\s)|^)(?:level|levelname|lvl|severity)=(?P<quote>\"?)(?P<value>[A-Za-z]{1,16})(?P=quote)(?!\S)")
 _LETTER = late(
     r"\s*(?:\[[^\]]{1,40}\]:?\s*|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: ){0,3}"
-    r"\[?([IWEFDC])(?:(?:20\d\d)?\d{3,4}\s\d\d:\d\d:\d\d| [\w./]{1,80}\.(?:cpp|cc|cu|h|py):\d"
-    r"|(?<=\[.) (?:(?:\d{4}-\d\d-\d\d|\d{6}) )?\d\d:\d\d:\d\d)"  # tornado, Jupyter
+    r"[\[(]?(?:NeMo )?([IWEFDCV])(?:(?:20\d\d)?\d{3,4}\s\d\d:\d\d:\d\d| [\w./]{1,80}\.(?:cpp|cc|cu|h|py):\d"
+    r"|(?:(?<=\[.)|(?<=\[NeMo .)) (?:(?:\d{4}-\d\d-\d\d|\d{6}) )?\d\d:\d\d:\d\d"  # tornado, Jupyter, NeMo
+    r"|(?<=\[.)\](?=[ \[])"  # TensorRT
+    r"|(?<![^\s\]].)/[\w.$-]{1,60} {0,20}\( {0,8}\d{1,7}\): "  # logcat -v brief
+    r"|(?<=\(E)E\) |(?<=\(W)W\) |(?<=\(I)I\) )"  # X.org
 )
+# The value of a metric or a setting, as in "error: 0.5": not the begin of a message.
+_FIGURE = (
+    r"(?:[-+]?\d{1,15}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?%?(?:\s{0,4}(?:$|[,;|)\]}/])|\s{1,4}[\w-]{1,30}\s?[:=])"
+    r"|[-+]?\d{1,15}\.\d{1,20}(?:[eE][-+]?\d{1,3})?%?(?:\s|$)"
+    r"|[-+]?(?i:nan|inf|none|null|false|true|no|yes|on|off|ok)\s{0,4}(?:$|[,;|)\]}/]))"
+)
+_SMALL = "trace|verbose|debug|info|notice|warning|warn|error|critical|fatal"
+# A level directly after a time. The search skips to the colons.
+_CLOCKED = late(
+    r":\d\d(?:[.,]\d{1,9})?(?:Z|\s?[+-]\d\d:?\d\d)?(?=\]?\s{0,3}[\[|tvdinwecfDIWEFNTCVA\d])(?:"
+    r"\]? (?:\[[\w.-]{1,20}\] )?\[(?P<bracketed>[IWEFDCV])\](?=[ \[])"
+    rf"|\]?\s?\|(?:[^|]{{1,40}}\|){{0,3}}?\s?(?P<piped>{_SMALL})\s?\|"  # SecretFlow
+    # VMware; a word that goes on as a sentence about errors is no level
+    rf"|\]?\s{{1,3}}(?P<small>{_SMALL})(?=\s)(?!\s(?:rates?|counts?|bars?|margins?|handling|handlers?|messages?|signs?"
+    r"|codes?|levels?|modes?|logs?|logging|correction|budgets?|thresholds?|estimates?|files?|accidents|is|are|was|were"
+    rf"|of|=)\b)(?!\s{{1,4}}{_FIGURE})"
+    r"| (?P<component>[DIWEF])\d? {1,2}[A-Z]{3,20} "  # MongoDB before 4.4
+    r"| (?P<etcd>[EWNIDTC]) \| "  # capnslog
+    r"|\s{1,3}\d{1,7}\s{1,6}\d{1,7} (?P<logcat>[VDIWEFA]) | (?P<brief>[VDIWEFA])/[\w.$-]{1,60} {0,20}\("
+    r")"
+)
+_WORDY = late(r"(?:^|\s)[a-z]{2,40}\s+(?![|│])")  # before a time that a sentence speaks of
 _NPM = late(r"npm (error|warn) ")
 _RAYS = late(
     r"(?:\([^)]{1,60}\) )?\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ([IWEFDC]) \d"
@@ -104,14 +135,8 @@ _RAYS = late(
     r"(?:\d{3,4} \d\d:\d\d:\d\d| [\w./]{1,80}\.(?:cpp|cc|cu|h|py):\d)"
 )
 _BRACKETED = late(  # spdlog, nginx, structlog; Apache with its module. The search skips to the "[".
-    r"\[(?<![A-Ya-z,;=(] \[)(?:[a-z_]{0,30}+:)?"
+    r"\[(?<![A-Ya-z,;=(] \[) {0,3}(?:[a-z_]{0,30}+:)?"
     r"(?P<word>error|err|warning|warn|critical|crit|alert|emerg|fatal|info|notice|debug|trace|Error|Warning) {0,8}\]"
-)
-# The value of a metric or a setting, as in "error: 0.5": not the begin of a message.
-_FIGURE = (
-    r"(?:[-+]?\d{1,15}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?%?(?:\s{0,4}(?:$|[,;|)\]}/])|\s{1,4}[\w-]{1,30}\s?[:=])"
-    r"|[-+]?\d{1,15}\.\d{1,20}(?:[eE][-+]?\d{1,3})?%?(?:\s|$)"
-    r"|[-+]?(?i:nan|inf|none|null|false|true|no|yes|on|off|ok)\s{0,4}(?:$|[,;|)\]}/]))"
 )
 _SAID = late(
     rf"(?i:(?<![\w-])(?:level|levelname|severity|lvl)\"?\s?[=:]\s?\"?(?P<value>{_WORD})\b)"
@@ -130,6 +155,29 @@ _SAID = late(
     r"|(?<=\d )SEVERE(?= \[)|(?<=\[)SEVERE(?=\])"
     r"|Traceback \(most recent call last\):|Segmentation fault|core dumped|Out of memory)"
 )
+_ABORTS = late(  # of C and C++, and R's errors
+    r"\bterminate called (?:after throwing|without an active|recursively)|\blibc\+\+abi(?:\.dylib)?: terminat"
+    r"|\b(?:double free or corruption|corrupted (?:size vs|double-linked))"
+    r"|\b(?:free|malloc|realloc|munmap_chunk|sysmalloc)\(\): (?:invalid|double|corrupt|unaligned|unsorted|mem)"
+    r"|\*\*\* (?:stack smashing detected|buffer overflow detected|SIG[A-Z]{2,6} \(|Aborted at \d)"
+    r"|\bAssertion (?:`.{1,200}' failed|failed: \()"
+    r"|(?P<error>(?:^|\]:\s?|^\d{1,7}:\s)\s{2,4}what\(\): |(?:^|\]:\s?)Error in [^:]{1,200}? ?: "
+    r"|\bBus error\b|\bFloating point exception\b|\bIllegal instruction\b)"
+)
+_DOTNET = late(rf"(?:\[[^\]]{{1,40}}\]:?\s{{0,2}})?(?P<word>fail|crit|dbug|trce):\s(?!\s{{0,4}}{_FIGURE})")
+
+
+def _may_abort(head: str, *, may_say: bool) -> bool:
+    """Whether _ABORTS may match in *head*."""
+    return (
+        "():" in head
+        or "terminat" in head
+        or "***" in head
+        or "corrupt" in head
+        or "ssertion" in head
+        or "llegal ins" in head
+        or (may_say and ("us error" in head or "point exc" in head or "Error in " in head))
+    )
 
 
 def _may_say(head: str) -> bool:
@@ -177,6 +225,8 @@ def _told(text: str) -> tuple[Level | None, int]:
     may_have_letter = head[26:27] == ":" if timed else first in _BEFORE_LETTERS  # a time here has a fixed length
     if may_have_letter and (letter := _LETTER.match(head)) is not None:
         return _LETTERS[letter[1]], 0
+    if (keyed := _in_object_after_names(text)) is not None:
+        return keyed, 0
     if timed and "\t" in head and (tabbed := _TABBED.match(head)) is not None:
         return _WORDS[tabbed[1].upper()], 0
     found, at, end = None, len(head), 0
@@ -189,22 +239,48 @@ def _told(text: str) -> tuple[Level | None, int]:
     if "[" in before and (marked := _BRACKETED.search(before)) is not None:
         found, at, end = _WORDS[marked["word"].upper()], marked.start(), marked.end()
         before = head[:at]
-    if _may_say(before):
-        said = _SAID.search(head, 0, at + 1)  # + 1: else "no" in "info: no ERROR" would end the text, as a value does
-        if said is not None:
-            if said["number"] or said["severity"]:
-                return _numbered(said), 0
-            if said["panicked"]:
-                return Level.FATAL, 0
-            name = said["value"] or said["said"] or said["named"] or said["bracketed"]
-            return _WORDS[name.upper()] if name else Level.WARNING if said["warning"] else Level.ERROR, 0
+    level = _before_word(head, at)
+    if level is not None:
+        return level, 0
     # Not known without a time, because a letter may follow brackets, or before a ".", because a dotted name may go on.
     return found, end if timed and head[end - 1 : end] != "." else 0
+
+
+def _before_word(head: str, at: int) -> Level | None:
+    """The level that *head* tells before *at*, where a word for one stands, or else its end."""
+    before = head[:at]
+    clocked = _CLOCKED.search(before, 0, _CLOCK_WITHIN) if ":" in before else None
+    if clocked is not None and _WORDY.search(before, 0, clocked.start()) is None:
+        return _after_time(clocked)
+    if head[0] in "fcdt[" and (dotnet := _DOTNET.match(before)) is not None:
+        return _OF_DOTNET[dotnet["word"]]
+    may_say = _may_say(before)
+    if _may_abort(before, may_say=may_say) and (abort := _ABORTS.search(before)) is not None:
+        return Level.ERROR if abort["error"] else Level.FATAL
+    # + 1: else "no" in "info: no ERROR" would end the text, as a value does.
+    said = _SAID.search(head, 0, at + 1) if may_say else None
+    if said is None:
+        return None
+    if said["number"] or said["severity"]:
+        return _numbered(said)
+    if said["panicked"]:
+        return Level.FATAL
+    name = said["value"] or said["said"] or said["named"] or said["bracketed"]
+    return _WORDS[name.upper()] if name else Level.WARNING if said["warning"] else Level.ERROR
+
+
+def _after_time(found: re.Match[str]) -> Level:
+    said = found.groupdict()
+    if word := said["piped"] or said["small"]:
+        return _VALUES[word.upper()]
+    return next(_LETTERS_AFTER_TIME[letter] for letter in said.values() if letter)
 
 
 def _is_level(head: str, begin: int, end: int) -> bool:
     """Whether the word from *begin* to *end* is a level, and not part of a word, a dotted name or a setting."""
     before = head[begin - 1]
+    if before == "[" and head[begin:end] in _CUT:  # else a number in a list
+        return begin == 1 or ":" in head[:begin]
     if before == ".":
         return head[end : end + 1] == ":" or not head[max(0, begin - 2)].isalnum()
     if before == "/":  # a path, except in [main/ERROR]
@@ -260,6 +336,14 @@ def _in_object(text: str) -> Level | None:
     return inner
 
 
+def _in_object_after_names(text: str) -> Level | None:
+    """As ``_in_object``, for an object after the names that compose, kubectl, stern and srun write before a line."""
+    brace = text.find("{", 1, _NAMES)
+    if brace < 0 or text[brace + 1 : brace + 2] not in '" ' or BEFORE_OBJECT.fullmatch(text, 0, brace) is None:
+        return None
+    return _in_object(text[brace:])
+
+
 def _numbered(found: re.Match[str]) -> Level:
     said = found.groupdict()
     if said.get("priority"):
@@ -277,7 +361,8 @@ def _shape(text: str) -> bytes:
 
 def _is_low(text: str) -> bool:
     """Whether *text* is a JSON object with a level below ERROR, which wins over a traceback quoted in it."""
-    return text[0] == "{" and (_in_object(text) or Level.ERROR) < Level.ERROR
+    found = _in_object(text) if text[0] == "{" else _in_object_after_names(text)
+    return (found or Level.ERROR) < Level.ERROR
 
 
 class Levels:
@@ -302,7 +387,7 @@ class Levels:
         if GOROUTINE in text and self._tracebacks.begins(text):
             return self._begun()
         own, self._end = _told(text)
-        if own is _FATAL and PANICKED in text and self._tracebacks.begins(text):
+        if own is _FATAL and (PANICKED in text or TERMINATED in text) and self._tracebacks.begins(text):
             return self._begun(_FATAL)
         if self._end:
             self._like = _shape(text[: self._end])

@@ -18,9 +18,9 @@ from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
 from flarelog.late import late
 from flarelog.model import Attributes, Ended, Generation, StreamInfo
+from flarelog.render.levels import Level, Levels
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
-from flarelog.render.tracebacks import Tracebacks
 from flarelog.values import changed, frozen
 
 # Strict: a part of a log's name names a rank only in one of these forms, with or without a file ending.
@@ -355,13 +355,13 @@ class RankChooser:
 
 
 class RankedLines:
-    """Filter the lines of one *stream*: lines of wanted ranks pass, and of ranks with the verdict ERRORS the lines that
-    *error* matches, and whole tracebacks.
+    """Filter the lines of one *stream*: lines of wanted ranks pass, and of ranks with the verdict ERRORS those whose
+    level is an error's, which is that of whole tracebacks, panics and aborts.
     """
 
-    def __init__(self, chooser: RankChooser, stream: str, error: re.Pattern[str]) -> None:
-        self._chooser, self._stream, self._error = chooser, stream, error
-        self._tracebacks = defaultdict[str, Tracebacks](Tracebacks)  # by stdout or stderr
+    def __init__(self, chooser: RankChooser, stream: str) -> None:
+        self._chooser, self._stream = chooser, stream
+        self._levels = defaultdict[str, Levels](Levels)  # by stdout or stderr
 
     def feed(self, lines: Iterable[Line]) -> list[Line]:
         found: list[Line] = []
@@ -378,8 +378,8 @@ class RankedLines:
         return self._chooser.concerns(self._stream, offset)
 
     def _is_wrong(self, line: Line, text: str) -> bool:
-        tracebacks = self._tracebacks[line.stream]
-        return tracebacks.begins(text) or tracebacks.goes_on(text) or self._error.search(text) is not None
+        level = self._levels[line.stream].of(text)
+        return level is not None and level >= Level.ERROR
 
 
 def _spans(ranks: Sequence[int]) -> str:

@@ -1,4 +1,5 @@
-"""Find the lines of Python tracebacks, goroutine stacks and Rust panics in one log, even of interleaved writers.
+"""Find the lines of Python tracebacks, goroutine stacks, Rust panics and C++ aborts in one log, even of interleaved
+writers.
 
 A traceback is identified by the prefix of its lines (``[rank3]: ``). It ends with its exception, or with the closing
 line of an exception group, and continues where a sentence announces a chained traceback, or with the stack of a call
@@ -36,6 +37,12 @@ _PANIC = late(r"thread '[^']{1,100}'(?: \(\d{1,19}\))? panicked at ")
 _PLACE = late(r":\d{1,9}:\d{1,9}:\s*$")  # ends a panic's first line whose message is on the next
 _STAMPED = late(r"\[?\d{4}[-/]?\d\d|\{\"|\[\w{1,40}\]")  # begins a line of a logger
 _RUST = (" ", "\t", "stack backtrace:", "note: ")
+TERMINATED = "terminate called "  # in the first line of an abort of C++
+_ABORT = late(r"terminate called (?:after throwing|without an active|recursively)")
+_ABORTED = (
+    *("  what():", "Exception raised from ", "frame #", "C++ CapturedTraceback:", "#", "CUDA kernel errors might "),
+    *("For debugging consider passing ", "Compile with `TORCH_", "Device-side assertion ", "Search for `"),
+)
 OPEN = 64  # tracebacks open at once
 MOST = 300  # lines of other writers that end an idle traceback
 PREFIX = 1000  # characters of the longest prefix
@@ -160,15 +167,32 @@ class Panic:
         return rest.startswith(_RUST)
 
 
+class Abort:
+    """An abort of C++, with *prefix* before each line."""
+
+    __slots__ = ("at", "prefix")
+
+    def __init__(self, prefix: str, at: int = 0) -> None:
+        self.prefix, self.at = prefix, at
+
+    def takes(self, text: str, began: str | None = None) -> bool | None:
+        """As a traceback's."""
+        if not text.startswith(self.prefix):
+            begin = self.prefix.rstrip()
+            return True if text.startswith(begin) and not text[len(begin) :].strip() else None
+        rest = text[len(self.prefix) :]
+        return not rest.strip() or rest.startswith(_ABORTED)
+
+
 class Tracebacks:
-    """The tracebacks, stacks and panics of one log. Feed it all lines in order, each to ``begins`` first."""
+    """The tracebacks, stacks, panics and aborts of one log. Feed it all lines in order, each to ``begins`` first."""
 
     def __init__(self) -> None:
-        self.open: list[Traceback | Goroutine | Panic] = []  # longest prefixes first
+        self.open: list[Traceback | Goroutine | Panic | Abort] = []  # longest prefixes first
         self._number = 0
 
     def begins(self, text: str) -> bool:
-        """Whether a traceback, a stack or a panic begins in *text*."""
+        """Whether a traceback, a stack, a panic or an abort begins in *text*."""
         began = before_traceback(text)
         if began is None:
             return self._begins_stack(text)
@@ -188,12 +212,20 @@ class Tracebacks:
         end = text.find(PANICKED)
         at = text.rfind("thread '", 0, end) if 0 <= end <= PREFIX else -1
         if at < 0 or not _PANIC.match(text, at):
-            return False
+            return self._begins_abort(text)
         self.goes_on(text)  # may end an earlier one
         self._add(Panic(text, text[:at], self._number))
         return True
 
-    def _add(self, one: Traceback | Goroutine | Panic) -> None:
+    def _begins_abort(self, text: str) -> bool:
+        at = text.find(TERMINATED)
+        if at < 0 or at > PREFIX or not _ABORT.match(text, at):
+            return False
+        self.goes_on(text)  # may end an earlier one
+        self._add(Abort(text[:at], self._number))
+        return True
+
+    def _add(self, one: Traceback | Goroutine | Panic | Abort) -> None:
         if len(one.prefix) > PREFIX:
             return
         if len(self.open) >= OPEN:
@@ -202,7 +234,7 @@ class Tracebacks:
         self.open.sort(key=lambda other: -len(other.prefix))
 
     def goes_on(self, text: str, began: str | None = None) -> bool:
-        """Whether *text* continues an open traceback, stack or panic."""
+        """Whether *text* continues an open traceback, stack, panic or abort."""
         self._number += 1
         for one in self.open:
             takes = one.takes(text, began)

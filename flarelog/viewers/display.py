@@ -39,7 +39,7 @@ ERROR = late(
     r"|\"level\":\s?\"(?:error|fatal|panic|dpanic|critical)\"|\"level\":[56]0\b"
     # Spelled out, as ": E " is: a sieve keeps the lines that contain one of these texts.
     r"|\b(?:E0|E1|F0|F1|E20\d{3}|F20\d{3})\d{3}\s\d\d:\d\d:\d\d"
-    r"|Segmentation fault|core dumped|Out of memory|Fatal Python error"
+    r"|Segmentation fault|core dumped|Out of memory|Fatal Python error|terminate called "
 )
 """Matches a line with which trouble begins."""
 

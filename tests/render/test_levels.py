@@ -191,7 +191,94 @@ NAMED = {
     "[08:00:01] [Server thread/ERROR]: x": Level.ERROR,
     "[2026-11-20 08:00:01,123: ERROR/MainProcess] x": Level.ERROR,
 }
+LETTERS = {
+    "[11/20/2026-08:00:00] [E] Model missing or format not recognized": Level.ERROR,
+    "[11/20/2026-08:00:00] [TRT] [E] engine is null": Level.ERROR,
+    "[11/20/2026-08:00:00] [TRT] [V] no ERROR": Level.TRACE,
+    "[TRT] [W] no ERROR": Level.WARNING,
+    "[E] [TRT] 3: engine is null": Level.ERROR,
+    "2026-11-20 08:00:00 [E] it failed": Level.ERROR,
+    "2026-11-20 08:00:00,123 [I] no ERROR": Level.INFO,
+    "[rank1]: [E] it failed": Level.ERROR,
+    "[NeMo E 2026-11-20 08:00:00 exp_manager:1] the checkpoint did not load": Level.ERROR,
+    "[NeMo W 2026-11-20 08:00:00 nemo_logging:349] no ERROR": Level.WARNING,
+    "[NeMo I 2026-11-20 08:00:00 exp_manager:1] no ERROR": Level.INFO,
+    "2026-11-20 08:00:00,123|worker|error|secretflow|lost party": Level.ERROR,
+    "2026-11-20 08:00:00.123|info|x|no ERROR": Level.INFO,
+    "2026-11-20 08:00:00 | warning | x": Level.WARNING,
+    "2026-11-20T08:00:10.377Z error vpxd[45709] lost the host": Level.ERROR,
+    "2026-11-20T08:00:10.377Z warning hostd[45709] [Originator@6876 sub=x] no ERROR": Level.WARNING,
+    "2026-11-20T08:00:10.377Z verbose hostd[45709] x": Level.TRACE,
+    "2026-11-20 08:00:10 error lost the host": Level.ERROR,
+    "2026-11-20 08:00:10.5 +0100   warn  slow": Level.WARNING,
+    "[2026-11-20 08:00:10] critical x": Level.FATAL,
+    "web-1  | 2026-11-20 08:00:10 error lost the host": Level.ERROR,
+    "2026-11-20 08:00:10 error": None,
+    "[2026/11/20 08:00:00] [ warn] [input] no ERROR": Level.WARNING,
+    "[2026/11/20 08:00:00] [error] [engine] x": Level.ERROR,
+    "[1] 2026/11/20 08:00:00.123456 [INF] no ERROR": Level.INFO,
+    "[INF] no ERROR": Level.INFO,
+    "[DBG] x": Level.DEBUG,
+    "2026-11-20T08:00:00.123+0000 mon.a (mon.0) 1 : cluster [INF] no ERROR": Level.INFO,
+    "2026-11-20T08:00:00.123+0000 mon.a (mon.0) 1 : cluster [ERR] x": Level.ERROR,
+    "11-20 08:00:01.811  1702  2395 E WindowManager: x": Level.ERROR,
+    "11-20 08:00:01.811  1702  2395 D WindowManager: no ERROR": Level.DEBUG,
+    "11-20 08:00:01.811 W/ActivityManager( 1702): no ERROR": Level.WARNING,
+    "E/AndroidRuntime( 1702): FATAL EXCEPTION: main": Level.ERROR,
+    "V/Binder(1702): no ERROR": Level.TRACE,
+    "2014-11-03T18:28:32.450-0500 E NETWORK  [initandlisten] x": Level.ERROR,
+    "2014-11-03T18:28:32.450-0500 I CONTROL  [initandlisten] no ERROR": Level.INFO,
+    "2026-11-20 08:00:00.123456 E | etcdserver: x": Level.ERROR,
+    "2026-11-20 08:00:00.123456 N | etcdserver: no ERROR": Level.INFO,
+    "[    12.345] (EE) no screens found": Level.ERROR,
+    "(WW) no ERROR": Level.WARNING,
+    "fail: Microsoft.AspNetCore.Server.Kestrel[13]": Level.ERROR,
+    "[rank1]: fail: it": Level.ERROR,
+    "crit: Microsoft.AspNetCore.Hosting[6]": Level.FATAL,
+    "dbug: Microsoft.AspNetCore.Hosting[6]": Level.DEBUG,
+    'web-1  | {"msg":"no ERROR","level":"info"}': Level.INFO,
+    'train-7d4b9 trainer {"msg":"no ERROR","level":30}': Level.INFO,
+    '3: {"msg":"INFO","level":"error"}': Level.ERROR,
+    "terminate called after throwing an instance of 'c10::DistBackendError'": Level.FATAL,
+    "[rank1]: terminate called without an active exception": Level.FATAL,
+    "libc++abi: terminating due to uncaught exception of type std::runtime_error: x": Level.FATAL,
+    "  what():  CUDA error: an illegal memory access was encountered": Level.ERROR,
+    "[rank1]:   what():  x": Level.ERROR,
+    "free(): invalid pointer": Level.FATAL,
+    "double free or corruption (out)": Level.FATAL,
+    "*** stack smashing detected ***: terminated": Level.FATAL,
+    "*** SIGSEGV (@0x0) received by PID 1 (TID 0x7f) from PID 0; stack trace: ***": Level.FATAL,
+    "a.out: x.c:3: main: Assertion `x > 0' failed.": Level.FATAL,
+    "Bus error (core dumped)": Level.ERROR,
+    "Error in library(x) : there is no package called 'x'": Level.ERROR,
+}
 INNOCENT = [
+    "dims [B, E] of it",
+    "array[E] x",
+    "press q or [E]xit",
+    "2026-11-20 08:00:10 error rate 0.5",
+    "2026-11-20 08:00:10 error rates of all sites",
+    "2026-11-20 08:00:10 error 0.02",
+    "2026-11-20 08:00:10 error   0.02 loss 3",
+    "2026-11-20 08:00:10 warning signs were seen",
+    "2026-11-20 08:00:10 debug mode",
+    "the job of 08:00:10 error handled",
+    "it began at 08:00:10 error it was",
+    "|step|error|loss|",
+    "| step | error | loss |",
+    "fail: 3",
+    "fail: no",
+    "pass: 12, fail: it",
+    "11-20 08:00:01.811 1702 x",
+    "a/b(12): x",
+    "loss [INF] x",
+    "the user has terminated",
+    "terminate called by the user",
+    "what(): is a function",
+    "the call of free(): fine",
+    "*** step 3 ***",
+    "no Assertion failed",
+    "(E) x",
     '"GET /ERROR HTTP/1.1" 200',
     '127.0.0.1 - - [20/Nov/2026 08:00:01] "GET /x/ERROR HTTP/1.1" 200 -',
     "https://example.com/WARNING",
@@ -227,7 +314,7 @@ INNOCENT = [
     '{"s":"E","x":1}',
     '{"PRIORITY":"high"}',
 ]
-LINES.update(KEYED | NAMED | dict.fromkeys(INNOCENT))
+LINES.update(KEYED | NAMED | LETTERS | dict.fromkeys(INNOCENT))
 
 
 @rows(LINES.items())
@@ -412,6 +499,24 @@ def test_a_panic_of_rust_goes_on_with_its_message_and_its_stack(prefix: str) -> 
     assert levels.of(f"{prefix}epoch 2") is None
 
 
+@pytest.mark.parametrize("prefix", ["", "[rank1]: ", "[rank1]:"])
+def test_an_abort_of_c_goes_on_with_what_it_says_and_its_frames(prefix: str) -> None:
+    levels = Levels()
+    abort = [
+        "  what():  CUDA error: an illegal memory access was encountered",
+        "CUDA kernel errors might be asynchronously reported at some other API call.",
+        "For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
+        "",
+        "Exception raised from check at ../c10/cuda/CUDAException.cpp:43 (most recent call first):",
+        "frame #0: c10::f(x) + 0x57 (0x7f in /lib/libc10.so)",
+    ]
+    assert levels.of(f"{prefix}terminate called after throwing an instance of 'std::runtime_error'") is Level.FATAL
+    assert {levels.of(prefix + text) for text in abort} == {Level.ERROR}
+    assert levels.within
+    assert levels.of(f"{prefix}epoch 2") is None
+    assert levels.of(f"{prefix}frame #1: x") is None
+
+
 @pytest.mark.parametrize("text", ["2026-11-25 10:00:00 INFO x", '{"level":"info"}', "[2026-11-25 10:00:00] INFO x"])
 def test_a_line_of_another_thread_is_no_message_of_a_panic(text: str) -> None:
     levels = Levels()
@@ -434,6 +539,7 @@ def test_tracebacks_that_never_end_are_forgotten() -> None:
 PARTS = ("1", "2", "[INFO] ", "08:12:0", "3 ", "[1] ", "E0101 08:08:08 ", "INFO", "ERROR", "DEBUG", " ", "_", "x", ": ",
          "error: ", ".INFO", "INFO.", "=ERROR", "LOG_LEVEL", "[warn]",
          "[info ]", "[", "x: error: ", "critical: ", "0.5", ":00 ",
+         ":00 error ", ":00 [E] ", "|info|", "[E] ", "terminate called recursively", "  what(): ",
          "level=warn ", "MyError: ", " - ", "Traceback (most recent call last):",
          "\u0661", "\udc80", "?", "I1234 08:08:08")  # fmt: skip
 
@@ -445,7 +551,7 @@ def test_a_line_has_the_level_that_it_has_whatever_line_was_before_it() -> None:
         levels = Levels()
         begin = rng.choice(("1", "[1] ", "")) + "".join(rng.choices(PARTS, k=rng.randint(1, 4)))
         before, text = (f"{each}{rng.choice(PARTS)}" for each in (begin, begin.replace("1", "2")))
-        if "Traceback" in before or text[:1] in (" ", "\t"):
+        if "Traceback" in before or "terminate" in before or text[:1] in (" ", "\t"):
             continue  # the level of such a line depends on the one before
         levels.of("x")
         levels.of(before)

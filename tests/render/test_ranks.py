@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from flarelog.errors import InvalidOption
@@ -184,7 +182,7 @@ def test_why_no_line_is_of_a_rank_that_is_wanted(
     infos = [info(log) for log in logs]
     found = chooser(*infos, globs=globs, ranks=ranks)
     for one in infos:
-        shown = RankedLines(found, str(one.stream), re.compile("Error"))
+        shown = RankedLines(found, str(one.stream))
         shown.feed(Line(n, n + 1, text) for n, text in enumerate(lines))
     assert found.unmatched() == why
 
@@ -209,20 +207,30 @@ def test_a_stream_is_read_up_to_what_must_be_waited_for() -> None:
 
 def test_of_other_ranks_whole_tracebacks_are_shown() -> None:
     log = written("rank:1,world-size:4", "1.log")
-    lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream), re.compile("Traceback|Error"))
+    lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream))
     texts = ["step 1", "Traceback (most recent call last):", '  File "a.py", line 1, in f', "    f()", "ValueError: no",
              "step 2", "ERROR", "an Error in one line"]  # fmt: skip
     found = lines.feed(Line(n, 0, text) for n, text in enumerate(texts))
-    assert [line.text for line in found] == [*texts[1:5], texts[7]]
-    shown = RankedLines(chooser(log, globs=("1",)), str(log.stream), re.compile("Error"))
+    assert [line.text for line in found] == [*texts[1:5], texts[6]]
+    shown = RankedLines(chooser(log, globs=("1",)), str(log.stream))
     assert [line.text for line in shown.feed(Line(n, 0, text) for n, text in enumerate(texts))] == texts
-    hidden = RankedLines(chooser(log, globs=("2",)), str(log.stream), re.compile("Error"))
+    hidden = RankedLines(chooser(log, globs=("2",)), str(log.stream))
     assert hidden.feed(Line(n, 0, text) for n, text in enumerate(texts)) == []
+
+
+def test_of_other_ranks_the_whole_abort_of_a_c_program_is_shown() -> None:
+    log = written("rank:1,world-size:4", "1.log")
+    lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream))
+    texts = ["step 1", "terminate called after throwing an instance of 'std::runtime_error'", "  what():  x",
+             "Exception raised from check at a.cpp:43 (most recent call first):", "frame #0: f()", "step 2", "[E] y",
+             "2026-11-20 08:00:00 error it failed", "free(): invalid pointer"]  # fmt: skip
+    found = lines.feed(Line(n, 0, text) for n, text in enumerate(texts))
+    assert [line.text for line in found] == [*texts[1:5], *texts[6:]]
 
 
 def test_of_other_ranks_no_line_of_a_containers_other_stream_is_shown_with_a_traceback() -> None:
     log = written("rank:1,world-size:4", "1.log")
-    lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream), re.compile("Traceback|Error"))
+    lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream))
     texts = ["Traceback (most recent call last):", "loss: 0.5", '  File "a.py", line 1, in f', "  x", "Died", "step"]
     given = [Line(n, 0, text, ("stderr", "stdout")[n % 2]) for n, text in enumerate(texts)]
     assert [line.text for line in lines.feed(given)] == texts[::2]
@@ -231,7 +239,7 @@ def test_of_other_ranks_no_line_of_a_containers_other_stream_is_shown_with_a_tra
 @pytest.mark.parametrize("prefix", ["[rank{}]: ", "[default{}]:"])
 def test_tracebacks_of_other_ranks_are_whole_where_they_are_mixed(prefix: str) -> None:
     log = written("ranks:0=0+1=1+2=2+3=3,world-size:4")
-    lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream), re.compile("Traceback|Error"))
+    lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream))
     said = {
         0: ["step 1", "step 2", "step 3", "step 4", "step 5"],
         1: ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "    f()", "", "ValueError: zero"],

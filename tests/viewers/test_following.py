@@ -663,7 +663,7 @@ def test_a_log_is_read_as_far_as_its_rank_is_known(
     view = View(
         new=partial(Renderer, "plain"),
         notes=False,
-        ranks=lambda stream: RankedLines(chooser, str(stream), re.compile("error")),
+        ranks=lambda stream: RankedLines(chooser, str(stream)),
     )
     asyncio.run(Follow(Reading(origin, Selection(RUN), view, pytest.fail), display, ranks=chooser).run())
     assert display.lines == [f"s: {letter * 4}" for letter in shown for _ in range(200)]

@@ -20,7 +20,6 @@ from flarelog.render.container import Renderer
 from flarelog.render.levels import NAMES, Level
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.viewers.clocks import Clocks
-from flarelog.viewers.display import ERROR
 from flarelog.viewers.flow import View
 from flarelog.viewers.web import merged
 from flarelog.viewers.web.answers import Lists
@@ -56,7 +55,7 @@ class Reads:
             raise Refused(400, "ranks is a list of numbers, or of globs of numbers")
         chooser = RankChooser(RankChoice.of([str(one) for one in ranks], "", ()))
         chooser.learn((await self._lists.of(request.state.session.of, info.stream.run)).infos, over=True)
-        return View(view.choice, view.new, stamps=view.stamps, ranks=lambda of: RankedLines(chooser, str(of), ERROR))
+        return View(view.choice, view.new, stamps=view.stamps, ranks=lambda of: RankedLines(chooser, str(of)))
 
     # --- windows
 
