@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cmp_to_key, partial
+from functools import partial
 
 import click
 
@@ -346,15 +346,19 @@ def _log(path: str) -> str:
 
 
 def _by_age(log: str, paths: list[str]) -> list[str]:
-    """*paths* sorted by the age in their names, or by their modification times."""
-    from flarelog.sources.files.lineage import Age, compare  # one file needs no order
+    """*paths*, the files of *log*, the oldest first."""
+    from flarelog.sources.files.identity import sight  # one file needs no order
+    from flarelog.sources.files.lineage import Age, by_age
 
-    ages = {path: Age(path=path.removesuffix(".gz"), modified=_modified(path)) for path in paths}
-
-    def compared(one: str, other: str) -> int:
-        return compare(log, ages[one], ages[other])
-
-    return sorted(paths, key=cmp_to_key(compared))
+    ages = list[Age]()
+    for path in paths:
+        age = Age(path=path.removesuffix(".gz"))
+        with contextlib.suppress(OSError):  # reported where the file is read
+            seen = sight(path)
+            age = Age(seen.born, age.path, modified=seen.modified)
+        ages.append(age)
+    order = {age.path: number for number, age in enumerate(by_age(log, ages))}
+    return sorted(paths, key=lambda path: order[path.removesuffix(".gz")])
 
 
 def _written(log: Sequence[str]) -> int | None:

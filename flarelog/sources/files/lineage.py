@@ -12,9 +12,10 @@ import functools
 import math
 import os
 import re
+from collections.abc import Iterable
 
 from flarelog.model import BORN
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 
 # With a separator before it: rank-10.log is no rotation of rank-1.log.
 _ADDED = re.compile(r"[._-](?:\d[\d._:TZ-]*|old|bak|backup|orig|prev|previous|last)", re.IGNORECASE)
@@ -48,6 +49,23 @@ def compare(log: str, one: Age, other: Age) -> int:
     if one.born is None and other.born is None and one.path and other.path:
         return (one.modified > other.modified) - (one.modified < other.modified)
     return 0
+
+
+def by_age(log: str, files: Iterable[Age]) -> list[Age]:
+    """*files* of *log*, found by one look at a directory, the oldest first.
+
+    Their births decide, as for a sidecar, unless they are those of copies: a file is younger than its last change, or
+    another file than the log's own is the youngest. Then the last changes decide that copies have kept, or else names.
+    """
+    found = list(files)
+    youngest = max((age for age in found if age.born is not None), key=lambda age: age.born or 0, default=None)
+    kept = any(age.born is not None and age.modified < age.born for age in found)
+    own = any(age.path == log for age in found)
+    if kept and len({age.modified for age in found}) == len(found):
+        return sorted(found, key=lambda age: (age.path == log, age.modified))
+    if kept or any(age.born is None for age in found) or (own and youngest is not None and youngest.path != log):
+        found = [changed(age, born=None) for age in found]
+    return sorted(found, key=functools.cmp_to_key(lambda one, other: compare(log, one, other)))
 
 
 def _place(log: str, age: Age) -> float:

@@ -14,7 +14,9 @@ import pytest
 
 from flarelog.sources.files import walk
 from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.lineage import Age, by_age
 from flarelog.sources.files.watch import Change, What
+from tests.rows import together
 from tests.sources.files.tailing import Site
 
 Sites = Callable[..., Site]
@@ -243,3 +245,26 @@ def test_what_has_a_name_when_it_is_opened_is_not_what_had_it_when_it_was_seen(
     monkeypatch.setattr(SourceFile, "open", exchanged_first)
     site.settle()
     assert site.content("log.txt") == b"one\ntwo\nthree\n"
+
+
+@together(
+    ("files", "oldest_first"),
+    [
+        # (name, born, last change)
+        pytest.param([("0", 1, 2), ("1", 2, 3), ("", 3, 4)], ["0", "1", ""], id="numbers-that-rise"),
+        pytest.param([("2", 1, 2), ("1", 2, 3), ("", 3, 4)], ["2", "1", ""], id="numbers-that-fall"),
+        pytest.param([("0", 7, 2), ("1", 8, 3), ("", 9, 9)], ["0", "1", ""], id="copies-that-keep-their-times-rise"),
+        pytest.param([("1", 7, 3), ("2", 8, 2), ("", 6, 4)], ["2", "1", ""], id="copies-that-keep-their-times-fall"),
+        pytest.param([("", 1, 1), ("1", 2, 2), ("2", 3, 3)], ["2", "1", ""], id="copies-without-their-times"),
+        pytest.param([("", 1, 9), ("2", 2, 2), ("1", 3, 3)], ["2", "1", ""], id="a-log-that-is-copied-and-truncated"),
+        pytest.param([("1", 2, 3), ("2", 8, 1), ("", 3, 9)], ["2", "1", ""], id="compressed-when-the-next-was-written"),
+        pytest.param([("1", None, 9), ("2", None, 9), ("", None, 9)], ["2", "1", ""], id="no-births"),
+        pytest.param([("1", None, 0), ("2", 3, 4)], ["2", "1"], id="one-that-is-not-there"),
+    ],
+)
+def test_files_found_at_once_are_ordered_by_what_their_times_tell(
+    files: list[tuple[str, int | None, int]], oldest_first: list[str]
+) -> None:
+    ages = [Age(born, f"a/gc.log.{name}".rstrip("."), modified=modified) for name, born, modified in files]
+    for given in (ages, ages[::-1]):
+        assert [age.path.removeprefix("a/gc.log").lstrip(".") for age in by_age("a/gc.log", given)] == oldest_first
