@@ -65,7 +65,7 @@ def by_age(log: str, files: Iterable[Age]) -> list[Age]:
         return sorted(found, key=lambda age: (age.path == log, age.modified))
     if kept or any(age.born is None for age in found) or (own and youngest is not None and youngest.path != log):
         found = [changed(age, born=None) for age in found]
-    return sorted(found, key=functools.cmp_to_key(lambda one, other: compare(log, one, other)))
+    return sorted(found, key=functools.cmp_to_key(functools.partial(compare, log)))
 
 
 def _place(log: str, age: Age) -> float:
