@@ -396,3 +396,20 @@ def test_a_pattern_is_looked_for_behind_what_is_shown_of_a_line(place: Place) ->
     assert shown.printed == "a" * 9 + "..TRUNCATED\n"
     assert "1 line longer than 65,536 characters did not match in that part" in shown.said
     assert len(place.call("view", str(place.log), "-i", "NEEDLE", "--max-line", "99999").printed.splitlines()) == 2
+
+
+def test_a_date_with_one_order_decides_for_the_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("05/11/2025 08:00:00 a\n" + "05/11/2025 09:00:00 b\n" * 5000 + "13/11/2025 08:00:00 c\n")
+    first = view(path, "-t").stdout.decode().splitlines()[0]
+    assert first == "2025-11-05T08:00:00Z 05/11/2025 08:00:00 a"
+    said = view(path, "-t", "--dates", "month-first").stdout.decode().splitlines()[0]
+    assert said == "2025-05-11T08:00:00Z 05/11/2025 08:00:00 a"
+
+
+def test_the_last_change_of_a_file_stands_for_the_arrival_of_its_lines(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text("1286536309.586 921 TCP_MISS/200\n1286536310.100 3 TCP_HIT/200\nOct 10 08:00:00 host x\n")
+    os.utime(path, (1286712000, 1286712000))
+    shown = [line[:19] for line in view(path, "-t").stdout.decode().splitlines()]
+    assert shown == ["2010-10-08T11:11:49", "2010-10-08T11:11:50", "2010-10-10T08:00:00"]

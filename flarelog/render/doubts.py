@@ -3,7 +3,7 @@
 A number at the beginning of a line may be seconds since 1970, or a count of bytes. It is a time in a column: where two
 such lines follow one another, the numbers grow by at most a day, and are at most ``NEAR`` seconds older than the file.
 Of 05/11/2026 the log decides the order: a date as 13/11/2026 anywhere in it tells that days come first. Until then, the
-order is the one that puts the date within a week of the bytes' arrival, or else the month first.
+order is the one that puts the date within a week before the bytes' arrival, or else the month first.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Doubts:
         if self.day_first is not None:
             return self.day_first
         if today is not None and day_first is not None and month_first is not None:
-            near = abs(day_first - today) <= _WEEK
-            if near != (abs(month_first - today) <= _WEEK):
+            near = -1 <= today - day_first <= _WEEK  # a day ahead because of zones
+            if near != (-1 <= today - month_first <= _WEEK):
                 return near
         if self._search is not None:
             self.day_first, self._search = self._search(), None

@@ -187,6 +187,19 @@ LAYOUTS = (
         ahead=True,
     ),
     Layout("xla", rf"{_START}[IWEF]0000 00:00:(?P<s>1\d{{9}}){_PART}(?![\w.])", _SINCE, rare=True),
+    Layout(
+        "ucx",
+        rf"{_BEFORE}\[(?P<s>1\d{{9}})\.(?P<f>\d{{6}})\] \[[\w.-]{{1,80}}:\d{{1,9}}:\d{{1,9}}\] ",
+        _SINCE,
+        rare=True,
+    ),
+    Layout(
+        "seconds-and-level",
+        rf"{_UNCOUNTED}(?P<s>1\d{{9}})(?:\.(?P<f>\d{{1,9}}))?[\])]?:?\s{{1,4}}"
+        r"(?:\[?(?i:fatal error|error|warning|info|debug):?\]?[: ]|[\w.-]{1,80} [\w./@-]{1,80}\[\d{1,9}\]: )",
+        _SINCE,
+        rare=True,
+    ),
     Layout("seconds", rf"{_UNCOUNTED}(?P<s>1\d{{9}}){_PART}(?![\w.])", _SINCE, column=True, rare=True),
     Layout("seconds-of-a-key", rf"(?<!\S)(?:ts|time|timestamp)=\"?(?P<s>1\d{{9}}){_PART}\"?(?!\S)", _SINCE, rare=True),
     Layout("audit", r"^.{0,80}\baudit\((?P<s>1\d{9})\.(?P<f>\d{3}):\d{1,12}\)", _SINCE, rare=True),

@@ -121,7 +121,7 @@ _CLOCKED = late(
     # VMware; a word that goes on as a sentence about errors is no level
     rf"|\]?\s{{1,3}}(?P<small>{_SMALL})(?=\s)(?!\s(?:rates?|counts?|bars?|margins?|handling|handlers?|messages?|signs?"
     r"|codes?|levels?|modes?|logs?|logging|correction|budgets?|thresholds?|estimates?|files?|accidents|is|are|was|were"
-    rf"|of|=)\b)(?!\s{{1,4}}{_FIGURE})"
+    rf"|of|=)\b)(?!\s{{1,4}}(?:error:\s)?{_FIGURE})"
     r"| (?P<component>[DIWEF])\d? {1,2}[A-Z]{3,20} "  # MongoDB before 4.4
     r"| (?P<etcd>[EWNIDTC]) \| "  # capnslog
     r"|\s{1,3}\d{1,7}\s{1,6}\d{1,7} (?P<logcat>[VDIWEFA]) | (?P<brief>[VDIWEFA])/[\w.$-]{1,60} {0,20}\("
@@ -156,7 +156,8 @@ _SAID = late(
     r"|Traceback \(most recent call last\):|Segmentation fault|core dumped|Out of memory)"
 )
 _ABORTS = late(  # of C and C++, and R's errors
-    r"\bterminate called (?:after throwing|without an active|recursively)|\blibc\+\+abi(?:\.dylib)?: terminat"
+    r"\bterminate called (?:after throwing an instance|without an active exception|recursively)"
+    r"|\blibc\+\+abi(?:\.dylib)?: terminat"
     r"|\b(?:double free or corruption|corrupted (?:size vs|double-linked))"
     r"|\b(?:free|malloc|realloc|munmap_chunk|sysmalloc)\(\): (?:invalid|double|corrupt|unaligned|unsorted|mem)"
     r"|\*\*\* (?:stack smashing detected|buffer overflow detected|SIG[A-Z]{2,6} \(|Aborted at \d)"
@@ -255,12 +256,12 @@ def _before_word(head: str, at: int) -> Level | None:
     if head[0] in "fcdt[" and (dotnet := _DOTNET.match(before)) is not None:
         return _OF_DOTNET[dotnet["word"]]
     may_say = _may_say(before)
-    if _may_abort(before, may_say=may_say) and (abort := _ABORTS.search(before)) is not None:
-        return Level.ERROR if abort["error"] else Level.FATAL
+    abort = _ABORTS.search(before) if _may_abort(before, may_say=may_say) else None
+    at = at if abort is None else abort.start()
     # + 1: else "no" in "info: no ERROR" would end the text, as a value does.
     said = _SAID.search(head, 0, at + 1) if may_say else None
     if said is None:
-        return None
+        return None if abort is None else Level.ERROR if abort["error"] else Level.FATAL
     if said["number"] or said["severity"]:
         return _numbered(said)
     if said["panicked"]:

@@ -38,7 +38,7 @@ _PLACE = late(r":\d{1,9}:\d{1,9}:\s*$")  # ends a panic's first line whose messa
 _STAMPED = late(r"\[?\d{4}[-/]?\d\d|\{\"|\[\w{1,40}\]")  # begins a line of a logger
 _RUST = (" ", "\t", "stack backtrace:", "note: ")
 TERMINATED = "terminate called "  # in the first line of an abort of C++
-_ABORT = late(r"terminate called (?:after throwing|without an active|recursively)")
+_ABORT = late(r"terminate called (?:after throwing an instance|without an active exception|recursively)")
 _ABORTED = (
     *("  what():", "Exception raised from ", "frame #", "C++ CapturedTraceback:", "#", "CUDA kernel errors might "),
     *("For debugging consider passing ", "Compile with `TORCH_", "Device-side assertion ", "Search for `"),

@@ -98,6 +98,7 @@ def test_a_day_that_can_be_no_month_decides_for_the_whole_log(texts: list[str], 
         pytest.param("05/11/2026 08:00:00 x", "2026-11-05", id="near-in-one-order"),
         pytest.param("11/05/2026 08:00:00 x", "2026-11-05", id="near-in-the-other"),
         pytest.param("05/09/2026 08:00:00 x", "2026-05-09", id="near-in-none"),
+        pytest.param("09/11/2026 08:00:00 x", "2026-09-11", id="days-ahead-in-one"),
     ],
 )
 def test_a_date_of_the_days_before_its_arrival_tells_its_order(text: str, day: str) -> None:
