@@ -24,7 +24,7 @@ from flarelog.render.rows import Line
 from flarelog.sources.zone import system_zone
 from flarelog.text import several
 from flarelog.viewers.console import summary
-from flarelog.viewers.display import ERROR, STYLES, label
+from flarelog.viewers.display import STYLES, label
 from flarelog.viewers.findings import cause_sentences, drawn, kept
 from flarelog.viewers.first_error import First, LineSearch
 from flarelog.viewers.first_error import first_error as first_of
