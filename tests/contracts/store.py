@@ -751,6 +751,14 @@ async def what_cannot_be_read_is_told_under_a_name_that_no_log_of_the_site_has(s
 
 
 @fact
+async def a_log_with_the_name_of_a_directory_of_stored_logs_is_not_stored(store: Store) -> None:
+    await (await filled(store, StreamId(STREAM.run, STREAM.site, "a/b.log"))).close()
+    why = "a part of its name is a log, or a log's directory"
+    assert await never_stored(store, STREAM.run, STREAM.site, {"a": why}, "here")
+    assert [(info.stream.log, info.unstored, info.rest_of) for info in await store.unstored()] == [("a", why, None)]
+
+
+@fact
 async def files_without_a_name_add_up_over_the_places_that_have_them(store: Store) -> None:
     async def told() -> list[str]:
         return [info.unstored for info in await store.unstored("run-1") if info.about == OTHERS]

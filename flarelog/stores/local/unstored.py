@@ -11,6 +11,7 @@ count of files without a name is kept for each place; earlier versions kept only
 from __future__ import annotations
 
 import os
+import stat
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -136,7 +137,8 @@ def found(layout: Layout, run: str, wanted: Callable[[str, str], bool]) -> list[
 def _held(layout: Layout, stream: StreamId) -> int | None:
     journal, path = layout.files(stream)
     try:
-        return os.lstat(path).st_size
+        status = os.lstat(path)
+        return None if stat.S_ISDIR(status.st_mode) else status.st_size  # a directory has other logs
     except FileNotFoundError:
         return 0 if os.path.lexists(journal) else None
     except OSError:
