@@ -321,6 +321,17 @@ def test_a_list_of_everything_shows_a_site_its_own_streams_alone(federation: Fed
     assert federation.call("reader", everything) == {SITE}
 
 
+@pytest.mark.parametrize("site", ["", "site-2"])
+def test_a_timeline_does_not_tell_a_site_of_a_run_that_it_is_not_in(federation: Federation, site: str) -> None:
+    async def moments(channel: grpc.aio.Channel) -> int:
+        return len(await listing.timeline(channel, Times(RUN, site), 10))
+
+    assert federation.call("site-2", moments) == 0
+    assert federation.call("reader", moments) > 0
+    if not site:
+        assert federation.call(SITE, moments) > 0
+
+
 def test_a_sidecar_that_claims_another_site_ends_with_a_sentence_and_stores_nothing(federation: Federation) -> None:
     place = federation.place
     before = federation.receiver.holding

@@ -18,7 +18,7 @@ import grpc
 
 from flarelog.model import Action, RunInfo, StreamId, StreamInfo
 from flarelog.names import run_name, site_name
-from flarelog.policy import Identity
+from flarelog.policy import Identity, site_of
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.findings import Findings
 from flarelog.receiver.missing import MissingLogs
@@ -234,6 +234,8 @@ class Lists:
         def wanted(run: str, site: str) -> bool:
             return self._callers.guard.policy.permits(identity, Action.TIMELINE, run=run, site=site)
 
+        if whole and not self._callers.may_see(identity, asked.run):  # a site must be in the run to see its state
+            whole = site_of(identity) in await self._store.sites(asked.run)
         told = self._store.timeline(asked.run, asked.site, asked.points or POINTS, wanted)
         async with contextlib.aclosing(told) as found:
             while True:
