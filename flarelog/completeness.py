@@ -214,6 +214,15 @@ def incomplete_lines(infos: Iterable[StreamInfo]) -> list[str]:
     return [f"{INCOMPLETE}: {stream}: {one.losses}" for stream, one in found if one.has_losses]
 
 
+def open_line(infos: Iterable[StreamInfo]) -> str:
+    """The line about the stored logs without a receipt; empty if there are none."""
+    without = [str(info.stream) for info in infos if Lack.RECEIPT in completeness(info).lacks]
+    if len(without) < 2:
+        return f"{INCOMPLETE}: {without[0]}: {NO_RECEIPT}" if without else ""
+    named = some(without, _NAMED)
+    return f"{INCOMPLETE}: {several(len(without), 'log')} have no receipt, so their last bytes may be missing ({named})"
+
+
 def gap_sentence(mark: Gap) -> str:
     """The text of *mark*, with its length once even if its reason has it too. Producers also write "1 bytes were"."""
     reason, length = legible(mark.reason), rf"\b{mark.length} bytes( were| are)? "

@@ -18,7 +18,7 @@ from flarelog.cli.pager import Pager
 from flarelog.cli.running import ended_by, interrupted, say, sentence, take_instead
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
-from flarelog.completeness import incomplete_lines
+from flarelog.completeness import incomplete_lines, open_line
 from flarelog.errors import FAILED, NOT_FOUND, OK, FlarelogError
 from flarelog.model import StreamId
 from flarelog.records import unstored_sentences
@@ -243,7 +243,7 @@ async def _shown(
     why = ranks.unmatched() if whole and not ranks.choice.everything else ""
     if why:
         _talk(why)
-    _say_unstored(reading)
+    _say_missing(reading, asked)
     return asked.exit_code(reading, NOT_FOUND if why and not ranks.shown else OK)
 
 
@@ -275,13 +275,16 @@ def _raw(found: Origin, chosen: Selection, asked: Asked) -> int:
     asyncio.run(_through(reading, _reader(follow=asked.follow)(reading, display)))
     for line in incomplete_lines(reading.known):  # no note between the bytes reports it
         _talk(line)
-    _say_unstored(reading)
+    _say_missing(reading, asked)
     return asked.exit_code(reading)
 
 
-def _say_unstored(reading: Reading) -> None:
+def _say_missing(reading: Reading, asked: Asked) -> None:
+    """Say what is not stored, and with ``--exit-status`` which logs have not ended: nothing else explains that code."""
     from flarelog.viewers.health import unread  # imported after the last line
 
+    if asked.shown.exit_status and not asked.follow and (line := open_line(reading.known)):
+        _talk(line)
     for missing in (*unstored_sentences(reading.unstored), *unread(reading.unstored)):
         _talk(missing)
 
