@@ -292,6 +292,28 @@ def test_a_line_that_a_key_goes_to_is_on_the_screen_as_far_as_it_fits(browser: B
         tab.is_clean()
 
 
+def test_keys_that_are_faster_than_the_rows_are_not_lost(browser: Browser, place: Place) -> None:
+    receiver = filled(place, {"site-1/app.log": b"".join(b"%d\n" % n for n in range(1, 5001))})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show("/run/run-1/site-1/app.log")
+        asked, waiting = list[Route](), list[Route]()
+
+        def hold(route: Route) -> None:
+            asked.append(route)
+            waiting.append(route) if len(asked) == 2 else route.continue_()
+
+        page.route("**/api/window", hold)
+        page.keyboard.press("g")
+        expect(page.locator("log-list .row").first).to_have_text(re.compile("1$"))
+        count = page.evaluate("document.querySelector('log-list').lines.view().length")
+        for _ in range(count + 2):
+            page.keyboard.press("j")
+        expect(page.locator(".told")).to_have_text(f"Line {count}: {count}")
+        waiting.pop().continue_()
+        expect(page.locator(".told")).to_have_text(f"Line {count + 2}: {count + 2}")
+        tab.is_clean()
+
+
 def test_colours_are_classes_and_what_is_wide_or_runs_from_the_right_keeps_its_row(tab: Tab) -> None:
     page = tab.show("/run/run-1/kyoto/colours.log")
     expect(page.locator(".row .f1.sgr-b")).to_have_text("red and bold")

@@ -63,6 +63,11 @@ export class Choosing extends Moving {
       while (view[index] && view[index].row[0] !== this.anchor[0]) index += step; // a mark stays within one log
       if (!view[index]) return;
     }
+    const { lines } = list;
+    if ((index >= view.length && !this.source.ends(lines)) || (index < 0 && !this.source.begins(lines))) {
+      this.stay.held.push(() => this.move(step, more)); // until the rows there have come
+      return;
+    }
     index = Math.max(0, Math.min(view.length - 1, index));
     if (list.current !== key(view[index].row)) this.choose(view[index], more);
     list.reveal(index, null);
