@@ -18,7 +18,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from flarelog.errors import CannotConnect, FlarelogError, InvalidName, InvalidOption, NotAllowed, NotFound
+from flarelog.errors import (
+    CannotConnect,
+    FlarelogError,
+    InvalidName,
+    InvalidOption,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+)
 from flarelog.viewers.web import files
 from flarelog.viewers.web.answers import Answers
 from flarelog.viewers.web.asking import Refused
@@ -114,6 +122,8 @@ def made(sources: Sources, options: WebOptions, key: bytes) -> Guarded:
                     session = request.state.session = logins.session_of(request)
                 return await row.endpoint(request)
             except (Exception, asyncio.CancelledError) as error:
+                if session is not None and isinstance(error, NotAuthenticated):
+                    await logins.revoked(session)
                 task = asyncio.current_task()
                 if session is not None and session.over and not (task and task.cancelling()):
                     # The session's origin is closed, which cancels its calls.

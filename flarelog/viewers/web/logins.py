@@ -165,6 +165,11 @@ class Logins:
             return "the login has ended: log in again"
         return "the page's server has ended: start flarelog web again" if self._ending else ""
 
+    async def revoked(self, session: User) -> None:
+        """End all sessions of the token of *session*, if one opened it: the receiver no longer knows that token."""
+        if session.who == "token":
+            await self._end_those({session.of})
+
     async def _end(self, session: User) -> None:
         if not session.over:
             self._sessions.end(session)
@@ -178,9 +183,13 @@ class Logins:
             for rights in {session.of for session in self._sessions if session.who == "token"}:
                 if not await holds(rights.origin):
                     ended.add(rights)
-            for session in self._sessions:
-                if session.of in ended or session.until <= self._clock():
-                    await self._end(session)
+            await self._end_those(ended)
+
+    async def _end_those(self, rights: set[Rights]) -> None:
+        """End the sessions with *rights*, and those that have expired."""
+        for session in self._sessions:
+            if session.of in rights or session.until <= self._clock():
+                await self._end(session)
 
     @contextlib.asynccontextmanager
     async def place(self, session: User, kind: str) -> AsyncGenerator[None, None]:

@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
+from flarelog.errors import NotAuthenticated
 from flarelog.lifecycle import RunState
 from flarelog.model import Receipt, State, StreamId, StreamInfo
 from flarelog.stores import choose
@@ -417,6 +418,31 @@ def test_a_login_that_ends_while_a_receiver_is_asked_is_what_the_answer_tells(st
             await asked(client, "POST", "/api/logout", {})
             answer = await asking
             assert (answer.status_code, answer.json()) == (401, {"error": "the login has ended: log in again"})
+
+    asyncio.run(play())
+
+
+class Revoked(StoreOrigin):
+    """A receiver that no longer knows the token of a reader that it knew at the login."""
+
+    async def state(self, run: str) -> RunState:
+        raise NotAuthenticated("the token is unknown")
+
+
+def test_a_token_that_the_receiver_refuses_ends_its_sessions_at_once(store: Path) -> None:
+    async def play() -> None:
+        key = new_key()
+        made = app(Sources(str(store), lambda: Revoked(store), lambda token: Revoked(store)), WebOptions(), key)
+        inner: Any = made._app
+        async with inner.router.lifespan_context(inner), browser(made) as first, browser(made) as second:
+            for client in (first, second):
+                assert (await asked(client, "POST", "/api/login", {"token": "t"})).status_code == 200
+            answer = await first.get("/api/run", params={"run": "run-1"})
+            assert (answer.status_code, answer.json()) == (401, {"error": "the login has ended: log in again"})
+            assert (await second.get("/api/me")).status_code == 401
+            async with logged_in(made, key) as own:  # the page's own rights: a login would get it no others
+                assert (await own.get("/api/run", params={"run": "run-1"})).status_code == 403
+                assert (await own.get("/api/me")).status_code == 200
 
     asyncio.run(play())
 
