@@ -234,7 +234,7 @@ def test_a_log_that_is_refused_for_its_name_is_told(place: Place) -> None:
     assert place.call("runs", RUN, *at, "--json").records()[0]["state"] == "idle"
     asked = place.call("logs", RUN, *at, "--exit-status")
     assert asked.ends() == 7
-    why = "a part of its name is a log, or a log's directory: choose another name (flarelog run --log)"
+    why = "a part of its name is a log, or a log's directory: rename it at its site (flarelog run: --log)"
     names = f"{LOG}/inner.log, {LOG}/other.log"
     assert [line for line in asked.said.splitlines() if "nothing is stored" in line] == [
         f"flarelog: {RUN}/{SITE}: nothing is stored of 2 logs: {why} ({names})"

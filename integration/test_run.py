@@ -802,7 +802,7 @@ def test_a_name_that_the_receiver_refuses_is_told_with_what_to_do(place: Place) 
     assert Ran(place.directory, *sent(receiver), "--log", "x", "--merge", command=["echo", "1"]).ends()[0] == 0
     code, out, err = Ran(place.directory, *sent(receiver), "--log", "x", command=["echo", "2"]).ends()
     assert (code, out) == (0, b"2\n")
-    assert b"a part of its name is a log, or a log's directory: choose another name (flarelog run --log)" in err
+    assert b"a part of its name is a log, or a log's directory: rename it at its site (flarelog run: --log)" in err
     assert b"not all of it was sent, for the reason above;" in err
     assert b"when that reason is gone, this command sends and removes it: flarelog sidecar " in err
 

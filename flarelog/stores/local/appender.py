@@ -134,7 +134,7 @@ class LocalAppender:
         except OSError as error:
             if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
                 raise InvalidName(
-                    "a part of its name is a log, or a log's directory: choose another name (flarelog run --log)"
+                    "a part of its name is a log, or a log's directory: rename it at its site (flarelog run: --log)"
                 ) from error
             store = self._home.layout.root
             if isinstance(error, FileNotFoundError) and not os.path.isdir(store):
